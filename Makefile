@@ -56,7 +56,7 @@ test-long: ## the long campaigns
 	@$(PROVISION) server test spark
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
-check: ## house rules: ruff, mypy, import-linter, tidy and docs tests
+check: ## the checks: ruff, mypy, import-linter, tidy and docs tests
 	@$(PROVISION) server test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""engine: runs queries inside the serving process, for a house that wants no children.
+"""engine: runs queries inside the serving process, for a program without child processes.
 
 The same interface as `sql.engine.WorkerEngine`, with what it cannot do said plainly: a query that
 does not stop when it is cancelled goes on until it ends by itself.

@@ -99,6 +99,6 @@ def spark(server: server_kit.Running) -> Iterator[Any]:
     """One Spark session (a `pipeline.session.Spark`) for the whole run, on warehouse `lake`."""
     from pipeline import servers, session
 
-    house = servers.find(url=None, data=str(server.data), environment={}, region=None)
-    with session.started(house, "lake", master="local[2]", say=print) as started:
+    endpoint = servers.find(url=None, data=str(server.data), environment={}, region=None)
+    with session.started(endpoint, "lake", master="local[2]", say=print) as started:
         yield started

@@ -1,4 +1,4 @@
-"""House rules that no linter knows, kept by reading the code's syntax trees.
+"""Rules that no linter knows, kept by reading the code's syntax trees.
 
 They keep directions and promises, not sizes: strata, docstrings, absolute imports, no state at
 import, side effects in their one place.

@@ -53,7 +53,7 @@ class MeanwhileGuard(table_guard.TableGuard):
 class Lake:
     """A running server with the table bucket `lake`, the general bucket `raw` and a namespace x."""
 
-    place: kit.House
+    place: kit.ObjectStore
     guard: MeanwhileGuard
     store: store.CatalogStore
     tables: tables.Tables

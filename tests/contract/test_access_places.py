@@ -23,7 +23,7 @@ from tests.kit import lakes, rest, server, users
 CREATE = [{"type": "assert-create"}]
 
 
-class House:
+class SharedServer:
     """A server with the five users, and one client for each."""
 
     def __init__(self, running: server.Running) -> None:
@@ -116,11 +116,11 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServer]:
     folder = tmp_path_factory.mktemp("places")
     running = server.start(folder / "data", "--config", str(users.write_settings(folder)))
     try:
-        yield House(running)
+        yield SharedServer(running)
     finally:
         running.stop()
 
@@ -132,14 +132,14 @@ def name_of(prefix: str) -> str:
 # Every way to name a location: each returns the status and the answer.
 
 
-def create(house: House, user: str, location: str) -> tuple[int, Any]:
+def create(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     body = {"name": name_of("c"), "schema": rest.SCHEMA, "location": location}
-    return house.user(user).ask("POST", "namespaces/alice/tables", body)
+    return shared.user(user).ask("POST", "namespaces/alice/tables", body)
 
 
-def stage(house: House, user: str, location: str) -> tuple[int, Any]:
+def stage(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     body = {"name": name_of("s"), "schema": rest.SCHEMA, "location": location, "stage-create": True}
-    return house.user(user).ask("POST", "namespaces/alice/tables", body)
+    return shared.user(user).ask("POST", "namespaces/alice/tables", body)
 
 
 def creation_of(location: str) -> list[dict[str, Any]]:
@@ -156,44 +156,44 @@ def creation_of(location: str) -> list[dict[str, Any]]:
     ]
 
 
-def create_by_commit(house: House, user: str, location: str) -> tuple[int, Any]:
-    return house.user(user).commit("alice", name_of("cc"), creation_of(location), CREATE)
+def create_by_commit(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
+    return shared.user(user).commit("alice", name_of("cc"), creation_of(location), CREATE)
 
 
-def create_by_transaction(house: House, user: str, location: str) -> tuple[int, Any]:
+def create_by_transaction(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     change = {
         "identifier": {"namespace": ["alice"], "name": name_of("ct")},
         "requirements": CREATE,
         "updates": creation_of(location),
     }
-    return house.user(user).ask("POST", "transactions/commit", {"table-changes": [change]})
+    return shared.user(user).ask("POST", "transactions/commit", {"table-changes": [change]})
 
 
-def set_location(house: House, user: str, location: str) -> tuple[int, Any]:
+def set_location(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     name = name_of("l")
-    house.make("alice", name, user="alice")
+    shared.make("alice", name, user="alice")
     updates = [{"action": "set-location", "location": location}]
-    return house.user(user).commit("alice", name, updates)
+    return shared.user(user).commit("alice", name, updates)
 
 
-def set_location_by_transaction(house: House, user: str, location: str) -> tuple[int, Any]:
+def set_location_by_transaction(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     name = name_of("lt")
-    house.make("alice", name, user="alice")
+    shared.make("alice", name, user="alice")
     change = {
         "identifier": {"namespace": ["alice"], "name": name},
         "requirements": [],
         "updates": [{"action": "set-location", "location": location}],
     }
-    return house.user(user).ask("POST", "transactions/commit", {"table-changes": [change]})
+    return shared.user(user).ask("POST", "transactions/commit", {"table-changes": [change]})
 
 
-def register(house: House, user: str, location: str, **more: Any) -> tuple[int, Any]:
+def register(shared: SharedServer, user: str, location: str, **more: Any) -> tuple[int, Any]:
     """Register the metadata file that lies in the location already."""
     key = location.removeprefix("s3a://").removeprefix("s3://").rstrip("/").partition("/")[2]
-    found = house.s3().list_objects_v2(Bucket="lake", Prefix=f"{key}/metadata/")["Contents"]
+    found = shared.s3().list_objects_v2(Bucket="lake", Prefix=f"{key}/metadata/")["Contents"]
     uri = f"s3://lake/{found[0]['Key']}"
     body = {"name": name_of("r"), "metadata-location": uri, **more}
-    return house.user(user).ask("POST", "namespaces/alice/register", body)
+    return shared.user(user).ask("POST", "namespaces/alice/register", body)
 
 
 WAYS = (
@@ -205,69 +205,69 @@ WAYS = (
     set_location_by_transaction,
     register,
 )
-Way = Callable[[House, str, str], tuple[int, Any]]
+Way = Callable[[SharedServer, str, str], tuple[int, Any]]
 
 
 @pytest.mark.parametrize("user", ["alice", "dave"])
 @pytest.mark.parametrize("removal", ["drop", "unregister"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_location_of_a_table_that_is_gone_is_refused_to_who_may_not_read_its_files(
-    house: House, way: Way, removal: str, user: str
+    shared: SharedServer, way: Way, removal: str, user: str
 ) -> None:
     name = name_of("gone")
-    before = house.gone(name, way=removal)
-    status, answer = way(house, user, f"s3://lake/bob/{name}")
+    before = shared.gone(name, way=removal)
+    status, answer = way(shared, user, f"s3://lake/bob/{name}")
     assert (status, answer["error"]["type"]) == (403, "ForbiddenException"), answer
     # Nothing was taken: the owner has his table back as it was, under any name.
     body = {"name": name_of("back"), "metadata-location": before["metadata-location"]}
-    status, back = house.user("bob").ask("POST", "namespaces/bob/register", body)
+    status, back = shared.user("bob").ask("POST", "namespaces/bob/register", body)
     assert status == 200, back
     assert back["metadata"] == before["metadata"]
-    read = house.s3("bob").get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
+    read = shared.s3("bob").get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
     assert read["Body"].read() == b"rows of bob's"
     with pytest.raises(ClientError, match="AccessDenied"):
-        house.s3(user).get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
+        shared.s3(user).get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
 
 
 def new_view(name: str) -> dict[str, Any]:
     return {"name": name, "schema": lakes.SCHEMA, "view-version": lakes.VIEW_VERSION}
 
 
-def create_view(house: House, user: str, location: str) -> tuple[int, Any]:
+def create_view(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     body = {**new_view(name_of("v")), "location": location}
-    return house.user(user).ask("POST", "namespaces/alice/views", body)
+    return shared.user(user).ask("POST", "namespaces/alice/views", body)
 
 
-def set_location_of_view(house: House, user: str, location: str) -> tuple[int, Any]:
+def set_location_of_view(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     name = name_of("vl")
-    status, made = house.user("alice").ask("POST", "namespaces/alice/views", new_view(name))
+    status, made = shared.user("alice").ask("POST", "namespaces/alice/views", new_view(name))
     assert status == 200, made
     body = {"updates": [{"action": "set-location", "location": location}]}
-    return house.user(user).ask("POST", f"namespaces/alice/views/{name}", body)
+    return shared.user(user).ask("POST", f"namespaces/alice/views/{name}", body)
 
 
-def register_view(house: House, user: str, location: str) -> tuple[int, Any]:
+def register_view(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     """Register a view's file that lies in the location already."""
-    _, made = house.root.ask("POST", "namespaces/alice/views", new_view(name_of("vr")))
+    _, made = shared.root.ask("POST", "namespaces/alice/views", new_view(name_of("vr")))
     key = location.removeprefix("s3://lake/") + f"/metadata/{name_of('v')}.metadata.json"
     content = {**made["metadata"], "location": location, "view-uuid": str(uuid.uuid4())}
-    house.s3().put_object(Bucket="lake", Key=key, Body=json.dumps(content).encode())
+    shared.s3().put_object(Bucket="lake", Key=key, Body=json.dumps(content).encode())
     body = {"name": name_of("r"), "metadata-location": f"s3://lake/{key}"}
-    return house.user(user).ask("POST", "namespaces/alice/register-view", body)
+    return shared.user(user).ask("POST", "namespaces/alice/register-view", body)
 
 
 @pytest.mark.parametrize("user", ["alice", "dave"])
 @pytest.mark.parametrize("removal", ["drop", "unregister"])
 @pytest.mark.parametrize("way", [create_view, set_location_of_view, register_view])
 def test_a_location_of_a_table_that_is_gone_is_no_views_of_who_may_not_read_its_files(
-    house: House, way: Way, removal: str, user: str
+    shared: SharedServer, way: Way, removal: str, user: str
 ) -> None:
     name = name_of("gone")
-    before = house.gone(name, way=removal)
-    status, answer = way(house, user, f"s3://lake/bob/{name}")
+    before = shared.gone(name, way=removal)
+    status, answer = way(shared, user, f"s3://lake/bob/{name}")
     assert (status, answer["error"]["type"]) == (403, "ForbiddenException"), answer
     body = {"name": name, "metadata-location": before["metadata-location"]}
-    assert house.user("bob").ask("POST", "namespaces/bob/register", body)[0] == 200
+    assert shared.user("bob").ask("POST", "namespaces/bob/register", body)[0] == 200
 
 
 @pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
@@ -290,43 +290,45 @@ def test_a_location_of_a_table_that_is_gone_is_no_views_of_who_may_not_read_its_
     ],
 )
 def test_no_spelling_of_a_location_goes_around_its_owner(
-    house: House, way: Way, form: str, status: int
+    shared: SharedServer, way: Way, form: str, status: int
 ) -> None:
     name = name_of("gone")
-    house.gone(name)
-    answer = way(house, "alice", form.format(name=name))
+    shared.gone(name)
+    answer = way(shared, "alice", form.format(name=name))
     assert answer[0] == status, answer
 
 
 @pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
-def test_a_location_around_a_table_that_is_gone_is_refused(house: House, way: Way) -> None:
+def test_a_location_around_a_table_that_is_gone_is_refused(shared: SharedServer, way: Way) -> None:
     name = name_of("deep")
-    house.make("bob", name, user="root", location=f"s3://lake/bob/{name}/a/b")
-    assert house.user("bob").ask("DELETE", f"namespaces/bob/tables/{name}")[0] == 204
+    shared.make("bob", name, user="root", location=f"s3://lake/bob/{name}/a/b")
+    assert shared.user("bob").ask("DELETE", f"namespaces/bob/tables/{name}")[0] == 204
     for user in ("alice", "bob", "root"):
         if user == "bob":
             continue
-        status, answer = way(house, user, f"s3://lake/bob/{name}")
+        status, answer = way(shared, user, f"s3://lake/bob/{name}")
         assert (status, answer["error"]["type"]) == (400, "ValidationException"), answer
 
 
-def test_percent_signs_in_a_location_are_letters_and_open_no_other_place(house: House) -> None:
+def test_percent_signs_in_a_location_are_letters_and_open_no_other_place(
+    shared: SharedServer,
+) -> None:
     name = name_of("gone")
-    house.gone(name)
-    status, answer = create(house, "alice", f"s3://lake/bob/%67{name[1:]}")
+    shared.gone(name)
+    status, answer = create(shared, "alice", f"s3://lake/bob/%67{name[1:]}")
     assert status == 200, answer
     assert answer["metadata"]["location"] == f"s3://lake/bob/%67{name[1:]}"
     with pytest.raises(ClientError, match="AccessDenied"):
-        house.s3("alice").get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
+        shared.s3("alice").get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_whoever_has_the_rights_on_a_gone_table_may_have_its_location(
-    house: House, way: Way
+    shared: SharedServer, way: Way
 ) -> None:
     name = name_of("gone")
-    house.gone(name)
-    status, answer = way(house, "root", f"s3://lake/bob/{name}")
+    shared.gone(name)
+    status, answer = way(shared, "root", f"s3://lake/bob/{name}")
     assert status in (200, 204), answer
 
 
@@ -334,19 +336,21 @@ def test_whoever_has_the_rights_on_a_gone_table_may_have_its_location(
     "name", ["write.data.path", "write.metadata.path", "write.object-storage.path",
              "write.folder-storage.path", "flink.manifests.location"]
 )  # fmt: skip
-def test_no_property_sends_writers_to_files_of_another_table(house: House, name: str) -> None:
+def test_no_property_sends_writers_to_files_of_another_table(
+    shared: SharedServer, name: str
+) -> None:
     table = name_of("gone")
-    house.gone(table)
+    shared.gone(table)
     mine = name_of("p")
-    made = house.make("alice", mine)
+    made = shared.make("alice", mine)
     for place in ("data", "metadata"):
         for home in (f"s3://lake/bob/{table}", f"{made['metadata']['location']}/../../bob/{table}"):
             value = f"{home}/{place}"
             updates = [{"action": "set-properties", "updates": {name: value}}]
-            status, answer = house.user("alice").commit("alice", mine, updates)
+            status, answer = shared.user("alice").commit("alice", mine, updates)
             assert (status, answer["error"]["type"]) == (400, "ValidationException"), answer
             body = {"name": name_of("q"), "schema": rest.SCHEMA, "properties": {name: value}}
-            status, _ = house.user("alice").ask("POST", "namespaces/alice/tables", body)
+            status, _ = shared.user("alice").ask("POST", "namespaces/alice/tables", body)
             assert status == 400
 
 
@@ -355,74 +359,78 @@ def test_a_location_stays_its_owners_when_the_namespace_is_gone_too(
 ) -> None:
     running = server.start(tmp_path / "data", "--config", str(users.write_settings(tmp_path)))
     try:
-        house = House(running)
-        before = house.gone("t")
-        assert house.root.ask("DELETE", "namespaces/bob")[0] == 204
+        shared = SharedServer(running)
+        before = shared.gone("t")
+        assert shared.root.ask("DELETE", "namespaces/bob")[0] == 204
         for user in ("alice", "dave"):
             for way in WAYS:
-                assert way(house, user, "s3://lake/bob/t")[0] == 403
+                assert way(shared, user, "s3://lake/bob/t")[0] == 403
             with pytest.raises(ClientError, match="AccessDenied"):
-                house.s3(user).get_object(Bucket="lake", Key="bob/t/data/f.parquet")
-        assert house.root.ask("POST", "namespaces", {"namespace": ["bob"]})[0] == 200
+                shared.s3(user).get_object(Bucket="lake", Key="bob/t/data/f.parquet")
+        assert shared.root.ask("POST", "namespaces", {"namespace": ["bob"]})[0] == 200
         body = {"name": "t", "metadata-location": before["metadata-location"]}
-        assert house.user("bob").ask("POST", "namespaces/bob/register", body)[0] == 200
+        assert shared.user("bob").ask("POST", "namespaces/bob/register", body)[0] == 200
     finally:
         running.stop()
 
 
-def test_a_location_is_its_last_owners_not_its_first(house: House) -> None:
+def test_a_location_is_its_last_owners_not_its_first(shared: SharedServer) -> None:
     name = name_of("moved")
-    house.make("alice", name)
+    shared.make("alice", name)
     rename = {
         "source": {"namespace": ["alice"], "name": name},
         "destination": {"namespace": ["bob"], "name": name},
     }
-    assert house.root.ask("POST", "tables/rename", rename)[0] == 204
-    house.s3("bob").put_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet", Body=b"bob's")
-    assert house.user("bob").ask("DELETE", f"namespaces/bob/tables/{name}")[0] == 204
+    assert shared.root.ask("POST", "tables/rename", rename)[0] == 204
+    shared.s3("bob").put_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet", Body=b"bob's")
+    assert shared.user("bob").ask("DELETE", f"namespaces/bob/tables/{name}")[0] == 204
     for way in WAYS:
-        assert way(house, "alice", f"s3://lake/alice/{name}")[0] == 403
+        assert way(shared, "alice", f"s3://lake/alice/{name}")[0] == 403
     with pytest.raises(ClientError, match="AccessDenied"):
-        house.s3("alice").get_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet")
-    key = house.s3("bob").get_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet")
+        shared.s3("alice").get_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet")
+    key = shared.s3("bob").get_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet")
     assert key["Body"].read() == b"bob's"
 
 
 @pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
-def test_files_that_no_table_owns_are_the_table_buckets(house: House, way: Way) -> None:
+def test_files_that_no_table_owns_are_the_table_buckets(shared: SharedServer, way: Way) -> None:
     name = name_of("loose")
-    house.s3().put_object(Bucket="lake", Key=f"any/{name}/data/f.parquet", Body=b"x")
-    assert way(house, "alice", f"s3://lake/any/{name}")[0] == 403
-    assert way(house, "root", f"s3://lake/any/{name}")[0] in (200, 204)
+    shared.s3().put_object(Bucket="lake", Key=f"any/{name}/data/f.parquet", Body=b"x")
+    assert way(shared, "alice", f"s3://lake/any/{name}")[0] == 403
+    assert way(shared, "root", f"s3://lake/any/{name}")[0] in (200, 204)
 
 
-def test_a_namespace_location_hands_out_no_place_that_was_used(house: House) -> None:
+def test_a_namespace_location_hands_out_no_place_that_was_used(shared: SharedServer) -> None:
     """A namespace's location is where its tables go; what was used, or has files, is left alone."""
     gone, loose = name_of("gone"), name_of("loose")
-    house.gone(gone)
-    house.s3().put_object(Bucket="lake", Key=f"bob/{loose}/data/f.parquet", Body=b"x")
+    shared.gone(gone)
+    shared.s3().put_object(Bucket="lake", Key=f"bob/{loose}/data/f.parquet", Body=b"x")
     properties = {"updates": {"location": "s3://lake/bob"}}
-    assert house.user("alice").ask("POST", "namespaces/alice/properties", properties)[0] == 200
+    assert shared.user("alice").ask("POST", "namespaces/alice/properties", properties)[0] == 200
     try:
         for name in (gone, loose):
-            made = house.make("alice", name)
+            made = shared.make("alice", name)
             assert made["metadata"]["location"].startswith(f"s3://lake/bob/{name}-")
     finally:
         removal = {"removals": ["location"]}
-        assert house.user("alice").ask("POST", "namespaces/alice/properties", removal)[0] == 200
+        assert shared.user("alice").ask("POST", "namespaces/alice/properties", removal)[0] == 200
 
 
 # Registered metadata files.
 
 
-def put_metadata(house: House, key: str, before: Any, *, user: str = "root", **more: Any) -> str:
+def put_metadata(
+    shared: SharedServer, key: str, before: Any, *, user: str = "root", **more: Any
+) -> str:
     body = json.dumps({**before["metadata"], **more}).encode()
-    house.s3(user).put_object(Bucket="lake", Key=key, Body=body)
+    shared.s3(user).put_object(Bucket="lake", Key=key, Body=body)
     return f"s3://lake/{key}"
 
 
-def test_a_metadata_file_outside_the_location_it_claims_is_not_registered(house: House) -> None:
-    before = house.make("alice", name_of("m"))
+def test_a_metadata_file_outside_the_location_it_claims_is_not_registered(
+    shared: SharedServer,
+) -> None:
+    before = shared.make("alice", name_of("m"))
     home = f"any/{name_of('claimed')}"
     elsewhere = [
         f"any/{name_of('other')}/metadata/v1.metadata.json",
@@ -430,44 +438,44 @@ def test_a_metadata_file_outside_the_location_it_claims_is_not_registered(house:
         f"{home}/below/metadata/v1.metadata.json",
     ]
     for key in elsewhere:
-        uri = put_metadata(house, key, before, location=f"s3://lake/{home}")
+        uri = put_metadata(shared, key, before, location=f"s3://lake/{home}")
         body = {"name": name_of("r"), "metadata-location": uri}
-        status, answer = house.root.ask("POST", "namespaces/alice/register", body)
+        status, answer = shared.root.ask("POST", "namespaces/alice/register", body)
         assert (status, answer["error"]["type"]) == (400, "BadRequestException"), key
         assert "location" in answer["error"]["message"] or "layout" in answer["error"]["message"]
 
 
-def test_a_registered_metadata_file_cannot_be_removed_or_replaced(house: House) -> None:
-    before = house.make("alice", name_of("m"))
+def test_a_registered_metadata_file_cannot_be_removed_or_replaced(shared: SharedServer) -> None:
+    before = shared.make("alice", name_of("m"))
     home = f"any/{name_of('claimed')}"
     key = f"{home}/metadata/v1.metadata.json"
     more = {"location": f"s3://lake/{home}", "table-uuid": str(uuid.uuid4())}
-    uri = put_metadata(house, key, before, **more)
+    uri = put_metadata(shared, key, before, **more)
     name = name_of("r")
     body = {"name": name, "metadata-location": uri}
-    status, made = house.root.ask("POST", "namespaces/alice/register", body)
+    status, made = shared.root.ask("POST", "namespaces/alice/register", body)
     assert status == 200, made
     with pytest.raises(ClientError, match="write-once"):
-        house.s3().put_object(Bucket="lake", Key=key, Body=b"{}")
-    house.s3().delete_object(Bucket="lake", Key=key)
-    read = house.s3().get_object(Bucket="lake", Key=key)["Body"].read()
+        shared.s3().put_object(Bucket="lake", Key=key, Body=b"{}")
+    shared.s3().delete_object(Bucket="lake", Key=key)
+    read = shared.s3().get_object(Bucket="lake", Key=key)["Body"].read()
     assert json.loads(read)["table-uuid"] == more["table-uuid"]
 
 
 def test_a_metadata_file_of_mine_that_claims_anothers_location_is_not_registered(
-    house: House,
+    shared: SharedServer,
 ) -> None:
     name = name_of("gone")
-    before = house.gone(name)
-    mine = house.make("alice", name_of("mine"))
+    before = shared.gone(name)
+    mine = shared.make("alice", name_of("mine"))
     key = mine["metadata"]["location"].removeprefix("s3://lake/") + "/metadata/fake.metadata.json"
-    uri = put_metadata(house, key, before, user="alice", location=f"s3://lake/bob/{name}")
+    uri = put_metadata(shared, key, before, user="alice", location=f"s3://lake/bob/{name}")
     body = {"name": name_of("r"), "metadata-location": uri}
-    status, answer = house.user("alice").ask("POST", "namespaces/alice/register", body)
+    status, answer = shared.user("alice").ask("POST", "namespaces/alice/register", body)
     assert status == 400, answer
     body["overwrite"] = True
     body["name"] = mine["metadata"]["location"].rpartition("/")[2]
-    status, answer = house.user("alice").ask("POST", "namespaces/alice/register", body)
+    status, answer = shared.user("alice").ask("POST", "namespaces/alice/register", body)
     assert status == 400, answer
 
 
@@ -505,35 +513,35 @@ NAMING = ("manifest-list", "manifests", "statistics", "partition-statistics")
 @pytest.mark.parametrize("field", NAMING)
 @pytest.mark.parametrize("way", ["register", "register over", "UpdateTableMetadataLocation"])
 def test_metadata_of_mine_that_names_files_of_another_table_is_not_taken(
-    house: House, way: str, field: str
+    shared: SharedServer, way: str, field: str
 ) -> None:
     """As in a commit: what the writer may not read, others shall not read for him."""
     theirs = f"s3://lake/bob/{name_of('secret')}"
-    house.make("bob", theirs.rpartition("/")[2])
+    shared.make("bob", theirs.rpartition("/")[2])
     name = name_of("mine")
-    mine = house.make("alice", name)
-    before = house.user("alice").ask("GET", f"namespaces/alice/tables/{name}")[1]
+    mine = shared.make("alice", name)
+    before = shared.user("alice").ask("GET", f"namespaces/alice/tables/{name}")[1]
     home = mine["metadata"]["location"]
 
     def point(uri: str, *, user: str = "alice") -> tuple[int, Any]:
         key = f"{home.removeprefix('s3://lake/')}/metadata/{name_of('f')}.metadata.json"
-        location = put_metadata(house, key, mine, user="alice", **naming(field, uri))
+        location = put_metadata(shared, key, mine, user="alice", **naming(field, uri))
         if way == "UpdateTableMetadataLocation":
-            return house.point(user, "alice", name, location)
+            return shared.point(user, "alice", name, location)
         body = {"name": name, "metadata-location": location, "overwrite": True}
         if way == "register":
             body = {"name": name_of("r"), "metadata-location": location}
-        return house.user(user).ask("POST", "namespaces/alice/register", body)
+        return shared.user(user).ask("POST", "namespaces/alice/register", body)
 
     if way == "register":
-        assert house.user("alice").ask("DELETE", f"namespaces/alice/tables/{name}")[0] == 204
+        assert shared.user("alice").ask("DELETE", f"namespaces/alice/tables/{name}")[0] == 204
     file = f"{theirs.removeprefix('s3://lake/')}/metadata/x.avro"
     for uri in (f"s3://lake/{file}", f"s3a://lake/{file}", f"{home}/../../{file}"):
         status, answer = point(uri)
         assert status == 403, answer
         assert f"is not authorized to read {uri}" in str(answer)
     if way != "register":
-        after = house.user("alice").ask("GET", f"namespaces/alice/tables/{name}")[1]
+        after = shared.user("alice").ask("GET", f"namespaces/alice/tables/{name}")[1]
         assert after["metadata-location"] == before["metadata-location"]
     assert point(f"{home}/metadata/x.avro")[0] == 200
     if way != "register":

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 class Clients:
-    """A Spark session with a catalog `documented`, and two other readers of the same house."""
+    """A Spark session with a catalog `documented`, and two other readers of the same server."""
 
     def __init__(self, running: server_kit.Running, session: Any) -> None:
         self.running = running

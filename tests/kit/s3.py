@@ -37,7 +37,7 @@ ACCOUNT = "000000000000"
 
 
 @dataclass(frozen=True, kw_only=True)
-class House:
+class ObjectStore:
     """A running S3 server and what stands behind it."""
 
     url: str
@@ -67,7 +67,7 @@ def serve(
     users: Sequence[config.User] = (),
     domain: str | None = None,
     now_ms: Callable[[], int] = programs.wall_clock_ms,
-) -> Iterator[House]:
+) -> Iterator[ObjectStore]:
     """Serve on a free port while the block runs. make_guard: in place of the tables' guard."""
     keys = {"access_key": "AKIA" + secrets.token_hex(8).upper()}
     keys["secret_key"] = secrets.token_urlsafe(30)
@@ -78,7 +78,7 @@ def serve(
         if make_guard is not None:
             program.s3._guard = make_guard(program.storage)
         with programs.serving(program, settings) as serving:
-            yield House(
+            yield ObjectStore(
                 url=f"http://127.0.0.1:{serving.port}",
                 storage=program.storage,
                 loop=serving.loop,

@@ -13,7 +13,7 @@ from tests.pipeline.lake import Lake, Raw
 
 
 @pytest.fixture(scope="session")
-def house(server: server_kit.Running) -> settings.ServerEndpoint:
+def endpoint(server: server_kit.Running) -> settings.ServerEndpoint:
     """The running server, found as a job finds it."""
     return servers.find(url=None, data=str(server.data), environment={}, region=None)
 
@@ -30,22 +30,22 @@ NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
-def raw(house: settings.ServerEndpoint) -> Raw:
+def raw(endpoint: settings.ServerEndpoint) -> Raw:
     """An empty bucket of the test's own."""
-    return Raw(sources.client(house), f"pipeline-raw-{next(NUMBERS)}")
+    return Raw(sources.client(endpoint), f"pipeline-raw-{next(NUMBERS)}")
 
 
 @pytest.fixture(scope="session")
-def lake(house: settings.ServerEndpoint, spark: session.Spark) -> Lake:
+def lake(endpoint: settings.ServerEndpoint, spark: session.Spark) -> Lake:
     """The warehouse `lake` for Spark tests."""
     from pyiceberg.catalog import load_catalog
 
     catalog = load_catalog(
         "lake",
         type="rest",
-        uri=house.iceberg,
+        uri=endpoint.iceberg,
         warehouse="lake",
-        credential=f"{house.access_key}:{house.secret_key}",
-        **{"oauth2-server-uri": f"{house.iceberg}/v1/oauth/tokens"},
+        credential=f"{endpoint.access_key}:{endpoint.secret_key}",
+        **{"oauth2-server-uri": f"{endpoint.iceberg}/v1/oauth/tokens"},
     )
-    return Lake(server=house, spark=spark, catalog=catalog)
+    return Lake(server=endpoint, spark=spark, catalog=catalog)

@@ -346,7 +346,7 @@ def test_ingest_of_more_sources_than_a_summary_holds_takes_each_in(
     assert [row["id"] for row in lake.rows("many.t")] == list(range(5))
 
 
-# A failed load changes nothing: of a live table, or of a house without it.
+# A failed load changes nothing: of a live table, or of a server without it.
 
 LIVE = "id,name,day\n1,a,2026-01-01\n"
 

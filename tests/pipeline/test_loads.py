@@ -44,22 +44,22 @@ def test_summary_of_more_names_an_object_that_holds_the_list(raw: Raw) -> None:
         assert json.loads(body) == rows(101)
 
 
-def test_taken_of_a_table_that_is_not_there_is_empty(house: settings.ServerEndpoint) -> None:
+def test_taken_of_a_table_that_is_not_there_is_empty(endpoint: settings.ServerEndpoint) -> None:
     for name in ("lake.pipeline_absent.t", "lake.a.b.c.t"):
-        assert loads.taken(house, settings.parse_table(name)) == set()
+        assert loads.taken(endpoint, settings.parse_table(name)) == set()
 
 
-def test_taken_of_a_warehouse_that_is_not_there_names_it(house: settings.ServerEndpoint) -> None:
+def test_taken_of_a_warehouse_that_is_not_there_names_it(endpoint: settings.ServerEndpoint) -> None:
     with pytest.raises(errors.BadArgument) as caught:
-        loads.taken(house, settings.parse_table("nowhere.a.t"))
+        loads.taken(endpoint, settings.parse_table("nowhere.a.t"))
     assert str(caught.value) == "there is no table bucket 'nowhere'"
 
 
 def test_taken_with_a_wrong_secret_says_that_the_server_refused(
-    house: settings.ServerEndpoint,
+    endpoint: settings.ServerEndpoint,
 ) -> None:
     wrong = settings.ServerEndpoint(
-        url=house.url, access_key=house.access_key, secret_key="wrong", region=house.region
+        url=endpoint.url, access_key=endpoint.access_key, secret_key="wrong", region=endpoint.region
     )
     with pytest.raises(errors.NoServer, match=r"the server refused .*/oauth/tokens: 401 "):
         loads.taken(wrong, settings.parse_table("lake.a.b"))

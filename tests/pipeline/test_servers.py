@@ -124,11 +124,11 @@ def test_a_server_that_gives_no_answer_ends_what_waits_for_it(unused: str) -> No
 
 @pytest.mark.usefixtures("impatient")
 def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
-    house: settings.ServerEndpoint,
+    endpoint: settings.ServerEndpoint,
 ) -> None:
     with (
         pytest.raises(RuntimeError, match="its own reason"),
-        servers.watched(house, give_up=lambda: pytest.fail("the server answers")),
+        servers.watched(endpoint, give_up=lambda: pytest.fail("the server answers")),
     ):
         _fail_after(3 * servers.SILENCE_SECONDS)
 

@@ -59,18 +59,18 @@ def test_listed_of_more_than_a_load_takes_says_so(
     )
 
 
-def test_listed_of_an_absent_bucket_names_it(house: settings.ServerEndpoint) -> None:
+def test_listed_of_an_absent_bucket_names_it(endpoint: settings.ServerEndpoint) -> None:
     place = settings.ObjectPrefix(bucket="pipeline-absent", prefix="")
     with pytest.raises(errors.BadArgument) as caught:
-        sources.listed(sources.client(house), place)
+        sources.listed(sources.client(endpoint), place)
     assert str(caught.value) == "there is no bucket 'pipeline-absent'"
 
 
 def test_listed_with_a_wrong_secret_says_that_the_server_refused(
-    house: settings.ServerEndpoint, raw: Raw
+    endpoint: settings.ServerEndpoint, raw: Raw
 ) -> None:
     wrong = settings.ServerEndpoint(
-        url=house.url, access_key=house.access_key, secret_key="wrong", region=house.region
+        url=endpoint.url, access_key=endpoint.access_key, secret_key="wrong", region=endpoint.region
     )
     with pytest.raises(errors.NoServer, match="SignatureDoesNotMatch"):
         sources.listed(sources.client(wrong), raw.place())

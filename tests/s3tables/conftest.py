@@ -1,4 +1,4 @@
-"""One house per test module; tests use table buckets of their own in it."""
+"""One server per test module; tests use table buckets of their own in it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from tests.s3tables import house as house_kit
+from tests.s3tables import tables_service as kit
 
 _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[house_kit.House]:
-    with house_kit.opened(tmp_path_factory.mktemp("house") / "data") as opened:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.TablesService]:
+    with kit.opened(tmp_path_factory.mktemp("service") / "data") as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def client(house: house_kit.House) -> Any:
-    return house.client()
+def client(service: kit.TablesService) -> Any:
+    return service.client()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.s3tables.house import House, allow, bucket_arn, opened, policy, refused
+from tests.s3tables.tables_service import TablesService, allow, bucket_arn, opened, policy, refused
 
 BUCKET = bucket_arn("lake-house")
 TABLES = f"{BUCKET}/table/*"
@@ -56,15 +56,15 @@ USERS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TablesService]:
     path: Path = tmp_path_factory.mktemp("guarded") / "data"
-    with opened(path, users=USERS) as house:
-        root = house.client()
+    with opened(path, users=USERS) as service:
+        root = service.client()
         root.create_table_bucket(name="lake-house")
         for namespace in ("sales", "other"):
             root.create_namespace(tableBucketARN=BUCKET, namespace=[namespace])
             root.create_table(**{**ORDERS, "namespace": namespace}, format="ICEBERG")
-        yield house
+        yield service
 
 
 def denied(call: Any, **members: Any) -> str:
@@ -74,7 +74,7 @@ def denied(call: Any, **members: Any) -> str:
     return message.partition("to perform ")[2].partition(" on resource ")[0]
 
 
-def test_a_user_without_policies_may_do_nothing(guarded: House) -> None:
+def test_a_user_without_policies_may_do_nothing(guarded: TablesService) -> None:
     client = guarded.client("nobody")
     table = guarded.client().get_table(**ORDERS)
     arn = table["tableARN"]
@@ -119,7 +119,7 @@ def test_a_user_without_policies_may_do_nothing(guarded: House) -> None:
     )
 
 
-def test_listings_leave_out_what_the_caller_may_not_see(guarded: House) -> None:
+def test_listings_leave_out_what_the_caller_may_not_see(guarded: TablesService) -> None:
     lister, reader = guarded.client("lister"), guarded.client("reader")
     where = {"tableBucketARN": BUCKET}
     assert lister.list_table_buckets()["tableBuckets"] == []
@@ -130,7 +130,7 @@ def test_listings_leave_out_what_the_caller_may_not_see(guarded: House) -> None:
     assert [t["namespace"] for t in reader.list_tables(**where)["tables"]] == [["sales"]]
 
 
-def test_a_condition_on_the_namespace_opens_that_namespace_alone(guarded: House) -> None:
+def test_a_condition_on_the_namespace_opens_that_namespace_alone(guarded: TablesService) -> None:
     reader = guarded.client("reader")
     arn = reader.get_table(**ORDERS)["tableARN"]
     assert reader.get_table(tableArn=arn)["name"] == "orders"
@@ -142,7 +142,9 @@ def test_a_condition_on_the_namespace_opens_that_namespace_alone(guarded: House)
     )
 
 
-def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(guarded: House) -> None:
+def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(
+    guarded: TablesService,
+) -> None:
     absent = {**ORDERS, "name": "absent"}
     nothing = f"{BUCKET}/table/0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"
     for members in (absent, {"tableArn": nothing}):
@@ -155,7 +157,7 @@ def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(guarded: 
         assert denied(guarded.client("nobody").get_table, **members) == "s3tables:GetTable"
 
 
-def test_what_only_the_body_tells_is_asked_before_anything_is_done(guarded: House) -> None:
+def test_what_only_the_body_tells_is_asked_before_anything_is_done(guarded: TablesService) -> None:
     writer = guarded.client("writer")
     schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
     made = {**ORDERS, "name": "made"}
@@ -172,13 +174,13 @@ def test_what_only_the_body_tells_is_asked_before_anything_is_done(guarded: Hous
     }  # fmt: skip
 
 
-def test_moving_the_pointer_needs_reading_and_writing_the_data_too(guarded: House) -> None:
+def test_moving_the_pointer_needs_reading_and_writing_the_data_too(guarded: TablesService) -> None:
     members = {**ORDERS, "versionToken": "x", "metadataLocation": "s3://x/y"}
     writer = guarded.client("writer")
     assert denied(writer.update_table_metadata_location, **members) == "s3tables:GetTableData"
 
 
-def test_a_policy_names_tables_and_buckets_by_their_arns(guarded: House) -> None:
+def test_a_policy_names_tables_and_buckets_by_their_arns(guarded: TablesService) -> None:
     tagger, builder = guarded.client("tagger"), guarded.client("builder")
     arn = guarded.client().get_table(**ORDERS)["tableARN"]
     tagger.tag_resource(resourceArn=arn, tags={"a": "b"})

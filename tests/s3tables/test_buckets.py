@@ -14,7 +14,7 @@ from s3tables import buckets, emptiness, errors
 from storage import batch, keys, sweep
 from storage import model as storage_model
 from tests.kit import lakes
-from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
+from tests.s3tables.tables_service import ACCOUNT, TablesService, bucket_arn, refused
 
 NO_BUCKET = (404, "NotFoundException", "The specified bucket does not exist.")
 
@@ -64,10 +64,10 @@ def test_create_table_bucket_twice_conflicts(client: Any) -> None:
 
 
 def test_create_table_bucket_with_the_name_of_a_general_bucket_conflicts(
-    house: House, client: Any
+    service: TablesService, client: Any
 ) -> None:
-    house.run(
-        house.lake.storage.buckets.create(
+    service.run(
+        service.lake.storage.buckets.create(
             "general", kind="general", owner=ACCOUNT, region="us-east-1"
         )
     )
@@ -189,7 +189,9 @@ def test_list_table_buckets_with_a_token_of_another_listing_is_refused(client: A
         )
 
 
-def test_delete_table_bucket_needs_it_empty(house: House, client: Any, sales: str) -> None:
+def test_delete_table_bucket_needs_it_empty(
+    service: TablesService, client: Any, sales: str
+) -> None:
     expected = (
         409,
         "ConflictException",
@@ -198,34 +200,34 @@ def test_delete_table_bucket_needs_it_empty(house: House, client: Any, sales: st
     assert refused(client.delete_table_bucket, tableBucketARN=sales) == expected
     client.delete_namespace(tableBucketARN=sales, namespace="sales")
     name = sales.rpartition("/")[2]
-    house.put_object(name, "sales/orders/data/f.parquet", b"x")
+    service.put_object(name, "sales/orders/data/f.parquet", b"x")
     assert refused(client.delete_table_bucket, tableBucketARN=sales) == expected
-    house.run(house.lake.storage.objects.delete(name, "sales/orders/data/f.parquet"))
+    service.run(service.lake.storage.objects.delete(name, "sales/orders/data/f.parquet"))
     done = client.delete_table_bucket(tableBucketARN=sales)
     assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
     assert refused(client.get_table_bucket, tableBucketARN=sales) == NO_BUCKET
 
 
 def test_delete_table_bucket_goes_with_the_files_of_deleted_tables_but_of_no_others(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     where = {"tableBucketARN": sales, "namespace": "sales"}
     schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
     for name in ("deleted", "dropped"):
         client.create_table(**where, name=name, format="ICEBERG", metadata=schema)
     bucket = sales.rpartition("/")[2]
-    house.put_object(bucket, "sales/deleted/data/f.parquet", b"x")
+    service.put_object(bucket, "sales/deleted/data/f.parquet", b"x")
     client.delete_table(**where, name="deleted")
     dropped = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="dropped")
     location = client.get_table(**where, name="dropped")["metadataLocation"]
-    house.run(house.lake.tables.drop(dropped, purge=False, by=lakes.BY))
+    service.run(service.lake.tables.drop(dropped, purge=False, by=lakes.BY))
     client.delete_namespace(**where)
     assert refused(client.delete_table_bucket, tableBucketARN=sales)[:2] == (
         409,
         "ConflictException",
     )
-    house.read_object(location)
-    house.run(house.lake.storage.objects.delete(bucket, location.partition(f"{bucket}/")[2]))
+    service.read_object(location)
+    service.run(service.lake.storage.objects.delete(bucket, location.partition(f"{bucket}/")[2]))
     client.delete_table_bucket(tableBucketARN=sales)
     assert refused(client.get_table_bucket, tableBucketARN=sales) == NO_BUCKET
 
@@ -245,16 +247,16 @@ class Counting:
 
 
 def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_files(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     where = {"tableBucketARN": sales, "namespace": "sales"}
     for name in ("first", "second"):
         client.create_table(**where, name=name, format="ICEBERG")
     name = sales.rpartition("/")[2]
-    storage = house.lake.storage
+    storage = service.lake.storage
     for number in range(30):
         for table in ("first", "second"):
-            house.put_object(name, f"sales/{table}/data/{number}.parquet", b"x")
+            service.put_object(name, f"sales/{table}/data/{number}.parquet", b"x")
     for table in ("first", "second"):
         client.delete_table(**where, name=table)
     client.delete_namespace(**where)
@@ -262,15 +264,15 @@ def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_fi
         reading = Counting(view)
         emptiness.check_empty(reading, storage.buckets.get(name))
         assert reading.rows == 2
-    house.put_object(name, "other/table/data/f.parquet", b"x")
+    service.put_object(name, "other/table/data/f.parquet", b"x")
     with storage.index.view() as view, pytest.raises(errors.TableBucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
 
 
 def test_deleting_a_table_bucket_reads_its_log_before_the_writers_transaction(
-    house: House, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch
+    service: TablesService, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_deleted_tables(house, client, sales)
+    leave_deleted_tables(service, client, sales)
     decode, threads = records.decode, []
 
     def noting(value: bytes, kind: Any) -> Any:
@@ -286,9 +288,9 @@ def test_deleting_a_table_bucket_reads_its_log_before_the_writers_transaction(
 
 
 def test_deleting_a_table_bucket_looks_at_no_location_inside_the_writers_transaction(
-    house: House, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch
+    service: TablesService, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_deleted_tables(house, client, sales)
+    leave_deleted_tables(service, client, sales)
     find_location, threads = claims.find_location, []
 
     def noting(*arguments: Any) -> Any:
@@ -303,9 +305,9 @@ def test_deleting_a_table_bucket_looks_at_no_location_inside_the_writers_transac
 
 @pytest.mark.parametrize("key", ["other/table/data/f.parquet", "sales/t1/data/more.parquet"])
 def test_an_object_that_comes_after_the_look_at_a_table_bucket_is_seen_before_its_deletion(
-    house: House, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch, key: str
+    service: TablesService, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    leave_deleted_tables(house, client, sales)
+    leave_deleted_tables(service, client, sales)
     name = sales.rpartition("/")[2]
     look, looks = buckets._look, []
 
@@ -313,7 +315,7 @@ def test_an_object_that_comes_after_the_look_at_a_table_bucket_is_seen_before_it
         seen = look(*arguments)
         looks.append(seen)
         if len(looks) == 1:
-            house.lake.storage.index.commit_now(put_row(house, name, key))
+            service.lake.storage.index.commit_now(put_row(service, name, key))
         return seen
 
     monkeypatch.setattr(buckets, "_look", look_and_put)
@@ -325,19 +327,19 @@ def test_an_object_that_comes_after_the_look_at_a_table_bucket_is_seen_before_it
         assert client.get_table_bucket(tableBucketARN=sales)["name"] == name
 
 
-def leave_deleted_tables(house: House, client: Any, arn: str) -> None:
+def leave_deleted_tables(service: TablesService, client: Any, arn: str) -> None:
     """Leave nothing in a table bucket but files of five tables that were deleted with them."""
     where = {"tableBucketARN": arn, "namespace": "sales"}
     for number in range(5):
         client.create_table(**where, name=f"t{number}", format="ICEBERG")
-        house.put_object(arn.rpartition("/")[2], f"sales/t{number}/data/f.parquet", b"x")
+        service.put_object(arn.rpartition("/")[2], f"sales/t{number}/data/f.parquet", b"x")
         client.delete_table(**where, name=f"t{number}")
     client.delete_namespace(**where)
 
 
-def put_row(house: House, name: str, key: str) -> batch.Batch:
+def put_row(service: TablesService, name: str, key: str) -> batch.Batch:
     """The Batch of a PUT of an empty body."""
-    storage = house.lake.storage
+    storage = service.lake.storage
     return storage.objects.plan_put(
         storage.buckets.get(name),
         key,
@@ -348,19 +350,19 @@ def put_row(house: House, name: str, key: str) -> batch.Batch:
 
 
 def test_an_object_named_like_a_deleted_table_does_not_hide_its_neighbours(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     where = {"tableBucketARN": sales, "namespace": "sales"}
     client.create_table(**where, name="first", format="ICEBERG")
     client.delete_table(**where, name="first")
     client.delete_namespace(**where)
     name = sales.rpartition("/")[2]
-    storage = house.lake.storage
-    house.run(storage.buckets.update(name, {"layout": "off"}))
-    house.put_object(name, "sales/first", b"x")
+    storage = service.lake.storage
+    service.run(storage.buckets.update(name, {"layout": "off"}))
+    service.put_object(name, "sales/first", b"x")
     with storage.index.view() as view:
         emptiness.check_empty(view, storage.buckets.get(name))
-    house.put_object(name, "sales/first-2", b"x")
+    service.put_object(name, "sales/first-2", b"x")
     with storage.index.view() as view, pytest.raises(errors.TableBucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
 
@@ -374,14 +376,14 @@ STAYS = {
 """What may be in the index of a bucket that is gone: by store, what the keys begin with."""
 
 
-def whole_index(house: House) -> dict[batch.Store, dict[bytes, bytes]]:
-    with house.lake.storage.index.view() as view:
+def whole_index(service: TablesService) -> dict[batch.Store, dict[bytes, bytes]]:
+    with service.lake.storage.index.view() as view:
         return {store: dict(view.scan(store, b"")) for store in batch.Store}
 
 
-def make_everything(house: House, client: Any, name: str) -> str:
+def make_everything(service: TablesService, client: Any, name: str) -> str:
     """Make a table bucket with all that can be in one, and delete it all but the bucket."""
-    lake, run = house.lake, house.run
+    lake, run = service.lake, service.run
     arn = client.create_table_bucket(name=name, tags={"a": "b"})["arn"]
     client.create_namespace(tableBucketARN=arn, namespace=["sales"])
     where = {"tableBucketARN": arn, "namespace": "sales"}
@@ -422,8 +424,8 @@ def make_everything(house: House, client: Any, name: str) -> str:
             view, schema=fields, view_version=version, by=lakes.BY, permit=lakes.permit_all
         )
     )
-    house.put_object(name, "sales/t/data/f.parquet", b"x" * 100_000)
-    house.put_object(name, "sales/t/data/" + "k" * 900 + ".parquet", b"x")
+    service.put_object(name, "sales/t/data/f.parquet", b"x" * 100_000)
+    service.put_object(name, "sales/t/data/" + "k" * 900 + ".parquet", b"x")
     client.rename_table(**where, name="t", newName="renamed")
     client.delete_table(**where, name="renamed")
     client.delete_table(**where, name="empty")
@@ -434,17 +436,17 @@ def make_everything(house: House, client: Any, name: str) -> str:
     return str(arn)
 
 
-def sweep_all(house: House) -> None:
-    while house.run(house.lake.storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1)):
+def sweep_all(service: TablesService) -> None:
+    while service.run(service.lake.storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1)):
         pass
 
 
 def test_a_deleted_bucket_leaves_no_row_in_the_index_but_those_that_may_stay(
-    house: House, client: Any
+    service: TablesService, client: Any
 ) -> None:
-    before = whole_index(house)
-    arn = make_everything(house, client, "everything")
-    filled = {store for store, rows in whole_index(house).items() if rows != before[store]}
+    before = whole_index(service)
+    arn = make_everything(service, client, "everything")
+    filled = {store for store, rows in whole_index(service).items() if rows != before[store]}
     assert filled >= {
         batch.Store.BUCKETS,
         batch.Store.OBJECTS,
@@ -461,8 +463,8 @@ def test_a_deleted_bucket_leaves_no_row_in_the_index_but_those_that_may_stay(
         batch.Store.TAGS,
     }
     client.delete_table_bucket(tableBucketARN=arn)
-    sweep_all(house)
-    after = whole_index(house)
+    sweep_all(service)
+    after = whole_index(service)
     left = {
         store: keys
         for store in batch.Store
@@ -478,18 +480,18 @@ def test_a_deleted_bucket_leaves_no_row_in_the_index_but_those_that_may_stay(
 
 
 def test_a_bucket_that_an_older_release_deleted_loses_its_rows_at_the_next_start(
-    house: House, client: Any
+    service: TablesService, client: Any
 ) -> None:
-    storage = house.lake.storage
-    before = whole_index(house)
-    arn = make_everything(house, client, "everything")
+    storage = service.lake.storage
+    before = whole_index(service)
+    arn = make_everything(service, client, "everything")
     bucket_id = storage.buckets.get("everything").bucket_id
     client.delete_table_bucket(tableBucketARN=arn)
     start, stop = keys.bucket_range(bucket_id)
 
     async def forget() -> None:
         """Do what the sweep of that release did."""
-        index = whole_index(house)
+        index = whole_index(service)
         rows = [
             batch.Delete(store=store, key=key)
             for store in (*sweep.OBJECT_STORES, batch.Store.RELEASED)
@@ -498,17 +500,19 @@ def test_a_bucket_that_an_older_release_deleted_loses_its_rows_at_the_next_start
         ]
         await storage.index.commit(batch.Batch(writes=tuple(rows)))
 
-    house.run(forget())
-    assert whole_index(house)[batch.Store.LOG].keys() - before[batch.Store.LOG].keys()
+    service.run(forget())
+    assert whole_index(service)[batch.Store.LOG].keys() - before[batch.Store.LOG].keys()
     storage.sweep.recover()
-    after = whole_index(house)
+    after = whole_index(service)
     for store in (batch.Store.LOG, batch.Store.POINTERS, batch.Store.TAGS, batch.Store.LOCATIONS):
         assert after[store].keys() <= before[store].keys()
     assert after[batch.Store.RELEASED] == {}
 
 
-def test_a_bucket_made_again_by_another_inherits_nothing(house: House, client: Any) -> None:
-    arn = make_everything(house, client, "everything")
+def test_a_bucket_made_again_by_another_inherits_nothing(
+    service: TablesService, client: Any
+) -> None:
+    arn = make_everything(service, client, "everything")
     client.delete_table_bucket(tableBucketARN=arn)
     client.create_table_bucket(name="everything")
     where = {"tableBucketARN": arn, "namespace": "sales"}
@@ -520,10 +524,10 @@ def test_a_bucket_made_again_by_another_inherits_nothing(house: House, client: A
     table = client.get_table(**where, name="t")
     assert table["warehouseLocation"] == "s3://everything/sales/t"
     ident = idents.TableIdent(table_bucket="everything", namespace=("sales",), name="t")
-    assert house.lake.tables.taken(ident).loads == ()
-    listed = house.lake.storage.objects.list("everything", include_tombstoned=True).objects
+    assert service.lake.tables.taken(ident).loads == ()
+    listed = service.lake.storage.objects.list("everything", include_tombstoned=True).objects
     assert [info.key for info in listed] == [table["metadataLocation"].split("/", 3)[3]]
-    sweep_all(house)
+    sweep_all(service)
     assert client.get_table(**where, name="t")["metadataLocation"] == table["metadataLocation"]
 
 

@@ -19,7 +19,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from s3tables import face
-from tests.s3tables.house import House, bucket_arn, opened
+from tests.s3tables.tables_service import TablesService, bucket_arn, opened
 
 MODEL = botocore.session.get_session().get_service_model("s3tables")
 BUCKET = bucket_arn("checked")
@@ -144,7 +144,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TablesService]:
     path: Path = tmp_path_factory.mktemp("constraints") / "data"
     with opened(path) as made:
         made.client().create_table_bucket(name="checked")
@@ -152,8 +152,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @pytest.fixture(scope="module")
-def client(house: House) -> Any:
-    return house.client()
+def client(service: TablesService) -> Any:
+    return service.client()
 
 
 def test_the_cases_break_every_constraint_of_every_operation() -> None:
@@ -168,9 +168,9 @@ def test_the_cases_break_every_constraint_of_every_operation() -> None:
 
 @pytest.mark.parametrize(("operation", "members", "path", "constraint"), CASES)
 def test_a_broken_constraint_is_told_in_awss_words_and_changes_nothing(
-    house: House, client: Any, operation: str, members: Any, path: str, constraint: str
+    service: TablesService, client: Any, operation: str, members: Any, path: str, constraint: str
 ) -> None:
-    before = everything(house)
+    before = everything(service)
     with pytest.raises(client.exceptions.BadRequestException) as caught:
         getattr(client, xform_name(operation))(**copy.deepcopy(members))
     answer = caught.value.response
@@ -180,10 +180,10 @@ def test_a_broken_constraint_is_told_in_awss_words_and_changes_nothing(
     assert f" at '{path}' failed to satisfy constraint: {constraint}" in message
     if constraint == "Member must not be null":
         assert f"Value null at '{path}'" in message
-    raw = house.log[-1][3]
+    raw = service.log[-1][3]
     assert raw.headers["x-amzn-ErrorType"] == "BadRequestException"
     assert raw.json == {"__type": "BadRequestException", "message": message}
-    assert everything(house) == before
+    assert everything(service) == before
 
 
 TYPES = ("text", 5, 1.5, True, [1], {"a": 1})
@@ -216,10 +216,10 @@ def on_the_wire(shape: Any, value: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("operation", sorted(face.ROWS))
 def test_a_value_of_another_type_is_a_bad_request(
-    house: House, client: Any, operation: str
+    service: TablesService, client: Any, operation: str
 ) -> None:
     shape = MODEL.operation_model(operation).input_shape
-    before = everything(house)
+    before = everything(service)
     for body, path, constraint in mistyped(shape):
         sent = json.dumps(body).encode()
 
@@ -235,7 +235,7 @@ def test_a_value_of_another_type_is_a_bad_request(
         error = caught.value.response["Error"]
         assert error["Code"] == "BadRequestException", (body, error)
         assert f"at '{path}' failed to satisfy constraint: {constraint}" in error["Message"]
-    assert everything(house) == before
+    assert everything(service) == before
 
 
 @pytest.mark.parametrize(
@@ -251,6 +251,6 @@ def test_a_page_size_that_is_no_number_is_a_bad_request(
         getattr(client, operation)(**members, **{name: value})
 
 
-def everything(house: House) -> Any:
-    buckets = house.lake.storage.buckets.list()
-    return buckets, [house.lake.log(bucket.name) for bucket in buckets]
+def everything(service: TablesService) -> Any:
+    buckets = service.lake.storage.buckets.list()
+    return buckets, [service.lake.log(bucket.name) for bucket in buckets]

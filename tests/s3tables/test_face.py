@@ -23,21 +23,23 @@ from server.aws import errors as aws_errors
 from server.aws import model
 from server.aws import wire_errors as kit_wire_errors
 from storage import errors as storage_errors
-from tests.s3tables.house import REGION, ROOT, Answer, House, bucket_arn, refused
+from tests.s3tables.tables_service import REGION, ROOT, Answer, TablesService, bucket_arn, refused
 from tests.server.aws.test_check import fitting
 
 SERVICE = model.load("s3tables")
 NOT_DONE = sorted(SERVICE.operations.keys() - face.ROWS.keys())
 
 
-def signed(house: House, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+def signed(
+    service: TablesService, method: str, path: str, body: bytes = b"", **headers: str
+) -> Answer:
     """A request as it is, signed by botocore's signer."""
     url = f"http://boathouse.test{path}"
     request = botocore.awsrequest.AWSRequest(method=method, url=url, data=body, headers=headers)
     signer = botocore.auth.SigV4Auth(botocore.credentials.Credentials(*ROOT), "s3tables", REGION)
     signer.add_auth(request)
     sent = {name: str(value) for name, value in request.headers.items()}
-    return house.send(method, url, {"host": "boathouse.test", **sent}, body)
+    return service.send(method, url, {"host": "boathouse.test", **sent}, body)
 
 
 def test_every_row_is_one_of_the_models_57_operations() -> None:
@@ -57,10 +59,10 @@ def test_each_other_operation_answers_501_by_its_name(client: Any, name: str) ->
 
 
 @pytest.mark.parametrize("name", sorted(SERVICE.operations))
-def test_each_operation_needs_a_credential(house: House, name: str) -> None:
+def test_each_operation_needs_a_credential(service: TablesService, name: str) -> None:
     operation = SERVICE.operations[name]
     path = "/" + "/".join(part if isinstance(part, str) else "x" for part in operation.route)
-    answer = house.send(
+    answer = service.send(
         operation.method,
         f"http://h{path}",
         {"host": "h", "authorization": "AWS4-HMAC-SHA256 Credential=a/b/c/s3tables/aws4_request"},
@@ -70,15 +72,15 @@ def test_each_operation_needs_a_credential(house: House, name: str) -> None:
     assert answer.headers["x-amzn-ErrorType"] == "IncompleteSignatureException"
 
 
-def test_a_wrong_secret_is_refused_by_the_name_that_clients_know(house: House) -> None:
-    with_wrong = House(**{**vars(house), "users": {"root": (ROOT[0], "wrong")}})
+def test_a_wrong_secret_is_refused_by_the_name_that_clients_know(service: TablesService) -> None:
+    with_wrong = TablesService(**{**vars(service), "users": {"root": (ROOT[0], "wrong")}})
     assert refused(with_wrong.client().list_table_buckets) == (
         403,
         "InvalidSignatureException",
         "The request signature we calculated does not match the signature you provided. Check your "
         "AWS Secret Access Key and signing method. Consult the service documentation for details.",
     )
-    with_unknown = House(**{**vars(house), "users": {"root": ("NOBODY", "wrong")}})
+    with_unknown = TablesService(**{**vars(service), "users": {"root": ("NOBODY", "wrong")}})
     assert refused(with_unknown.client().list_table_buckets)[:2] == (
         403,
         "UnrecognizedClientException",
@@ -89,16 +91,16 @@ def test_a_wrong_secret_is_refused_by_the_name_that_clients_know(house: House) -
     ("method", "path"), [("GET", "/nothing"), ("POST", "/buckets"), ("GET", "/"), ("GET", "/tag/")]
 )
 def test_a_route_that_the_model_does_not_have_is_unknown(
-    house: House, method: str, path: str
+    service: TablesService, method: str, path: str
 ) -> None:
-    answer = signed(house, method, path)
+    answer = signed(service, method, path)
     assert answer.status == 404
     assert answer.headers["x-amzn-ErrorType"] == "UnknownOperationException"
 
 
-def test_errors_carry_type_message_and_request_id(house: House) -> None:
+def test_errors_carry_type_message_and_request_id(service: TablesService) -> None:
     arn = bucket_arn("nowhere")
-    answer = signed(house, "GET", f"/buckets/{arn.replace(':', '%3A').replace('/', '%2F')}")
+    answer = signed(service, "GET", f"/buckets/{arn.replace(':', '%3A').replace('/', '%2F')}")
     assert answer.status == 404
     assert answer.headers["x-amzn-ErrorType"] == "NotFoundException"
     assert answer.headers["x-amzn-RequestId"]
@@ -109,10 +111,12 @@ def test_errors_carry_type_message_and_request_id(house: House) -> None:
     }
 
 
-def test_a_body_beyond_its_bound_is_refused_and_makes_nothing(house: House, client: Any) -> None:
+def test_a_body_beyond_its_bound_is_refused_and_makes_nothing(
+    service: TablesService, client: Any
+) -> None:
     filling = "x" * limits.MODEL_BODY_BYTES_MAX
     body = orjson.dumps({"name": "beyond-the-bound", "tags": {"a": filling}})
-    answer = signed(house, "PUT", "/buckets", body)
+    answer = signed(service, "PUT", "/buckets", body)
     assert answer.status == 413
     assert answer.headers["x-amzn-ErrorType"] == "RequestEntityTooLargeException"
     assert refused(client.get_table_bucket, tableBucketARN=bucket_arn("beyond-the-bound"))[0] == 404
@@ -132,22 +136,24 @@ def test_a_large_body_is_taken_and_checked_like_any_other(client: Any, sales: st
     assert found["name"] == "wide"
 
 
-def test_an_arn_that_arrives_decoded_is_the_same(house: House, bucket: str) -> None:
-    answer = signed(house, "GET", f"/buckets/{bucket}")
+def test_an_arn_that_arrives_decoded_is_the_same(service: TablesService, bucket: str) -> None:
+    answer = signed(service, "GET", f"/buckets/{bucket}")
     assert (answer.status, answer.json["arn"]) == (200, bucket)
-    answer = signed(house, "GET", f"/tag/{bucket}")
+    answer = signed(service, "GET", f"/tag/{bucket}")
     assert (answer.status, answer.json) == (200, {"tags": {}})
 
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b'{"name": 5}', b'{"name": null}', b"", b"\xff"])
-def test_a_body_that_is_not_the_operations_is_a_bad_request(house: House, body: bytes) -> None:
-    answer = signed(house, "PUT", "/buckets", body)
+def test_a_body_that_is_not_the_operations_is_a_bad_request(
+    service: TablesService, body: bytes
+) -> None:
+    answer = signed(service, "PUT", "/buckets", body)
     assert answer.status == 400
     assert answer.headers["x-amzn-ErrorType"] == "BadRequestException"
 
 
-def test_a_malformed_path_is_a_bad_request(house: House) -> None:
-    answer = signed(house, "GET", "/buckets/%ff")
+def test_a_malformed_path_is_a_bad_request(service: TablesService) -> None:
+    answer = signed(service, "GET", "/buckets/%ff")
     assert answer.status == 400
     assert answer.headers["x-amzn-ErrorType"] == "BadRequestException"
 
@@ -161,11 +167,11 @@ def test_a_bad_pattern_is_told_in_awss_words(client: Any, sales: str) -> None:
     )
 
 
-def test_a_missing_token_is_told_in_awss_words(house: House, sales: str) -> None:
+def test_a_missing_token_is_told_in_awss_words(service: TablesService, sales: str) -> None:
     quoted = sales.replace(":", "%3A").replace("/", "%2F")
     path = f"/tables/{quoted}/sales/t/metadata-location"
     body = json.dumps({"metadataLocation": "s3://a/b"}).encode()
-    assert signed(house, "PUT", path, body).json["message"] == (
+    assert signed(service, "PUT", path, body).json["message"] == (
         "1 validation error detected: Value null at 'versionToken' failed to satisfy constraint: "
         "Member must not be null"
     )

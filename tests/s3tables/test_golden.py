@@ -19,7 +19,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from s3tables import face
-from tests.s3tables.house import House, bucket_arn, opened
+from tests.s3tables.tables_service import TablesService, bucket_arn, opened
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "s3tables"
 BUCKET = bucket_arn("golden")
@@ -41,9 +41,9 @@ NUMBERED = re.compile(rf"(?P<uuid>{UUID})|(?P<token>(?<=\")[0-9a-f]{{20}}(?=\")|
 class Story:
     """Calls in order, and what was said in each."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.client = house.client()
+    def __init__(self, service: TablesService) -> None:
+        self.service = service
+        self.client = service.client()
         self.said: dict[str, list[str]] = {}
 
     def reads_a_bucket(self, operation: str) -> bool:
@@ -58,7 +58,7 @@ class Story:
             answer = getattr(self.client, xform_name(operation))(**members)
         except ClientError as error:
             answer = error.response
-        self.said.setdefault(operation, []).append(_transcript(*self.house.log[-1]))
+        self.said.setdefault(operation, []).append(_transcript(*self.service.log[-1]))
         return answer
 
 
@@ -92,8 +92,8 @@ def _number(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    with opened(tmp_path_factory.mktemp("golden") / "data") as house:
-        told = Story(house)
+    with opened(tmp_path_factory.mktemp("golden") / "data") as service:
+        told = Story(service)
         _tell(told)
         yield told
 
@@ -128,8 +128,8 @@ def _tell(story: Story) -> None:
     call("GetTable", tableBucketARN=BUCKET, name="orders")
     call("GetTableMetadataLocation", **ORDERS)
     call("GetTableMetadataLocation", **{**ORDERS, "name": "empty"})
-    story.house.lake.clock.now_ms += 1000
-    location = story.house.next_metadata(found["metadataLocation"], "00001.metadata.json")
+    story.service.lake.clock.now_ms += 1000
+    location = story.service.next_metadata(found["metadataLocation"], "00001.metadata.json")
     update = {**ORDERS, "versionToken": found["versionToken"], "metadataLocation": location}
     call("UpdateTableMetadataLocation", **update)
     call("UpdateTableMetadataLocation", **update)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kit import lakes
-from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
+from tests.s3tables.tables_service import ACCOUNT, TablesService, bucket_arn, refused
 
 NO_NAMESPACE = (404, "NotFoundException", "The specified namespace does not exist.")
 
@@ -59,11 +59,11 @@ def test_create_namespace_in_no_bucket_is_not_found(client: Any) -> None:
 
 
 def test_list_namespaces_pages_and_shows_deeper_ones_with_their_levels(
-    house: House, client: Any, bucket: str
+    service: TablesService, client: Any, bucket: str
 ) -> None:
     name = bucket.rpartition("/")[2]
     for levels in (("b",), ("a",), ("a", "x"), ("a0",), ("a", "x", "y")):
-        house.run(house.lake.namespaces.create(name, levels, by=lakes.BY))
+        service.run(service.lake.namespaces.create(name, levels, by=lakes.BY))
     in_order = [["a"], ["a", "x"], ["a", "x", "y"], ["a0"], ["b"]]
     pages = client.get_paginator("list_namespaces").paginate(
         tableBucketARN=bucket, PaginationConfig={"PageSize": 2}

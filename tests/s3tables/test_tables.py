@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalog import idents
-from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
+from tests.s3tables.tables_service import ACCOUNT, TablesService, bucket_arn, refused
 
 NO_TABLE = (404, "NotFoundException", "The specified table does not exist.")
 STALE = (
@@ -43,9 +43,9 @@ def names(bucket: str, name: str) -> dict[str, str]:
     return {"tableBucketARN": bucket, "namespace": "sales", "name": name}
 
 
-def metadata_of(house: House, client: Any, bucket: str, name: str) -> Any:
+def metadata_of(service: TablesService, client: Any, bucket: str, name: str) -> Any:
     location = client.get_table(**names(bucket, name))["metadataLocation"]
-    return json.loads(house.read_object(location))
+    return json.loads(service.read_object(location))
 
 
 def test_create_table_without_metadata_has_a_place_and_no_metadata(client: Any, sales: str) -> None:
@@ -64,7 +64,7 @@ def test_create_table_without_metadata_has_a_place_and_no_metadata(client: Any, 
 
 
 def test_create_table_with_a_schema_writes_real_metadata(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     made = with_schema(
         client,
@@ -88,7 +88,7 @@ def test_create_table_with_a_schema_writes_real_metadata(
     place = found["warehouseLocation"] + "/metadata/00000-"
     assert found["metadataLocation"].startswith(place)
     assert found["metadataLocation"].endswith(".metadata.json")
-    said = metadata_of(house, client, sales, "orders")
+    said = metadata_of(service, client, sales, "orders")
     assert said["location"] == found["warehouseLocation"]
     assert said["schemas"][0]["fields"] == [
         {"id": 1, "name": "id", "required": True, "type": "long"},
@@ -110,7 +110,7 @@ def test_create_table_with_a_schema_writes_real_metadata(
 
 
 def test_create_table_with_ids_of_its_own_keeps_what_refers_to_them(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     fields = [
         {"name": "a", "type": "string"},
@@ -120,7 +120,7 @@ def test_create_table_with_ids_of_its_own_keeps_what_refers_to_them(
     spec = {"fields": [{"sourceId": 7, "transform": "day", "name": "d"}]}
     metadata = {"iceberg": {"schema": {"fields": fields}, "partitionSpec": spec}}
     create(client, sales, "ids", metadata=metadata)
-    said = metadata_of(house, client, sales, "ids")
+    said = metadata_of(service, client, sales, "ids")
     (schema,) = said["schemas"]
     by_id = {field["id"]: field["name"] for field in schema["fields"]}
     assert len(by_id) == 3
@@ -129,7 +129,7 @@ def test_create_table_with_ids_of_its_own_keeps_what_refers_to_them(
 
 
 def test_create_table_with_schema_v2_has_nested_types_and_identifiers(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     schema = {
         "type": "struct",
@@ -150,7 +150,7 @@ def test_create_table_with_schema_v2_has_nested_types_and_identifiers(
         ],
     }
     create(client, sales, "nested", metadata={"iceberg": {"schemaV2": schema}})
-    said = metadata_of(house, client, sales, "nested")
+    said = metadata_of(service, client, sales, "nested")
     assert said["schemas"][0]["fields"] == schema["fields"]
     assert said["schemas"][0]["identifier-field-ids"] == [1]
 
@@ -304,12 +304,12 @@ def test_delete_table_checks_the_token_when_given_and_frees_the_name(
 
 
 def test_rename_table_keeps_arn_and_location_and_changes_the_token(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     client.create_namespace(tableBucketARN=sales, namespace=["other"])
     made = with_schema(client, sales, "orders")
     before = client.get_table(tableArn=made["tableARN"])
-    house.lake.clock.now_ms += 1
+    service.lake.clock.now_ms += 1
     done = client.rename_table(**names(sales, "orders"), newNamespaceName="other", newName="moved")
     assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
     after = client.get_table(tableArn=made["tableARN"])
@@ -356,12 +356,12 @@ def test_rename_table_refuses_what_it_must(client: Any, sales: str) -> None:
 
 
 def test_update_metadata_location_swaps_the_pointer_once_per_token(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     made = with_schema(client, sales, "orders")
     where = names(sales, "orders")
     first = client.get_table_metadata_location(**where)
-    next_file = house.next_metadata(
+    next_file = service.next_metadata(
         first["metadataLocation"], "00001-next.metadata.json", properties={"step": "1"}
     )
     answer = client.update_table_metadata_location(
@@ -377,7 +377,7 @@ def test_update_metadata_location_swaps_the_pointer_once_per_token(
         "metadataLocation": next_file,
     }
     assert client.get_table_metadata_location(**where)["versionToken"] == token
-    other_file = house.next_metadata(next_file, "00001-other.metadata.json")
+    other_file = service.next_metadata(next_file, "00001-other.metadata.json")
     assert (
         refused(
             client.update_table_metadata_location,
@@ -391,7 +391,7 @@ def test_update_metadata_location_swaps_the_pointer_once_per_token(
 
 
 def test_update_metadata_location_refuses_every_place_it_must_not_point_to(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     with_schema(client, sales, "other")
     foreign = client.get_table(**names(sales, "other"))["metadataLocation"]
@@ -399,9 +399,9 @@ def test_update_metadata_location_refuses_every_place_it_must_not_point_to(
     where = names(sales, "orders")
     found = client.get_table(**where)
     warehouse, bucket = found["warehouseLocation"], sales.rpartition("/")[2]
-    house.put_object(bucket, "sales/orders/metadata/bad.metadata.json", b"{}")
-    house.put_object(bucket, "sales/orders/metadata/text.metadata.json", b"no json")
-    other_uuid = house.next_metadata(
+    service.put_object(bucket, "sales/orders/metadata/bad.metadata.json", b"{}")
+    service.put_object(bucket, "sales/orders/metadata/text.metadata.json", b"no json")
+    other_uuid = service.next_metadata(
         found["metadataLocation"],
         "uuid.metadata.json",
         **{"table-uuid": "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"},
@@ -439,11 +439,11 @@ def test_update_metadata_location_refuses_every_place_it_must_not_point_to(
 
 
 def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     with_schema(client, sales, "model")
     model = json.loads(
-        house.read_object(client.get_table(**names(sales, "model"))["metadataLocation"])
+        service.read_object(client.get_table(**names(sales, "model"))["metadataLocation"])
     )
     made = create(client, sales, "late")
     where = names(sales, "late")
@@ -454,24 +454,24 @@ def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
         "table-uuid": "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10",
     }
     bucket, _, path = warehouse.removeprefix("s3://").partition("/")
-    house.put_object(bucket, f"{path}/metadata/00000.metadata.json", json.dumps(own).encode())
+    service.put_object(bucket, f"{path}/metadata/00000.metadata.json", json.dumps(own).encode())
     client.update_table_metadata_location(
         **where,
         versionToken=made["versionToken"],
         metadataLocation=f"{warehouse}/metadata/00000.metadata.json",
     )
     ident = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="late")
-    loaded = house.lake.load(ident)
+    loaded = service.lake.load(ident)
     assert loaded.metadata.table_uuid == "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"
 
 
 def test_one_of_many_concurrent_updates_with_the_same_token_wins(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     made = with_schema(client, sales, "orders")
     where = names(sales, "orders")
     first = client.get_table(**where)["metadataLocation"]
-    files = [house.next_metadata(first, f"{n}.metadata.json") for n in range(8)]
+    files = [service.next_metadata(first, f"{n}.metadata.json") for n in range(8)]
     ident = idents.TableIdent(
         table_bucket=sales.rpartition("/")[2], namespace=("sales",), name="orders"
     )
@@ -479,7 +479,7 @@ def test_one_of_many_concurrent_updates_with_the_same_token_wins(
     async def race() -> list[Any]:
         return await asyncio.gather(
             *(
-                house.lake.tables.set_metadata_location(
+                service.lake.tables.set_metadata_location(
                     ident, location, version_token=made["versionToken"], by="arn:aws:iam::1:u"
                 )
                 for location in files
@@ -487,23 +487,23 @@ def test_one_of_many_concurrent_updates_with_the_same_token_wins(
             return_exceptions=True,
         )
 
-    results = house.run(race())
+    results = service.run(race())
     winners = [result for result in results if not isinstance(result, Exception)]
     assert len(winners) == 1
     assert client.get_table(**where)["metadataLocation"] == winners[0].metadata_location
 
 
 def test_a_table_made_here_is_the_catalogs_and_the_reverse(
-    house: House, client: Any, sales: str
+    service: TablesService, client: Any, sales: str
 ) -> None:
     bucket = sales.rpartition("/")[2]
     with_schema(client, sales, "orders")
     ident = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="orders")
-    loaded = house.lake.load(ident)
+    loaded = service.lake.load(ident)
     before = client.get_table(**names(sales, "orders"))
     assert loaded.metadata_location == before["metadataLocation"]
-    house.run(
-        house.lake.tables.commit(
+    service.run(
+        service.lake.tables.commit(
             ident,
             [],
             [{"action": "set-properties", "updates": {"a": "b"}}],
@@ -516,6 +516,6 @@ def test_a_table_made_here_is_the_catalogs_and_the_reverse(
     assert after["modifiedBy"] == ACCOUNT
     theirs = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="theirs")
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "int", "required": True}]}
-    house.run(house.lake.tables.create(theirs, schema=schema, by="arn:aws:iam::1:user/u"))
+    service.run(service.lake.tables.create(theirs, schema=schema, by="arn:aws:iam::1:user/u"))
     found = client.get_table(**names(sales, "theirs"))
     assert found["metadataLocation"].startswith(found["warehouseLocation"] + "/metadata/")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.s3tables.house import bucket_arn, refused
+from tests.s3tables.tables_service import bucket_arn, refused
 
 
 @pytest.fixture(params=["bucket", "table"])

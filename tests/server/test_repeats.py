@@ -33,7 +33,7 @@ ALICE = config.User(
 )
 
 
-class House:
+class ClockedProgram:
     """A program on a clock that is set by hand, and which requests its faces identified."""
 
     def __init__(self, program, port, runner, clock):
@@ -87,122 +87,122 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path):
+def clocked(tmp_path):
     clock = requesting.Clock()
     with (
         programs.opened(tmp_path / "data", now_ms=clock, users=(ALICE,)) as (program, settings),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         programs.answering(program, settings, runner) as port,
     ):
-        house = House(program, port, runner, clock)
-        assert house.signed("PUT", "/raw").status == 200
-        assert house.signed("PUT", "/raw/k", b"first").status == 200
-        yield house
+        clocked = ClockedProgram(program, port, runner, clock)
+        assert clocked.signed("PUT", "/raw").status == 200
+        assert clocked.signed("PUT", "/raw/k", b"first").status == 200
+        yield clocked
 
 
-def repeat(house, target, headers=()):
+def repeat(clocked, target, headers=()):
     """Send a request until it is remembered; return its last answer."""
     for _ in range(3):
-        answer, count = house.counted("GET", target, headers)
+        answer, count = clocked.counted("GET", target, headers)
         if count == 0:
             return answer
     raise AssertionError("the request is identified each time")
 
 
-def test_a_presigned_request_is_parsed_once_and_answered_anew(house):
-    url = house.url("/raw/k")
-    first = repeat(house, url)
-    second, count = house.counted("GET", url)
+def test_a_presigned_request_is_parsed_once_and_answered_anew(clocked):
+    url = clocked.url("/raw/k")
+    first = repeat(clocked, url)
+    second, count = clocked.counted("GET", url)
     assert (count, first.status, first.body, second.body) == (0, 200, b"first", b"first")
     assert first.headers["x-amz-request-id"] != second.headers["x-amz-request-id"]
     assert first.headers.keys() == second.headers.keys()
-    house.signed("PUT", "/raw/k", b"second")
-    assert house.counted("GET", url)[0].body == b"second"
-    house.signed("DELETE", "/raw/k")
-    gone, count = house.counted("GET", url)
+    clocked.signed("PUT", "/raw/k", b"second")
+    assert clocked.counted("GET", url)[0].body == b"second"
+    clocked.signed("DELETE", "/raw/k")
+    gone, count = clocked.counted("GET", url)
     assert (count, gone.status) == (0, 404)
     assert b"<Code>NoSuchKey</Code>" in gone.body
 
 
-def test_a_remembered_request_ends_when_its_url_does(house):
-    url = house.url("/raw/k")
-    repeat(house, url)
-    house.clock.now_ms += 3600_000 - 1
-    assert house.counted("GET", url)[0].status == 200
-    house.clock.now_ms += 1
-    refused = house.counted("GET", url)[0]
+def test_a_remembered_request_ends_when_its_url_does(clocked):
+    url = clocked.url("/raw/k")
+    repeat(clocked, url)
+    clocked.clock.now_ms += 3600_000 - 1
+    assert clocked.counted("GET", url)[0].status == 200
+    clocked.clock.now_ms += 1
+    refused = clocked.counted("GET", url)[0]
     assert refused.status == 403
     assert b"expired" in refused.body
 
 
-def test_a_remembered_request_waits_for_a_time_that_was_set_back(house):
-    url = house.url("/raw/k")
-    repeat(house, url)
-    house.clock.now_ms -= limits.CLOCK_SKEW_MS_MAX
-    assert house.counted("GET", url)[0].status == 200
-    house.clock.now_ms -= 1
-    assert house.counted("GET", url)[0].status == 403
+def test_a_remembered_request_waits_for_a_time_that_was_set_back(clocked):
+    url = clocked.url("/raw/k")
+    repeat(clocked, url)
+    clocked.clock.now_ms -= limits.CLOCK_SKEW_MS_MAX
+    assert clocked.counted("GET", url)[0].status == 200
+    clocked.clock.now_ms -= 1
+    assert clocked.counted("GET", url)[0].status == 403
 
 
-def test_a_remembered_request_ends_with_its_access_key(house):
-    url = house.url("/raw/k")
-    repeat(house, url)
-    people = house.program.principals
+def test_a_remembered_request_ends_with_its_access_key(clocked):
+    url = clocked.url("/raw/k")
+    repeat(clocked, url)
+    people = clocked.program.principals
     entry = people._by_access_key.pop("ROOTKEY")
-    refused = house.counted("GET", url)[0]
+    refused = clocked.counted("GET", url)[0]
     assert refused.status == 403
     assert b"<Code>InvalidAccessKeyId</Code>" in refused.body
     people._by_access_key["ROOTKEY"] = dataclasses.replace(entry, secret_key="another")
-    refused = house.counted("GET", url)[0]
+    refused = clocked.counted("GET", url)[0]
     assert b"<Code>SignatureDoesNotMatch</Code>" in refused.body
 
 
-def test_the_rights_of_a_remembered_request_are_judged_each_time(house):
-    url = house.url("/raw/k", access_key="AKALICE", secret_key="alice's secret")
-    assert repeat(house, url).status == 200
-    house.clock.now_ms += 10 * 60 * 1000
-    refused, count = house.counted("GET", url)
+def test_the_rights_of_a_remembered_request_are_judged_each_time(clocked):
+    url = clocked.url("/raw/k", access_key="AKALICE", secret_key="alice's secret")
+    assert repeat(clocked, url).status == 200
+    clocked.clock.now_ms += 10 * 60 * 1000
+    refused, count = clocked.counted("GET", url)
     assert (count, refused.status) == (0, 403)
     assert b"<Code>AccessDenied</Code>" in refused.body
 
 
-def test_a_token_is_remembered_with_its_request_until_it_ends(house):
+def test_a_token_is_remembered_with_its_request_until_it_ends(clocked):
     form = b"grant_type=client_credentials&client_id=ROOTKEY&client_secret=root-secret"
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    issued = house.send("POST", "/iceberg/v1/oauth/tokens", headers, form)
+    issued = clocked.send("POST", "/iceberg/v1/oauth/tokens", headers, form)
     said = json.loads(issued.body)
     headers = {"authorization": f"Bearer {said['access_token']}"}
-    assert repeat(house, "/iceberg/v1/lake/namespaces", headers).status == 200
-    house.clock.now_ms += said["expires_in"] * 1000 - 1
-    assert house.counted("GET", "/iceberg/v1/lake/namespaces", headers)[0].status == 200
-    house.clock.now_ms += 1
-    assert house.counted("GET", "/iceberg/v1/lake/namespaces", headers)[0].status == 401
+    assert repeat(clocked, "/iceberg/v1/lake/namespaces", headers).status == 200
+    clocked.clock.now_ms += said["expires_in"] * 1000 - 1
+    assert clocked.counted("GET", "/iceberg/v1/lake/namespaces", headers)[0].status == 200
+    clocked.clock.now_ms += 1
+    assert clocked.counted("GET", "/iceberg/v1/lake/namespaces", headers)[0].status == 401
 
 
-def test_what_is_signed_anew_for_each_request_is_not_remembered(house):
-    prepared = requesting.signed("GET", f"http://{HOST}/raw/k", at_ms=house.clock.now_ms, **KEYS)
+def test_what_is_signed_anew_for_each_request_is_not_remembered(clocked):
+    prepared = requesting.signed("GET", f"http://{HOST}/raw/k", at_ms=clocked.clock.now_ms, **KEYS)
     for _ in range(4):
-        answer, count = house.counted("GET", "/raw/k", prepared.headers.items())
+        answer, count = clocked.counted("GET", "/raw/k", prepared.headers.items())
         assert (answer.status, count) == (200, 1)
 
 
-def test_a_request_with_a_body_is_not_remembered(house):
-    url = house.url("/raw/k")
+def test_a_request_with_a_body_is_not_remembered(clocked):
+    url = clocked.url("/raw/k")
     for _ in range(4):
-        before = len(house.identified)
-        assert house.send("GET", url, {"content-length": "3"}, b"abc").status == 200
-        assert len(house.identified) == before + 1
+        before = len(clocked.identified)
+        assert clocked.send("GET", url, {"content-length": "3"}, b"abc").status == 200
+        assert len(clocked.identified) == before + 1
 
 
 @pytest.mark.parametrize("step", [1, 7, 1_000_000])
-def test_a_stream_of_repeats_is_answered_alike_however_it_is_split(house, step):
-    url = house.url("/raw/k")
-    repeat(house, url)
+def test_a_stream_of_repeats_is_answered_alike_however_it_is_split(clocked, step):
+    url = clocked.url("/raw/k")
+    repeat(clocked, url)
     head = f"GET {url} HTTP/1.1\r\nhost: {HOST}\r\n\r\n".encode()
     stream = head * 3
 
     async def talk():
-        reader, writer = await asyncio.open_connection(*house.port._address)
+        reader, writer = await asyncio.open_connection(*clocked.port._address)
         writer.write(head)
         bodies = [await answer_of(reader)]
         for at in range(0, len(stream), step):
@@ -217,7 +217,7 @@ def test_a_stream_of_repeats_is_answered_alike_however_it_is_split(house, step):
         assert answer.startswith(b"HTTP/1.1 200 ")
         return await reader.readexactly(5)
 
-    assert house.runner.run(talk()) == [b"first"] * 4
+    assert clocked.runner.run(talk()) == [b"first"] * 4
 
 
 def test_what_is_remembered_is_bounded_and_what_repeats_stays():
@@ -231,12 +231,12 @@ def test_what_is_remembered_is_bounded_and_what_repeats_stays():
     assert remembered.find(b"0") is None
 
 
-def test_one_path_means_what_the_rest_of_the_request_says(house):
+def test_one_path_means_what_the_rest_of_the_request_says(clocked):
     def get(method="GET", path="/raw/k", host=HOST, **headers):
         prepared = requesting.signed(
-            method, f"http://{host}{path}", headers.items(), at_ms=house.clock.now_ms, **KEYS
+            method, f"http://{host}{path}", headers.items(), at_ms=clocked.clock.now_ms, **KEYS
         )
-        answer = house.send(method, path, {**dict(prepared.headers.items()), "host": host})
+        answer = clocked.send(method, path, {**dict(prepared.headers.items()), "host": host})
         return answer.status, answer.body
 
     for _ in range(2):

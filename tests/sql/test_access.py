@@ -13,7 +13,7 @@ import pytest
 
 from sql import errors, places, sessions
 from storage import model
-from tests.kit import lakes, sql_house, users
+from tests.kit import lakes, local_sql, users
 
 State = Literal["table", "view", "schema", "nothing"]
 
@@ -50,14 +50,14 @@ STATEMENTS = [
 ]
 
 
-def be(house: sql_house.House, name: str) -> None:
+def be(local: local_sql.LocalSql, name: str) -> None:
     statements = [dict(each) for policy in users.POLICIES[name] for each in policy["Statement"]]
-    house.session = sessions.Session(id=1, principal=sql_house.user(name, statements))
+    local.session = sessions.Session(id=1, principal=local_sql.user(name, statements))
 
 
-async def answer_of(house: sql_house.House, text: str, **more: Any) -> object:
+async def answer_of(local: local_sql.LocalSql, text: str, **more: Any) -> object:
     try:
-        outcome = await house.run(text, **more)
+        outcome = await local.run(text, **more)
         if outcome.batches is None:
             return outcome.rows
         return [batch.to_pylist() async for batch in outcome.batches]
@@ -68,30 +68,30 @@ async def answer_of(house: sql_house.House, text: str, **more: Any) -> object:
 def answers_of(path: Path, name: str, *, database: str, state: State) -> list[object]:
     """Return what a user is answered where bob's table or view, only his schema, or none is."""
 
-    async def work(house: sql_house.House) -> list[object]:
+    async def work(local: local_sql.LocalSql) -> list[object]:
         if state != "nothing":
-            await house.run("create schema bob")
+            await local.run("create schema bob")
         if state == "table":
-            await house.run("create table bob.secret (id int, word varchar)")
-            await house.run("insert into bob.secret values (1, 'hidden')")
+            await local.run("create table bob.secret (id int, word varchar)")
+            await local.run("insert into bob.secret values (1, 'hidden')")
         if state == "view":
-            await house.lake.views.create(
-                house.lake.ident("bob.secret"),
+            await local.lake.views.create(
+                local.lake.ident("bob.secret"),
                 schema=lakes.SCHEMA,
                 view_version=lakes.VIEW_VERSION,
                 by=lakes.BY,
             )
-        before = house.lake.log()
+        before = local.lake.log()
         answers = []
         for describe_only in (True, False):
             for statement in STATEMENTS:
-                be(house, name)
+                be(local, name)
                 text = statement.format(d=database)
-                answers.append((text, await answer_of(house, text, describe_only=describe_only)))
-        assert house.lake.log() == before
+                answers.append((text, await answer_of(local, text, describe_only=describe_only)))
+        assert local.lake.log() == before
         return answers
 
-    return sql_house.in_house(path, work)
+    return local_sql.run_local(path, work)
 
 
 @pytest.mark.parametrize("name", ["carol", "dave", "alice"])
@@ -110,88 +110,88 @@ def test_a_hidden_database_answers_as_an_absent_one(tmp_path: Path, name: str) -
 
 
 def test_a_user_of_one_schema_uses_it_by_its_full_name(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create schema alice")
-        be(house, "alice")
-        await house.run("create table lake.alice.t (id int)")
-        await house.run("insert into lake.alice.t values (7)")
-        await house.run("use schema lake.alice")
-        assert await house.rows("select id from t") == [(7,)]
-        assert [row[1] for row in await house.rows("show tables in schema lake.alice")] == ["T"]
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema alice")
+        be(local, "alice")
+        await local.run("create table lake.alice.t (id int)")
+        await local.run("insert into lake.alice.t values (7)")
+        await local.run("use schema lake.alice")
+        assert await local.rows("select id from t") == [(7,)]
+        assert [row[1] for row in await local.rows("show tables in schema lake.alice")] == ["T"]
         with pytest.raises(errors.SqlError, match=r"LAKE\.ALICE\.MISSING"):
-            await house.run("select * from lake.alice.missing")
+            await local.run("select * from lake.alice.missing")
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_whoever_may_list_tables_and_not_load_them_sees_their_names_alone(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create schema bob")
-        await house.run("create table bob.secret (id int, hidden_word varchar) comment = 'hidden'")
-        await house.run("insert into bob.secret values (1, 'hidden')")
-        be(house, "erin")
-        (row,) = await house.rows(
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema bob")
+        await local.run("create table bob.secret (id int, hidden_word varchar) comment = 'hidden'")
+        await local.run("insert into bob.secret values (1, 'hidden')")
+        be(local, "erin")
+        (row,) = await local.rows(
             "select table_name, table_owner, row_count, bytes, comment, clustering_key"
             " from lake.information_schema.tables"
         )
         assert row == ("SECRET", None, None, None, None, None)
-        assert await house.rows("select * from lake.information_schema.columns") == []
-        assert await house.rows("show columns in database lake") == []
-        assert await house.rows("show columns in schema lake.bob") == []
+        assert await local.rows("select * from lake.information_schema.columns") == []
+        assert await local.rows("show columns in database lake") == []
+        assert await local.rows("show columns in schema lake.bob") == []
         for listing in ("tables", "objects"):
-            outcome = await house.run(f"show {listing} in schema lake.bob")
+            outcome = await local.run(f"show {listing} in schema lake.bob")
             (shown,) = outcome.rows or ()
             named = dict(zip((column.name for column in outcome.columns), shown, strict=True))
             assert (named["name"], named["rows"], named["bytes"]) == ("SECRET", None, None)
             assert (named["owner"], named["comment"]) == ("", "")
         for text in ("describe table lake.bob.secret", "show columns in table lake.bob.secret"):
             with pytest.raises(errors.SqlError) as caught:
-                await house.run(text)
+                await local.run(text)
             assert caught.value.code == "003001"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_table_with_damaged_metadata_does_not_silence_the_others(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         for name in ("a", "b", "c"):
-            await house.run(f"create table {name} (id int)")
-            await house.run(f"insert into {name} values (1)")
-        pointer = house.lake.tables.pointer(house.lake.ident("ns.b"))
+            await local.run(f"create table {name} (id int)")
+            await local.run(f"insert into {name} values (1)")
+        pointer = local.lake.tables.pointer(local.lake.ident("ns.b"))
         assert pointer.metadata_location is not None
         key = pointer.metadata_location.removeprefix("s3://lake/")
-        storage = house.lake.storage
+        storage = local.lake.storage
         receiver = storage.blobs.receive(size_hint=9, digests=frozenset({"md5"}))
         await receiver.write(b"no JSON, ")
         attributes = model.ObjectAttributes(owner=lakes.ACCOUNT)
         await storage.objects.put("lake", key, await receiver.finish(), attributes=attributes)
-        house.lake.store._cache._entries.clear()
+        local.lake.store._cache._entries.clear()
 
-        assert await house.rows(
+        assert await local.rows(
             "select table_name, row_count from information_schema.tables order by 1"
         ) == [("A", 1), ("B", None), ("C", 1)]
-        assert await house.rows(
+        assert await local.rows(
             "select table_name, column_name from information_schema.columns order by 1"
         ) == [("A", "ID"), ("C", "ID")]
-        assert [(row[1], row[7]) for row in await house.rows("show tables")] == [
+        assert [(row[1], row[7]) for row in await local.rows("show tables")] == [
             ("A", 1),
             ("B", None),
             ("C", 1),
         ]
-        assert [row[0] for row in await house.rows("show columns")] == ["A", "C"]
+        assert [row[0] for row in await local.rows("show columns")] == ["A", "C"]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_names_are_found_without_a_look_at_their_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create schema s")
-        await house.run('create schema "Mixed"')
-        await house.run("create table s.t as select 1 as n")
-        await house.run('create table "Mixed"."T" as select 2 as n')
-        assert await house.one("select n from mixed.t") == 2
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema s")
+        await local.run('create schema "Mixed"')
+        await local.run("create table s.t as select 1 as n")
+        await local.run('create table "Mixed"."T" as select 2 as n')
+        assert await local.one("select n from mixed.t") == 2
 
         def refuse(*arguments: object, **more: object) -> None:
             raise AssertionError("names were listed")
@@ -199,29 +199,29 @@ def test_names_are_found_without_a_look_at_their_neighbours(
         monkeypatch.setattr(places.CatalogView, "_namespaces", refuse)
         monkeypatch.setattr(places.CatalogView, "_table_names", refuse)
         for name in ("s.t", 'S."T"', '"s"."t"', "lake.s.t"):
-            assert await house.one(f"select n from {name}") == 1
-        assert await house.one('select n from "Mixed".T') == 2
+            assert await local.one(f"select n from {name}") == 1
+        assert await local.one('select n from "Mixed".T') == 2
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_an_unquoted_name_means_the_stored_form_of_new_names_before_others(
     tmp_path: Path,
 ) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         for number, name in enumerate(('"Abc"', "abc", '"ABC"')):
-            await house.lake.tables.create(
-                house.lake.ident(f"ns.{name.strip(chr(34))}"), schema=lakes.SCHEMA, by=lakes.BY
+            await local.lake.tables.create(
+                local.lake.ident(f"ns.{name.strip(chr(34))}"), schema=lakes.SCHEMA, by=lakes.BY
             )
-            await house.run(f'insert into ns."{name.strip(chr(34))}" (id) values ({number})')
+            await local.run(f'insert into ns."{name.strip(chr(34))}" (id) values ({number})')
         # A table "ABC" that another client makes takes no reader or writer away from `abc`.
-        assert await house.one("select id from aBc") == 1  # the form of a new unquoted name
-        await house.run("insert into abc (id) values (7)")
-        assert await house.one('select count(*) from "ABC"') == 1
-        assert await house.one('select max(id) from ns."abc"') == 7
-        await house.lake.tables.drop(house.lake.ident("ns.abc"), by=lakes.BY)
-        assert await house.one("select id from aBc") == 2  # the exact upper-case form
-        await house.lake.tables.drop(house.lake.ident("ns.ABC"), by=lakes.BY)
-        assert await house.one("select id from aBc") == 0
+        assert await local.one("select id from aBc") == 1  # the form of a new unquoted name
+        await local.run("insert into abc (id) values (7)")
+        assert await local.one('select count(*) from "ABC"') == 1
+        assert await local.one('select max(id) from ns."abc"') == 7
+        await local.lake.tables.drop(local.lake.ident("ns.abc"), by=lakes.BY)
+        assert await local.one("select id from aBc") == 2  # the exact upper-case form
+        await local.lake.tables.drop(local.lake.ident("ns.ABC"), by=lakes.BY)
+        assert await local.one("select id from aBc") == 0
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sql import errors
-from tests.kit import sql_house
+from tests.kit import local_sql
 
 NINES = "9" * 38
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -24,19 +24,19 @@ def naive(*fields: int) -> datetime.datetime:
 def answers(tmp_path: Path, cases: dict[str, Any], *before: str) -> None:
     """Compare each text's one row, or its error's code, with what is expected."""
 
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         for text in before:
-            await house.run(text)
+            await local.run(text)
         for text, expected in cases.items():
             try:
-                rows: Any = await house.rows(text)
+                rows: Any = await local.rows(text)
             except errors.SqlError as error:
                 rows = error.code
             else:
                 rows = rows[0] if len(rows) == 1 else rows
             assert rows == expected, text
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_sums_of_wide_numbers_are_exact_or_out_of_range(tmp_path: Path) -> None:
@@ -123,16 +123,16 @@ def test_moments_moved_beyond_the_calendar_are_out_of_range(tmp_path: Path) -> N
 
 
 def test_random_numbers_have_64_random_bits(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         series = ", ".join(["(1)"] * 200)
-        rows = await house.rows(f"select random() from (values {series}) t(a)")
+        rows = await local.rows(f"select random() from (values {series}) t(a)")
         numbers = [number % (1 << 64) for (number,) in rows]
         assert len(set(numbers)) == 200
         for bit in range(64):
             ones = sum(number >> bit & 1 for number in numbers)
             assert 40 < ones < 160, bit  # eight standard deviations around a hundred
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_aggregates_of_nulls_alone_are_null(tmp_path: Path) -> None:
@@ -202,10 +202,10 @@ def test_times_that_the_clocks_show_twice_or_never_are_computed(tmp_path: Path) 
     second = first.replace(fold=1)
     second_text = "'2024-10-27 02:30:00 +01:00'"
 
-    async def work(house: sql_house.House) -> None:
-        await house.run("alter session set timezone = 'Europe/Berlin'")
-        await house.run("create table t (s varchar, n timestamp_ntz(6))")
-        await house.run(f"insert into t values ({never}, {never}), ({twice}, {twice})")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("alter session set timezone = 'Europe/Berlin'")
+        await local.run("create table t (s varchar, n timestamp_ntz(6))")
+        await local.run(f"insert into t values ({never}, {never}), ({twice}, {twice})")
         for text, expected in {
             f"select {never}::timestamp_ltz, {twice}::timestamp_ltz": [(after_gap, first)],
             f"select {second_text}::timestamp_ltz": [(second,)],
@@ -229,9 +229,9 @@ def test_times_that_the_clocks_show_twice_or_never_are_computed(tmp_path: Path) 
                 (True,)
             ],
         }.items():
-            assert at_utc(await house.rows(text)) == at_utc(expected), text
+            assert at_utc(await local.rows(text)) == at_utc(expected), text
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def at_utc(rows: list[tuple[Any, ...]]) -> list[list[Any]]:

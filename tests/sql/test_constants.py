@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sql import constants, engine, engine_datafusion, errors, tabletypes
-from tests.kit import sql_house, sql_text
+from tests.kit import local_sql, sql_text
 
 CONSTANTS = """
 1 | -1 | 0 | 007 | 9223372036854775807 | -9223372036854775807 | -9223372036854775808
@@ -84,13 +84,13 @@ def test_the_row_is_what_the_engine_gives(zone: str, tmp_path: Path) -> None:
 
 
 def test_constants_are_answered_and_described_without_a_child(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        assert isinstance(house.engine, engine.WorkerEngine)
-        assert await house.rows("select 1, 'a', null, 2.50 as x") == [(1, "a", None, 2.5)]
-        described = await house.run("select 1, current_version()", describe_only=True)
+    async def work(local: local_sql.LocalSql) -> None:
+        assert isinstance(local.engine, engine.WorkerEngine)
+        assert await local.rows("select 1, 'a', null, 2.50 as x") == [(1, "a", None, 2.5)]
+        described = await local.run("select 1, current_version()", describe_only=True)
         assert [column.type for column in described.columns] == ["fixed", "text"]
-        assert await house.one("select current_version()") == "9.0.0"
-        assert house.engine.process_ids == ()
+        assert await local.one("select current_version()") == "9.0.0"
+        assert local.engine.process_ids == ()
         for text, rows in (
             ("select 1 limit 0", []),
             ("select 1 where false", []),
@@ -99,30 +99,30 @@ def test_constants_are_answered_and_described_without_a_child(tmp_path: Path) ->
             ("select 1 union all select 1", [(1,), (1,)]),
             ("with a as (select 2) select 1", [(1,)]),
         ):
-            assert await house.rows(text) == rows, text
-        assert len(house.engine.process_ids) == 1
+            assert await local.rows(text) == rows, text
+        assert len(local.engine.process_ids) == 1
 
-    sql_house.in_house(tmp_path, work, workers=1)
+    local_sql.run_local(tmp_path, work, workers=1)
 
 
 def test_the_rows_of_a_table_are_counted_from_its_manifests(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.rows("create table t (a int)")
-        assert await house.one("select count(*) from t") == 0
-        assert house.engine.process_ids == ()  # type: ignore[attr-defined]  # it is a WorkerEngine
-        await house.rows("insert into t values (1), (null), (3)")
-        at = house.lake.load(house.lake.ident("ns.t")).metadata.current_snapshot_id
-        await house.rows("insert into t values (4)")
-        (process_id,) = house.engine.process_ids  # type: ignore[attr-defined]
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        assert await local.one("select count(*) from t") == 0
+        assert local.engine.process_ids == ()  # type: ignore[attr-defined]  # it is a WorkerEngine
+        await local.rows("insert into t values (1), (null), (3)")
+        at = local.lake.load(local.lake.ident("ns.t")).metadata.current_snapshot_id
+        await local.rows("insert into t values (4)")
+        (process_id,) = local.engine.process_ids  # type: ignore[attr-defined]
         os.kill(process_id, 9)  # whatever is answered now is answered without it
         with contextlib.suppress(ChildProcessError):
             await asyncio.to_thread(os.waitid, os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
         counts = "select count(*), count(1) as n, count(2) from t as u"
-        assert await house.rows(counts) == [(4, 4, 4)]
-        outcome = await house.run(counts)
+        assert await local.rows(counts) == [(4, 4, 4)]
+        outcome = await local.run(counts)
         assert [column.name for column in outcome.columns] == ["COUNT(*)", "N", "COUNT(2)"]
-        assert await house.one(f"select count(*) from t at(version => {at})") == 3
-        assert house.engine.process_ids == (process_id,)  # type: ignore[attr-defined]
+        assert await local.one(f"select count(*) from t at(version => {at})") == 3
+        assert local.engine.process_ids == (process_id,)  # type: ignore[attr-defined]
         for text, expected in (
             ("select count(a) from t", 3),
             ("select count(null) from t", 0),
@@ -132,13 +132,13 @@ def test_the_rows_of_a_table_are_counted_from_its_manifests(tmp_path: Path) -> N
             ("select count(*) over () from t limit 1", 4),
             ("select count(distinct 1) from t", 1),
         ):
-            assert await house.one(text) == expected, text
-        assert await house.rows("select count(*) from t limit 0") == []
-        assert len(await house.rows("select count(*) from t group by a")) == 4
+            assert await local.one(text) == expected, text
+        assert await local.rows("select count(*) from t limit 0") == []
+        assert len(await local.rows("select count(*) from t group by a")) == 4
 
-        stored = house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects
-        await house.lake.storage.objects.delete("lake", stored[0].key)
+        stored = local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects
+        await local.lake.storage.objects.delete("lake", stored[0].key)
         with pytest.raises(errors.SqlError, match="does not exist"):
-            await house.rows("select count(*) from t")
+            await local.rows("select count(*) from t")
 
-    sql_house.in_house(tmp_path, work, workers=1)
+    local_sql.run_local(tmp_path, work, workers=1)

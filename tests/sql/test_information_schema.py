@@ -7,31 +7,31 @@ from pathlib import Path
 import pytest
 
 from sql import errors
-from tests.kit import sql_house
+from tests.kit import local_sql
 
 
-async def build(house: sql_house.House) -> None:
-    await house.run("create table t (id int not null, v varchar(5), n number(10,2), x binary(9))")
-    await house.run("insert into t values (1, 'a', 1.5, null), (2, 'b', 2.5, null)")
-    await house.run("create schema other comment = 'spare'")
-    await house.run("create table u (a timestamp_ltz) comment = 'times'")
-    await house.run("use schema ns")
+async def build(local: local_sql.LocalSql) -> None:
+    await local.run("create table t (id int not null, v varchar(5), n number(10,2), x binary(9))")
+    await local.run("insert into t values (1, 'a', 1.5, null), (2, 'b', 2.5, null)")
+    await local.run("create schema other comment = 'spare'")
+    await local.run("create table u (a timestamp_ltz) comment = 'times'")
+    await local.run("use schema ns")
 
 
 def test_views_answer_as_dbt_and_sqlalchemy_ask(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        assert await house.rows(
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        assert await local.rows(
             "select catalog_name, schema_name from information_schema.schemata order by 2"
         ) == [("LAKE", "INFORMATION_SCHEMA"), ("LAKE", "NS"), ("LAKE", "OTHER")]
-        assert await house.rows(
+        assert await local.rows(
             "select table_catalog, table_schema, table_name, table_type, row_count, comment, "
             "is_dynamic from lake.information_schema.tables order by table_name"
         ) == [
             ("LAKE", "NS", "T", "BASE TABLE", 2, None, "NO"),
             ("LAKE", "OTHER", "U", "BASE TABLE", 0, "times", "NO"),
         ]
-        assert await house.rows(
+        assert await local.rows(
             "select column_name, ordinal_position, data_type, is_nullable, "
             "character_maximum_length, numeric_precision, numeric_scale "
             "from information_schema.columns where table_name = 'T' order by ordinal_position"
@@ -41,35 +41,35 @@ def test_views_answer_as_dbt_and_sqlalchemy_ask(tmp_path: Path) -> None:
             ("N", 3, "NUMBER", "YES", None, 10, 2),
             ("X", 4, "BINARY", "YES", 9, None, None),
         ]
-        assert await house.rows("select database_name from information_schema.databases") == [
+        assert await local.rows("select database_name from information_schema.databases") == [
             ("LAKE",)
         ]
-        assert await house.rows("select count(*) from information_schema.views") == [(0,)]
+        assert await local.rows("select count(*) from information_schema.views") == [(0,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_views_join_like_tables_and_know_the_databases_own_name(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
         text = (
             "select t.table_name, count(*) from information_schema.tables t "
             "join information_schema.columns c using (table_schema, table_name) "
             "where upper(t.table_schema) = 'NS' group by 1"
         )
-        assert await house.rows(text) == [("T", 4)]
-        await house.run("use schema information_schema")
-        assert await house.rows("select count(*) from tables") == [(2,)]
+        assert await local.rows(text) == [("T", 4)]
+        await local.run("use schema information_schema")
+        assert await local.rows("select count(*) from tables") == [(2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_counts_and_times_follow_the_newest_snapshot(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        house.lake.clock.now_ms += 60_000
-        await house.run("insert into t (id) values (3)")
-        ((rows, size, altered, created),) = await house.rows(
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        local.lake.clock.now_ms += 60_000
+        await local.run("insert into t (id) values (3)")
+        ((rows, size, altered, created),) = await local.rows(
             "select row_count, bytes, last_altered, created from information_schema.tables "
             "where table_name = 'T'"
         )
@@ -77,7 +77,7 @@ def test_counts_and_times_follow_the_newest_snapshot(tmp_path: Path) -> None:
         assert size > 0
         assert (altered - created).total_seconds() == 60
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -92,18 +92,18 @@ def test_counts_and_times_follow_the_newest_snapshot(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_a_view_is_refused(tmp_path: Path, text: str, code: str) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows(text)
+            await local.rows(text)
         assert caught.value.code == code
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_rows_are_only_of_what_the_caller_may_see(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        house.session.principal = sql_house.user(
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        local.session.principal = local_sql.user(
             "half",
             [
                 {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"},
@@ -115,7 +115,7 @@ def test_rows_are_only_of_what_the_caller_may_see(tmp_path: Path) -> None:
                 },
             ],
         )
-        assert await house.rows("select table_name from information_schema.tables") == [("U",)]
-        assert await house.rows("select column_name from information_schema.columns") == [("A",)]
+        assert await local.rows("select table_name from information_schema.tables") == [("U",)]
+        assert await local.rows("select column_name from information_schema.columns") == [("A",)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)

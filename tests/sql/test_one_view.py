@@ -13,16 +13,16 @@ import pytest
 from catalog import manifest_encoding, manifests, tables
 from catalog.commits import TableChange
 from sql import bindings, errors, places
-from tests.kit import lakes, manifestfiles, sql_house
+from tests.kit import lakes, local_sql, manifestfiles
 
 STEPS = 25
 
 
-async def stage_row(house: sql_house.House, dotted: str, step: int) -> TableChange:
+async def stage_row(local: local_sql.LocalSql, dotted: str, step: int) -> TableChange:
     """Return the change that makes one row with the number step all that a table holds."""
-    loaded = house.lake.load(house.lake.ident(dotted))
+    loaded = local.lake.load(local.lake.ident(dotted))
     metadata = loaded.metadata
-    data_file = (await manifestfiles.live_files(house.scans, house.reader(f"{dotted}_{step}")))[0]
+    data_file = (await manifestfiles.live_files(local.scans, local.reader(f"{dotted}_{step}")))[0]
     entry = manifests.ManifestEntry(
         status=manifests.Status.ADDED,
         snapshot_id=step,
@@ -51,7 +51,7 @@ async def stage_row(house: sql_house.House, dotted: str, step: int) -> TableChan
     )
     uri = f"{metadata.location}/metadata/snap-{step}.avro"
     for name, body in ((manifest.manifest_path, encoded), (uri, listed)):
-        await house.files.write(name, body, table_bucket="lake", owner=lakes.ACCOUNT)
+        await local.files.write(name, body, table_bucket="lake", owner=lakes.ACCOUNT)
     snapshot: dict[str, Any] = {
         "snapshot-id": step,
         "sequence-number": step,
@@ -75,17 +75,17 @@ async def stage_row(house: sql_house.House, dotted: str, step: int) -> TableChan
     )
 
 
-async def prepare(house: sql_house.House) -> list[list[TableChange]]:
+async def prepare(local: local_sql.LocalSql) -> list[list[TableChange]]:
     """Return commits that each put the same number into both tables; the first one is done."""
     for name in ("a", "b"):
-        await house.run(f"create table {name} (n int)")
+        await local.run(f"create table {name} (n int)")
         for step in range(1, STEPS + 1):
-            await house.run(f"create table {name}_{step} as select {step} as n")
+            await local.run(f"create table {name}_{step} as select {step} as n")
     steps = [
-        [await stage_row(house, f"ns.{name}", step) for name in ("a", "b")]
+        [await stage_row(local, f"ns.{name}", step) for name in ("a", "b")]
         for step in range(1, STEPS + 1)
     ]
-    await house.lake.tables.commit_many(steps[0], by=lakes.BY)
+    await local.lake.tables.commit_many(steps[0], by=lakes.BY)
     return steps[1:]
 
 
@@ -102,36 +102,36 @@ JOINS = [
 def test_a_commit_between_the_loads_of_two_tables_is_not_seen(
     tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        steps = await prepare(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        steps = await prepare(local)
         fetch = tables.Tables.fetch_at
 
         async def fetch_and_commit(*arguments: Any) -> Any:
             loaded = await fetch(*arguments)
             if steps:
-                await house.lake.tables.commit_many(steps.pop(0), by=lakes.BY)
+                await local.lake.tables.commit_many(steps.pop(0), by=lakes.BY)
             return loaded
 
         monkeypatch.setattr(tables.Tables, "fetch_at", fetch_and_commit)
         for _ in range(3):
-            ((left, right),) = await house.rows(text)
+            ((left, right),) = await local.rows(text)
             assert left == right
         assert len(steps) < STEPS - 3
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("text", JOINS)
 def test_tables_of_one_query_never_show_half_of_a_commit(tmp_path: Path, text: str) -> None:
-    async def work(house: sql_house.House) -> None:
-        steps = await prepare(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        steps = await prepare(local)
         seen: set[int] = set()
         writing = True
         answered = asyncio.Event()
 
         async def read() -> None:
             while writing:
-                ((left, right),) = await house.rows(text)
+                ((left, right),) = await local.rows(text)
                 assert left == right
                 seen.add(int(left))
                 answered.set()
@@ -140,7 +140,7 @@ def test_tables_of_one_query_never_show_half_of_a_commit(tmp_path: Path, text: s
             nonlocal writing
             try:
                 for number, step in enumerate(steps, start=1):
-                    await house.lake.tables.commit_many(step, by=lakes.BY)
+                    await local.lake.tables.commit_many(step, by=lakes.BY)
                     if number % 4 == 0:  # however slow the readers are, they see some of it
                         answered.clear()
                         await answered.wait()
@@ -150,80 +150,80 @@ def test_tables_of_one_query_never_show_half_of_a_commit(tmp_path: Path, text: s
         await asyncio.gather(write(), *(read() for _ in range(3)))
         assert len(seen) > 2  # readers and the writer did run side by side
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_drop_schema_is_one_commit(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create schema s")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema s")
         for number in range(3):
-            await house.run(f"create table s.t{number} (id int)")
-        before = house.lake.log()
-        await house.run("drop schema s")
-        (commit,) = [each for each in house.lake.log() if each not in before]
+            await local.run(f"create table s.t{number} (id int)")
+        before = local.lake.log()
+        await local.run("drop schema s")
+        (commit,) = [each for each in local.lake.log() if each not in before]
         assert sorted(op.name for op in commit.record.ops) == ["s", "t0", "t1", "t2"]
         assert all(op.after is None for op in commit.record.ops)
-        assert not house.lake.namespaces.exists("lake", ("s",))
-        assert house.lake.broken_chain() is None
+        assert not local.lake.namespaces.exists("lake", ("s",))
+        assert local.lake.broken_chain() is None
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_drop_schema_drops_nothing_if_one_table_may_not_go(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create schema s")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema s")
         for number in range(3):
-            await house.run(f"create table s.t{number} (id int)")
-        before = house.lake.log()
-        house.session.principal = sql_house.user(
+            await local.run(f"create table s.t{number} (id int)")
+        before = local.lake.log()
+        local.session.principal = local_sql.user(
             "half",
             [
                 {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"},
                 {
                     "Effect": "Deny",
                     "Action": "s3tables:*",
-                    "Resource": sql_house.table_arn(house, "s.t1"),
+                    "Resource": local_sql.table_arn(local, "s.t1"),
                 },
             ],
         )
         for text in ("drop schema lake.s", "drop schema if exists lake.s"):
             with pytest.raises(errors.SqlError) as caught:
-                await house.run(text)
+                await local.run(text)
             assert caught.value.code == "003001"
-        assert house.lake.log() == before
+        assert local.lake.log() == before
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_drop_schema_takes_along_a_table_that_comes_meanwhile_or_leaves_all(
     tmp_path: Path,
 ) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         for number in range(10):
-            await house.run("create schema s")
-            await house.run("create table s.t0 (id int)")
+            await local.run("create schema s")
+            await local.run("create table s.t0 (id int)")
 
             async def create(name: str) -> bool:
                 try:
-                    await house.lake.tables.create(
-                        house.lake.ident(f"s.{name}"), schema=lakes.SCHEMA, by=lakes.BY
+                    await local.lake.tables.create(
+                        local.lake.ident(f"s.{name}"), schema=lakes.SCHEMA, by=lakes.BY
                     )
                 except Exception:  # noqa: BLE001 - the schema went first
                     return False
                 return True
 
             await asyncio.gather(
-                house.run("drop schema lake.s"), *(create(f"n{n}") for n in range(4))
+                local.run("drop schema lake.s"), *(create(f"n{n}") for n in range(4))
             )
-            assert not house.lake.namespaces.exists("lake", ("s",)), number
-        assert house.lake.broken_chain() is None
+            assert not local.lake.namespaces.exists("lake", ("s",)), number
+        assert local.lake.broken_chain() is None
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
-def second_column(house: sql_house.House, dotted: str) -> TableChange:
+def second_column(local: local_sql.LocalSql, dotted: str) -> TableChange:
     """Return the change that gives a table of one column a second one, named m."""
-    loaded = house.lake.load(house.lake.ident(dotted))
+    loaded = local.lake.load(local.lake.ident(dotted))
     schema = loaded.metadata.current_schema()
     field = {"id": loaded.metadata.last_column_id + 1, "name": "m", "required": False}
     fields = [*schema["fields"], {**field, "type": "long"}]
@@ -240,9 +240,9 @@ def second_column(house: sql_house.House, dotted: str) -> TableChange:
 def test_an_insert_sees_its_target_and_its_source_in_one_view(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table a (n int)")
-        await house.run("create table b as select 7 as n")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table a (n int)")
+        await local.run("create table b as select 7 as n")
         fetch = tables.Tables.fetch_at
         widened = []
 
@@ -250,64 +250,64 @@ def test_an_insert_sees_its_target_and_its_source_in_one_view(
             loaded = await fetch(self, *arguments)
             if not widened:
                 widened.append(True)
-                changes = [second_column(house, "ns.a"), second_column(house, "ns.b")]
-                await house.lake.tables.commit_many(changes, by=lakes.BY)
+                changes = [second_column(local, "ns.a"), second_column(local, "ns.b")]
+                await local.lake.tables.commit_many(changes, by=lakes.BY)
             return loaded
 
         monkeypatch.setattr(tables.Tables, "fetch_at", fetch_and_widen)
         # Both have one column, or both have two; the statement began when both had one.
-        await house.run("insert into a select * from b")
+        await local.run("insert into a select * from b")
         assert widened
-        assert await house.rows("select * from a") == [(7, None)]
+        assert await local.rows("select * from a") == [(7, None)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_inserts_beside_commits_that_widen_both_tables_never_see_half_of_one(
     tmp_path: Path,
 ) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         pairs = 12
         for number in range(pairs):
-            await house.run(f"create table a{number} (n int)")
-            await house.run(f"create table b{number} as select {number} as n")
+            await local.run(f"create table a{number} (n int)")
+            await local.run(f"create table b{number} as select {number} as n")
 
         async def widen(number: int) -> None:
             for _ in range(number % 5):
                 await asyncio.sleep(0)
-            changes = [second_column(house, f"ns.{name}{number}") for name in "ab"]
-            await house.lake.tables.commit_many(changes, by=lakes.BY)
+            changes = [second_column(local, f"ns.{name}{number}") for name in "ab"]
+            await local.lake.tables.commit_many(changes, by=lakes.BY)
 
         for number in range(pairs):
             text = f"insert into a{number} select * from b{number}"
-            await asyncio.gather(house.run(text), widen(number))
-            assert await house.rows(f"select * from a{number}") == [(number, None)]
+            await asyncio.gather(local.run(text), widen(number))
+            assert await local.rows(f"select * from a{number}") == [(number, None)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_repeated_insert_is_answered_though_its_source_is_gone(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table a (n int)")
-        await house.run("create table b as select 7 as n")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table a (n int)")
+        await local.run("create table b as select 7 as n")
         text = "insert into a select n from b where n > ?"
         bound = bindings.parse({"1": {"type": "FIXED", "value": "1"}})
-        first = await house.run(text, bindings=bound)
-        repeated_id = house.last_id
-        await house.run("drop table b")
-        again = await house.run(text, bindings=bound, query_id=repeated_id)
+        first = await local.run(text, bindings=bound)
+        repeated_id = local.last_id
+        await local.run("drop table b")
+        again = await local.run(text, bindings=bound, query_id=repeated_id)
         assert again.stats == first.stats
         assert again.bind_count == first.bind_count == 1
-        assert await house.rows("select n from a") == [(7,)]
+        assert await local.rows("select n from a") == [(7,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_statement_that_writes_opens_one_view_for_all_its_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table b as select 7 as n")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table b as select 7 as n")
         opened = places.Places.view
         views = []
 
@@ -318,9 +318,9 @@ def test_a_statement_that_writes_opens_one_view_for_all_its_names(
                 yield view
 
         monkeypatch.setattr(places.Places, "view", counted)
-        await house.run("create table if not exists a as select n from b")
+        await local.run("create table if not exists a as select n from b")
         assert len(views) == 1
-        await house.run("insert into a select n from b")
+        await local.run("insert into a select n from b")
         assert len(views) == 2
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.kit import sql_house
+from tests.kit import local_sql
 
 FILES = 8
 ROWS = [
@@ -31,13 +31,13 @@ COLUMNS = "n int, s text, r double, d decimal(9, 2), day date, b boolean"
 
 @dataclass
 class Bench:
-    """A house with its event loop: table t, its copies p and h in partitions, u with some n."""
+    """A LocalSql with its event loop: table t, its copies p and h in partitions, u with some n."""
 
     runner: asyncio.Runner
-    house: sql_house.House
+    local: local_sql.LocalSql
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        return self.runner.run(self.house.rows(text))
+        return self.runner.run(self.local.rows(text))
 
     def kept(self, table: str, where: str) -> int:
         """Return how many files of a table a query reads."""
@@ -51,10 +51,10 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with asyncio.Runner() as runner:
-        opening = sql_house.opened(tmp_path_factory.mktemp("pruned"))
-        house = runner.run(opening.__aenter__())
+        opening = local_sql.opened(tmp_path_factory.mktemp("pruned"))
+        local = runner.run(opening.__aenter__())
         try:
-            bench = Bench(runner, house)
+            bench = Bench(runner, local)
             bench.rows(f"create table t ({COLUMNS})")
             bench.rows(f"create table p ({COLUMNS}) partition by (truncate(1, s), month(day))")
             bench.rows(f"create table h ({COLUMNS}) partition by (bucket(4, n), day)")

@@ -27,7 +27,7 @@ import pytest
 from catalog import manifests, parquet_stats
 from sql import errors, limits, relations
 from storage import model
-from tests.kit import collisions, folders, lakes, sql_house
+from tests.kit import collisions, folders, lakes, local_sql
 
 IDS = "PARQUET:field_id"
 COLUMNS = {
@@ -41,21 +41,21 @@ COLUMNS = {
 class Maker:
     """Makes files of one table."""
 
-    house: sql_house.House
+    local: local_sql.LocalSql
     ident: Any
 
     @property
     def metadata(self) -> Any:
-        return self.house.lake.load(self.ident).metadata
+        return self.local.lake.load(self.ident).metadata
 
     async def put(self, name: str, data: bytes) -> str:
         uri = f"{self.metadata.location}/data/{name}"
         bucket, _, key = uri.removeprefix("s3://").partition("/")
-        receiver = self.house.lake.storage.blobs.receive(
+        receiver = self.local.lake.storage.blobs.receive(
             size_hint=len(data), digests=frozenset({"md5"})
         )
         await receiver.write(data)
-        await self.house.lake.storage.objects.put(
+        await self.local.lake.storage.objects.put(
             bucket,
             key,
             await receiver.finish(),
@@ -102,7 +102,7 @@ class Maker:
         )
 
     async def commit(self, *files: manifests.DataFile, operation: str = "append") -> int:
-        loaded = await self.house.appends.commit_files(
+        loaded = await self.local.appends.commit_files(
             self.ident,
             files,
             operation=operation,
@@ -148,7 +148,7 @@ class Maker:
         )
 
     async def update(self, *updates: Mapping[str, Any]) -> None:
-        await self.house.lake.tables.commit(self.ident, [], list(updates), by=lakes.BY)
+        await self.local.lake.tables.commit(self.ident, [], list(updates), by=lakes.BY)
 
     async def new_schema(self, fields: Sequence[Mapping[str, Any]]) -> None:
         await self.update(
@@ -165,37 +165,37 @@ BASE = [field(1, "id", "long"), field(2, "name", "string"), field(3, "v", "int")
 
 
 async def make(
-    house: sql_house.House,
+    local: local_sql.LocalSql,
     *,
     fields: Sequence[Mapping[str, Any]] = BASE,
     spec: Any = None,
     properties: Mapping[str, str] | None = None,
 ) -> Maker:
-    ident = house.lake.ident("ns.t")
-    await house.lake.tables.create(
+    ident = local.lake.ident("ns.t")
+    await local.lake.tables.create(
         ident,
         schema={"type": "struct", "schema-id": 0, "fields": list(fields)},
         partition_spec=spec,
         properties=properties,
         by=lakes.BY,
     )
-    return Maker(house=house, ident=ident)
+    return Maker(local=local, ident=ident)
 
 
 def test_a_table_without_snapshot_has_columns_and_no_rows(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await make(house)
-        assert await house.rows("select id, name from t where v > 1") == []
-        assert await house.rows("select count(*), max(v) from t") == [(0, None)]
+    async def work(local: local_sql.LocalSql) -> None:
+        await make(local)
+        assert await local.rows("select id, name from t where v > 1") == []
+        assert await local.rows("select count(*), max(v) from t") == [(0, None)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_columns_are_found_by_field_id_whatever_they_are_called_now(tmp_path: Path) -> None:
     """Renamed, reordered, promoted, added and dropped-then-added-again columns."""
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 10), (2, "b", 20)]))
         await maker.new_schema(
             [
@@ -213,23 +213,23 @@ def test_columns_are_found_by_field_id_whatever_they_are_called_now(tmp_path: Pa
         }
         await maker.commit(await maker.data_file(newer, [(3, 1.5, "c", 2**40)]))
 
-        assert await house.rows("select * from t order by id") == [
+        assert await local.rows("select * from t order by id") == [
             (10, 1, None, None),
             (20, 2, None, None),
             (2**40, 3, "c", 1.5),
         ]
-        assert await house.rows("select id from t where name is null order by id") == [(1,), (2,)]
-        assert await house.rows("select sum(value) from t") == [(2**40 + 30,)]
-        assert await house.rows("select id from t where value = 20") == [(2,)]
+        assert await local.rows("select id from t where name is null order by id") == [(1,), (2,)]
+        assert await local.rows("select sum(value) from t") == [(2**40 + 30,)]
+        assert await local.rows("select id from t where value = 20") == [(2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_one_name_for_two_columns_over_time_is_told_apart(tmp_path: Path) -> None:
     """a and b swap names: matching by name would swap the values."""
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, fields=[field(1, "a", "long"), field(2, "b", "long")])
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, fields=[field(1, "a", "long"), field(2, "b", "long")])
         two = {1: ("a", pa.int64()), 2: ("b", pa.int64())}
         await maker.commit(await maker.data_file(two, [(1, 2)]))
         await maker.new_schema([field(1, "tmp", "long"), field(2, "b", "long")])
@@ -237,14 +237,14 @@ def test_one_name_for_two_columns_over_time_is_told_apart(tmp_path: Path) -> Non
         swapped = {1: ("b", pa.int64()), 2: ("a", pa.int64())}
         await maker.commit(await maker.data_file(swapped, [(3, 4)]))
 
-        assert await house.rows("select a, b from t order by b") == [(2, 1), (4, 3)]
+        assert await local.rows("select a, b from t order by b") == [(2, 1), (4, 3)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_initial_defaults_stand_in_for_columns_that_older_files_lack(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, properties={"format-version": "3"})
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, properties={"format-version": "3"})
         await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 10)]))
         await maker.new_schema(
             [
@@ -256,22 +256,22 @@ def test_initial_defaults_stand_in_for_columns_that_older_files_lack(tmp_path: P
         )
 
         text = "select id, c, d::varchar, n::varchar from t"
-        assert await house.rows(text) == [(1, "it's", "2024-02-29", "1.50")]
-        await house.run("insert into t (id, n) values (2, 3)")
-        assert await house.rows(text + " order by id") == [
+        assert await local.rows(text) == [(1, "it's", "2024-02-29", "1.50")]
+        await local.run("insert into t (id, n) values (2, 3)")
+        assert await local.rows(text + " order by id") == [
             (1, "it's", "2024-02-29", "1.50"),
             (2, "it's", None, "3.00"),
         ]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_partition_column_that_files_leave_out_takes_the_partitions_value(
     tmp_path: Path,
 ) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         spec = {"fields": [{"source-id": 2, "name": "name", "transform": "identity"}]}
-        maker = await make(house, spec=spec)
+        maker = await make(local, spec=spec)
         without = {1: COLUMNS[1], 3: COLUMNS[3]}
         await maker.commit(
             await maker.data_file(without, [(1, 10)], partition=("x",)),
@@ -279,39 +279,39 @@ def test_a_partition_column_that_files_leave_out_takes_the_partitions_value(
             await maker.data_file(without, [(3, 30)], partition=(None,)),
         )
 
-        assert await house.rows("select id, name from t order by id") == [
+        assert await local.rows("select id, name from t order by id") == [
             (1, "x"),
             (2, "y'z"),
             (3, None),
         ]
-        assert await house.rows("select id from t where name = 'x'") == [(1,)]
+        assert await local.rows("select id from t where name = 'x'") == [(1,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         mapping = '[{"field-id": 1, "names": ["ID", "key"]}, {"field-id": 3, "names": ["v"]}]'
-        maker = await make(house, properties={relations.NAME_MAPPING: mapping})
+        maker = await make(local, properties={relations.NAME_MAPPING: mapping})
         columns = {1: ("key", pa.int64()), 2: ("name", pa.string()), 3: ("v", pa.int32())}
         file = await maker.data_file(columns, [(7, "unmapped", 9)], with_ids=False)
         await maker.commit(file)
 
-        assert await house.rows("select id, name, v from t") == [(7, None, 9)]
+        assert await local.rows("select id, name, v from t") == [(7, None, 9)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_files_without_ids_and_mapping_are_refused_not_guessed(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         await maker.commit(await maker.data_file(COLUMNS, [(7, "x", 9)], with_ids=False))
 
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows("select id from t")
+            await local.rows("select id from t")
         assert caught.value.code == "000002"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def position_file(
@@ -322,8 +322,8 @@ def position_file(
 
 
 def test_position_deletes_apply_to_their_file_and_to_older_data_only(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         first = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(10)])
         second = await maker.data_file(COLUMNS, [(number, "b", number) for number in range(10, 20)])
         await maker.commit(first, second)
@@ -345,11 +345,11 @@ def test_position_deletes_apply_to_their_file_and_to_older_data_only(tmp_path: P
         await maker.commit(third)
 
         left = [*range(1, 9), *range(10, 15), *range(16, 20), 100]
-        assert await house.rows("select id from t order by id") == [(item,) for item in left]
-        assert await house.rows("select count(*) from t") == [(len(left),)]
-        assert await house.rows("select id from t where id in (0, 9, 15)") == []
+        assert await local.rows("select id from t order by id") == [(item,) for item in left]
+        assert await local.rows("select count(*) from t") == [(len(left),)]
+        assert await local.rows("select id from t where id in (0, 9, 15)") == []
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 ODD_FOLDERS = {
@@ -367,44 +367,44 @@ ODD_FOLDERS = {
 def test_deleted_rows_stay_deleted_whatever_the_data_folder_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, form: str, workers: int
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, properties={"format-version": "3" if form == "vector" else "2"})
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, properties={"format-version": "3" if form == "vector" else "2"})
         file = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(5)])
         other = await maker.data_file(COLUMNS, [(9, "b", 9)])
         await maker.commit(file, other)
-        assert await house.rows("select id from t where v <> 9") == [(item,) for item in range(5)]
+        assert await local.rows("select id from t where v <> 9") == [(item,) for item in range(5)]
         await maker.delete(form, file, [0, 3])
 
-        assert await house.rows("select id from t order by id") == [(1,), (2,), (4,), (9,)]
-        assert await house.rows("select count(*), sum(v) from t") == [(4, 16)]
+        assert await local.rows("select id from t order by id") == [(1,), (2,), (4,), (9,)]
+        assert await local.rows("select count(*), sum(v) from t") == [(4, 16)]
         # A group of one file, as after pruning.
-        assert await house.rows("select id from t where id < 9 order by id") == [(1,), (2,), (4,)]
+        assert await local.rows("select id from t where id < 9 order by id") == [(1,), (2,), (4,)]
 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    sql_house.in_house(Path(folder), work, workers=workers)
+    local_sql.run_local(Path(folder), work, workers=workers)
 
 
 def test_a_data_folder_behind_a_link_reads_like_any_other(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         file = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(5)])
         await maker.commit(file)
         await maker.delete("positions", file, [1])
 
-        assert await house.rows("select sum(id) from t") == [(9,)]
+        assert await local.rows("select sum(id) from t") == [(9,)]
 
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    sql_house.in_house(tmp_path / "link" / "data", work)
+    local_sql.run_local(tmp_path / "link" / "data", work)
 
 
 def test_a_delete_file_that_names_no_row_of_its_data_file_is_an_error_not_all_rows(
     tmp_path: Path,
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         file = await maker.data_file(COLUMNS, [(1, "a", 1), (2, "b", 2)])
         await maker.commit(file)
         # The manifest says whose rows they are; the file spells another location.
@@ -412,16 +412,16 @@ def test_a_delete_file_that_names_no_row_of_its_data_file_is_an_error_not_all_ro
         await maker.delete("positions", file, [0], spelled=other)
 
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows("select id from t")
+            await local.rows("select id from t")
         assert caught.value.code == "091364"
         assert file.file_path in caught.value.message
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_delete_file_of_a_partition_may_name_only_files_that_are_gone(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         file = await maker.data_file(COLUMNS, [(1, "a", 1), (2, "b", 2)])
         await maker.commit(file)
         columns, rows = position_file([("s3://lake/compacted/away.parquet", 0), ("s3://x/y", 1)])
@@ -437,14 +437,14 @@ def test_a_delete_file_of_a_partition_may_name_only_files_that_are_gone(tmp_path
             operation="delete",
         )
 
-        assert await house.rows("select id from t order by id") == [(1,), (2,)]
+        assert await local.rows("select id from t order by id") == [(1,), (2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_equality_deletes_match_null_and_spare_newer_rows(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         await maker.commit(
             await maker.data_file(COLUMNS, [(1, "a", 1), (2, None, 2), (3, "c", 3), (4, "a", 4)])
         )
@@ -462,13 +462,13 @@ def test_equality_deletes_match_null_and_spare_newer_rows(tmp_path: Path) -> Non
         )
         await maker.commit(await maker.data_file(COLUMNS, [(5, "a", 5), (6, None, 6)]))
 
-        assert await house.rows("select id from t order by id") == [(3,), (5,), (6,)]
+        assert await local.rows("select id from t order by id") == [(3,), (5,), (6,)]
 
         # The compared column may be renamed, or gone from the schema, by now.
         await maker.new_schema([field(1, "id", "long"), field(3, "v", "int")])
-        assert await house.rows("select id from t order by id") == [(3,), (5,), (6,)]
+        assert await local.rows("select id from t order by id") == [(3,), (5,), (6,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -478,8 +478,8 @@ def test_interleaved_deletes_of_every_form_leave_the_rows_that_the_specification
     """Equality deletes apply to older data files, within their partition or to all of them."""
     choose = random.Random(seed)
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         alive: list[tuple[manifests.DataFile, int, tuple[Any, ...]]] = []
 
         async def one_file(partition: int | None) -> manifests.DataFile:
@@ -537,10 +537,10 @@ def test_interleaved_deletes_of_every_form_leave_the_rows_that_the_specification
                 file, at, _ = choose.choice(alive)
                 await maker.delete("positions", file, [at])
                 alive[:] = [each for each in alive if (each[0], each[1]) != (file, at)]
-            shown = await house.rows("select id, name, v from t")
+            shown = await local.rows("select id, name, v from t")
             assert Counter(shown) == Counter(row for _, _, row in alive)
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("as_uuid", [True, False])
@@ -549,8 +549,8 @@ def test_equality_deletes_by_a_uuid_spare_newer_rows(tmp_path: Path, as_uuid: bo
     columns = {1: ("id", kind), 2: ("v", pa.int32())}
     keys = [uuid.UUID(int=number).bytes for number in range(4)]
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, fields=[field(1, "id", "uuid"), field(2, "v", "int")])
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, fields=[field(1, "id", "uuid"), field(2, "v", "int")])
         for number in range(3):
             rows = [(key, number * 10 + at) for at, key in enumerate(keys)]
             await maker.commit(await maker.data_file(columns, rows))
@@ -569,9 +569,9 @@ def test_equality_deletes_by_a_uuid_spare_newer_rows(tmp_path: Path, as_uuid: bo
         expected = [
             number * 10 + at for number in range(3) for at in range(4) if not number <= at < 3
         ]
-        assert await house.rows("select v from t order by v") == [(v,) for v in expected]
+        assert await local.rows("select v from t order by v") == [(v,) for v in expected]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 MOMENTS = [datetime.datetime(2024, 1, day, tzinfo=datetime.UTC) for day in (1, 2, 3)]
@@ -603,8 +603,8 @@ def test_equality_deletes_are_read_in_every_arrow_type_that_writers_note(
     keys: Sequence[Any],
     is_interleaved: bool,
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, fields=[field(1, "k", iceberg_type), field(2, "v", "int")])
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, fields=[field(1, "k", iceberg_type), field(2, "v", "int")])
         columns = {1: ("k", written), 2: ("v", pa.int32())}
         await maker.commit(await maker.data_file(columns, list(zip(keys, (1, 2, 3), strict=True))))
         for key, arrow_type in zip(keys, of_deletes, strict=False):
@@ -623,9 +623,9 @@ def test_equality_deletes_are_read_in_every_arrow_type_that_writers_note(
             if is_interleaved:
                 await maker.commit(await maker.data_file(columns, [(key, 4)]))
         newer = [(4,), (4,)] if is_interleaved else []
-        assert await house.rows("select v from t order by v") == [(3,), *newer]
+        assert await local.rows("select v from t order by v") == [(3,), *newer]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_equality_deletes_by_very_many_sets_of_columns_are_refused(
@@ -633,12 +633,12 @@ def test_equality_deletes_by_very_many_sets_of_columns_are_refused(
 ) -> None:
     monkeypatch.setattr(limits, "EQUALITY_KEYS_MAX", 2)
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1), (2, "b", 2)]))
         for ids, rows in (((1,), [(1,)]), ((2,), [("x",)]), ((1, 2), [(9, "y")])):
             if ids != (1, 2):
-                assert len(await house.rows("select id from t")) in (1, 2)
+                assert len(await local.rows("select id from t")) in (1, 2)
             uri, footer, size_bytes = await maker.parquet({one: COLUMNS[one] for one in ids}, rows)
             await maker.commit(
                 manifests.DataFile(
@@ -653,14 +653,14 @@ def test_equality_deletes_by_very_many_sets_of_columns_are_refused(
             )
 
         with pytest.raises(errors.SqlError, match="more than 2 sets of columns: compact"):
-            await house.rows("select id from t")
+            await local.rows("select id from t")
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_an_equality_delete_file_without_its_columns_is_damaged(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
         uri, footer, size_bytes = await maker.parquet({3: COLUMNS[3]}, [(1,)])
         await maker.commit(
@@ -676,10 +676,10 @@ def test_an_equality_delete_file_without_its_columns_is_damaged(tmp_path: Path) 
         )
 
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows("select id from t")
+            await local.rows("select id from t")
         assert caught.value.code == "091364"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def vector(positions: Sequence[int]) -> bytes:
@@ -691,8 +691,8 @@ def vector(positions: Sequence[int]) -> bytes:
 def test_deletion_vectors_hide_their_rows_and_damaged_ones_hide_nothing_silently(
     tmp_path: Path, is_damaged: bool
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, properties={"format-version": "3"})
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, properties={"format-version": "3"})
         file = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(5)])
         await maker.commit(file)
         blob = vector([0, 3])
@@ -716,28 +716,28 @@ def test_deletion_vectors_hide_their_rows_and_damaged_ones_hide_nothing_silently
 
         if is_damaged:
             with pytest.raises(errors.SqlError):
-                await house.rows("select id from t")
+                await local.rows("select id from t")
         else:
-            assert await house.rows("select id from t order by id") == [(1,), (2,), (4,)]
+            assert await local.rows("select id from t order by id") == [(1,), (2,), (4,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_pruning_leaves_files_out_and_never_rows(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         for start in range(0, 50, 10):
             rows = [(number, f"n{number}", number) for number in range(start, start + 10)]
             await maker.commit(await maker.data_file(COLUMNS, rows))
         seen: list[int] = []
-        plan = house.scans.plan
+        plan = local.scans.plan
 
         async def counting(*arguments: Any, **more: Any) -> Any:
             found = await plan(*arguments, **more)
             seen.append(len(found.tasks))
             return found
 
-        house.scans.plan = counting  # type: ignore[method-assign]
+        local.scans.plan = counting  # type: ignore[method-assign]
         for text, files, expected in (
             ("select id from t where id = 25", 1, [(25,)]),
             ("select count(*) from t where id < 20", 2, [(20,)]),
@@ -750,16 +750,16 @@ def test_pruning_leaves_files_out_and_never_rows(tmp_path: Path) -> None:
             ("select count(*) from t where id = 25.5", 5, [(0,)]),
         ):
             seen.clear()
-            assert await house.rows(text) == expected, text
+            assert await local.rows(text) == expected, text
             assert seen == [files], text
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_time_travel_reads_an_older_snapshot_with_its_own_schema(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        clock = house.lake.clock
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        clock = local.lake.clock
+        maker = await make(local)
         start_ms = clock.now_ms
         clock.now_ms += 10_000
         first = await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
@@ -772,7 +772,7 @@ def test_time_travel_reads_an_older_snapshot_with_its_own_schema(tmp_path: Path)
         second = await maker.commit(await maker.data_file(newer, [(2, "b")]))
         clock.now_ms += 60_000
 
-        assert await house.rows("select * from t order by key") == [(1, "a"), (2, "b")]
+        assert await local.rows("select * from t order by key") == [(1, "a"), (2, "b")]
         for clause in (
             f"at(version => {first})",
             f"before(version => {second})",
@@ -780,13 +780,13 @@ def test_time_travel_reads_an_older_snapshot_with_its_own_schema(tmp_path: Path)
             "at(offset => -90)",
             "at(timestamp => dateadd(second, -90, current_timestamp()))",
         ):
-            assert await house.rows(f"select id, v from t {clause}") == [(1, 1)], clause
-        assert await house.rows(f"select * from t at(version => {second}) order by key") == [
+            assert await local.rows(f"select id, v from t {clause}") == [(1, 1)], clause
+        assert await local.rows(f"select * from t at(version => {second}) order by key") == [
             (1, "a"),
             (2, "b"),
         ]
         seconds = (clock.now_ms - start_ms) // 1000
-        assert await house.rows(f"select * from t at(offset => -{seconds})") == []
+        assert await local.rows(f"select * from t at(offset => -{seconds})") == []
         for clause in (
             "at(version => 5)",
             "at(ref => 'nosuch')",
@@ -794,16 +794,16 @@ def test_time_travel_reads_an_older_snapshot_with_its_own_schema(tmp_path: Path)
             f"at(offset => -{seconds + 100})",
         ):
             with pytest.raises(errors.SqlError) as caught:
-                await house.rows(f"select * from t {clause}")
+                await local.rows(f"select * from t {clause}")
             assert caught.value.code == "000707", clause
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_rollback_decides_what_was_current_not_the_newest_snapshot(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        clock = house.lake.clock
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        clock = local.lake.clock
+        maker = await make(local)
         first = await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
         clock.now_ms += 60_000
         await maker.commit(await maker.data_file(COLUMNS, [(2, "b", 2)]))
@@ -818,51 +818,51 @@ def test_a_rollback_decides_what_was_current_not_the_newest_snapshot(tmp_path: P
         )
         clock.now_ms += 60_000
 
-        assert await house.rows("select id from t") == [(1,)]
-        assert await house.rows("select id from t at(offset => -90) order by id") == [(1,), (2,)]
-        assert await house.rows("select id from t at(offset => -30)") == [(1,)]
+        assert await local.rows("select id from t") == [(1,)]
+        assert await local.rows("select id from t at(offset => -90) order by id") == [(1,), (2,)]
+        assert await local.rows("select id from t at(offset => -30)") == [(1,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_query_id_names_the_state_its_statement_made(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table w (a int)")
-        await house.run("insert into w values (1)")
-        one = house.last_id
-        await house.run("insert into w values (2)")
-        two = house.last_id
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table w (a int)")
+        await local.run("insert into w values (1)")
+        one = local.last_id
+        await local.run("insert into w values (2)")
+        two = local.last_id
 
         text = "select a from w {}(statement => '{}') order by a"
-        assert await house.rows(text.format("at", one)) == [(1,)]
-        assert await house.rows(text.format("at", two)) == [(1,), (2,)]
-        assert await house.rows(text.format("before", two)) == [(1,)]
-        assert await house.rows(text.format("before", one)) == []
+        assert await local.rows(text.format("at", one)) == [(1,)]
+        assert await local.rows(text.format("at", two)) == [(1,), (2,)]
+        assert await local.rows(text.format("before", two)) == [(1,)]
+        assert await local.rows(text.format("before", one)) == []
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_one_query_sees_one_snapshot_whatever_is_committed_meanwhile(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
-        outcome = await house.run("select count(*) from t")
+        outcome = await local.run("select count(*) from t")
         await maker.commit(await maker.data_file(COLUMNS, [(2, "b", 2)]))
         assert outcome.batches is not None
         found = [batch.column(0)[0].as_py() async for batch in outcome.batches]
         assert found == [1]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_file_outside_the_table_is_read_only_with_rights_of_its_own(tmp_path: Path) -> None:
     """Manifests are written by clients: a path that leaves the table is asked for as the caller."""
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         file = await maker.data_file(COLUMNS, [(1, "a", 1)])
-        await house.run("create table other (id int)")
-        other = Maker(house=house, ident=house.lake.ident("ns.other"))
+        await local.run("create table other (id int)")
+        other = Maker(local=local, ident=local.lake.ident("ns.other"))
         await other.commit(
             manifests.DataFile(
                 file_path=file.file_path,
@@ -871,9 +871,9 @@ def test_a_file_outside_the_table_is_read_only_with_rights_of_its_own(tmp_path: 
                 file_size_in_bytes=file.file_size_in_bytes,
             )
         )
-        assert await house.rows("select id from other") == [(1,)]  # root may read both
+        assert await local.rows("select id from other") == [(1,)]  # root may read both
 
-        reader = sql_house.user(
+        reader = local_sql.user(
             "reader",
             [
                 {"Effect": "Allow", "Action": "s3tables:List*", "Resource": "*"},
@@ -881,22 +881,22 @@ def test_a_file_outside_the_table_is_read_only_with_rights_of_its_own(tmp_path: 
                 {
                     "Effect": "Deny",
                     "Action": "s3tables:GetTableData",
-                    "Resource": sql_house.table_arn(house, "ns.t"),
+                    "Resource": local_sql.table_arn(local, "ns.t"),
                 },
             ],
         )
-        house.session.principal = reader
+        local.session.principal = reader
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows("select id from other")
+            await local.rows("select id from other")
         assert caught.value.code == "003001"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("file_format", ["ORC", "AVRO"])
 def test_other_file_formats_are_refused_by_name(tmp_path: Path, file_format: str) -> None:
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         uri = await maker.put(f"x.{file_format.lower()}", b"not read")
         await maker.commit(
             manifests.DataFile(
@@ -904,19 +904,19 @@ def test_other_file_formats_are_refused_by_name(tmp_path: Path, file_format: str
             )
         )
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows("select id from t")
+            await local.rows("select id from t")
         assert caught.value.code == "000002"
         assert file_format in caught.value.message
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_nested_columns_are_shown_as_json_and_not_computed_with(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         inner = {"type": "struct", "fields": [field(3, "x", "long"), field(4, "y", "string")]}
         listed = {"type": "list", "element-id": 6, "element": "int", "element-required": False}
         fields = [field(1, "id", "long"), field(2, "s", inner), field(5, "l", listed)]
-        maker = await make(house, fields=fields)
+        maker = await make(local, fields=fields)
         made = {item["name"]: item for item in maker.metadata.current_schema()["fields"]}
         kind = pa.struct(
             [
@@ -935,15 +935,15 @@ def test_nested_columns_are_shown_as_json_and_not_computed_with(tmp_path: Path) 
             await maker.data_file(columns, [(1, {"x": 5, "y": "q"}, [1, None]), (2, None, None)])
         )
 
-        assert await house.rows("select s, l from t order by id") == [
+        assert await local.rows("select s, l from t order by id") == [
             ('{"x":5,"y":"q"}', "[1,null]"),
             (None, None),
         ]
-        assert await house.rows("select count(s), count(*) from t where l is not null") == [(1, 1)]
+        assert await local.rows("select count(s), count(*) from t where l is not null") == [(1, 1)]
         with pytest.raises(errors.SqlError):
-            await house.rows("select s || 'x' from t")
+            await local.rows("select s || 'x' from t")
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 LISTS: dict[str, Any] = {
@@ -971,8 +971,8 @@ def test_lists_are_read_in_every_layout_that_writers_give_them(
                 "value-required": False},
     }[inside]  # fmt: skip
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, fields=[field(1, "id", "long"), field(2, "l", whole)])
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, fields=[field(1, "id", "long"), field(2, "l", whole)])
         column = maker.metadata.current_schema()["fields"][1]
         stored = column["type"]
         ids = {"column": lambda: stored, "struct": lambda: stored["fields"][0]["type"],
@@ -997,9 +997,9 @@ def test_lists_are_read_in_every_layout_that_writers_give_them(
         expected = ['["a","b"]', '["c",null]']
         if inside != "column":
             expected = [f'{{"in":{text}}}' for text in expected]
-        assert await house.rows("select l from t order by id") == [(text,) for text in expected]
+        assert await local.rows("select l from t order by id") == [(text,) for text in expected]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_column_that_a_file_holds_in_another_form_is_refused_with_that_reason(
@@ -1007,16 +1007,16 @@ def test_a_column_that_a_file_holds_in_another_form_is_refused_with_that_reason(
 ) -> None:
     listed = {"type": "list", "element-id": 3, "element": "string", "element-required": False}
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house, fields=[field(1, "id", "long"), field(2, "l", listed)])
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, fields=[field(1, "id", "long"), field(2, "l", listed)])
         columns = {1: ("id", pa.int64()), 2: ("l", pa.struct([("x", pa.int64())]))}
         await maker.commit(await maker.data_file(columns, [(1, {"x": 5})]))
 
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows("select l from t")
+            await local.rows("select l from t")
         assert "column l, which a file holds as struct<x: int64>" in caught.value.message
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_nested_columns_that_older_files_lack_are_null_there(tmp_path: Path) -> None:
@@ -1028,48 +1028,48 @@ def test_nested_columns_that_older_files_lack_are_null_there(tmp_path: Path) -> 
         "fields": [field(12, "x", "timestamptz"), field(13, "l", {**listed, "element-id": 14})],
     }
 
-    async def work(house: sql_house.House) -> None:
-        maker = await make(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local)
         odd = {**COLUMNS, 4: ("__field_5", pa.int64())}
         await maker.commit(await maker.data_file(odd, [(1, "a", 1, 77)]))
         more = [field(5, "l", listed), field(6, "m", mapped), field(7, "s", inner)]
         await maker.new_schema([*BASE, *more])
-        await house.run("insert into t (id) values (2)")
+        await local.run("insert into t (id) values (2)")
 
-        assert await house.rows("select id, l, m, s from t order by id") == [
+        assert await local.rows("select id, l, m, s from t order by id") == [
             (1, None, None, None),
             (2, None, None, None),
         ]
-        assert await house.rows("select count(*), count(l), count(s) from t") == [(2, 0, 0)]
-        assert await house.rows("select id from t where m is null and id > 1") == [(2,)]
+        assert await local.rows("select count(*), count(l), count(s) from t") == [(2, 0, 0)]
+        assert await local.rows("select id from t where m is null and id > 1") == [(2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_file_with_the_length_and_crc_of_the_one_before_is_read_anew(tmp_path: Path) -> None:
     numbers = (0x1122334455667788, 0x1020304050607080)
 
-    async def work(house: sql_house.House) -> None:
-        await house.lake.tables.create(
-            house.lake.ident("ns.t"),
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.lake.tables.create(
+            local.lake.ident("ns.t"),
             schema=lakes.SCHEMA,
             properties={"write.parquet.compression-codec": "uncompressed"},
             by=lakes.BY,
         )
-        await house.run(f"insert into t(id) values ({numbers[0]}), ({numbers[1]})")
-        assert await house.rows("select id from t order by id desc") == [(n,) for n in numbers]
-        objects = house.lake.storage.objects
+        await local.run(f"insert into t(id) values ({numbers[0]}), ({numbers[1]})")
+        assert await local.rows("select id from t order by id desc") == [(n,) for n in numbers]
+        objects = local.lake.storage.objects
         (info,) = objects.list("lake", prefix="ns/t/data/").objects
         body = objects.read(info)
         stored = struct.pack("<qq", *numbers)
         forged = collisions.other_body(body, body.index(stored))
         at = body.index(stored)
-        received = await house.lake.storage.blobs.store(forged, digests=folders.MD5)
+        received = await local.lake.storage.blobs.store(forged, digests=folders.MD5)
         await objects.put("lake", info.key, received, attributes=info.attributes)
         expected = sorted(struct.unpack("<qq", forged[at : at + len(stored)]))
-        assert await house.rows("select id from t order by id") == [(n,) for n in expected]
+        assert await local.rows("select id from t order by id") == [(n,) for n in expected]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_the_files_of_a_table_are_opened_in_steps(
@@ -1077,12 +1077,12 @@ def test_the_files_of_a_table_are_opened_in_steps(
 ) -> None:
     monkeypatch.setattr(limits, "FILES_AT_ONCE", 2)
 
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
         for number in range(7):
-            await house.run(f"insert into t values ({number})")
-        assert await house.rows("select count(*) from t") == [(7,)]
-        assert sorted(await house.rows("select a from t")) == [(n,) for n in range(7)]
+            await local.run(f"insert into t values ({number})")
+        assert await local.rows("select count(*) from t") == [(7,)]
+        assert sorted(await local.rows("select a from t")) == [(n,) for n in range(7)]
         turns = 0
 
         async def count_turns() -> None:
@@ -1093,13 +1093,13 @@ def test_the_files_of_a_table_are_opened_in_steps(
 
         counting = asyncio.ensure_future(count_turns())
         await asyncio.sleep(0)
-        table = relations.snapshot_at(house.reader("ns.t"), None)
-        read = house.statements._relations
-        plan = await house.scans.plan(table.reader, schema=table.schema)
+        table = relations.snapshot_at(local.reader("ns.t"), None)
+        read = local.statements._relations
+        plan = await local.scans.plan(table.reader, schema=table.schema)
         before = turns
         opened = await read._opened(table, plan.tasks)
         assert [file.task for file in opened] == list(plan.tasks)
         assert turns - before >= 3
         counting.cancel()
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)

@@ -32,7 +32,7 @@ ALICE = access.Principal(
 HOUR_MS = 3_600_000
 
 
-class House:
+class FaultyIndex:
     """Sessions over an index whose commits can be counted and made to fail."""
 
     def __init__(self, index: indexes.Index) -> None:
@@ -79,15 +79,15 @@ class House:
         return caught.value.code
 
 
-def lived(tmp_path: Path, story: Callable[[House], Awaitable[None]]) -> None:
+def lived(tmp_path: Path, story: Callable[[FaultyIndex], Awaitable[None]]) -> None:
     index = indexes.Index(
         path=tmp_path / "index", disk=disks.Disk(), map_size_bytes=1 << 28, reserve_bytes=1 << 16
     )
 
     async def live() -> None:
-        house = House(index)
-        await story(house)
-        await house.made.stop()
+        faulty = FaultyIndex(index)
+        await story(faulty)
+        await faulty.made.stop()
 
     try:
         asyncio.run(live())
@@ -95,56 +95,56 @@ def lived(tmp_path: Path, story: Callable[[House], Awaitable[None]]) -> None:
         index.close()
 
 
-async def written(house: House) -> None:
+async def written(faulty: FaultyIndex) -> None:
     """Let what is under way be written."""
-    if house.made._writing is not None:
-        await house.made._writing
+    if faulty.made._writing is not None:
+        await faulty.made._writing
 
 
 def test_a_statement_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        grant = house.made.open(ALICE)
-        await written(house)
-        assert len(house.commits) == 1
+    async def story(faulty: FaultyIndex) -> None:
+        grant = faulty.made.open(ALICE)
+        await written(faulty)
+        assert len(faulty.commits) == 1
         for number in range(5):
-            session = house.made.authenticate(grant.token, context={})
+            session = faulty.made.authenticate(grant.token, context={})
             session.query_ids.append(str(number))
-            house.made.note(session)
-        await written(house)
-        assert len(house.commits) == 1
+            faulty.made.note(session)
+        await written(faulty)
+        assert len(faulty.commits) == 1
         grant.session.database = "lake"
-        house.made.note(grant.session)
-        await written(house)
-        assert len(house.commits) == 2
+        faulty.made.note(grant.session)
+        await written(faulty)
+        assert len(faulty.commits) == 2
 
     lived(tmp_path, story)
 
 
 def test_many_changes_at_once_are_few_writes(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        grants = [house.made.open(ALICE) for _ in range(50)]
+    async def story(faulty: FaultyIndex) -> None:
+        grants = [faulty.made.open(ALICE) for _ in range(50)]
         for grant in grants:
             grant.session.schema = "s"
-            house.made.note(grant.session)
-        await written(house)
-        assert len(house.commits) <= 2
-        assert len(house.stored()) == 50
+            faulty.made.note(grant.session)
+        await written(faulty)
+        assert len(faulty.commits) <= 2
+        assert len(faulty.stored()) == 50
 
     lived(tmp_path, story)
 
 
 def test_a_write_that_fails_is_made_up_for_by_the_next(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        house.fault = storage_errors.DiskFull("full")
-        grant = house.made.open(ALICE)
-        await written(house)
-        assert house.stored() == []
-        assert house.made.authenticate(grant.token, context={}) is grant.session
-        house.fault = None
+    async def story(faulty: FaultyIndex) -> None:
+        faulty.fault = storage_errors.DiskFull("full")
+        grant = faulty.made.open(ALICE)
+        await written(faulty)
+        assert faulty.stored() == []
+        assert faulty.made.authenticate(grant.token, context={}) is grant.session
+        faulty.fault = None
         grant.session.schema = "s"
-        house.made.note(grant.session)
-        await written(house)
-        assert house.stored() == [grant.session.id]
+        faulty.made.note(grant.session)
+        await written(faulty)
+        assert faulty.stored() == [grant.session.id]
 
     lived(tmp_path, story)
 
@@ -152,28 +152,28 @@ def test_a_write_that_fails_is_made_up_for_by_the_next(tmp_path: Path) -> None:
 def test_a_full_disk_is_logged_in_one_line_a_minute(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(house: House) -> None:
-        house.fault = storage_errors.DiskFull("full")
-        grant = house.made.open(ALICE)
+    async def story(faulty: FaultyIndex) -> None:
+        faulty.fault = storage_errors.DiskFull("full")
+        grant = faulty.made.open(ALICE)
         for number in range(20):
             grant.session.schema = f"s{number}"
-            house.made.note(grant.session)
-            await written(house)
+            faulty.made.note(grant.session)
+            await written(faulty)
         (record,) = [each for each in caplog.records if each.levelname != "DEBUG"]
         assert "disk is full" in record.getMessage()
         assert record.exc_info is None
-        house.now_ms += 61_000
+        faulty.now_ms += 61_000
         grant.session.schema = "later"
-        house.made.note(grant.session)
-        await written(house)
+        faulty.made.note(grant.session)
+        await written(faulty)
         assert len([each for each in caplog.records if each.levelname != "DEBUG"]) == 2
 
     lived(tmp_path, story)
 
 
 def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        grant = house.made.open(
+    async def story(faulty: FaultyIndex) -> None:
+        grant = faulty.made.open(
             ALICE,
             account_name="acme",
             client_app_id="Go",
@@ -186,10 +186,10 @@ def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
             parameters={"TIMEZONE": "UTC", "AUTOCOMMIT": False, "CLIENT_PREFETCH_THREADS": 2},
         )
         grant.session.variables["X"] = sessions.Variable(type="text", text=None)
-        house.made.note(grant.session)
-        await house.made.stop()
-        house.restarted()
-        found = house.made.authenticate(grant.token, context={"aws:sourceip": "::1"})
+        faulty.made.note(grant.session)
+        await faulty.made.stop()
+        faulty.restarted()
+        found = faulty.made.authenticate(grant.token, context={"aws:sourceip": "::1"})
         assert found is not grant.session
         for name in (
             "id", "principal", "account_name", "client_app_id", "client_app_version", "client_ip",
@@ -202,57 +202,59 @@ def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_closed_session_stays_closed_while_its_removal_is_being_written(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        grant = house.made.open(ALICE)
-        await written(house)
-        house.made.close(grant.session)
-        while len(house.commits) < 2:
-            assert house.code(grant.token) == "390111"
+    async def story(faulty: FaultyIndex) -> None:
+        grant = faulty.made.open(ALICE)
+        await written(faulty)
+        faulty.made.close(grant.session)
+        while len(faulty.commits) < 2:
+            assert faulty.code(grant.token) == "390111"
             await asyncio.sleep(0)
-        assert house.code(grant.token) == "390111"
-        await written(house)
-        assert house.stored() == []
-        assert house.code(grant.token) == "390111"
+        assert faulty.code(grant.token) == "390111"
+        await written(faulty)
+        assert faulty.stored() == []
+        assert faulty.code(grant.token) == "390111"
 
     lived(tmp_path, story)
 
 
 def test_the_sweep_forgets_what_nobody_can_renew(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        old = house.made.open(ALICE)
-        await house.made.stop()
-        house.restarted()
-        young = house.made.open(ALICE)
-        await written(house)
-        assert len(house.stored()) == 2
-        house.now_ms += HOUR_MS - 1
-        house.made.sweep()
-        await written(house)
-        assert len(house.stored()) == 2
-        house.now_ms += 1
-        house.made.renew(house.made._issued(young.session, "sf-master", house.now_ms), context={})
-        house.made.sweep()
-        await written(house)
-        assert house.stored() == [young.session.id]
-        assert house.code(old.token) == "390114"
+    async def story(faulty: FaultyIndex) -> None:
+        old = faulty.made.open(ALICE)
+        await faulty.made.stop()
+        faulty.restarted()
+        young = faulty.made.open(ALICE)
+        await written(faulty)
+        assert len(faulty.stored()) == 2
+        faulty.now_ms += HOUR_MS - 1
+        faulty.made.sweep()
+        await written(faulty)
+        assert len(faulty.stored()) == 2
+        faulty.now_ms += 1
+        faulty.made.renew(
+            faulty.made._issued(young.session, "sf-master", faulty.now_ms), context={}
+        )
+        faulty.made.sweep()
+        await written(faulty)
+        assert faulty.stored() == [young.session.id]
+        assert faulty.code(old.token) == "390114"
 
     lived(tmp_path, story)
 
 
 def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        grant = house.made.open(ALICE, database="lake")
+    async def story(faulty: FaultyIndex) -> None:
+        grant = faulty.made.open(ALICE, database="lake")
         grant.session.transaction = object()
-        house.now_ms += 30_000
-        house.made.sweep()
-        assert house.made.authenticate(grant.token, context={}) is grant.session
-        house.now_ms += 601_000
-        house.made.sweep()
-        assert house.code(grant.token) == "390112"
-        renewed = house.made.renew(grant.master_token, context={})
-        found = house.made.authenticate(renewed.token, context={})
+        faulty.now_ms += 30_000
+        faulty.made.sweep()
+        assert faulty.made.authenticate(grant.token, context={}) is grant.session
+        faulty.now_ms += 601_000
+        faulty.made.sweep()
+        assert faulty.code(grant.token) == "390112"
+        renewed = faulty.made.renew(grant.master_token, context={})
+        found = faulty.made.authenticate(renewed.token, context={})
         assert (found.database, found.transaction) == ("lake", None)
-        assert house.code(grant.token) == "390112"
+        assert faulty.code(grant.token) == "390112"
 
     lived(tmp_path, story)
 
@@ -261,20 +263,20 @@ def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_pat
 def test_a_transaction_that_idleness_ended_is_known_to_be_lost_whoever_notices(
     tmp_path: Path, noticed_by: str
 ) -> None:
-    async def story(house: House) -> None:
-        grant = house.made.open(ALICE)
+    async def story(faulty: FaultyIndex) -> None:
+        grant = faulty.made.open(ALICE)
         held = sessions.Held(query_id="q", table=("lake", "ns", "t"))
         grant.session.transaction, grant.session.held = object(), held
-        house.now_ms += 601_000
+        faulty.now_ms += 601_000
         if noticed_by == "the sweep":
-            house.made.sweep()
-        assert house.code(grant.token) == "390112"
-        renewed = house.made.renew(grant.master_token, context={})
-        found = house.made.authenticate(renewed.token, context={})
+            faulty.made.sweep()
+        assert faulty.code(grant.token) == "390112"
+        renewed = faulty.made.renew(grant.master_token, context={})
+        found = faulty.made.authenticate(renewed.token, context={})
         assert (found.transaction, found.transaction_lost, found.held) == (None, True, held)
-        await house.made.stop()
-        house.restarted()
-        found = house.made.authenticate(renewed.token, context={})
+        await faulty.made.stop()
+        faulty.restarted()
+        found = faulty.made.authenticate(renewed.token, context={})
         assert (found.transaction_lost, found.held) == (True, held)
 
     lived(tmp_path, story)
@@ -290,12 +292,12 @@ def test_a_record_that_does_not_say_what_its_transaction_held_counts_as_lost() -
 
 
 def test_rights_are_asked_for_anew_at_each_request(tmp_path: Path) -> None:
-    async def story(house: House) -> None:
-        grant = house.made.open(ALICE)
-        del house.known["alice"]
-        assert house.code(grant.token) == "390111"
+    async def story(faulty: FaultyIndex) -> None:
+        grant = faulty.made.open(ALICE)
+        del faulty.known["alice"]
+        assert faulty.code(grant.token) == "390111"
         with pytest.raises(errors.SessionFault):
-            house.made.renew(grant.master_token, context={})
+            faulty.made.renew(grant.master_token, context={})
 
     lived(tmp_path, story)
 
@@ -305,12 +307,12 @@ def test_too_many_sessions_of_one_principal_leave_room_for_others(
 ) -> None:
     monkeypatch.setattr(limits, "SESSIONS_OF_ONE_MAX", 2)
 
-    async def story(house: House) -> None:
+    async def story(faulty: FaultyIndex) -> None:
         for _ in range(2):
-            house.made.open(ALICE)
+            faulty.made.open(ALICE)
         with pytest.raises(errors.SessionFault, match="alice has 2 sessions"):
-            house.made.open(ALICE)
-        house.made.open(dataclasses.replace(ALICE, name="bob"))
+            faulty.made.open(ALICE)
+        faulty.made.open(dataclasses.replace(ALICE, name="bob"))
 
     lived(tmp_path, story)
 
@@ -320,11 +322,11 @@ def test_too_many_sessions_refuse_the_next_login(
 ) -> None:
     monkeypatch.setattr(limits, "SESSIONS_MAX", 3)
 
-    async def story(house: House) -> None:
+    async def story(faulty: FaultyIndex) -> None:
         for _ in range(3):
-            house.made.open(ALICE)
+            faulty.made.open(ALICE)
         with pytest.raises(errors.SessionFault, match="3 sessions"):
-            house.made.open(ALICE)
+            faulty.made.open(ALICE)
 
     lived(tmp_path, story)
 

@@ -10,17 +10,17 @@ import pytest
 
 from sql import errors, show
 from sql.dialect import functions
-from tests.kit import sql_house
+from tests.kit import local_sql
 
 
-async def build(house: sql_house.House) -> None:
-    await house.run("create table alpha (id int not null comment 'the key', v varchar(5))")
-    await house.run("create table beta (at timestamp_ntz, x binary, f float) comment = 'second'")
-    await house.run('create table "Gamma" (n number(10,2)) cluster by (n)')
-    await house.run("insert into alpha values (1, 'a'), (2, null)")
-    await house.run("create schema other")
-    await house.run("create table delta (id int)")
-    await house.run("use schema ns")
+async def build(local: local_sql.LocalSql) -> None:
+    await local.run("create table alpha (id int not null comment 'the key', v varchar(5))")
+    await local.run("create table beta (at timestamp_ntz, x binary, f float) comment = 'second'")
+    await local.run('create table "Gamma" (n number(10,2)) cluster by (n)')
+    await local.run("insert into alpha values (1, 'a'), (2, null)")
+    await local.run("create schema other")
+    await local.run("create table delta (id int)")
+    await local.run("use schema ns")
 
 
 def named(rows: list[tuple[Any, ...]], place: int = 1) -> list[Any]:
@@ -28,22 +28,22 @@ def named(rows: list[tuple[Any, ...]], place: int = 1) -> list[Any]:
 
 
 def test_every_listing_has_snowflakes_columns_in_their_order(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         for words, listing in show.LISTINGS.items():
-            outcome = await house.run(f"show {words.lower()}")
+            outcome = await local.run(f"show {words.lower()}")
             assert [column.name for column in outcome.columns] == list(listing.columns), words
             assert all(len(row) == len(listing.columns) for row in outcome.rows or ()), words
         tables = show.LISTINGS["TABLES"].columns
         assert tables[:11] == show.LISTINGS["OBJECTS"].columns[:11]
         assert len(tables) == 25
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        outcome = await house.run("show tables")
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        outcome = await local.run("show tables")
         columns = [column.name for column in outcome.columns]
         rows = [dict(zip(columns, row, strict=True)) for row in outcome.rows or ()]
         assert [row["name"] for row in rows] == ["ALPHA", "BETA", "Gamma"]
@@ -54,7 +54,7 @@ def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
         assert {row["database_name"] for row in rows} == {"LAKE"}
         assert {row["is_iceberg"] for row in rows} == {"Y"}
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -94,21 +94,21 @@ def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
 def test_listings_are_filtered_scoped_and_paged(
     tmp_path: Path, text: str, expected: list[str]
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        assert named(await house.rows(text)) == expected
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        assert named(await local.rows(text)) == expected
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_show_functions_lists_exactly_what_a_text_may_call(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        outcome = await house.run("show functions")
+    async def work(local: local_sql.LocalSql) -> None:
+        outcome = await local.run("show functions")
         columns = [column.name for column in outcome.columns]
         rows = {row[1]: dict(zip(columns, row, strict=True)) for row in outcome.rows or ()}
-        assert (await house.rows("select upper('a')")) == [("A",)]
+        assert (await local.rows("select upper('a')")) == [("A",)]
         with pytest.raises(errors.SqlError) as caught:
-            await house.run("select input_file_name()")
+            await local.run("select input_file_name()")
         assert caught.value.code == "002140"
         assert "UPPER" in rows
         assert "INPUT_FILE_NAME" not in rows
@@ -122,25 +122,25 @@ def test_show_functions_lists_exactly_what_a_text_may_call(tmp_path: Path) -> No
         assert rows["COALESCE"]["arguments"] == "COALESCE(ANY [, ANY ...]) RETURN ANY"
         assert (substr["is_aggregate"], rows["SUM"]["is_aggregate"]) == ("N", "Y")
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("words", ["roles", "users", "stages", "functions history", "shares"])
 def test_show_of_what_is_not_built_is_refused_by_its_name(tmp_path: Path, words: str) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         with pytest.raises(errors.SqlError) as caught:
-            await house.run(f"show {words}")
+            await local.run(f"show {words}")
         assert caught.value.code == "000002"
         assert caught.value.message.endswith(f"Unsupported feature 'SHOW {words.upper()}'.")
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_terse_listings_have_five_columns(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
         for text in ("show terse tables", "show terse schemas", "show terse databases"):
-            outcome = await house.run(text)
+            outcome = await local.run(text)
             assert [column.name for column in outcome.columns] == [
                 "created_on",
                 "name",
@@ -150,7 +150,7 @@ def test_terse_listings_have_five_columns(tmp_path: Path) -> None:
             ]
             assert outcome.rows
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -158,18 +158,18 @@ def test_terse_listings_have_five_columns(tmp_path: Path) -> None:
     ["show tables in schema nosuch", "show objects in lake.nosuch", "show schemas in database no"],
 )
 def test_show_in_what_is_not_there_is_002043(tmp_path: Path, text: str) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         with pytest.raises(errors.SqlError) as caught:
-            await house.run(text)
+            await local.run(text)
         assert (caught.value.code, caught.value.sqlstate) == ("002043", "02000")
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_show_columns_tells_types_as_json(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        rows = await house.rows("show columns in table alpha")
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        rows = await local.rows("show columns in table alpha")
         assert [row[2] for row in rows] == ["ID", "V"]
         assert json.loads(rows[0][3]) == {
             "type": "FIXED",
@@ -186,60 +186,60 @@ def test_show_columns_tells_types_as_json(tmp_path: Path) -> None:
         }
         assert rows[0][5] == ""
         assert rows[0][8] == "the key"
-        assert len(await house.rows("show columns in schema ns")) == 6
-        assert len(await house.rows("show columns like 'i%' in table alpha")) == 1
+        assert len(await local.rows("show columns in schema ns")) == 6
+        assert len(await local.rows("show columns like 'i%' in table alpha")) == 1
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows("show columns in table nosuch")
+            await local.rows("show columns in table nosuch")
         assert caught.value.sqlstate == "02000"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_describe_table_tells_declared_types(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        outcome = await house.run("describe table beta")
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        outcome = await local.run("describe table beta")
         assert [column.name for column in outcome.columns] == list(show.DESCRIBE_COLUMNS)
         assert [(row[0], row[1], row[3]) for row in outcome.rows or ()] == [
             ("AT", "TIMESTAMP_NTZ(6)", "Y"),
             ("X", "BINARY(8388608)", "Y"),
             ("F", "FLOAT", "Y"),
         ]
-        (first, _) = await house.rows("desc table lake.ns.alpha type = columns")
+        (first, _) = await local.rows("desc table lake.ns.alpha type = columns")
         assert first[:4] == ("ID", "NUMBER(38,0)", "COLUMN", "N")
         assert first[9] == "the key"
-        assert sorted(named(await house.rows("describe schema ns"))) == ["ALPHA", "BETA", "Gamma"]
-        assert named(await house.rows("describe database lake")) == ["NS", "OTHER"]
+        assert sorted(named(await local.rows("describe schema ns"))) == ["ALPHA", "BETA", "Gamma"]
+        assert named(await local.rows("describe database lake")) == ["NS", "OTHER"]
         for text in ("describe table nosuch", "describe view alpha", "desc schema nosuch"):
             with pytest.raises(errors.SqlError) as caught:
-                await house.rows(text)
+                await local.rows(text)
             assert (caught.value.code, caught.value.sqlstate) == ("002003", "02000"), text
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_show_parameters_and_variables_tell_the_session(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        ((key, value, default, level, *_),) = await house.rows(
+    async def work(local: local_sql.LocalSql) -> None:
+        ((key, value, default, level, *_),) = await local.rows(
             "show parameters like 'query_tag' in session"
         )
         assert (key, value, default, level) == ("QUERY_TAG", "", "", "")
-        await house.run("alter session set query_tag = 'mine'")
-        ((_, value, _, level, *_),) = await house.rows("show parameters like 'QUERY_TAG'")
+        await local.run("alter session set query_tag = 'mine'")
+        ((_, value, _, level, *_),) = await local.rows("show parameters like 'QUERY_TAG'")
         assert (value, level) == ("mine", "SESSION")
-        await house.run("set x = 5")
-        ((_, _, _, name, text, kind, _),) = await house.rows("show variables")
+        await local.run("set x = 5")
+        ((_, _, _, name, text, kind, _),) = await local.rows("show variables")
         assert (name, text, kind) == ("X", "5", "fixed")
-        ((warehouse, *_),) = await house.rows("show warehouses")
+        ((warehouse, *_),) = await local.rows("show warehouses")
         assert warehouse == "LOCAL"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_listings_hold_only_what_the_caller_may_see(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await build(house)
-        house.session.principal = sql_house.user(
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        local.session.principal = local_sql.user(
             "half",
             [
                 {
@@ -255,7 +255,7 @@ def test_listings_hold_only_what_the_caller_may_see(tmp_path: Path) -> None:
                 },
             ],
         )
-        assert named(await house.rows("show schemas")) == ["INFORMATION_SCHEMA", "OTHER"]
-        assert named(await house.rows("show tables in database lake")) == ["DELTA"]
+        assert named(await local.rows("show schemas")) == ["INFORMATION_SCHEMA", "OTHER"]
+        assert named(await local.rows("show tables in database lake")) == ["DELTA"]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)

@@ -15,28 +15,28 @@ import pytest
 from catalog import errors as catalog_errors
 from sql import bindings, errors, outcomes, parameters, planning, sessions, writes
 from storage import batch
-from tests.kit import lakes, manifestfiles, sql_house
+from tests.kit import lakes, local_sql, manifestfiles
 
 STAMP = datetime.datetime
 
 
-async def code_of(house: sql_house.House, text: str, **more: Any) -> str:
+async def code_of(local: local_sql.LocalSql, text: str, **more: Any) -> str:
     with pytest.raises(errors.SqlError) as caught:
-        await house.rows(text, **more)
+        await local.rows(text, **more)
     return caught.value.code
 
 
-def count_files(house: sql_house.House, dotted: str) -> int:
+def count_files(local: local_sql.LocalSql, dotted: str) -> int:
     prefix = "/".join(dotted.split(".")) + "/data/"
-    page = house.lake.storage.objects.list("lake", prefix=prefix)
+    page = local.lake.storage.objects.list("lake", prefix=prefix)
     return len(page.objects)
 
 
 def test_create_insert_select_drop_are_real_iceberg_commits(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         created = "create table t (id int not null, v varchar(5), n number(10,2), d date, f float)"
-        assert await house.rows(created) == [("Table T successfully created.",)]
-        outcome = await house.run(
+        assert await local.rows(created) == [("Table T successfully created.",)]
+        outcome = await local.run(
             "insert into t values (1, 'a', 1.255, '2024-02-29', 1.5), (2, null, null, null, null)"
         )
         assert [column.name for column in outcome.columns] == ["number of rows inserted"]
@@ -44,7 +44,7 @@ def test_create_insert_select_drop_are_real_iceberg_commits(tmp_path: Path) -> N
         assert outcome.statement_type_id == outcomes.StatementType.INSERT
         assert outcome.stats == outcomes.Stats(rows_inserted=2)
 
-        metadata = house.lake.load(house.lake.ident("ns.t")).metadata
+        metadata = local.lake.load(local.lake.ident("ns.t")).metadata
         assert [
             (item["name"], item["type"], item["required"])
             for item in metadata.current_schema()["fields"]
@@ -58,33 +58,33 @@ def test_create_insert_select_drop_are_real_iceberg_commits(tmp_path: Path) -> N
         summary = metadata.snapshot(metadata.current_snapshot_id)["summary"]
         assert summary["operation"] == "append"
         assert summary["added-records"] == "2"
-        assert await house.rows("select * from t order by id") == [
+        assert await local.rows("select * from t order by id") == [
             (1, "a", Decimal("1.26"), datetime.date(2024, 2, 29), 1.5),
             (2, None, None, None, None),
         ]
-        assert await house.rows("drop table t") == [("T successfully dropped.",)]
-        assert await code_of(house, "select * from t") == "002003"
+        assert await local.rows("drop table t") == [("T successfully dropped.",)]
+        assert await code_of(local, "select * from t") == "002003"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_an_insert_that_comes_again_after_a_restart_is_not_done_twice(tmp_path: Path) -> None:
-    async def insert(house: sql_house.House) -> None:
-        if not house.lake.namespaces.exists("lake", ("once",)):
-            await house.rows("create schema lake.once")
-            await house.rows("create table lake.once.t (id int)")
+    async def insert(local: local_sql.LocalSql) -> None:
+        if not local.lake.namespaces.exists("lake", ("once",)):
+            await local.rows("create schema lake.once")
+            await local.rows("create table lake.once.t (id int)")
         for query_id, text in (
             ("11111111-1111-5111-8111-111111111111", "values (1), (2)"),
             ("22222222-2222-5222-8222-222222222222", "select 3 where false"),
         ):
             expected = 2 if "values" in text else 0
             outcome = f"insert into lake.once.t {text}"
-            assert await house.rows(outcome, query_id=query_id) == [(expected,)]
-        assert await house.one("select count(*) from lake.once.t") == 2
-        assert count_files(house, "once.t") == 1
+            assert await local.rows(outcome, query_id=query_id) == [(expected,)]
+        assert await local.one("select count(*) from lake.once.t") == 2
+        assert count_files(local, "once.t") == 1
 
-    sql_house.in_house(tmp_path, insert)
-    sql_house.in_house(tmp_path, insert)
+    local_sql.run_local(tmp_path, insert)
+    local_sql.run_local(tmp_path, insert)
 
 
 def test_ddl_that_comes_again_after_a_restart_has_its_first_answer_and_is_not_done_twice(
@@ -102,42 +102,42 @@ def test_ddl_that_comes_again_after_a_restart_has_its_first_answer_and_is_not_do
         ("drop schema lake.gone", "GONE successfully dropped."),
     ]
 
-    async def work(house: sql_house.House) -> list[outcomes.Stats | None]:
+    async def work(local: local_sql.LocalSql) -> list[outcomes.Stats | None]:
         stats = []
         for number, (text, answer) in enumerate(statements_of):
             query_id = f"{number}1111111-1111-5111-8111-111111111111"
-            found = await house.run(text, query_id=query_id)
+            found = await local.run(text, query_id=query_id)
             assert found.rows == ((answer,),), text
             stats.append(found.stats)
-        assert await house.one("select count(*) from lake.again.t") == 2
-        assert await code_of(house, "select * from lake.again.plain") == "002003"
-        assert house.lake.namespaces.exists("lake", ("again",))
-        assert not house.lake.namespaces.exists("lake", ("gone",))
+        assert await local.one("select count(*) from lake.again.t") == 2
+        assert await code_of(local, "select * from lake.again.plain") == "002003"
+        assert local.lake.namespaces.exists("lake", ("again",))
+        assert not local.lake.namespaces.exists("lake", ("gone",))
         return stats
 
-    async def meanwhile(house: sql_house.House) -> None:
-        await house.rows("create table lake.again.plain (other int)")
+    async def meanwhile(local: local_sql.LocalSql) -> None:
+        await local.rows("create table lake.again.plain (other int)")
 
-    async def dropped_again(house: sql_house.House) -> None:
+    async def dropped_again(local: local_sql.LocalSql) -> None:
         text, answer = statements_of[3]
         query_id = "31111111-1111-5111-8111-111111111111"
-        assert await house.rows(text, query_id=query_id) == [(answer,)]
-        assert await house.one("select count(*) from lake.again.plain") == 0
-        assert await code_of(house, "create table lake.again.t as select 1 as a") == "002002"
+        assert await local.rows(text, query_id=query_id) == [(answer,)]
+        assert await local.one("select count(*) from lake.again.plain") == 0
+        assert await code_of(local, "create table lake.again.t as select 1 as a") == "002002"
 
-    first = sql_house.in_house(tmp_path, work)
-    assert sql_house.in_house(tmp_path, work) == first
+    first = local_sql.run_local(tmp_path, work)
+    assert local_sql.run_local(tmp_path, work) == first
     assert first[2] == outcomes.Stats(rows_inserted=2)
-    sql_house.in_house(tmp_path, meanwhile)
-    sql_house.in_house(tmp_path, dropped_again)
+    local_sql.run_local(tmp_path, meanwhile)
+    local_sql.run_local(tmp_path, dropped_again)
 
 
 def test_an_insert_cancelled_while_it_commits_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.rows("create table t (id int)")
-        index = house.lake.storage.index
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (id int)")
+        index = local.lake.storage.index
         begun, go_on, commit = asyncio.Event(), asyncio.Event(), index.commit
 
         async def slow(given: Any) -> None:
@@ -150,54 +150,54 @@ def test_an_insert_cancelled_while_it_commits_keeps_its_files(
             await done
 
         monkeypatch.setattr(index, "commit", slow)  # the writer thread, but slow
-        running = asyncio.ensure_future(house.rows("insert into t values (1)"))
+        running = asyncio.ensure_future(local.rows("insert into t values (1)"))
         await asyncio.wait_for(begun.wait(), 20)
         running.cancel()
         await asyncio.sleep(0)
         go_on.set()
         assert await running == [(1,)]
-        assert await house.one("select count(*) from t") == 1
-        assert await house.one("select id from t") == 1
+        assert await local.one("select count(*) from t") == 1
+        assert await local.one("select id from t") == 1
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_written_files_carry_field_ids_and_statistics(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (id int, name varchar)")
-        await house.run("insert into t select column1, column2 from values (5, 'x'), (7, 'y')")
-        (file,) = await manifestfiles.live_files(house.scans, house.reader("ns.t"))
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (id int, name varchar)")
+        await local.run("insert into t select column1, column2 from values (5, 'x'), (7, 'y')")
+        (file,) = await manifestfiles.live_files(local.scans, local.reader("ns.t"))
 
         bucket, _, key = file.file_path.removeprefix("s3://").partition("/")
-        info = house.lake.storage.objects.head(bucket, key)
-        read = pq.read_table(house.lake.storage.links.path_of(info))
+        info = local.lake.storage.objects.head(bucket, key)
+        read = pq.read_table(local.lake.storage.links.path_of(info))
         assert read.to_pylist() == [{"id": 5, "name": "x"}, {"id": 7, "name": "y"}]
         assert [item.metadata[b"PARQUET:field_id"] for item in read.schema] == [b"1", b"2"]
         assert file.record_count == 2
         assert file.metrics.lower_bounds == {1: (5).to_bytes(8, "little"), 2: b"x"}
         assert file.metrics.upper_bounds == {1: (7).to_bytes(8, "little"), 2: b"y"}
         assert file.metrics.null_value_counts == {1: 0, 2: 0}
-        assert info.attributes.owner == house.session.principal.arn
+        assert info.attributes.owner == local.session.principal.arn
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_column_lists_reorder_and_leave_out(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run('create table t (a int, b varchar, "C c" date)')
-        await house.run("insert into t (\"C c\", A) values ('2024-01-01', 1)")
-        await house.run("insert into t (b) select 'only'")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run('create table t (a int, b varchar, "C c" date)')
+        await local.run("insert into t (\"C c\", A) values ('2024-01-01', 1)")
+        await local.run("insert into t (b) select 'only'")
 
-        assert await house.rows("select * from t order by a") == [
+        assert await local.rows("select * from t order by a") == [
             (1, None, datetime.date(2024, 1, 1)),
             (None, "only", None),
         ]
-        assert await code_of(house, "insert into t (a, a) values (1, 1)") == "002025"
-        assert await code_of(house, "insert into t (nosuch) values (1)") == "000904"
-        assert await code_of(house, "insert into t values (1)") == "002020"
-        assert await code_of(house, "insert into t (a) select 1, 2") == "002020"
+        assert await code_of(local, "insert into t (a, a) values (1, 1)") == "002025"
+        assert await code_of(local, "insert into t (nosuch) values (1)") == "000904"
+        assert await code_of(local, "insert into t values (1)") == "002020"
+        assert await code_of(local, "insert into t (a) select 1, 2") == "002020"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -213,18 +213,18 @@ def test_column_lists_reorder_and_leave_out(tmp_path: Path) -> None:
 def test_a_refused_insert_changes_nothing_and_leaves_no_file(
     tmp_path: Path, values: str, code: str
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (id int not null, v varchar(5))")
-        await house.run("insert into t values (1, 'a')")
-        before = house.lake.load(house.lake.ident("ns.t")).pointer
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (id int not null, v varchar(5))")
+        await local.run("insert into t values (1, 'a')")
+        before = local.lake.load(local.lake.ident("ns.t")).pointer
 
-        assert await code_of(house, f"insert into t values (2, 'ok'), {values}") == code
+        assert await code_of(local, f"insert into t values (2, 'ok'), {values}") == code
 
-        assert house.lake.load(house.lake.ident("ns.t")).pointer == before
-        assert count_files(house, "ns.t") == 1
+        assert local.lake.load(local.lake.ident("ns.t")).pointer == before
+        assert count_files(local, "ns.t") == 1
         assert list((tmp_path / "tmp").iterdir()) == []
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 NUMBERS = [(1, 0), (5, 0), (9, 0), (10, 2), (18, 0), (18, 5), (19, 0), (38, 0), (38, 37)]
@@ -236,15 +236,15 @@ def test_every_integer_within_a_number_can_be_inserted(
 ) -> None:
     highest = 10 ** (digits - scale) - 1
 
-    async def work(house: sql_house.House) -> None:
-        await house.run(f"create table t (n number({digits},{scale}))")
-        await house.run("create table small (i int)")
-        await house.run("insert into small values (1), (-1)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(f"create table t (n number({digits},{scale}))")
+        await local.run("create table small (i int)")
+        await local.run("insert into small values (1), (-1)")
         expected: list[int | None] = []
 
         async def insert(source: str, rows: list[int | None], *values: Any) -> None:
             bound = binds(*(("FIXED", value) for value in values))
-            await house.run(f"insert into t {source}", bindings=bound)
+            await local.run(f"insert into t {source}", bindings=bound)
             expected.extend(rows)
 
         await insert(f"values ({highest}), (-{highest}), (null)", [highest, -highest, None])
@@ -257,15 +257,15 @@ def test_every_integer_within_a_number_can_be_inserted(
         await insert("values (?)", [highest], str(highest))
         await insert("select ?", [-highest], str(-highest))
         await insert("values (?)", [highest, None, -highest], [str(highest), None, str(-highest)])
-        await house.run("create table copied as select n from t")
-        await house.run("insert into copied select n from t")
+        await local.run("create table copied as select n from t")
+        await local.run("insert into copied select n from t")
 
         for table, times in (("t", 1), ("copied", 2)):
-            stored = [row[0] for row in await house.rows(f"select n from {table}")]
+            stored = [row[0] for row in await local.rows(f"select n from {table}")]
             assert sorted(stored, key=str) == sorted(expected * times, key=lambda item: str(
                 item if item is None else Decimal(f"{item}." + "0" * scale)))  # fmt: skip
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize(("digits", "scale"), NUMBERS)
@@ -276,22 +276,22 @@ def test_an_integer_beyond_a_number_is_out_of_range_and_nothing_is_inserted(
     beyond = 10 ** (digits - scale) * (2 if digits - scale == 38 else 1)
     bound = [binds(("FIXED", str(beyond))), binds(("FIXED", ["0", str(-beyond)]))]
 
-    async def work(house: sql_house.House) -> None:
-        await house.run(f"create table t (n number({digits},{scale}))")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(f"create table t (n number({digits},{scale}))")
         for source in (f"values (0), ({beyond})", f"values (-{beyond})", f"select {beyond}"):
-            assert await code_of(house, f"insert into t {source}") == "100039", source
+            assert await code_of(local, f"insert into t {source}") == "100039", source
         for values in bound:
-            assert await code_of(house, "insert into t values (?)", bindings=values) == "100039"
-        assert await house.rows("select count(*) from t") == [(0,)]
+            assert await code_of(local, "insert into t values (?)", bindings=values) == "100039"
+        assert await local.rows("select count(*) from t") == [(0,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("transform", [None, "identity", "bucket[4]"])
 def test_bytes_of_a_fixed_length_are_inserted_exactly(
     tmp_path: Path, transform: str | None
 ) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         fields = [
             {"id": 1, "name": "id", "type": "long", "required": False},
             {"id": 2, "name": "f", "type": "fixed[4]", "required": False},
@@ -299,63 +299,63 @@ def test_bytes_of_a_fixed_length_are_inserted_exactly(
         spec = {"spec-id": 0, "fields": [
             {"source-id": 2, "field-id": 1000, "name": "p", "transform": transform}
         ]}  # fmt: skip
-        await house.lake.tables.create(
-            house.lake.ident("ns.t"),
+        await local.lake.tables.create(
+            local.lake.ident("ns.t"),
             schema={"type": "struct", "schema-id": 0, "fields": fields},
             partition_spec=spec if transform else None,
             by=lakes.BY,
         )
-        await house.run("insert into t (id) values (1)")
-        await house.run("insert into t values (2, x'00ff00ff'), (3, null), (4, x'01020304')")
-        await house.run("insert into t select id + 10, f from t where id > 1")
+        await local.run("insert into t (id) values (1)")
+        await local.run("insert into t values (2, x'00ff00ff'), (3, null), (4, x'01020304')")
+        await local.run("insert into t select id + 10, f from t where id > 1")
 
         rows = [(1, None), (2, b"\0\xff\0\xff"), (3, None), (4, bytes([1, 2, 3, 4]))]
         rows += [(id_ + 10, value) for id_, value in rows[1:]]
-        assert await house.rows("select * from t order by id") == rows
-        assert await house.rows("select id from t where f = x'01020304' order by id") == [
+        assert await local.rows("select * from t order by id") == rows
+        assert await local.rows("select id from t where f = x'01020304' order by id") == [
             (4,), (14,),
         ]  # fmt: skip
-        assert await code_of(house, "insert into t values (5, x'0102030405')") == "100078"
-        assert await code_of(house, "insert into t values (5, x'010203')") == "001008"
-        assert await house.rows("select count(*) from t") == [(7,)]
+        assert await code_of(local, "insert into t values (5, x'0102030405')") == "100078"
+        assert await code_of(local, "insert into t values (5, x'010203')") == "001008"
+        assert await local.rows("select count(*) from t") == [(7,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
 def test_a_table_whose_location_has_another_scheme_takes_rows(tmp_path: Path, scheme: str) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.lake.tables.create(
-            house.lake.ident("ns.t"),
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.lake.tables.create(
+            local.lake.ident("ns.t"),
             schema=lakes.SCHEMA,
             location=f"{scheme}://lake/ns/place",
             by=lakes.BY,
         )
-        await house.run("insert into t values (1, 'a')")
-        await house.run("insert into t select id + 1, name from t")
+        await local.run("insert into t values (1, 'a')")
+        await local.run("insert into t select id + 1, name from t")
 
-        assert await house.rows("select * from t order by id") == [(1, "a"), (2, "a")]
-        assert count_files(house, "ns.place") == 2
-        location = house.lake.load(house.lake.ident("ns.t")).metadata.location
+        assert await local.rows("select * from t order by id") == [(1, "a"), (2, "a")]
+        assert count_files(local, "ns.place") == 2
+        location = local.lake.load(local.lake.ident("ns.t")).metadata.location
         assert location == f"{scheme}://lake/ns/place"
-        assert await code_of(house, "insert into t select null, 'x'") == "100072"
-        assert count_files(house, "ns.place") == 2
+        assert await code_of(local, "insert into t select null, 'x'") == "100072"
+        assert count_files(local, "ns.place") == 2
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_inserted_values_are_converted_as_snowflake_does(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run(
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
             "create table t (i int, n number(5,1), s varchar, b boolean, d date, "
             "ts timestamp_ntz, tm time, x binary)"
         )
-        await house.run(
+        await local.run(
             "insert into t values ('12', '1.25', 5, 'yes', '2024-02-29 10:00:00', "
             "'2024-02-29', '10:11:12.5', 'ab01')"
         )
 
-        assert await house.rows("select * from t") == [
+        assert await local.rows("select * from t") == [
             (
                 12,
                 Decimal("1.3"),
@@ -368,22 +368,22 @@ def test_inserted_values_are_converted_as_snowflake_does(tmp_path: Path) -> None
             )
         ]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_partitioned_and_clustered_tables_are_written_by_their_spec(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run(
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
             "create table t (id int, k varchar, m timestamp) "
             "partition by (k, month(m), bucket(4, id)) cluster by (id)"
         )
-        await house.run(
+        await local.run(
             "insert into t values (3, 'x', '2024-01-31 23:59:59'), (1, 'x', '2024-01-01'), "
             "(2, 'y z', '1969-12-31'), (4, null, null)"
         )
-        loaded = house.lake.load(house.lake.ident("ns.t"))
+        loaded = local.lake.load(local.lake.ident("ns.t"))
         files = await manifestfiles.live_files(
-            house.scans, house.readers.of(sql_house.ROOT, loaded)
+            local.scans, local.readers.of(local_sql.ROOT, loaded)
         )
 
         # Buckets of 1..4 are 32-bit murmur3 of the 8-byte value: 0, 0, 3, 2 modulo 4.
@@ -392,43 +392,43 @@ def test_partitioned_and_clustered_tables_are_written_by_their_spec(tmp_path: Pa
         assert sum(rows for rows, _ in found.values()) == 4
         assert {order for _, order in found.values()} == {1}
         assert any("/k=y+z/m_month=1969-12/" in file.file_path for file in files)
-        assert await house.rows("select id from t where k = 'x' order by id") == [(1,), (3,)]
-        assert await house.rows("select id from t where m < '1970-01-01'") == [(2,)]
+        assert await local.rows("select id from t where k = 'x' order by id") == [(1,), (3,)]
+        assert await local.rows("select id from t where m < '1970-01-01'") == [(2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_create_table_as_is_one_commit(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table s (id int, v varchar(7))")
-        await house.run("insert into s values (1, 'a'), (2, 'b')")
-        before = len(house.lake.log())
-        outcome = await house.run(
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s (id int, v varchar(7))")
+        await local.run("insert into s values (1, 'a'), (2, 'b')")
+        before = len(local.lake.log())
+        outcome = await local.run(
             'create table c as select id, v as "Mixed", id / 2 half, count(*) over () as n from s'
         )
 
         assert outcome.rows == (("Table C successfully created.",),)
         assert outcome.stats == outcomes.Stats(rows_inserted=2)
-        assert len(house.lake.log()) == before + 1
-        assert await house.rows("select * from c order by id") == [
+        assert len(local.lake.log()) == before + 1
+        assert await local.rows("select * from c order by id") == [
             (1, "a", Decimal("0.500000"), 2),
             (2, "b", Decimal("1.000000"), 2),
         ]
-        described = await house.rows("describe table c")
+        described = await local.rows("describe table c")
         assert [(row[0], row[1]) for row in described] == [
             ("ID", "NUMBER(38,0)"),
             ("Mixed", "VARCHAR(7)"),
             ("HALF", "NUMBER(38,6)"),
             ("N", "NUMBER(38,0)"),
         ]
-        await house.run("create table e (a int, b varchar(3)) as select id, v from s where false")
-        assert await house.rows("select count(*) from e") == [(0,)]
-        assert await code_of(house, "create table f as select 1 a, 2 a") == "002025"
-        assert await code_of(house, "create table f as select count(*) from s") == "002022"
-        assert await code_of(house, "create table f as select 'abc'::int x") == "100038"
-        assert await code_of(house, "select * from f") == "002003"
+        await local.run("create table e (a int, b varchar(3)) as select id, v from s where false")
+        assert await local.rows("select count(*) from e") == [(0,)]
+        assert await code_of(local, "create table f as select 1 a, 2 a") == "002025"
+        assert await code_of(local, "create table f as select count(*) from s") == "002022"
+        assert await code_of(local, "create table f as select 'abc'::int x") == "100038"
+        assert await code_of(local, "select * from f") == "002003"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -437,52 +437,52 @@ def test_create_table_as_is_one_commit(tmp_path: Path) -> None:
 def test_a_table_that_another_api_made_without_metadata_is_created_at_its_place(
     tmp_path: Path, create: str
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        ident = house.lake.ident("ns.t")
-        before = await house.lake.tables.create_empty(ident, by="arn:aws:iam::1:root")
-        assert await code_of(house, "select * from t") == "000002"
-        assert await house.one(create) == "Table T successfully created."
-        after = house.lake.load(ident).pointer
+    async def work(local: local_sql.LocalSql) -> None:
+        ident = local.lake.ident("ns.t")
+        before = await local.lake.tables.create_empty(ident, by="arn:aws:iam::1:root")
+        assert await code_of(local, "select * from t") == "000002"
+        assert await local.one(create) == "Table T successfully created."
+        after = local.lake.load(ident).pointer
         assert (after.object_uuid, after.location) == (before.object_uuid, before.location)
-        await house.run("insert into t values (1)")
-        assert (1,) in await house.rows("select a from t")
-        assert await code_of(house, "create table t (a int)") == "002002"
+        await local.run("insert into t values (1)")
+        assert (1,) in await local.rows("select a from t")
+        assert await code_of(local, "create table t (a int)") == "002002"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_names_that_are_taken_or_missing_are_snowflakes_errors(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        assert await code_of(house, "create table T (a int)") == "002002"
-        assert await house.one("create table if not exists t (a int)") == (
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        assert await code_of(local, "create table T (a int)") == "002002"
+        assert await local.one("create table if not exists t (a int)") == (
             "T already exists, statement succeeded."
         )
-        assert await code_of(house, "create or replace table t (a int)") == "000002"
-        assert await house.one("create or replace table fresh (a int)") == (
+        assert await code_of(local, "create or replace table t (a int)") == "000002"
+        assert await local.one("create or replace table fresh (a int)") == (
             "Table FRESH successfully created."
         )
-        assert await code_of(house, "drop table nosuch") == "002003"
-        assert await house.one("drop table if exists nosuch") == (
+        assert await code_of(local, "drop table nosuch") == "002003"
+        assert await local.one("drop table if exists nosuch") == (
             "Drop statement executed successfully (NOSUCH already dropped)."
         )
-        assert await code_of(house, "create table a.b.c (a int)") == "002003"
-        assert await code_of(house, "create table nosuch.c (a int)") == "002003"
-        assert await code_of(house, "select * from lake.ns.nosuch") == "002003"
-        assert await code_of(house, "use schema nosuch") == "002003"
-        assert await code_of(house, "use database nosuch") == "002003"
-        assert await code_of(house, "create table d (a int, A varchar)") == "002025"
+        assert await code_of(local, "create table a.b.c (a int)") == "002003"
+        assert await code_of(local, "create table nosuch.c (a int)") == "002003"
+        assert await code_of(local, "select * from lake.ns.nosuch") == "002003"
+        assert await code_of(local, "use schema nosuch") == "002003"
+        assert await code_of(local, "use database nosuch") == "002003"
+        assert await code_of(local, "create table d (a int, A varchar)") == "002025"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_unquoted_names_are_stored_lower_case_and_found_in_any(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run('create table TaB (Col int, "Exact" int, "UP" int)')
-        await house.run("insert into tab values (1, 2, 3)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run('create table TaB (Col int, "Exact" int, "UP" int)')
+        await local.run("insert into tab values (1, 2, 3)")
         names = [
             item["name"]
-            for item in house.lake.load(house.lake.ident("ns.tab")).metadata.current_schema()[
+            for item in local.lake.load(local.lake.ident("ns.tab")).metadata.current_schema()[
                 "fields"
             ]
         ]
@@ -492,122 +492,122 @@ def test_unquoted_names_are_stored_lower_case_and_found_in_any(tmp_path: Path) -
             'select "COL", "Exact", "UP" from "TAB"',
             'select "col", EXACT, Up from Lake.NS."tab"',
         ):
-            assert await house.rows(text) == [(1, 2, 3)], text
-        assert await code_of(house, 'select "Col" from tab') == "000904"
-        assert await code_of(house, 'select * from "Tab"') == "002003"
+            assert await local.rows(text) == [(1, 2, 3)], text
+        assert await code_of(local, 'select "Col" from tab') == "000904"
+        assert await code_of(local, 'select * from "Tab"') == "002003"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_schemas_are_made_used_and_dropped_with_what_they_hold(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        assert await house.one("create schema if not exists lake.s2") == (
+    async def work(local: local_sql.LocalSql) -> None:
+        assert await local.one("create schema if not exists lake.s2") == (
             "Schema S2 successfully created."
         )
-        assert (house.session.database, house.session.schema) == ("lake", "s2")
-        assert await house.one("create schema if not exists s2") == (
+        assert (local.session.database, local.session.schema) == ("lake", "s2")
+        assert await local.one("create schema if not exists s2") == (
             "S2 already exists, statement succeeded."
         )
-        assert await code_of(house, "create schema s2") == "002002"
-        await house.run("create table t (a int)")
-        await house.run("use schema ns")
-        assert await code_of(house, "select * from t") == "002003"
-        assert await house.rows("select count(*) from s2.t") == [(0,)]
-        assert await house.one("drop schema s2 cascade") == "S2 successfully dropped."
-        assert await code_of(house, "select * from s2.t") == "002003"
-        assert await code_of(house, "drop schema s2") == "002003"
-        assert await house.one("drop schema if exists s2") == (
+        assert await code_of(local, "create schema s2") == "002002"
+        await local.run("create table t (a int)")
+        await local.run("use schema ns")
+        assert await code_of(local, "select * from t") == "002003"
+        assert await local.rows("select count(*) from s2.t") == [(0,)]
+        assert await local.one("drop schema s2 cascade") == "S2 successfully dropped."
+        assert await code_of(local, "select * from s2.t") == "002003"
+        assert await code_of(local, "drop schema s2") == "002003"
+        assert await local.one("drop schema if exists s2") == (
             "Drop statement executed successfully (S2 already dropped)."
         )
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_view_of_the_catalog_is_no_table_of_sql_and_says_why(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create schema s")
-        await house.lake.views.create(
-            house.lake.ident("s.v"),
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema s")
+        await local.lake.views.create(
+            local.lake.ident("s.v"),
             schema=lakes.SCHEMA,
             view_version=lakes.VIEW_VERSION,
             by=lakes.BY,
         )
-        before = house.lake.log()
+        before = local.lake.log()
         for text in ("select * from s.v", "insert into s.v values (1, 'x')", "describe table s.V"):
             with pytest.raises(errors.SqlError, match=r"feature 'view S\.V, ") as refused:
-                await house.run(text)
+                await local.run(text)
             assert refused.value.code == "000002"
         for text in ("create table s.v (id int)", "create or replace table s.v as select 1 as x"):
             with pytest.raises(errors.SqlError, match="already exists") as refused:
-                await house.run(text)
+                await local.run(text)
             assert refused.value.code == "002002"
         with pytest.raises(errors.SqlError) as refused:
-            await house.run("drop table s.v")
+            await local.run("drop table s.v")
         assert refused.value.code == "002003"
-        assert house.lake.log() == before
-        await house.run("drop schema s")
+        assert local.lake.log() == before
+        await local.run("drop schema s")
         with pytest.raises(catalog_errors.NoSuchView):
-            house.lake.views.pointer(house.lake.ident("s.v"))
+            local.lake.views.pointer(local.lake.ident("s.v"))
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_use_changes_the_context_that_names_are_looked_up_in(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        session = house.session
+    async def work(local: local_sql.LocalSql) -> None:
+        session = local.session
         session.schema = None
-        assert await code_of(house, "create table t (a int)") == "090106"
-        outcome = await house.run("use schema lake.ns")
+        assert await code_of(local, "create table t (a int)") == "090106"
+        outcome = await local.run("use schema lake.ns")
         assert outcome.statement_type_id == outcomes.StatementType.USE_SCHEMA
-        assert await house.one("select current_schema()") == "NS"
-        assert (await house.run("use warehouse big")).statement_type_id == (
+        assert await local.one("select current_schema()") == "NS"
+        assert (await local.run("use warehouse big")).statement_type_id == (
             outcomes.StatementType.USE_WAREHOUSE
         )
-        assert await house.one("select current_warehouse()") == "BIG"
-        await house.run("use role sysadmin")
-        assert await house.one("select current_role()") == "SYSADMIN"
-        assert await code_of(house, "use role nobody") == "002003"
-        await house.run("use database LAKE")
+        assert await local.one("select current_warehouse()") == "BIG"
+        await local.run("use role sysadmin")
+        assert await local.one("select current_role()") == "SYSADMIN"
+        assert await code_of(local, "use role nobody") == "002003"
+        await local.run("use database LAKE")
         assert (session.database, session.schema) == ("lake", None)
         session.database = None
-        assert await code_of(house, "select * from t") == "090105"
+        assert await code_of(local, "select * from t") == "090105"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_variables_are_set_used_and_unset(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("insert into t values (1), (5)")
-        await house.run("set (low, word) = (2 + 1, 'it''s')")
-        await house.run("set top_value = (select max(a) from t)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1), (5)")
+        await local.run("set (low, word) = (2 + 1, 'it''s')")
+        await local.run("set top_value = (select max(a) from t)")
 
-        assert await house.rows("select $low + 1, $word, $TOP_VALUE") == [(4, "it's", 5)]
-        assert await house.rows("select a from t where a > $low") == [(5,)]
-        await house.run("unset (low, word)")
-        assert await code_of(house, "select $low") == "002211"
+        assert await local.rows("select $low + 1, $word, $TOP_VALUE") == [(4, "it's", 5)]
+        assert await local.rows("select a from t where a > $low") == [(5,)]
+        await local.run("unset (low, word)")
+        assert await code_of(local, "select $low") == "002211"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_session_parameters_are_checked_set_and_unset(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("alter session set timezone = 'America/Los_Angeles', query_tag = 'x'")
-        assert house.session.parameter("QUERY_TAG") == "x"
-        moment = await house.one("select to_timestamp_ltz('2024-07-01 00:00:00')")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("alter session set timezone = 'America/Los_Angeles', query_tag = 'x'")
+        assert local.session.parameter("QUERY_TAG") == "x"
+        moment = await local.one("select to_timestamp_ltz('2024-07-01 00:00:00')")
         assert moment == datetime.datetime(2024, 7, 1, 7, tzinfo=datetime.UTC)
-        assert await house.one("select '2024-07-01 07:00:00Z'::timestamp_ltz::timestamp_ntz") == (
+        assert await local.one("select '2024-07-01 07:00:00Z'::timestamp_ltz::timestamp_ntz") == (
             STAMP(2024, 7, 1)
         )
-        await house.run("alter session unset timezone")
-        assert house.session.parameter("TIMEZONE") == parameters.PARAMETERS["TIMEZONE"].default
-        assert await code_of(house, "alter session set nosuch = 1") == "001006"
-        assert await code_of(house, "alter session set timezone = 'Moon'") == "001008"
-        await house.run("alter session set timestamp_type_mapping = 'TIMESTAMP_LTZ'")
-        outcome = await house.run("select '2024-01-01'::timestamp")
+        await local.run("alter session unset timezone")
+        assert local.session.parameter("TIMEZONE") == parameters.PARAMETERS["TIMEZONE"].default
+        assert await code_of(local, "alter session set nosuch = 1") == "001006"
+        assert await code_of(local, "alter session set timezone = 'Moon'") == "001008"
+        await local.run("alter session set timestamp_type_mapping = 'TIMESTAMP_LTZ'")
+        outcome = await local.run("select '2024-01-01'::timestamp")
         assert outcome.columns[0].type == "timestamp_ltz"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_output_formats_of_the_session_make_text_of_dates_and_times(tmp_path: Path) -> None:
@@ -616,155 +616,155 @@ def test_output_formats_of_the_session_make_text_of_dates_and_times(tmp_path: Pa
         "(select '2024-02-29'::date d, '2024-02-29 13:14:15'::timestamp ts, '13:14'::time t)"
     )
 
-    async def work(house: sql_house.House) -> None:
-        assert await house.rows(text) == [
+    async def work(local: local_sql.LocalSql) -> None:
+        assert await local.rows(text) == [
             ("2024-02-29", "2024-02-29 13:14:15.000", "on 2024-02-29", "13:14:00", False)
         ]
-        await house.run(
+        await local.run(
             "alter session set date_output_format = 'DD MON YYYY', "
             "timestamp_ntz_output_format = 'DD.MM.YYYY HH12:MI AM', time_output_format = 'HH24:MI'"
         )
-        assert await house.rows(text) == [
+        assert await local.rows(text) == [
             ("29 Feb 2024", "29.02.2024 01:14 PM", "on 29 Feb 2024", "13:14", True)
         ]
-        await house.run("create table s (v varchar)")
-        await house.run("insert into s values ('2024-02-29'::date)")
-        assert await house.rows("select v from s") == [("29 Feb 2024",)]
-        await house.run("alter session set date_output_format = 'AUTO'")
-        assert await house.one("select '2024-02-29'::date::varchar") == "2024-02-29"
+        await local.run("create table s (v varchar)")
+        await local.run("insert into s values ('2024-02-29'::date)")
+        assert await local.rows("select v from s") == [("29 Feb 2024",)]
+        await local.run("alter session set date_output_format = 'AUTO'")
+        assert await local.one("select '2024-02-29'::date::varchar") == "2024-02-29"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_transaction_holds_one_dml_statement_until_commit(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("create table u (a int)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("create table u (a int)")
 
-        await house.run("begin")
-        assert await house.rows("insert into t values (1), (2)") == [(2,)]
-        assert await code_of(house, "insert into t values (3)") == "000002"
-        assert await code_of(house, "select * from t") == "000002"
-        assert await house.rows("select count(*) from u") == [(0,)]
-        metadata = house.lake.load(house.lake.ident("ns.t")).metadata
+        await local.run("begin")
+        assert await local.rows("insert into t values (1), (2)") == [(2,)]
+        assert await code_of(local, "insert into t values (3)") == "000002"
+        assert await code_of(local, "select * from t") == "000002"
+        assert await local.rows("select count(*) from u") == [(0,)]
+        metadata = local.lake.load(local.lake.ident("ns.t")).metadata
         assert metadata.current_snapshot_id is None
-        await house.run("rollback")
-        assert await house.rows("select count(*) from t") == [(0,)]
-        assert count_files(house, "ns.t") == 0
+        await local.run("rollback")
+        assert await local.rows("select count(*) from t") == [(0,)]
+        assert count_files(local, "ns.t") == 0
 
-        await house.run("begin transaction")
-        await house.run("insert into t values (4)")
-        await house.run("commit")
-        assert await house.rows("select a from t") == [(4,)]
+        await local.run("begin transaction")
+        await local.run("insert into t values (4)")
+        await local.run("commit")
+        assert await local.rows("select a from t") == [(4,)]
 
-        await house.run("begin")
-        await house.run("insert into t values (5)")
-        await house.run("create table v (a int)")  # DDL commits first
-        assert await house.rows("select count(*) from t") == [(2,)]
-        assert (await house.run("rollback")).statement_type_id == outcomes.StatementType.BEGIN
-        assert await house.rows("select count(*) from t") == [(2,)]
-        assert (await house.run("commit")).statement_type_id == outcomes.StatementType.COMMIT
+        await local.run("begin")
+        await local.run("insert into t values (5)")
+        await local.run("create table v (a int)")  # DDL commits first
+        assert await local.rows("select count(*) from t") == [(2,)]
+        assert (await local.run("rollback")).statement_type_id == outcomes.StatementType.BEGIN
+        assert await local.rows("select count(*) from t") == [(2,)]
+        assert (await local.run("commit")).statement_type_id == outcomes.StatementType.COMMIT
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_without_autocommit_dml_waits_for_commit(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("alter session set autocommit = false")
-        await house.run("insert into t values (1)")
-        await house.run("rollback")
-        await house.run("insert into t values (2)")
-        await house.run("commit")
-        assert await house.rows("select a from t") == [(2,)]
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("alter session set autocommit = false")
+        await local.run("insert into t values (1)")
+        await local.run("rollback")
+        await local.run("insert into t values (2)")
+        await local.run("commit")
+        assert await local.rows("select a from t") == [(2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize("on", ["set autocommit = true", "unset autocommit"])
 def test_turning_autocommit_on_commits_the_open_transaction(tmp_path: Path, on: str) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("alter session set autocommit = false")
-        await house.run("insert into t values (1)")
-        await house.run(f"alter session {on}")
-        assert await house.rows("select a from t") == [(1,)]
-        await house.run("insert into t values (2)")
-        await house.run("rollback")
-        assert await house.rows("select a from t order by a") == [(1,), (2,)]
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("alter session set autocommit = false")
+        await local.run("insert into t values (1)")
+        await local.run(f"alter session {on}")
+        assert await local.rows("select a from t") == [(1,)]
+        await local.run("insert into t values (2)")
+        await local.run("rollback")
+        assert await local.rows("select a from t order by a") == [(1,), (2,)]
 
-        await house.run("begin")
-        await house.run("insert into t values (3)")
-        await house.run(f"alter session {on}")  # it was on before
-        await house.run("rollback")
-        assert await house.rows("select count(*) from t") == [(2,)]
+        await local.run("begin")
+        await local.run("insert into t values (3)")
+        await local.run(f"alter session {on}")  # it was on before
+        await local.run("rollback")
+        assert await local.rows("select count(*) from t") == [(2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_an_unquoted_name_creates_and_drops_nothing_of_mixed_case(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run('create table "Foo" (a int)')
-        await house.run('insert into "Foo" values (1)')
-        assert await code_of(house, "drop table foo") == "002003"
-        (told,) = await house.rows("drop table if exists foo")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run('create table "Foo" (a int)')
+        await local.run('insert into "Foo" values (1)')
+        assert await code_of(local, "drop table foo") == "002003"
+        (told,) = await local.rows("drop table if exists foo")
         assert told == ("Drop statement executed successfully (FOO already dropped).",)
-        assert await house.rows("select a from foo") == [(1,)]  # read, for want of another
+        assert await local.rows("select a from foo") == [(1,)]  # read, for want of another
 
-        await house.run("create table foo (a int)")
-        await house.run("insert into foo values (2)")
-        assert await house.rows("select a from foo") == [(2,)]
-        await house.run("drop table foo")
-        await house.run("drop table if exists foo")
-        assert await house.rows('select a from "Foo"') == [(1,)]
+        await local.run("create table foo (a int)")
+        await local.run("insert into foo values (2)")
+        assert await local.rows("select a from foo") == [(2,)]
+        await local.run("drop table foo")
+        await local.run("drop table if exists foo")
+        assert await local.rows('select a from "Foo"') == [(1,)]
 
-        await house.run('create schema "Bar"')
-        await house.run('create table "Bar".t (a int)')
-        assert await code_of(house, "drop schema bar") == "002003"
-        await house.run("drop schema if exists bar")
-        await house.run("create schema bar")
-        await house.run("drop schema bar")
-        await house.run("drop schema if exists bar")
-        assert await house.rows('select a from "Bar".t') == []
+        await local.run('create schema "Bar"')
+        await local.run('create table "Bar".t (a int)')
+        assert await code_of(local, "drop schema bar") == "002003"
+        await local.run("drop schema if exists bar")
+        await local.run("create schema bar")
+        await local.run("drop schema bar")
+        await local.run("drop schema if exists bar")
+        assert await local.rows('select a from "Bar".t') == []
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
-def restarted(house: sql_house.House, record: bytes) -> None:
-    """Give the house the session that a record on disk says."""
+def restarted(local: local_sql.LocalSql, record: bytes) -> None:
+    """Use the session that a record on disk says."""
     fields = sessions._decode(record)
     del fields["principal"]
-    house.session = sessions.Session(id=1, principal=sql_house.ROOT, **fields)
+    local.session = sessions.Session(id=1, principal=local_sql.ROOT, **fields)
 
 
 def test_after_a_crash_a_commit_is_told_by_what_is_in_the_table(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("begin")
-        await house.run("insert into t values (1)")
-        before_commit = sessions._encode(house.session)
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        before_commit = sessions._encode(local.session)
 
-        restarted(house, before_commit)
-        assert await code_of(house, "commit") == "000625"
-        await house.run("commit")  # said once
-        assert await house.rows("select a from t") == []
+        restarted(local, before_commit)
+        assert await code_of(local, "commit") == "000625"
+        await local.run("commit")  # said once
+        assert await local.rows("select a from t") == []
 
-        await house.run("begin")
-        await house.run("insert into t values (2)")
-        before_commit = sessions._encode(house.session)
-        await house.run("commit")
+        await local.run("begin")
+        await local.run("insert into t values (2)")
+        before_commit = sessions._encode(local.session)
+        await local.run("commit")
         for text in ("commit", "create table u (a int)", "select a from t", "rollback"):
-            restarted(house, before_commit)
-            await house.run(text)
-            assert not house.session.transaction_lost
-        assert await house.rows("select a from t") == [(2,)]
+            restarted(local, before_commit)
+            await local.run(text)
+            assert not local.session.transaction_lost
+        assert await local.rows("select a from t") == [(2,)]
 
-        restarted(house, before_commit)
-        await house.run("drop table t")
-        restarted(house, before_commit)
-        assert await code_of(house, "commit") == "000625"
+        restarted(local, before_commit)
+        await local.run("drop table t")
+        restarted(local, before_commit)
+        assert await code_of(local, "commit") == "000625"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_record_written_while_rows_are_committed_says_what_was_held(
@@ -773,41 +773,41 @@ def test_a_record_written_while_rows_are_committed_says_what_was_held(
     meanwhile: list[bytes] = []
     committed = writes.Writes.commit
 
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         async def commit(*arguments: Any, **named: Any) -> Any:
-            meanwhile.append(sessions._encode(house.session))
+            meanwhile.append(sessions._encode(local.session))
             return await committed(*arguments, **named)
 
-        await house.run("create table t (a int)")
-        await house.run("begin")
-        await house.run("insert into t values (1)")
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
         monkeypatch.setattr(writes.Writes, "commit", commit)
-        await house.run("commit")
-        restarted(house, sessions._encode(house.session))
-        assert not house.session.transaction_lost
-        restarted(house, meanwhile[0])
-        assert house.session.transaction_lost
-        await house.run("rollback")
-        restarted(house, meanwhile[0])
-        await house.run("commit")
+        await local.run("commit")
+        restarted(local, sessions._encode(local.session))
+        assert not local.session.transaction_lost
+        restarted(local, meanwhile[0])
+        assert local.session.transaction_lost
+        await local.run("rollback")
+        restarted(local, meanwhile[0])
+        await local.run("commit")
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_transaction_in_which_nothing_waits_outlives_the_server(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("begin")
-        restarted(house, sessions._encode(house.session))
-        await house.run("insert into t values (1)")
-        await house.run("rollback")
-        assert await house.rows("select a from t") == []
-        await house.run("begin")
-        restarted(house, sessions._encode(house.session))
-        await house.run("commit")
-        assert house.session.transaction is None
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        restarted(local, sessions._encode(local.session))
+        await local.run("insert into t values (1)")
+        await local.run("rollback")
+        assert await local.rows("select a from t") == []
+        await local.run("begin")
+        restarted(local, sessions._encode(local.session))
+        await local.run("commit")
+        assert local.session.transaction is None
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def binds(*values: tuple[str, Any]) -> dict[str, bindings.Binding]:
@@ -820,18 +820,18 @@ def binds(*values: tuple[str, Any]) -> dict[str, bindings.Binding]:
 
 
 def test_bound_values_are_typed_literals(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int, s varchar, d date)")
-        await house.run(
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, s varchar, d date)")
+        await local.run(
             "insert into t values (?, ?, ?)",
             bindings=binds(("FIXED", "5"), ("TEXT", "q'); drop"), ("DATE", "1709164800000")),
         )
-        found = await house.rows(
+        found = await local.rows(
             "select a, s, d from t where a = :1 and s = :2",
             bindings=binds(("FIXED", "5"), ("TEXT", "q'); drop")),
         )
         assert found == [(5, "q'); drop", datetime.date(2024, 2, 29))]
-        assert await house.rows(
+        assert await local.rows(
             "select ? + 1, ?, ?, ?",
             bindings=binds(
                 ("FIXED", "1.5"),
@@ -840,16 +840,16 @@ def test_bound_values_are_typed_literals(tmp_path: Path) -> None:
                 ("ANY", None),
             ),
         ) == [(Decimal("2.5"), True, STAMP(2024, 2, 29, 12, 34, 56, 123456), None)]
-        assert await code_of(house, "select ?") == "002049"
+        assert await code_of(local, "select ?") == "002049"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_array_binds_are_one_row_each_and_one_commit(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int, n number(5,2), s varchar, at timestamp_ntz)")
-        before = len(house.lake.log())
-        outcome = await house.run(
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, n number(5,2), s varchar, at timestamp_ntz)")
+        before = len(local.lake.log())
+        outcome = await local.run(
             "insert into t (a, n, s, at) values (?, ? * 2, upper(?), ?)",
             bindings=binds(
                 ("FIXED", ["1", "2", None]),
@@ -860,26 +860,26 @@ def test_array_binds_are_one_row_each_and_one_commit(tmp_path: Path) -> None:
         )
 
         assert outcome.rows == ((3,),)
-        assert len(house.lake.log()) == before + 1
-        assert await house.rows("select a, n, s, at from t order by n") == [
+        assert len(local.lake.log()) == before + 1
+        assert await local.rows("select a, n, s, at from t order by n") == [
             (1, Decimal("3.00"), "X", STAMP(1970, 1, 1)),
             (2, Decimal("4.50"), None, STAMP(1970, 1, 1, 0, 0, 1)),
             (None, Decimal("6.00"), "Z", None),
         ]
         two_rows = "insert into t (a) values (?), (?)"
         lists = binds(("FIXED", ["1"]), ("FIXED", ["2"]))
-        assert await code_of(house, two_rows, bindings=lists) == "000002"
+        assert await code_of(local, two_rows, bindings=lists) == "000002"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_describe_only_plans_and_does_nothing(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int not null, s varchar(7))")
-        await house.run("insert into t values (1, 'x')")
-        before = len(house.lake.log())
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int not null, s varchar(7))")
+        await local.run("insert into t values (1, 'x')")
+        before = len(local.lake.log())
 
-        described = await house.run(
+        described = await local.run(
             "select a, s, count(*) from t group by 1, 2", describe_only=True
         )
         assert [(item.name, item.type) for item in described.columns] == [
@@ -892,26 +892,26 @@ def test_describe_only_plans_and_does_nothing(tmp_path: Path) -> None:
         assert described.batches is None
         assert described.rows is None
 
-        insert = await house.run("insert into t values (?, ?)", describe_only=True)
+        insert = await local.run("insert into t values (?, ?)", describe_only=True)
         assert insert.array_bind_supported
         assert insert.bind_count == 2
         assert [item.name for item in insert.columns] == ["number of rows inserted"]
 
         for text in ("create table u (a int)", "drop table t", "begin", "use schema ns"):
-            outcome = await house.run(text, describe_only=True)
+            outcome = await local.run(text, describe_only=True)
             assert [item.name for item in outcome.columns] == ["status"], text
-        assert len(house.lake.log()) == before
-        assert house.session.transaction is None
+        assert len(local.lake.log()) == before
+        assert local.session.transaction is None
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_explain_shows_tables_and_a_plan_without_running(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("insert into t values (1)")
-        await house.run("insert into t values (2)")
-        outcome = await house.run("explain select * from t where a = 1")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1)")
+        await local.run("insert into t values (2)")
+        outcome = await local.run("explain select * from t where a = 1")
         assert outcome.statement_type_id == outcomes.StatementType.EXPLAIN
         assert outcome.rows is not None
         ((text,),) = outcome.rows
@@ -920,17 +920,17 @@ def test_explain_shows_tables_and_a_plan_without_running(tmp_path: Path) -> None
         assert "DataSourceExec" in text
         assert str(tmp_path).strip("/") not in text
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_an_engine_fault_while_rows_stream_is_a_sql_error(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (s varchar)")
-        await house.run("insert into t values ('1'), ('x')")
-        assert await code_of(house, "select s::int from t") == "100038"
-        assert await code_of(house, "select 1 / (length(s) - 1) from t") == "100051"
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (s varchar)")
+        await local.run("insert into t values ('1'), ('x')")
+        assert await code_of(local, "select s::int from t") == "100038"
+        assert await code_of(local, "select 1 / (length(s) - 1) from t") == "100051"
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_time_limits_of_statement_and_session_end_a_query(tmp_path: Path) -> None:
@@ -939,22 +939,22 @@ def test_time_limits_of_statement_and_session_end_a_query(tmp_path: Path) -> Non
         "select count(*) from n"
     )
 
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         limited = {"STATEMENT_TIMEOUT_IN_SECONDS": 1}
-        assert await code_of(house, heavy, parameters=limited) == "000630"
-        await house.run("alter session set statement_timeout_in_seconds = 1")
-        assert await code_of(house, heavy) == "000630"
+        assert await code_of(local, heavy, parameters=limited) == "000630"
+        await local.run("alter session set statement_timeout_in_seconds = 1")
+        assert await code_of(local, heavy) == "000630"
 
-    sql_house.in_house(tmp_path, work, workers=1)
+    local_sql.run_local(tmp_path, work, workers=1)
 
 
 def test_concurrent_inserts_all_land(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await asyncio.gather(*(house.run(f"insert into t values ({item})") for item in range(8)))
-        assert await house.rows("select count(*), count(distinct a) from t") == [(8, 8)]
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await asyncio.gather(*(local.run(f"insert into t values ({item})") for item in range(8)))
+        assert await local.rows("select count(*), count(distinct a) from t") == [(8, 8)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 # Rights
@@ -963,9 +963,9 @@ READ = {"Effect": "Allow", "Action": ["s3tables:Get*", "s3tables:List*"], "Resou
 
 
 def test_a_user_without_rights_sees_nothing_and_touches_nothing(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        house.session.principal = sql_house.user("nobody", [])
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        local.session.principal = local_sql.user("nobody", [])
         for text in (
             "select * from t",
             "insert into t values (1)",
@@ -974,23 +974,23 @@ def test_a_user_without_rights_sees_nothing_and_touches_nothing(tmp_path: Path) 
             "describe table t",
             "create table c as select * from t",
         ):
-            assert await code_of(house, text) in ("002003", "003001"), text
-        assert await house.rows("show tables") == []
-        assert await house.rows("show databases") == []
-        assert await code_of(house, "create schema s") == "003001"
-        house.session.principal = sql_house.ROOT
-        assert await house.rows("select count(*) from t") == [(0,)]
+            assert await code_of(local, text) in ("002003", "003001"), text
+        assert await local.rows("show tables") == []
+        assert await local.rows("show databases") == []
+        assert await code_of(local, "create schema s") == "003001"
+        local.session.principal = local_sql.ROOT
+        assert await local.rows("select count(*) from t") == [(0,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_reader_reads_and_may_not_write(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        await house.run("insert into t values (1)")
-        house.session.principal = sql_house.user("reader", [READ])
-        assert await house.rows("select a from t") == [(1,)]
-        assert await house.rows("show tables like 't'") != []
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1)")
+        local.session.principal = local_sql.user("reader", [READ])
+        assert await local.rows("select a from t") == [(1,)]
+        assert await local.rows("show tables like 't'") != []
         for text in (
             "insert into t values (2)",
             "drop table t",
@@ -999,48 +999,48 @@ def test_a_reader_reads_and_may_not_write(tmp_path: Path) -> None:
             "drop schema ns",
             "create table c as select * from t",
         ):
-            assert await code_of(house, text) == "003001", text
-        house.session.principal = sql_house.ROOT
-        assert await house.rows("select a from t") == [(1,)]
-        assert count_files(house, "ns.t") == 1
+            assert await code_of(local, text) == "003001", text
+        local.session.principal = local_sql.ROOT
+        assert await local.rows("select a from t") == [(1,)]
+        assert count_files(local, "ns.t") == 1
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_rights_on_one_table_suffice_to_read_it_and_hide_the_rest(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table mine (a int)")
-        await house.run("create table theirs (a int)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table mine (a int)")
+        await local.run("create table theirs (a int)")
         grant = {
             "Effect": "Allow",
             "Action": "s3tables:Get*",
-            "Resource": sql_house.table_arn(house, "ns.mine"),
+            "Resource": local_sql.table_arn(local, "ns.mine"),
         }
-        house.session.principal = sql_house.user("guest", [grant])
-        assert await house.rows("select count(*) from mine") == [(0,)]
+        local.session.principal = local_sql.user("guest", [grant])
+        assert await local.rows("select count(*) from mine") == [(0,)]
         for name in ("theirs", "nosuch"):  # what is hidden looks absent
             with pytest.raises(errors.SqlError) as caught:
-                await house.rows(f"select * from {name}")
+                await local.rows(f"select * from {name}")
             assert caught.value.code == "002003"
             assert name.upper() in caught.value.message
-        assert await code_of(house, "insert into mine values (1)") == "002003"
-        assert await house.rows("show tables") == []
+        assert await code_of(local, "insert into mine values (1)") == "002003"
+        assert await local.rows("show tables") == []
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_table_data_may_be_denied_where_metadata_is_not(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table open_t (a int)")
-        await house.run("create table closed_t (a int)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table open_t (a int)")
+        await local.run("create table closed_t (a int)")
         deny = {
             "Effect": "Deny",
             "Action": "s3tables:GetTableData",
-            "Resource": sql_house.table_arn(house, "ns.closed_t"),
+            "Resource": local_sql.table_arn(local, "ns.closed_t"),
         }
-        house.session.principal = sql_house.user("limited", [READ, deny])
-        assert await house.rows("select count(*) from open_t") == [(0,)]
-        assert (await house.rows("describe table closed_t"))[0][0] == "A"
+        local.session.principal = local_sql.user("limited", [READ, deny])
+        assert await local.rows("select count(*) from open_t") == [(0,)]
+        assert (await local.rows("describe table closed_t"))[0][0] == "A"
         for text in (
             "select * from closed_t",
             "select 1 from open_t where exists (select 1 from closed_t)",
@@ -1048,11 +1048,11 @@ def test_table_data_may_be_denied_where_metadata_is_not(tmp_path: Path) -> None:
             "explain select * from closed_t",
         ):
             with pytest.raises(errors.SqlError) as caught:
-                await house.rows(text)
+                await local.rows(text)
             assert caught.value.code == "003001", text
             assert "s3tables:GetTableData" in caught.value.message
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -1071,20 +1071,20 @@ def test_table_data_may_be_denied_where_metadata_is_not(tmp_path: Path) -> None:
     ],
 )
 def test_no_sql_reaches_the_file_system_or_the_network(tmp_path: Path, text: str) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
         with pytest.raises(errors.SqlError) as caught:
-            await house.rows(text)
+            await local.rows(text)
         assert caught.value.code in ("000002", "001003", "002003", "002140")
         assert str(tmp_path) not in caught.value.message
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_statements_have_the_type_ids_that_drivers_branch_on(tmp_path: Path) -> None:
     kinds = outcomes.StatementType
 
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         for text, expected in (
             ("create table t (a int)", kinds.DDL),
             ("select 1", kinds.SELECT),
@@ -1099,17 +1099,17 @@ def test_statements_have_the_type_ids_that_drivers_branch_on(tmp_path: Path) -> 
             ("commit", kinds.COMMIT),
             ("drop table ns.t", kinds.DDL),
         ):
-            outcome = await house.run(text)
+            outcome = await local.run(text)
             assert outcome.statement_type_id == expected, text
             if outcome.batches is not None:
                 assert [batch async for batch in outcome.batches]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_results_come_in_the_arrow_types_of_their_columns(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        outcome = await house.run("select 1 a, 1.5 b, 'x' c, true d, current_date e, 1::float f")
+    async def work(local: local_sql.LocalSql) -> None:
+        outcome = await local.run("select 1 a, 1.5 b, 'x' c, true d, current_date e, 1::float f")
         assert outcome.batches is not None
         (batch,) = [item async for item in outcome.batches]
         assert batch.schema.types == [
@@ -1121,7 +1121,7 @@ def test_results_come_in_the_arrow_types_of_their_columns(tmp_path: Path) -> Non
             pa.float64(),
         ]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_limits_have_defaults_that_bound_every_statement() -> None:

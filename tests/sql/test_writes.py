@@ -20,7 +20,7 @@ from catalog import layout, records
 from sql import engine, errors, ipc, limits, parquet_files, partitioning, tabletypes, writes
 from sql.dialect import names, operations, parse, sqltypes
 from storage import batch
-from tests.kit import lakes, sql_house
+from tests.kit import lakes, local_sql
 
 
 def ident(text: str, *, quoted: bool = False) -> names.Ident:
@@ -288,153 +288,153 @@ def test_values_that_do_not_fit_are_refused_before_they_are_written(
 
 
 def test_a_commit_that_fails_takes_its_files_along(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        commit = house.appends.commit_files
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        commit = local.appends.commit_files
 
         async def failing(*arguments: Any, **more: Any) -> Any:
             raise catalog_errors.CommitFailed("lost the race")
 
-        house.appends.commit_files = failing  # type: ignore[method-assign]
+        local.appends.commit_files = failing  # type: ignore[method-assign]
         with pytest.raises(errors.SqlError):
-            await house.run("insert into t values (1)")
-        objects = house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects
+            await local.run("insert into t values (1)")
+        objects = local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects
         assert objects == ()
-        house.appends.commit_files = commit  # type: ignore[method-assign]
-        await house.run("insert into t values (2)")
-        assert await house.rows("select a from t") == [(2,)]
+        local.appends.commit_files = commit  # type: ignore[method-assign]
+        await local.run("insert into t values (2)")
+        assert await local.rows("select a from t") == [(2,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
-def keys_below(house: sql_house.House, prefix: str) -> list[str]:
-    return [info.key for info in house.lake.storage.objects.list("lake", prefix=prefix).objects]
+def keys_below(local: local_sql.LocalSql, prefix: str) -> list[str]:
+    return [info.key for info in local.lake.storage.objects.list("lake", prefix=prefix).objects]
 
 
 PARTITION_VALUES = ["v", "", ".v", "..", "a/b", "a\\b", "\n", "ü" * 10, "=", "%2F", "l" * 1500]
 
 
 def test_every_partition_of_an_odd_column_lies_where_the_layout_lets_it(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
         for name, column in (("t1", ".hidden"), ("t2", ".."), ("t3", "a=b/c"), ("t4", "ü\n")):
-            await house.run(
+            await local.run(
                 f'create table {name} ("{column}" text, v int) partition by ("{column}")'
             )
             rows = ", ".join(f"($${value}$$, {at})" for at, value in enumerate(PARTITION_VALUES))
-            await house.run(f"insert into {name} values {rows}, (null, -1)")
-            await house.run(
+            await local.run(f"insert into {name} values {rows}, (null, -1)")
+            await local.run(
                 f'create table copy_{name} partition by ("{column}") as select * from {name}'
             )
             for each in (name, f"copy_{name}"):
-                keys = keys_below(house, f"ns/{each}/data/")
+                keys = keys_below(local, f"ns/{each}/data/")
                 assert len(keys) == len(PARTITION_VALUES) + 1
                 for key in keys:
                     verdict = layout.judge(key, location=layout.Location(path=f"ns/{each}"))
                     assert verdict.kind == "data"
                 folders = {key.split("/")[3] for key in keys if key.count("/") == 4}
                 assert len(folders) == len(PARTITION_VALUES), "all but the one that is too long"
-                found = await house.rows(f'select "{column}", v from {each} order by v')
+                found = await local.rows(f'select "{column}", v from {each} order by v')
                 assert found == [(None, -1), *((v, n) for n, v in enumerate(PARTITION_VALUES))]
                 for at, value in enumerate(PARTITION_VALUES):
                     where = f'select v from {each} where "{column}" = $${value}$$'
-                    assert await house.rows(where) == [(at,)]
+                    assert await local.rows(where) == [(at,)]
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_file_that_the_layout_refuses_fails_the_statement_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int, b text) partition by (b)")
-        before = keys_below(house, "")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, b text) partition by (b)")
+        before = keys_below(local, "")
         # Another program has made the table's location a view's, below which no data may lie.
-        place = house.lake.store.place("lake")
+        place = local.lake.store.place("lake")
         key = records.location_key(place.bucket_id, "ns/t")
-        with house.lake.storage.index.view() as view:
+        with local.lake.storage.index.view() as view:
             value = view.get(batch.Store.LOCATIONS, key)
         assert value is not None
         row = msgspec.structs.replace(records.decode(value, records.LocationRow), kind="view")
         put = batch.Put(store=batch.Store.LOCATIONS, key=key, value=records.encode(row))
-        await house.lake.storage.index.commit(batch.Batch(writes=(put,)))
+        await local.lake.storage.index.commit(batch.Batch(writes=(put,)))
         with pytest.raises(errors.SqlError, match="layout rule view-data") as caught:
-            await house.run(f"insert into t values (1, 'x'), (2, '{'y' * 100_000}')")
+            await local.run(f"insert into t values (1, 'x'), (2, '{'y' * 100_000}')")
         assert caught.value.code == "001008"
-        assert keys_below(house, "") == before
+        assert keys_below(local, "") == before
         assert list((tmp_path / "blobs").glob("*/*")) == []
         assert list((tmp_path / "tmp").iterdir()) == []
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_table_at_an_s3a_location_takes_rows(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        ident = house.lake.ident("ns.far")
-        await house.lake.tables.create(
+    async def work(local: local_sql.LocalSql) -> None:
+        ident = local.lake.ident("ns.far")
+        await local.lake.tables.create(
             ident, schema=lakes.SCHEMA, location="s3a://lake/ns/far", by=lakes.BY
         )
-        await house.run("insert into far values (1, 'one')")
-        await house.run("insert into far values (2, 'two')")
-        assert await house.rows("select id, name from far order by id") == [(1, "one"), (2, "two")]
-        assert len(keys_below(house, "ns/far/data/")) == 2
+        await local.run("insert into far values (1, 'one')")
+        await local.run("insert into far values (2, 'two')")
+        assert await local.rows("select id, name from far order by id") == [(1, "one"), (2, "two")]
+        assert len(keys_below(local, "ns/far/data/")) == 2
         with pytest.raises(errors.SqlError):
-            await house.run("insert into far values (null, 'three')")
-        assert len(keys_below(house, "ns/far/data/")) == 2
+            await local.run("insert into far values (null, 'three')")
+        assert len(keys_below(local, "ns/far/data/")) == 2
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
 
         async def unknown(*arguments: Any, **more: Any) -> Any:
             raise catalog_errors.CommitStateUnknown("who knows")
 
-        house.appends.commit_files = unknown  # type: ignore[method-assign]
+        local.appends.commit_files = unknown  # type: ignore[method-assign]
         with pytest.raises(errors.SqlError):
-            await house.run("insert into t values (1)")
-        assert len(house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects) == 1
+            await local.run("insert into t values (1)")
+        assert len(local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects) == 1
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_cancelled_insert_leaves_nothing(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
         text = (
             "insert into t with recursive n as (select 1 i union all select i + 1 from n "
             "where i < 100000000) select i from n"
         )
-        running = asyncio.create_task(house.run(text))
+        running = asyncio.create_task(local.run(text))
         await asyncio.wait({running}, timeout=1.0)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects == ()
+        assert local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects == ()
         assert list((tmp_path / "tmp").iterdir()) == []
-        assert await house.rows("select count(*) from t") == [(0,)]
+        assert await local.rows("select count(*) from t") == [(0,)]
 
-    sql_house.in_house(tmp_path, work, workers=1)
+    local_sql.run_local(tmp_path, work, workers=1)
 
 
 def test_rows_made_for_a_table_that_is_replaced_meanwhile_go_nowhere(tmp_path: Path) -> None:
-    async def work(house: sql_house.House) -> None:
-        await house.run("create table t (a int)")
-        commit_files = house.appends.commit_files
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        commit_files = local.appends.commit_files
 
         async def replaced(*arguments: Any, **more: Any) -> Any:
-            await house.lake.tables.drop(house.lake.ident("ns.t"), by=lakes.BY)
-            await house.lake.tables.create(
-                house.lake.ident("ns.t"), schema=lakes.SCHEMA, by=lakes.BY
+            await local.lake.tables.drop(local.lake.ident("ns.t"), by=lakes.BY)
+            await local.lake.tables.create(
+                local.lake.ident("ns.t"), schema=lakes.SCHEMA, by=lakes.BY
             )
             return await commit_files(*arguments, **more)
 
-        house.appends.commit_files = replaced  # type: ignore[method-assign]
+        local.appends.commit_files = replaced  # type: ignore[method-assign]
         with pytest.raises(errors.SqlError) as raised:
-            await house.run("insert into t values (1)")
+            await local.run("insert into t values (1)")
         assert raised.value.code == "002003"
-        assert await house.rows("select * from t") == []
-        assert [key for key in keys_below(house, "ns/t") if "/metadata/0000" not in key] == []
+        assert await local.rows("select * from t") == []
+        assert [key for key in keys_below(local, "ns/t") if "/metadata/0000" not in key] == []
 
-    sql_house.in_house(tmp_path, work)
+    local_sql.run_local(tmp_path, work)

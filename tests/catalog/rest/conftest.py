@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[houses.House]:
+def rest(tmp_path: Path) -> Iterator[kit.RestServer]:
     """A REST catalog over an empty folder, with the table bucket `lake`."""
-    with houses.opened(tmp_path / "data") as opened:
+    with kit.opened(tmp_path / "data") as opened:
         yield opened

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from server.access import actions
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 from tests.kit import lakes
 
-BUCKET = houses.BUCKET_ARN
+BUCKET = kit.BUCKET_ARN
 ANY_TABLE = f"{BUCKET}/table/*"
 CHANGE = {
     "identifier": {"namespace": ["ns"], "name": "t"},
     "requirements": [],
-    "updates": [houses.set_property("a", "1")],
+    "updates": [kit.set_property("a", "1")],
 }
 IDENT = {"namespace": ["ns"], "name": "t"}
 VIEW = {"namespace": ["ns"], "name": "v"}
 NEW_VIEW = {
     "name": "w",
-    "schema": houses.SCHEMA,
+    "schema": kit.SCHEMA,
     "view-version": {
         "version-id": 1,
         "schema-id": 0,
@@ -33,7 +33,7 @@ NEW_VIEW = {
         "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
     },
 }
-NEW = {"name": "new", "schema": houses.SCHEMA}
+NEW = {"name": "new", "schema": kit.SCHEMA}
 
 # operation, method, path, body, actions needed, status when allowed
 CASES: list[tuple[str, str, str, Any, list[str], int]] = [
@@ -119,7 +119,7 @@ CASES: list[tuple[str, str, str, Any, list[str], int]] = [
         "replaceView",
         "POST",
         "namespaces/ns/views/v",
-        {"requirements": [], "updates": [houses.set_property("a", "1")]},
+        {"requirements": [], "updates": [kit.set_property("a", "1")]},
         ["UpdateTableMetadataLocation", "GetTableData", "PutTableData"],
         200,
     ),
@@ -138,10 +138,10 @@ CASES: list[tuple[str, str, str, Any, list[str], int]] = [
 def users(actions: list[str]) -> dict[str, list[dict[str, Any]]]:
     """One user with all the actions, and one for each action without it."""
     everything = [f"s3tables:{action}" for action in actions]
-    allowed = {"all": [houses.allow(everything, [BUCKET, ANY_TABLE])]}
+    allowed = {"all": [kit.allow(everything, [BUCKET, ANY_TABLE])]}
     for number, action in enumerate(everything):
-        rest = [each for each in everything if each != action]
-        allowed[f"without{number}"] = [houses.allow(rest, [BUCKET, ANY_TABLE])] if rest else []
+        others = [each for each in everything if each != action]
+        allowed[f"without{number}"] = [kit.allow(others, [BUCKET, ANY_TABLE])] if others else []
     return allowed
 
 
@@ -153,36 +153,36 @@ def users(actions: list[str]) -> dict[str, list[dict[str, Any]]]:
 def test_each_action_an_operation_needs_is_asked_for_before_anything_changes(
     tmp_path: Path, method: str, path: str, body: Any, actions: list[str], status: int
 ) -> None:
-    with houses.opened(tmp_path / "d", users=users(actions)) as house:
-        house.make_table("ns.t")
-        house.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
-        house.make_namespace("empty")
+    with kit.opened(tmp_path / "d", users=users(actions)) as rest:
+        rest.make_table("ns.t")
+        rest.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
+        rest.make_namespace("empty")
         prefix = "" if path == "config" else "lake"
-        before = house.lake.log()
+        before = rest.lake.log()
         for number in range(len(actions)):
-            answer = house.ask(method, path, body, user=f"without{number}", prefix=prefix)
+            answer = rest.ask(method, path, body, user=f"without{number}", prefix=prefix)
             assert answer.status == 403
             if method != "HEAD":
                 assert answer.error[1] == "ForbiddenException"
                 assert f"s3tables:{actions[number]}" in answer.error[2]
-        assert house.lake.log() == before
-        assert house.ask(method, path, body, user="all", prefix=prefix).status == status
+        assert rest.lake.log() == before
+        assert rest.ask(method, path, body, user="all", prefix=prefix).status == status
 
 
 def test_registering_a_view_needs_rights_on_the_files_of_the_place(tmp_path: Path) -> None:
     needed = ["CreateTable", "GetTableData", "PutTableData"]
-    with houses.opened(tmp_path / "d", users=users(needed)) as house:
-        house.make_namespace("ns")
-        made = house.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
-        house.ask("DELETE", "namespaces/ns/views/v")
+    with kit.opened(tmp_path / "d", users=users(needed)) as rest:
+        rest.make_namespace("ns")
+        made = rest.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
+        rest.ask("DELETE", "namespaces/ns/views/v")
         request = {"name": "w", "metadata-location": made.json["metadata-location"]}
-        before = house.lake.log()
+        before = rest.lake.log()
         for number in range(len(needed)):
             path = "namespaces/ns/register-view"
-            answer = house.ask("POST", path, request, user=f"without{number}")
+            answer = rest.ask("POST", path, request, user=f"without{number}")
             assert answer.error[:2] == (403, "ForbiddenException")
-        assert house.lake.log() == before
-        assert house.ask("POST", path, request, user="all").status == 200
+        assert rest.lake.log() == before
+        assert rest.ask("POST", path, request, user="all").status == 200
 
 
 def test_every_action_that_the_catalog_asks_for_can_be_named_in_a_policy() -> None:
@@ -196,43 +196,43 @@ def test_creating_a_table_that_awaits_its_metadata_is_a_change_of_that_table(
 ) -> None:
     (commit,) = (case for case in CASES if case[0] == "updateTable")
     actions = ["CreateTable", *commit[4]]
-    with houses.opened(tmp_path / "d", users=users(actions)) as house:
-        house.make_namespace("ns")
-        ident = house.lake.ident("ns.new")
-        before = house.run(house.lake.tables.create_empty(ident, by="arn:aws:iam::1:root"))
+    with kit.opened(tmp_path / "d", users=users(actions)) as rest:
+        rest.make_namespace("ns")
+        ident = rest.lake.ident("ns.new")
+        before = rest.run(rest.lake.tables.create_empty(ident, by="arn:aws:iam::1:root"))
         for number in range(len(actions)):
-            answer = house.ask("POST", "namespaces/ns/tables", NEW, user=f"without{number}")
+            answer = rest.ask("POST", "namespaces/ns/tables", NEW, user=f"without{number}")
             assert answer.error[:2] == (403, "ForbiddenException")
-        assert house.lake.tables.pointer(ident) == before
-        answer = house.ask("POST", "namespaces/ns/tables", NEW, user="all")
+        assert rest.lake.tables.pointer(ident) == before
+        answer = rest.ask("POST", "namespaces/ns/tables", NEW, user="all")
         assert answer.status == 200
-        assert house.lake.tables.pointer(ident).object_uuid == before.object_uuid
+        assert rest.lake.tables.pointer(ident).object_uuid == before.object_uuid
 
 
 @pytest.fixture
-def peopled(tmp_path: Path) -> Iterator[houses.House]:
+def peopled(tmp_path: Path) -> Iterator[kit.RestServer]:
     everything = ["s3tables:*", "s3:*"]
-    with houses.opened(
+    with kit.opened(
         tmp_path / "d",
         users={
             "nobody": [],
-            "lister": [houses.allow("s3tables:ListTables", BUCKET)],
+            "lister": [kit.allow("s3tables:ListTables", BUCKET)],
             "sales": [
-                houses.allow(
+                kit.allow(
                     "s3tables:*",
                     [BUCKET, ANY_TABLE],
                     Condition={"StringEquals": {"s3tables:namespace": "sales"}},
                 )
             ],
             "named": [
-                houses.allow(
+                kit.allow(
                     "s3tables:*",
                     ANY_TABLE,
                     Condition={"StringLike": {"s3tables:tableName": "pub_*"}},
                 )
             ],
             "reader": [
-                houses.allow(
+                kit.allow(
                     [
                         "s3tables:GetTable",
                         "s3tables:GetTableMetadataLocation",
@@ -242,25 +242,25 @@ def peopled(tmp_path: Path) -> Iterator[houses.House]:
                 )
             ],
             "blind": [
-                houses.allow(["s3tables:GetTable", "s3tables:GetTableMetadataLocation"], ANY_TABLE)
+                kit.allow(["s3tables:GetTable", "s3tables:GetTableMetadataLocation"], ANY_TABLE)
             ],
             "denied": [
-                houses.allow(everything, "*"),
-                houses.deny("s3tables:PutTableData", "*"),
+                kit.allow(everything, "*"),
+                kit.deny("s3tables:PutTableData", "*"),
             ],
             "no_hr": [
-                houses.allow(everything, "*"),
-                houses.deny("*", "*", Condition={"StringEquals": {"s3tables:namespace": "hr"}}),
+                kit.allow(everything, "*"),
+                kit.deny("*", "*", Condition={"StringEquals": {"s3tables:namespace": "hr"}}),
             ],
         },
-    ) as house:
+    ) as rest:
         for dotted in ("sales.t", "hr.t", "hr.pub_t"):
-            house.make_table(dotted)
-        yield house
+            rest.make_table(dotted)
+        yield rest
 
 
 def test_what_is_absent_looks_like_what_is_hidden_to_who_may_not_list(
-    peopled: houses.House,
+    peopled: kit.RestServer,
 ) -> None:
     hidden = peopled.load("hr.t", user="nobody")
     absent = peopled.load("hr.none", user="nobody")
@@ -269,18 +269,18 @@ def test_what_is_absent_looks_like_what_is_hidden_to_who_may_not_list(
     assert peopled.load("hr.t", user="lister").status == 403
 
 
-def test_a_namespace_is_a_condition(peopled: houses.House) -> None:
+def test_a_namespace_is_a_condition(peopled: kit.RestServer) -> None:
     assert peopled.load("sales.t", user="sales").status == 200
     assert peopled.load("hr.t", user="sales").status == 403
     assert peopled.ask("GET", "namespaces/sales/tables", user="sales").status == 200
     assert peopled.ask("GET", "namespaces/hr/tables", user="sales").status == 403
-    made = {"name": "n", "schema": houses.SCHEMA}
+    made = {"name": "n", "schema": kit.SCHEMA}
     assert peopled.ask("POST", "namespaces/hr/tables", made, user="sales").status == 403
     assert peopled.ask("POST", "namespaces/sales/tables", made, user="sales").status == 200
 
 
 def test_a_namespaces_name_is_a_condition_of_making_and_listing_it(
-    peopled: houses.House,
+    peopled: kit.RestServer,
 ) -> None:
     """As at the other doors: the right to make or see a namespace is about its name."""
     for user, namespace, status in (
@@ -315,17 +315,17 @@ def test_a_namespaces_name_is_a_condition_of_making_and_listing_it(
     assert peopled.ask("POST", "namespaces", {"namespace": ["hr"]}).status == 200
 
 
-def test_a_tables_name_is_a_condition(peopled: houses.House) -> None:
+def test_a_tables_name_is_a_condition(peopled: kit.RestServer) -> None:
     assert peopled.load("hr.pub_t", user="named").status == 200
     assert peopled.load("hr.t", user="named").status == 403
 
 
-def test_one_forbidden_table_stops_a_whole_transaction(peopled: houses.House) -> None:
+def test_one_forbidden_table_stops_a_whole_transaction(peopled: kit.RestServer) -> None:
     changes = [
         {
             "identifier": {"namespace": [namespace], "name": "t"},
             "requirements": [],
-            "updates": [houses.set_property("a", "1")],
+            "updates": [kit.set_property("a", "1")],
         }
         for namespace in ("sales", "hr")
     ]
@@ -335,7 +335,7 @@ def test_one_forbidden_table_stops_a_whole_transaction(peopled: houses.House) ->
     assert peopled.lake.log() == before
 
 
-def test_keys_hold_no_more_than_their_principal(peopled: houses.House) -> None:
+def test_keys_hold_no_more_than_their_principal(peopled: kit.RestServer) -> None:
     config = peopled.load("hr.t", user="reader").json
     assert config["config"]["s3.access-key-id"].startswith("ASIA")
     blind = peopled.load("hr.t", user="blind").json
@@ -343,18 +343,18 @@ def test_keys_hold_no_more_than_their_principal(peopled: houses.House) -> None:
     assert "storage-credentials" not in blind
 
 
-def test_a_deny_is_stronger_than_any_allow(peopled: houses.House) -> None:
-    refused = peopled.commit("hr.t", houses.set_property("a", "1"), user="denied")
+def test_a_deny_is_stronger_than_any_allow(peopled: kit.RestServer) -> None:
+    refused = peopled.commit("hr.t", kit.set_property("a", "1"), user="denied")
     assert refused.error[1] == "ForbiddenException"
     assert peopled.load("hr.t", user="denied").status == 200
 
 
 def test_a_table_is_made_by_a_commit_with_the_rights_of_a_creation(tmp_path: Path) -> None:
-    creator = [houses.allow(["s3tables:CreateTable", "s3tables:PutTableData"], [BUCKET, ANY_TABLE])]
-    with houses.opened(tmp_path / "d", users={"creator": creator, "none": []}) as house:
-        house.make_namespace("ns")
+    creator = [kit.allow(["s3tables:CreateTable", "s3tables:PutTableData"], [BUCKET, ANY_TABLE])]
+    with kit.opened(tmp_path / "d", users={"creator": creator, "none": []}) as rest:
+        rest.make_namespace("ns")
         updates = [
-            {"action": "add-schema", "schema": houses.SCHEMA},
+            {"action": "add-schema", "schema": kit.SCHEMA},
             {"action": "set-current-schema", "schema-id": -1},
             {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
             {"action": "set-default-spec", "spec-id": -1},
@@ -362,26 +362,24 @@ def test_a_table_is_made_by_a_commit_with_the_rights_of_a_creation(tmp_path: Pat
             {"action": "set-default-sort-order", "sort-order-id": -1},
         ]
         create = [{"type": "assert-create"}]
-        assert house.commit("ns.t", *updates, requirements=create, user="none").status == 403
-        assert house.commit("ns.t", *updates, requirements=create, user="creator").status == 200
+        assert rest.commit("ns.t", *updates, requirements=create, user="none").status == 403
+        assert rest.commit("ns.t", *updates, requirements=create, user="creator").status == 200
         # What is there now is not the creator's to change.
-        assert house.commit("ns.t", houses.set_property("a", "1"), user="creator").status == 403
+        assert rest.commit("ns.t", kit.set_property("a", "1"), user="creator").status == 403
 
 
-def test_a_list_of_loads_is_read_only_for_who_may_read_it(peopled: houses.House) -> None:
-    update = houses.add_snapshot(
-        1, 1, **{"boathouse.loads": '{"object": "s3://secrets/list.json"}'}
-    )
+def test_a_list_of_loads_is_read_only_for_who_may_read_it(peopled: kit.RestServer) -> None:
+    update = kit.add_snapshot(1, 1, **{"boathouse.loads": '{"object": "s3://secrets/list.json"}'})
     answer = peopled.commit("sales.t", *update, user="sales")
     assert answer.error[1] == "ForbiddenException"
     assert "s3:GetObject" in answer.error[2]
 
 
 def test_a_list_of_loads_that_is_another_tables_file_is_not_read(
-    peopled: houses.House,
+    peopled: kit.RestServer,
 ) -> None:
     listed = '{"object": "s3://lake/hr/t/data/list.json"}'
-    update = houses.add_snapshot(1, 1, **{"boathouse.loads": listed})
+    update = kit.add_snapshot(1, 1, **{"boathouse.loads": listed})
     answer = peopled.commit("sales.t", *update, user="sales")
     assert answer.error[:2] == (403, "ForbiddenException")
     assert "s3:GetObject on resource arn:aws:s3:::lake/hr/t/data/list.json" in answer.error[2]
@@ -390,14 +388,14 @@ def test_a_list_of_loads_that_is_another_tables_file_is_not_read(
 def test_a_key_that_ends_in_a_slash_is_not_the_key_without_it(tmp_path: Path) -> None:
     people = {
         "writer": [
-            houses.allow("s3tables:*", "*"),
-            houses.allow("s3:GetObject", "arn:aws:s3:::open/list"),
+            kit.allow("s3tables:*", "*"),
+            kit.allow("s3:GetObject", "arn:aws:s3:::open/list"),
         ]
     }
-    with houses.opened(tmp_path / "d", users=people) as house:
-        house.make_table("ns.t")
+    with kit.opened(tmp_path / "d", users=people) as rest:
+        rest.make_table("ns.t")
         for uri, status in (("s3://open/list", 200), ("s3://open/list/", 403)):
-            assert house.commit("ns.t", *naming(uri)[0], user="writer").status == status
+            assert rest.commit("ns.t", *naming(uri)[0], user="writer").status == status
 
 
 def naming(uri: str) -> list[list[dict[str, Any]]]:
@@ -423,7 +421,7 @@ def naming(uri: str) -> list[list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("number", range(4))
 def test_a_commit_names_files_of_other_tables_only_if_its_writer_may_read_them(
-    peopled: houses.House, number: int
+    peopled: kit.RestServer, number: int
 ) -> None:
     hidden = naming("s3a://lake/hr/t/metadata/x.avro")[number]
     before = peopled.lake.log()
@@ -455,13 +453,13 @@ def test_a_commit_names_files_of_other_tables_only_if_its_writer_may_read_them(
 
 
 def test_a_writer_who_may_read_another_tables_files_may_name_them(
-    peopled: houses.House,
+    peopled: kit.RestServer,
 ) -> None:
     foreign = naming("s3://lake/hr/t/metadata/x.avro")[0]
     assert peopled.commit("sales.t", *foreign).status == 200
 
 
-def test_a_file_of_a_forbidden_table_cannot_be_registered(peopled: houses.House) -> None:
+def test_a_file_of_a_forbidden_table_cannot_be_registered(peopled: kit.RestServer) -> None:
     location = peopled.load("hr.t").json["metadata-location"]
     body = {"name": "mine", "metadata-location": location}
     answer = peopled.ask("POST", "namespaces/sales/register", body, user="sales")
@@ -469,7 +467,7 @@ def test_a_file_of_a_forbidden_table_cannot_be_registered(peopled: houses.House)
 
 
 def test_who_may_not_see_a_table_sees_neither_its_loads_nor_its_reports(
-    peopled: houses.House,
+    peopled: kit.RestServer,
 ) -> None:
     headers = {"authorization": f"Bearer {peopled.run(peopled.token('nobody'))}"}
     for what in ("loads", "metrics"):
@@ -478,13 +476,13 @@ def test_who_may_not_see_a_table_sees_neither_its_loads_nor_its_reports(
 
 
 def test_how_a_table_bucket_was_made_is_shown_to_whoever_may_see_it(tmp_path: Path) -> None:
-    people = {"reader": [houses.allow("s3tables:GetTableBucket", BUCKET)], "nobody": []}
-    with houses.opened(tmp_path / "d", users=people) as house:
-        house.run(house.lake.storage.buckets.update("lake", {"layout": "off", "tags": {"a": "b"}}))
+    people = {"reader": [kit.allow("s3tables:GetTableBucket", BUCKET)], "nobody": []}
+    with kit.opened(tmp_path / "d", users=people) as rest:
+        rest.run(rest.lake.storage.buckets.update("lake", {"layout": "off", "tags": {"a": "b"}}))
 
-        def ask(name: str, user: str) -> houses.Answer:
-            headers = {"authorization": f"Bearer {house.run(house.token(user))}"}
-            return house.send("GET", f"/_api/v1/warehouses/{name}", headers=headers)
+        def ask(name: str, user: str) -> kit.Answer:
+            headers = {"authorization": f"Bearer {rest.run(rest.token(user))}"}
+            return rest.send("GET", f"/_api/v1/warehouses/{name}", headers=headers)
 
         shown = ask("lake", "reader")
         assert shown.status == 200

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from catalog.rest import rows
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 UNBUILT = [row for row in rows.ROWS if row.operation.handler is None]
 
 
-def config(house: houses.House, query: str = "", **headers: str) -> houses.Answer:
-    return house.ask("GET", "config" + query, prefix="", **headers)
+def config(rest: kit.RestServer, query: str = "", **headers: str) -> kit.Answer:
+    return rest.ask("GET", "config" + query, prefix="", **headers)
 
 
-def test_a_client_is_told_all_it_needs(house: houses.House) -> None:
-    answer = config(house, "?warehouse=lake")
+def test_a_client_is_told_all_it_needs(rest: kit.RestServer) -> None:
+    answer = config(rest, "?warehouse=lake")
     assert answer.status == 200
     content = answer.json
     endpoints = content.pop("endpoints")
@@ -34,8 +34,8 @@ def test_a_client_is_told_all_it_needs(house: houses.House) -> None:
     assert len(endpoints) == len(set(endpoints))
 
 
-def test_what_is_advertised_is_built_and_what_is_built_is_advertised(house: houses.House) -> None:
-    advertised = set(config(house).json["endpoints"])
+def test_what_is_advertised_is_built_and_what_is_built_is_advertised(rest: kit.RestServer) -> None:
+    advertised = set(config(rest).json["endpoints"])
     for row in rows.ROWS:
         if row.name in ("getConfig", "getToken"):
             continue
@@ -44,12 +44,12 @@ def test_what_is_advertised_is_built_and_what_is_built_is_advertised(house: hous
 
 @pytest.mark.parametrize("row", UNBUILT, ids=lambda row: row.name)
 def test_an_operation_that_is_not_built_says_so_by_its_name(
-    house: houses.House, row: rows.RestRow
+    rest: kit.RestServer, row: rows.RestRow
 ) -> None:
     path = row.path.removeprefix("/v1/{prefix}/")
     for name in ("{namespace}", "{table}", "{view}", "{function}", "{plan-id}"):
         path = path.replace(name, "x")
-    answer = house.ask(row.method, path, {} if row.method == "POST" else None)
+    answer = rest.ask(row.method, path, {} if row.method == "POST" else None)
     if row.method == "HEAD":
         assert answer.status == 406
         return
@@ -62,33 +62,35 @@ def test_an_operation_that_is_not_built_says_so_by_its_name(
 
 @pytest.mark.parametrize(
     "warehouse",
-    ["", "lake", "s3://lake", "s3://lake/", "lake@main", houses.BUCKET_ARN],
+    ["", "lake", "s3://lake", "s3://lake/", "lake@main", kit.BUCKET_ARN],
 )
-def test_a_warehouse_is_found_in_every_spelling(house: houses.House, warehouse: str) -> None:
-    assert config(house, f"?warehouse={warehouse}").json["overrides"] == {"prefix": "lake"}
-    assert config(house).json["overrides"] == {"prefix": "lake"}
+def test_a_warehouse_is_found_in_every_spelling(rest: kit.RestServer, warehouse: str) -> None:
+    assert config(rest, f"?warehouse={warehouse}").json["overrides"] == {"prefix": "lake"}
+    assert config(rest).json["overrides"] == {"prefix": "lake"}
 
 
 @pytest.mark.parametrize("warehouse", ["none", "s3://none", "lake/x", "lake@dev", "%00", "plain"])
-def test_an_unknown_warehouse_is_not_found_with_a_hint(house: houses.House, warehouse: str) -> None:
-    house.run(
-        house.lake.storage.buckets.create(
-            "plain", kind="general", owner=houses.ACCOUNT, region=houses.REGION
+def test_an_unknown_warehouse_is_not_found_with_a_hint(
+    rest: kit.RestServer, warehouse: str
+) -> None:
+    rest.run(
+        rest.lake.storage.buckets.create(
+            "plain", kind="general", owner=kit.ACCOUNT, region=kit.REGION
         )
     )
-    status, kind, message = config(house, f"?warehouse={warehouse}").error
+    status, kind, message = config(rest, f"?warehouse={warehouse}").error
     assert (status, kind) == (404, "NoSuchWarehouseException")
     assert "a warehouse is a table bucket" in message
 
 
-def test_addresses_are_those_by_which_the_client_came(house: houses.House) -> None:
-    answer = config(house, "", host="lake.example:8080")
+def test_addresses_are_those_by_which_the_client_came(rest: kit.RestServer) -> None:
+    answer = config(rest, "", host="lake.example:8080")
     assert answer.json["defaults"]["s3.endpoint"] == "http://lake.example:8080"
 
 
-def test_nothing_is_told_without_a_credential(house: houses.House) -> None:
+def test_nothing_is_told_without_a_credential(rest: kit.RestServer) -> None:
     for path in ("config", "lake/namespaces", "lake/namespaces/ns/tables/t", "nonsense"):
-        answer = house.send("GET", f"/iceberg/v1/{path}")
+        answer = rest.send("GET", f"/iceberg/v1/{path}")
         assert answer.error[:2] == (401, "NotAuthorizedException")
-    bad = house.send("GET", "/iceberg/v1/config", headers={"authorization": "Bearer x.y.z"})
+    bad = rest.send("GET", "/iceberg/v1/config", headers={"authorization": "Bearer x.y.z"})
     assert bad.error[:2] == (401, "NotAuthorizedException")

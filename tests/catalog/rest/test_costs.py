@@ -12,7 +12,7 @@ import pytest
 from catalog import store
 from catalog.rest import answers, pages
 from storage import index, sweep
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 FEW, MANY = 100, 10_000
 AT_ONCE = 1_000
@@ -51,11 +51,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def add_tables(house: houses.House, numbers: range) -> None:
+def add_tables(rest: kit.RestServer, numbers: range) -> None:
     """Make tables of the namespace ns, by AT_ONCE, whose names lie around those of the test."""
     updates = [
         {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": houses.SCHEMA},
+        {"action": "add-schema", "schema": kit.SCHEMA},
         {"action": "set-current-schema", "schema-id": -1},
         {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
         {"action": "set-default-spec", "spec-id": -1},
@@ -74,16 +74,16 @@ def add_tables(house: houses.House, numbers: range) -> None:
             }
             for number in range(start, min(start + AT_ONCE, numbers.stop))
         ]
-        answer = house.ask("POST", "transactions/commit", {"table-changes": changes})
+        answer = rest.ask("POST", "transactions/commit", {"table-changes": changes})
         assert answer.status == 204, answer.body
 
 
 def test_creating_loading_and_committing_cost_the_same_among_100_and_10_000_tables(
-    house: houses.House, reads: Counter[str]
+    rest: kit.RestServer, reads: Counter[str]
 ) -> None:
     def costs_of(name: str) -> dict[str, Counter[str]]:
-        table = {"name": name, "schema": houses.SCHEMA}
-        update = {"requirements": [], "updates": houses.add_snapshot(1, 1)}
+        table = {"name": name, "schema": kit.SCHEMA}
+        update = {"requirements": [], "updates": kit.add_snapshot(1, 1)}
         path = f"namespaces/ns/tables/{name}"
         costs = {}
         for operation, method, where, body in (
@@ -93,16 +93,16 @@ def test_creating_loading_and_committing_cost_the_same_among_100_and_10_000_tabl
             ("drop", "DELETE", path, None),
         ):
             reads.clear()
-            assert house.ask(method, where, body).status in (200, 204)
+            assert rest.ask(method, where, body).status in (200, 204)
             costs[operation] = Counter(reads)
         return costs
 
-    house.make_namespace("ns")
-    add_tables(house, range(FEW))
+    rest.make_namespace("ns")
+    add_tables(rest, range(FEW))
     costs_of("warm")
     among_few = costs_of("n0")
-    add_tables(house, range(FEW, MANY))
-    assert len(house.ask("GET", "namespaces/ns/tables").json["identifiers"]) == MANY
+    add_tables(rest, range(FEW, MANY))
+    assert len(rest.ask("GET", "namespaces/ns/tables").json["identifiers"]) == MANY
     among_many = costs_of("n1")
     assert among_many == among_few
     assert among_few["load"].total() <= 5
@@ -112,17 +112,17 @@ def test_creating_loading_and_committing_cost_the_same_among_100_and_10_000_tabl
 
 @pytest.mark.parametrize("where", ["namespaces/ns/tables", "namespaces"])
 def test_a_page_of_a_listing_costs_the_same_among_many_names(
-    house: houses.House, reads: Counter[str], where: str
+    rest: kit.RestServer, reads: Counter[str], where: str
 ) -> None:
     def add(numbers: range) -> None:
         for number in numbers:
-            house.make_namespace(f"n{number:04}")
-            house.make_table(f"ns.t{number:04}")
+            rest.make_namespace(f"n{number:04}")
+            rest.make_table(f"ns.t{number:04}")
 
     def cost_of_second_page() -> Counter[str]:
-        first = house.ask("GET", f"{where}?pageToken=&pageSize=3").json
+        first = rest.ask("GET", f"{where}?pageToken=&pageSize=3").json
         reads.clear()
-        second = house.ask("GET", f"{where}?pageToken={first['next-page-token']}&pageSize=3").json
+        second = rest.ask("GET", f"{where}?pageToken={first['next-page-token']}&pageSize=3").json
         assert second["next-page-token"]
         return Counter(reads)
 
@@ -135,21 +135,21 @@ def test_a_page_of_a_listing_costs_the_same_among_many_names(
 
 
 def test_a_whole_listing_goes_on_where_one_step_ends(
-    house: houses.House, monkeypatch: pytest.MonkeyPatch
+    rest: kit.RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
-        house.make_table(f"ns.{name}")
+        rest.make_table(f"ns.{name}")
     monkeypatch.setattr(store, "NAMES_AT_ONCE", 5)
     monkeypatch.setattr(answers, "ITEMS_AT_ONCE", 5)
-    listed = house.ask("GET", "namespaces/ns/tables").json
+    listed = rest.ask("GET", "namespaces/ns/tables").json
     assert listed == {
         "identifiers": [{"namespace": ["ns"], "name": name} for name in names],
         "next-page-token": None,
     }
     monkeypatch.setattr(pages, "WHOLE_MAX", 7)
-    first = house.ask("GET", "namespaces/ns/tables").json
+    first = rest.ask("GET", "namespaces/ns/tables").json
     assert [each["name"] for each in first["identifiers"]] == names[:7]
-    rest = house.ask("GET", f"namespaces/ns/tables?pageToken={first['next-page-token']}").json
-    assert [each["name"] for each in rest["identifiers"]] == names[7:]
-    assert rest["next-page-token"] is None
+    second = rest.ask("GET", f"namespaces/ns/tables?pageToken={first['next-page-token']}").json
+    assert [each["name"] for each in second["identifiers"]] == names[7:]
+    assert second["next-page-token"] is None

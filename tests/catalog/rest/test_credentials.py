@@ -11,19 +11,19 @@ import pytest
 from botocore import auth, awsrequest
 from botocore.credentials import Credentials
 
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 from tests.kit import lakes
 
 READ = ["s3tables:GetTable", "s3tables:GetTableMetadataLocation", "s3tables:GetTableData"]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[houses.House]:
+def rest(tmp_path: Path) -> Iterator[kit.RestServer]:
     # botocore signs by its own clock, so ours must show the same time.
     now_ms = int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
-    with houses.opened(
+    with kit.opened(
         tmp_path / "d",
-        users={"reader": [houses.allow(READ, f"{houses.BUCKET_ARN}/table/*")]},
+        users={"reader": [kit.allow(READ, f"{kit.BUCKET_ARN}/table/*")]},
         clock=lakes.Clock(now_ms),
     ) as opened:
         opened.make_table("ns.orders")
@@ -32,40 +32,40 @@ def house(tmp_path: Path) -> Iterator[houses.House]:
 
 
 def send(
-    house: houses.House,
+    rest: kit.RestServer,
     config: dict[str, str],
     method: str,
     path: str,
     body: bytes | None = None,
-) -> houses.Answer:
+) -> kit.Answer:
     request = awsrequest.AWSRequest(
         method=method,
-        url=f"http://{houses.HOST}{path}",
+        url=f"http://{kit.HOST}{path}",
         data=body or b"",
-        headers={"host": houses.HOST},
+        headers={"host": kit.HOST},
     )
     request.headers["x-amz-content-sha256"] = hashlib.sha256(body or b"").hexdigest()
     credentials = Credentials(
         config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"]
     )
-    auth.S3SigV4Auth(credentials, "s3", houses.REGION).add_auth(request)
-    return house.send(method, path, body, dict(request.headers.items()))
+    auth.S3SigV4Auth(credentials, "s3", kit.REGION).add_auth(request)
+    return rest.send(method, path, body, dict(request.headers.items()))
 
 
-def keys(house: houses.House, user: str = "root") -> dict[str, str]:
-    config: dict[str, str] = house.load("ns.orders", user=user).json["config"]
+def keys(rest: kit.RestServer, user: str = "root") -> dict[str, str]:
+    config: dict[str, str] = rest.load("ns.orders", user=user).json["config"]
     return config
 
 
-def test_vended_keys_read_and_write_their_table(house: houses.House) -> None:
-    config = keys(house)
-    assert send(house, config, "PUT", "/lake/ns/orders/data/f.parquet", b"PAR1").status == 200
-    got = send(house, config, "GET", "/lake/ns/orders/data/f.parquet")
+def test_vended_keys_read_and_write_their_table(rest: kit.RestServer) -> None:
+    config = keys(rest)
+    assert send(rest, config, "PUT", "/lake/ns/orders/data/f.parquet", b"PAR1").status == 200
+    got = send(rest, config, "GET", "/lake/ns/orders/data/f.parquet")
     assert (got.status, got.body) == (200, b"PAR1")
-    listed = send(house, config, "GET", "/lake?list-type=2&prefix=ns%2Forders%2F")
+    listed = send(rest, config, "GET", "/lake?list-type=2&prefix=ns%2Forders%2F")
     assert listed.status == 200
     assert b"f.parquet" in listed.body
-    assert send(house, config, "DELETE", "/lake/ns/orders/data/f.parquet").status == 204
+    assert send(rest, config, "DELETE", "/lake/ns/orders/data/f.parquet").status == 204
 
 
 @pytest.mark.parametrize(
@@ -83,47 +83,47 @@ def test_vended_keys_read_and_write_their_table(house: houses.House) -> None:
     ],
 )
 def test_vended_keys_open_nothing_beside_their_table(
-    house: houses.House, method: str, path: str, body: bytes | None
+    rest: kit.RestServer, method: str, path: str, body: bytes | None
 ) -> None:
-    assert send(house, keys(house), method, path, body).status == 403
+    assert send(rest, keys(rest), method, path, body).status == 403
 
 
-def test_keys_of_a_reader_write_nothing(house: houses.House) -> None:
-    config = keys(house, "reader")
-    send(house, keys(house), "PUT", "/lake/ns/orders/data/f.parquet", b"PAR1")
-    assert send(house, config, "GET", "/lake/ns/orders/data/f.parquet").status == 200
+def test_keys_of_a_reader_write_nothing(rest: kit.RestServer) -> None:
+    config = keys(rest, "reader")
+    send(rest, keys(rest), "PUT", "/lake/ns/orders/data/f.parquet", b"PAR1")
+    assert send(rest, config, "GET", "/lake/ns/orders/data/f.parquet").status == 200
     for method in ("PUT", "DELETE"):
         body = b"x" if method == "PUT" else None
-        refused = send(house, config, method, "/lake/ns/orders/data/g.parquet", body)
+        refused = send(rest, config, method, "/lake/ns/orders/data/g.parquet", body)
         assert refused.status == 403
 
 
-def test_keys_end(house: houses.House) -> None:
-    config = keys(house)
+def test_keys_end(rest: kit.RestServer) -> None:
+    config = keys(rest)
     path = f"/lake/ns/orders/metadata/{'x'}.avro"
-    assert send(house, config, "GET", path).status == 404
-    house.lake.clock.now_ms += 3_601_000
+    assert send(rest, config, "GET", path).status == 404
+    rest.lake.clock.now_ms += 3_601_000
     # The signature is an hour old by then as well, so ask with the clock moved back a little less.
-    ended = send(house, config, "GET", path)
+    ended = send(rest, config, "GET", path)
     assert ended.status in (400, 403)
 
 
-def test_a_token_of_other_keys_opens_nothing(house: houses.House) -> None:
-    one, two = keys(house), keys(house, "reader")
+def test_a_token_of_other_keys_opens_nothing(rest: kit.RestServer) -> None:
+    one, two = keys(rest), keys(rest, "reader")
     mixed = {**one, "s3.session-token": two["s3.session-token"]}
-    assert send(house, mixed, "GET", "/lake/ns/orders/data/f.parquet").status in (400, 403)
+    assert send(rest, mixed, "GET", "/lake/ns/orders/data/f.parquet").status in (400, 403)
 
 
-def test_vended_keys_do_not_open_the_catalog(house: houses.House) -> None:
-    config = keys(house)
+def test_vended_keys_do_not_open_the_catalog(rest: kit.RestServer) -> None:
+    config = keys(rest)
     bearer = {"authorization": f"Bearer {config['s3.session-token']}"}
-    assert house.send("GET", "/iceberg/v1/lake/namespaces", headers=bearer).status == 401
+    assert rest.send("GET", "/iceberg/v1/lake/namespaces", headers=bearer).status == 401
 
 
-def test_keys_are_the_same_for_a_while_and_then_new(house: houses.House) -> None:
-    now = house.lake.clock.now_ms
-    house.lake.clock.now_ms = now - now % (15 * 60 * 1000)
-    first = keys(house)
-    assert keys(house) == first
-    house.lake.clock.now_ms += 15 * 60 * 1000
-    assert keys(house)["s3.access-key-id"] != first["s3.access-key-id"]
+def test_keys_are_the_same_for_a_while_and_then_new(rest: kit.RestServer) -> None:
+    now = rest.lake.clock.now_ms
+    rest.lake.clock.now_ms = now - now % (15 * 60 * 1000)
+    first = keys(rest)
+    assert keys(rest) == first
+    rest.lake.clock.now_ms += 15 * 60 * 1000
+    assert keys(rest)["s3.access-key-id"] != first["s3.access-key-id"]

@@ -8,7 +8,7 @@ import pytest
 
 from storage import errors as storage_errors
 from tests.catalog.metadata import samples
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 WRONG = ("null", "text", "negative", "past 64 bits", "past 128 bits", "deep list", "list of null")
 FINAL = {400: "IllegalArgumentException", 409: "CommitFailedException"}
@@ -16,41 +16,41 @@ FINAL = {400: "IllegalArgumentException", 409: "CommitFailedException"}
 
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_a_commit_with_a_wrong_member_is_never_a_fault_of_the_server(
-    house: houses.House, version: str
+    rest: kit.RestServer, version: str
 ) -> None:
-    house.make_table("ns.t", properties={"format-version": version})
+    rest.make_table("ns.t", properties={"format-version": version})
     for update in samples.updates():
         for path in samples.paths(update):
             for name in WRONG:
                 changed = samples.replaced(update, path, samples.VALUES[name])
-                answer = house.commit("ns.t", changed)
+                answer = rest.commit("ns.t", changed)
                 assert answer.status in (200, 400, 409), (path, name, answer.body)
                 if answer.status != 200:
                     assert answer.json["error"]["type"] != "CommitStateUnknownException"
                     assert answer.json["error"]["message"], (path, name)
-    assert house.load("ns.t").status == 200
+    assert rest.load("ns.t").status == 200
 
 
 def test_a_commit_with_a_wrong_requirement_is_never_a_fault_of_the_server(
-    house: houses.House,
+    rest: kit.RestServer,
 ) -> None:
-    house.make_table("ns.t")
+    rest.make_table("ns.t")
     for requirement in samples.requirements():
         for path in samples.paths(requirement):
             for name in WRONG:
                 if (path, name) == (("snapshot-id",), "null"):
                     continue  # requires that there be no such ref, which is true
                 changed = samples.replaced(requirement, path, samples.VALUES[name])
-                answer = house.commit("ns.t", requirements=[changed])
+                answer = rest.commit("ns.t", requirements=[changed])
                 assert answer.status in (400, 409), (path, name, answer.body)
                 assert answer.error[1] == FINAL[answer.status]
 
 
-def test_add_snapshot_with_a_null_sequence_number_names_the_member(house: houses.House) -> None:
-    house.make_table("ns.t")
-    update = houses.add_snapshot(1, 1)[0]
+def test_add_snapshot_with_a_null_sequence_number_names_the_member(rest: kit.RestServer) -> None:
+    rest.make_table("ns.t")
+    update = kit.add_snapshot(1, 1)[0]
     update["snapshot"]["sequence-number"] = None
-    answer = house.commit("ns.t", update)
+    answer = rest.commit("ns.t", update)
     assert answer.error == (
         400,
         "IllegalArgumentException",
@@ -62,7 +62,7 @@ def test_add_snapshot_with_a_null_sequence_number_names_the_member(house: houses
     ("updates", "message"),
     [
         (
-            [houses.set_property("a", "b")] * 25_001,
+            [kit.set_property("a", "b")] * 25_001,
             "A commit has at most 25000 updates",
         ),
         (
@@ -70,7 +70,7 @@ def test_add_snapshot_with_a_null_sequence_number_names_the_member(house: houses
             "At most 10000 properties can be set",
         ),
         (
-            [houses.set_property("x" * 1_025, "")],
+            [kit.set_property("x" * 1_025, "")],
             "A property's name is at most 1024 characters long, not 1025",
         ),
         (
@@ -93,25 +93,25 @@ def test_add_snapshot_with_a_null_sequence_number_names_the_member(house: houses
     ids=["updates", "properties", "property name", "fields", "uuid"],
 )
 def test_a_commit_beyond_a_bound_names_the_bound(
-    house: houses.House, updates: list[dict[str, Any]], message: str
+    rest: kit.RestServer, updates: list[dict[str, Any]], message: str
 ) -> None:
-    before = house.make_table("ns.t")["metadata"]
-    answer = house.commit("ns.t", *updates)
+    before = rest.make_table("ns.t")["metadata"]
+    answer = rest.commit("ns.t", *updates)
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
-    assert house.load("ns.t").json["metadata"] == before
+    assert rest.load("ns.t").json["metadata"] == before
 
 
 def test_a_write_that_the_index_refused_is_not_called_unknown(
-    house: houses.House, monkeypatch: pytest.MonkeyPatch
+    rest: kit.RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.make_table("ns.t")
+    rest.make_table("ns.t")
 
     async def refuse(batch: Any) -> None:
         raise storage_errors.CommitRefused("the index refused a write")
 
-    monkeypatch.setattr(house.lake.storage.index, "commit", refuse)
-    assert house.commit("ns.t", houses.set_property("a", "b")).error == (
+    monkeypatch.setattr(rest.lake.storage.index, "commit", refuse)
+    assert rest.commit("ns.t", kit.set_property("a", "b")).error == (
         503,
         "ServiceUnavailableException",
         "the index refused a write",

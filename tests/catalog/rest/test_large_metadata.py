@@ -14,7 +14,7 @@ import pytest
 from catalog import decoding, store
 from catalog.metadata import contents, model
 from storage import model as storage_model
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 WAIT_SECONDS = 20
 
@@ -24,19 +24,19 @@ WAIT_SECONDS = 20
 def test_others_are_answered_while_large_metadata_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, compressed: bool
 ) -> None:
-    with houses.opened(tmp_path) as house:
+    with kit.opened(tmp_path) as rest:
         codec = {"write.metadata.compression-codec": "gzip"} if compressed else {}
         text = "".join(f"{number:x}." for number in range(store.SMALL_BYTES // 5))
-        house.make_table("ns.t", properties={"large": text, **codec})
-        location = house.load("ns.t").json["metadata-location"]
+        rest.make_table("ns.t", properties={"large": text, **codec})
+        location = rest.load("ns.t").json["metadata-location"]
         if operation == "register":
-            assert house.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
+            assert rest.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
     requests: dict[str, tuple[str, str, Any]] = {
         "load": ("GET", "namespaces/ns/tables/t", None),
         "commit": (
             "POST",
             "namespaces/ns/tables/t",
-            {"requirements": [], "updates": [houses.set_property("a", "b")]},
+            {"requirements": [], "updates": [kit.set_property("a", "b")]},
         ),
         "register": (
             "POST",
@@ -53,18 +53,18 @@ def test_others_are_answered_while_large_metadata_is_read(
         assert others_answered.wait(WAIT_SECONDS), "nobody was answered meanwhile"
         return assemble(data, where)
 
-    with houses.opened(tmp_path, first_id=1_000) as house:
+    with kit.opened(tmp_path, first_id=1_000) as rest:
         monkeypatch.setattr(contents, "assemble", assemble_slowly)
 
-        async def ask_both() -> tuple[houses.Answer, houses.Answer]:
-            large = asyncio.create_task(house.asked(*requests[operation]))
+        async def ask_both() -> tuple[kit.Answer, kit.Answer]:
+            large = asyncio.create_task(rest.asked(*requests[operation]))
             assert await asyncio.to_thread(begun.wait, WAIT_SECONDS)
-            health = await house.sent("GET", "/_health")
+            health = await rest.sent("GET", "/_health")
             others_answered.set()
             return await large, health
 
-        house.run(house.token("root"))
-        large, health = house.run(ask_both())
+        rest.run(rest.token("root"))
+        large, health = rest.run(ask_both())
     assert (health.status, large.status) == (200, 200)
     assert large.json["metadata"]["properties"]["large"] == text
 
@@ -72,9 +72,9 @@ def test_others_are_answered_while_large_metadata_is_read(
 def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with houses.opened(tmp_path) as house:
+    with kit.opened(tmp_path) as rest:
         text = "x" * store.SMALL_BYTES
-        house.make_table("ns.t", properties={"large": text})
+        rest.make_table("ns.t", properties={"large": text})
     assemble = contents.assemble
     decoded = []
 
@@ -82,15 +82,15 @@ def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
         decoded.append(len(data))
         return assemble(data, where)
 
-    with houses.opened(tmp_path, first_id=1_000) as house:
+    with kit.opened(tmp_path, first_id=1_000) as rest:
         monkeypatch.setattr(contents, "assemble", count)
 
-        async def ask_all() -> list[houses.Answer]:
-            asked = (house.asked("GET", "namespaces/ns/tables/t", None) for _ in range(8))
+        async def ask_all() -> list[kit.Answer]:
+            asked = (rest.asked("GET", "namespaces/ns/tables/t", None) for _ in range(8))
             return await asyncio.gather(*asked)
 
-        house.run(house.token("root"))
-        answers = house.run(ask_all())
+        rest.run(rest.token("root"))
+        answers = rest.run(ask_all())
     assert [answer.status for answer in answers] == [200] * 8
     assert 1 <= len(decoded) <= store.LARGE_READS_MAX
 
@@ -98,15 +98,15 @@ def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
 def test_a_commit_to_metadata_beyond_the_bound_is_refused_unless_it_shrinks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with houses.opened(tmp_path) as house:
-        house.make_table("ns.t", properties={"a": "x" * 3_000, "b": "x" * 3_000})
-        before = house.load("ns.t").json
+    with kit.opened(tmp_path) as rest:
+        rest.make_table("ns.t", properties={"a": "x" * 3_000, "b": "x" * 3_000})
+        before = rest.load("ns.t").json
         monkeypatch.setattr(store, "NEW_METADATA_BYTES_MAX", 2_000)
-        grown = house.commit("ns.t", houses.set_property("c", "y"))
+        grown = rest.commit("ns.t", kit.set_property("c", "y"))
         assert grown.status == 400
         assert "more than 2000: expire snapshots" in grown.json["error"]["message"]
-        assert house.load("ns.t").json["metadata"] == before["metadata"]
-        shrunk = house.commit("ns.t", {"action": "remove-properties", "removals": ["a"]})
+        assert rest.load("ns.t").json["metadata"] == before["metadata"]
+        shrunk = rest.commit("ns.t", {"action": "remove-properties", "removals": ["a"]})
         assert shrunk.status == 200
         assert len(shrunk.body) < len(grown.body) + 6_000
 
@@ -115,42 +115,42 @@ def test_a_commit_to_metadata_beyond_the_bound_is_refused_unless_it_shrinks(
 def test_metadata_beyond_the_bound_is_not_registered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compressed: bool
 ) -> None:
-    with houses.opened(tmp_path) as house:
+    with kit.opened(tmp_path) as rest:
         codec = {"write.metadata.compression-codec": "gzip"} if compressed else {}
-        house.make_table("ns.t", properties={"a": "x" * 30_000, **codec})
-        location = house.load("ns.t").json["metadata-location"]
-        assert house.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
+        rest.make_table("ns.t", properties={"a": "x" * 30_000, **codec})
+        location = rest.load("ns.t").json["metadata-location"]
+        assert rest.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
         monkeypatch.setattr(store, "NEW_METADATA_BYTES_MAX", 20_000)
         request = {"name": "t", "metadata-location": location}
-        assert house.ask("POST", "namespaces/ns/register", request).status == 400
+        assert rest.ask("POST", "namespaces/ns/register", request).status == 400
         monkeypatch.setattr(store, "NEW_METADATA_BYTES_MAX", 40_000)
-        assert house.ask("POST", "namespaces/ns/register", request).status == 200
+        assert rest.ask("POST", "namespaces/ns/register", request).status == 200
 
 
 def test_metadata_above_what_is_read_is_refused_by_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with houses.opened(tmp_path) as house:
+    with kit.opened(tmp_path) as rest:
         text = "".join(f"{number:x}." for number in range(store.SMALL_BYTES // 5))
-        house.make_table("ns.t", properties={"large": text})
-    with houses.opened(tmp_path, first_id=1_000) as house:
+        rest.make_table("ns.t", properties={"large": text})
+    with kit.opened(tmp_path, first_id=1_000) as rest:
         monkeypatch.setattr(store, "METADATA_BYTES_MAX", store.SMALL_BYTES)
-        answer = house.load("ns.t")
+        answer = rest.load("ns.t")
         assert answer.status == 400
         assert f"larger than {store.SMALL_BYTES} bytes" in answer.json["error"]["message"]
 
 
-def put(house: houses.House, location: str, data: bytes) -> None:
+def put(rest: kit.RestServer, location: str, data: bytes) -> None:
     """Put an object where a client could."""
 
     async def store_and_name() -> None:
-        received = await house.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
+        received = await rest.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
         bucket, _, key = location.removeprefix("s3://").partition("/")
-        await house.lake.storage.objects.put(
+        await rest.lake.storage.objects.put(
             bucket, key, received, attributes=storage_model.ObjectAttributes()
         )
 
-    house.run(store_and_name())
+    rest.run(store_and_name())
 
 
 @pytest.mark.parametrize("name", ["schemas", "snapshots", "properties"])
@@ -158,32 +158,32 @@ def put(house: houses.House, location: str, data: bytes) -> None:
 def test_metadata_that_takes_too_much_to_decode_is_not_registered(
     tmp_path: Path, name: str, suffix: str
 ) -> None:
-    with houses.opened(tmp_path) as house:
-        house.make_table("ns.t")
-        loaded = house.load("ns.t").json
+    with kit.opened(tmp_path) as rest:
+        rest.make_table("ns.t")
+        loaded = rest.load("ns.t").json
         lists = b'{"schema-id":0,"snapshot-id":1,"x":[' + b"[]," * 250_000 + b"[]]}"
         value = lists if name == "properties" else b"[" + lists + b"]"
         data = msgspec.json.encode({**loaded["metadata"], name: msgspec.Raw(value)})
         location = loaded["metadata-location"].replace("00000-", "00001-")
         location = location.replace(".metadata.json", suffix)
-        put(house, location, gzip.compress(data) if ".gz" in suffix else data)
-        assert house.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
+        put(rest, location, gzip.compress(data) if ".gz" in suffix else data)
+        assert rest.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
         request = {"name": "t", "metadata-location": location}
-        refused = house.ask("POST", "namespaces/ns/register", request)
+        refused = rest.ask("POST", "namespaces/ns/register", request)
         assert refused.status == 400
         assert f"A part of {name} holds more than" in refused.json["error"]["message"]
         request["metadata-location"] = loaded["metadata-location"]
-        assert house.ask("POST", "namespaces/ns/register", request).status == 200
+        assert rest.ask("POST", "namespaces/ns/register", request).status == 200
 
 
 def test_a_repeated_request_about_large_metadata_is_answered_as_the_first(tmp_path: Path) -> None:
     key = "019b1c3e-0000-7000-8000-000000000001"
-    with houses.opened(tmp_path) as house:
+    with kit.opened(tmp_path) as rest:
         text = "".join(f"{number:x}." for number in range(store.SMALL_BYTES // 5))
-        house.make_table("ns.t", properties={"large": text})
-        first = house.commit("ns.t", houses.set_property("a", "b"), idempotency_key=key)
-    with houses.opened(tmp_path, first_id=1_000) as house:
-        again = house.commit("ns.t", houses.set_property("a", "b"), idempotency_key=key)
+        rest.make_table("ns.t", properties={"large": text})
+        first = rest.commit("ns.t", kit.set_property("a", "b"), idempotency_key=key)
+    with kit.opened(tmp_path, first_id=1_000) as rest:
+        again = rest.commit("ns.t", kit.set_property("a", "b"), idempotency_key=key)
     assert (again.status, again.json) == (200, first.json)
 
 
@@ -191,34 +191,34 @@ def test_a_repeated_request_about_large_metadata_is_answered_as_the_first(tmp_pa
 def test_a_client_may_try_again_after_the_decoding_process_ended_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
-    with houses.opened(tmp_path) as house:
+    with kit.opened(tmp_path) as rest:
         text = "".join(f"{number:x}." for number in range(store.SMALL_BYTES // 5))
-        house.make_table("ns.t", properties={"large": text})
-        location = house.load("ns.t").json["metadata-location"]
+        rest.make_table("ns.t", properties={"large": text})
+        location = rest.load("ns.t").json["metadata-location"]
         if operation == "register":
-            assert house.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
+            assert rest.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
 
-    def ask(house: houses.House) -> houses.Answer:
+    def ask(rest: kit.RestServer) -> kit.Answer:
         if operation == "load":
-            return house.load("ns.t")
+            return rest.load("ns.t")
         if operation == "commit":
-            return house.commit("ns.t", houses.set_property("a", "b"))
+            return rest.commit("ns.t", kit.set_property("a", "b"))
         body = {"name": "t", "metadata-location": location}
-        return house.ask("POST", "namespaces/ns/register", body)
+        return rest.ask("POST", "namespaces/ns/register", body)
 
-    with houses.opened(tmp_path, first_id=1_000) as house:
+    with kit.opened(tmp_path, first_id=1_000) as rest:
         with monkeypatch.context() as patches:
             patches.setattr(decoding, "SECONDS_MAX", 0.001)
-            first, second = ask(house), ask(house)
-        third = ask(house)
+            first, second = ask(rest), ask(rest)
+        third = ask(rest)
     statuses = [answer.status for answer in (first, second, third)]
     assert statuses == [503, 400, 400]
     assert first.json["error"]["type"] == "ServiceUnavailableException"
     assert "try again" in first.json["error"]["message"]
     assert "has ended the decoding process 2 times" in third.json["error"]["message"]
-    with houses.opened(tmp_path, first_id=2_000) as house:  # the same with one death alone
+    with kit.opened(tmp_path, first_id=2_000) as rest:  # the same with one death alone
         with monkeypatch.context() as patches:
             patches.setattr(decoding, "SECONDS_MAX", 0.001)
-            assert ask(house).status == 503
-        assert ask(house).status == 200
-        assert house.load("ns.t").json["metadata"]["properties"]["large"] == text
+            assert ask(rest).status == 503
+        assert ask(rest).status == 200
+        assert rest.load("ns.t").json["metadata"]["properties"]["large"] == text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 TYPES = {
     "string": str,
@@ -20,9 +20,9 @@ TYPES = {
 }
 
 
-def document_of(house: houses.House) -> Any:
-    token = house.run(house.token("root"))
-    answer = house.send("GET", "/_api/v1/openapi.json", None, {"authorization": f"Bearer {token}"})
+def document_of(rest: kit.RestServer) -> Any:
+    token = rest.run(rest.token("root"))
+    answer = rest.send("GET", "/_api/v1/openapi.json", None, {"authorization": f"Bearer {token}"})
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
     return answer.json
@@ -57,8 +57,8 @@ def check(value: Any, schema: Any, document: Any) -> None:
             check(each, schema["items"], document)
 
 
-def test_the_document_is_whole_by_the_rules_of_openapi(house: houses.House) -> None:
-    document = document_of(house)
+def test_the_document_is_whole_by_the_rules_of_openapi(rest: kit.RestServer) -> None:
+    document = document_of(rest)
     assert document.keys() == {"openapi", "info", "paths", "components"}
     assert document["openapi"].startswith("3.1.")
     assert document["info"].keys() == {"title", "version"}
@@ -80,23 +80,23 @@ def test_the_document_is_whole_by_the_rules_of_openapi(house: houses.House) -> N
             assert all("schema" in media for media in response["content"].values())
 
 
-def test_every_operation_answers_as_the_document_says(house: houses.House) -> None:
-    document = document_of(house)
-    house.make_table("ns.t")
+def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> None:
+    document = document_of(rest)
+    rest.make_table("ns.t")
     taken = json.dumps([{"source": "s3://raw/a.csv", "etag": "e1"}])
-    added = house.commit("ns.t", *houses.add_snapshot(1, 1, **{"boathouse.loads": taken}))
+    added = rest.commit("ns.t", *kit.add_snapshot(1, 1, **{"boathouse.loads": taken}))
     assert added.status == 200, added.body
     report = {
         "report-type": "scan-report", "table-name": "ns.t", "snapshot-id": 1, "filter": True,
         "schema-id": 0, "projected-field-ids": [1], "projected-field-names": ["id"], "metrics": {},
     }  # fmt: skip
-    house.ask("POST", "namespaces/ns/tables/t/metrics", report)
-    token = house.run(house.token("root"))
+    rest.ask("POST", "namespaces/ns/tables/t/metrics", report)
+    token = rest.run(rest.token("root"))
     filled = {"listLoads": "loads", "listReports": "reports"}
     for path, method, operation in operations_of(document):
         query = "?table=ns.t" if any(p["name"] == "table" for p in operation["parameters"]) else ""
         target = path.replace("{warehouse}", "lake") + query
-        answer = house.send(method.upper(), target, None, {"authorization": f"Bearer {token}"})
+        answer = rest.send(method.upper(), target, None, {"authorization": f"Bearer {token}"})
         (status,) = (status for status in operation["responses"] if status != "default")
         assert str(answer.status) == status, answer.body
         (media,) = operation["responses"][status]["content"]
@@ -108,16 +108,16 @@ def test_every_operation_answers_as_the_document_says(house: houses.House) -> No
             assert answer.json[filled[operation["operationId"]]]
         if not operation["security"]:
             continue
-        refused = house.send(method.upper(), target)
+        refused = rest.send(method.upper(), target)
         assert refused.status == 401
         error = operation["responses"]["default"]["content"]["application/json"]["schema"]
         check(refused.json, error, document)
 
 
 @pytest.mark.parametrize("path", ["/_health", "/_api/v1/warehouses/lake"])
-def test_head_is_answered_where_get_is(house: houses.House, path: str) -> None:
-    headers = {"authorization": f"Bearer {house.run(house.token('root'))}"}
-    got = house.send("GET", path, None, headers)
-    asked = house.send("HEAD", path, None, headers)
+def test_head_is_answered_where_get_is(rest: kit.RestServer, path: str) -> None:
+    headers = {"authorization": f"Bearer {rest.run(rest.token('root'))}"}
+    got = rest.send("GET", path, None, headers)
+    asked = rest.send("HEAD", path, None, headers)
     assert (asked.status, asked.body) == (200, b"")
     assert asked.headers["content-length"] == str(len(got.body))

@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 
 from server.access import tokens
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ACCESS = "urn:ietf:params:oauth:token-type:access_token"
-ID, SECRET = houses.ROOT
+ID, SECRET = kit.ROOT
 
 
-def ask(house: houses.House, **form: str) -> houses.Answer:
-    return house.run(house.token_answer(**form))
+def ask(rest: kit.RestServer, **form: str) -> kit.Answer:
+    return rest.run(rest.token_answer(**form))
 
 
 def basic(user: str, password: str) -> dict[str, str]:
     return {"authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
-def test_an_access_key_pair_becomes_a_token_that_opens_the_catalog(house: houses.House) -> None:
+def test_an_access_key_pair_becomes_a_token_that_opens_the_catalog(rest: kit.RestServer) -> None:
     answer = ask(
-        house, grant_type="client_credentials", client_id=ID, client_secret=SECRET, scope="catalog"
+        rest, grant_type="client_credentials", client_id=ID, client_secret=SECRET, scope="catalog"
     )
     assert answer.status == 200
     assert answer.headers["cache-control"] == "no-store"
@@ -37,17 +37,15 @@ def test_an_access_key_pair_becomes_a_token_that_opens_the_catalog(house: houses
         "issued_token_type": ACCESS,
         "scope": "catalog",
     }
-    got = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
+    got = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
     assert got.status == 200
 
 
-def test_the_pair_may_come_as_basic(house: houses.House) -> None:
-    answer = house.run(
-        house.token_answer(headers=basic(ID, SECRET), grant_type="client_credentials")
-    )
+def test_the_pair_may_come_as_basic(rest: kit.RestServer) -> None:
+    answer = rest.run(rest.token_answer(headers=basic(ID, SECRET), grant_type="client_credentials"))
     assert answer.status == 200
-    encoded = house.run(
-        house.token_answer(headers=basic(ID, "root%2Dsecret"), grant_type="client_credentials")
+    encoded = rest.run(
+        rest.token_answer(headers=basic(ID, "root%2Dsecret"), grant_type="client_credentials")
     )
     assert encoded.status == 200
 
@@ -92,9 +90,9 @@ def test_the_pair_may_come_as_basic(house: houses.House) -> None:
     ],
 )
 def test_a_refusal_has_oauths_form(
-    house: houses.House, form: dict[str, str], status: int, error: str
+    rest: kit.RestServer, form: dict[str, str], status: int, error: str
 ) -> None:
-    answer = ask(house, **form)
+    answer = ask(rest, **form)
     assert answer.status == status
     assert answer.json.keys() == {"error", "error_description"}
     assert answer.json["error"] == error
@@ -102,26 +100,26 @@ def test_a_refusal_has_oauths_form(
     assert SECRET not in answer.body.decode()
 
 
-def test_wrong_secrets_are_slowed_down_and_the_catalog_is_not(house: houses.House) -> None:
-    token = house.run(house.token("root"))
+def test_wrong_secrets_are_slowed_down_and_the_catalog_is_not(rest: kit.RestServer) -> None:
+    token = rest.run(rest.token("root"))
     wrong = {"grant_type": "client_credentials", "client_id": ID, "client_secret": "no"}
     for _ in range(5):
-        assert ask(house, **wrong).json["error"] == "invalid_client"
+        assert ask(rest, **wrong).json["error"] == "invalid_client"
     for form in (wrong, {**wrong, "client_secret": SECRET}):
-        answer = ask(house, **form)
+        answer = ask(rest, **form)
         assert (answer.status, answer.headers["retry-after"]) == (429, "1")
         assert answer.json["error"] == "slow_down"
-    other = ask(house, **{**wrong, "client_id": "somebody else"})
+    other = ask(rest, **{**wrong, "client_id": "somebody else"})
     assert (other.status, other.json["error"]) == (401, "invalid_client")
-    got = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
+    got = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
     assert got.status == 200
-    house.lake.clock.now_ms += 1000
-    assert ask(house, **{**wrong, "client_secret": SECRET}).status == 200
-    assert ask(house, **wrong).json["error"] == "invalid_client"
+    rest.lake.clock.now_ms += 1000
+    assert ask(rest, **{**wrong, "client_secret": SECRET}).status == 200
+    assert ask(rest, **wrong).json["error"] == "invalid_client"
 
 
-def test_secrets_in_the_address_are_refused(house: houses.House) -> None:
-    answer = house.send(
+def test_secrets_in_the_address_are_refused(rest: kit.RestServer) -> None:
+    answer = rest.send(
         "POST",
         f"/iceberg/v1/oauth/tokens?grant_type=client_credentials&client_id={ID}&client_secret={SECRET}",
         b"",
@@ -129,47 +127,47 @@ def test_secrets_in_the_address_are_refused(house: houses.House) -> None:
     assert (answer.status, answer.json["error"]) == (400, "invalid_request")
 
 
-def test_a_token_is_exchanged_for_a_newer_one(house: houses.House) -> None:
-    first = house.run(house.token("root"))
-    house.lake.clock.now_ms += 3_000_000
-    answer = ask(house, grant_type=EXCHANGE, subject_token=first, subject_token_type=ACCESS)
+def test_a_token_is_exchanged_for_a_newer_one(rest: kit.RestServer) -> None:
+    first = rest.run(rest.token("root"))
+    rest.lake.clock.now_ms += 3_000_000
+    answer = ask(rest, grant_type=EXCHANGE, subject_token=first, subject_token_type=ACCESS)
     assert answer.status == 200
     second = answer.json["access_token"]
-    house.lake.clock.now_ms += 3_000_000
-    old = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {first}"})
+    rest.lake.clock.now_ms += 3_000_000
+    old = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {first}"})
     assert old.error[:2] == (401, "NotAuthorizedException")
-    new = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {second}"})
+    new = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {second}"})
     assert new.status == 200
 
 
-def test_a_token_that_has_ended_is_exchanged_by_who_has_the_pair(house: houses.House) -> None:
-    old = house.run(house.token("root"))
-    house.lake.clock.now_ms += 3_700_000
+def test_a_token_that_has_ended_is_exchanged_by_who_has_the_pair(rest: kit.RestServer) -> None:
+    old = rest.run(rest.token("root"))
+    rest.lake.clock.now_ms += 3_700_000
     form = {"grant_type": EXCHANGE, "subject_token": old, "subject_token_type": ACCESS}
-    assert ask(house, **form).json["error"] == "invalid_grant"
-    answer = house.run(house.token_answer(headers=basic(ID, SECRET), **form))
+    assert ask(rest, **form).json["error"] == "invalid_grant"
+    answer = rest.run(rest.token_answer(headers=basic(ID, SECRET), **form))
     assert answer.status == 200
 
 
 def test_nobody_exchanges_anothers_token_or_one_for_another_use(tmp_path: Any) -> None:
-    with houses.opened(tmp_path / "d", users={"alice": []}) as house:
-        theirs = house.run(house.token("alice"))
+    with kit.opened(tmp_path / "d", users={"alice": []}) as rest:
+        theirs = rest.run(rest.token("alice"))
         form = {"grant_type": EXCHANGE, "subject_token": theirs}
-        refused = house.run(house.token_answer(headers=basic(ID, SECRET), **form))
+        refused = rest.run(rest.token_answer(headers=basic(ID, SECRET), **form))
         assert refused.json["error"] == "invalid_grant"
         session = tokens.issue(
-            house.ring,
+            rest.ring,
             typ="sf",
             subject="root",
             token_id="x" * 32,
-            now_ms=house.lake.clock(),
+            now_ms=rest.lake.clock(),
             lifetime_seconds=60,
         )
-        wrong = ask(house, grant_type=EXCHANGE, subject_token=session)
+        wrong = ask(rest, grant_type=EXCHANGE, subject_token=session)
         assert wrong.json["error"] == "invalid_grant"
 
 
-def test_a_body_beyond_its_bound_is_refused_in_oauths_form(house: houses.House) -> None:
-    answer = house.send("POST", "/iceberg/v1/oauth/tokens", b"x" * 100_000)
+def test_a_body_beyond_its_bound_is_refused_in_oauths_form(rest: kit.RestServer) -> None:
+    answer = rest.send("POST", "/iceberg/v1/oauth/tokens", b"x" * 100_000)
     assert answer.status in (400, 413)
     assert answer.json.keys() == {"error", "error_description"}

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 from catalog.rest import rows
-from tests.catalog.rest import house as houses
+from tests.catalog.rest import rest_server as kit
 
 FOLDER = Path(__file__).resolve().parents[2] / "golden" / "iceberg"
 KEY = "018f2c5e-7b1a-7000-8000-0123456789ab"
 FORM = "grant_type=client_credentials&client_id=ROOTKEY&client_secret="
-CREATE = {"name": "orders", "schema": houses.SCHEMA, "properties": {"owner": "me"}}
+CREATE = {"name": "orders", "schema": kit.SCHEMA, "properties": {"owner": "me"}}
 CREATE_VIEW: dict[str, Any] = {
     "name": "big",
-    "schema": houses.SCHEMA,
+    "schema": kit.SCHEMA,
     "view-version": {
         "version-id": 1,
         "schema-id": 0,
@@ -159,7 +159,7 @@ STORY = (
         "updateTable",
         f"POST {ORDERS}",
         commit(
-            *houses.add_snapshot(7, 1),
+            *kit.add_snapshot(7, 1),
             requirements=[{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}],
         ),
         {"idempotency-key": KEY},
@@ -169,7 +169,7 @@ STORY = (
         "updateTable",
         f"POST {ORDERS}",
         commit(
-            *houses.add_snapshot(8, 1),
+            *kit.add_snapshot(8, 1),
             requirements=[{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}],
         ),
     ),
@@ -177,7 +177,7 @@ STORY = (
         "update-table-stale",
         "updateTable",
         f"POST {ORDERS}",
-        commit(*houses.add_snapshot(8, 1, parent=7)),
+        commit(*kit.add_snapshot(8, 1, parent=7)),
     ),
     case(
         "update-table-unknown-update",
@@ -189,7 +189,7 @@ STORY = (
         "update-table-key-reused",
         "updateTable",
         f"POST {ORDERS}",
-        commit(houses.set_property("a", "b")),
+        commit(kit.set_property("a", "b")),
         {"idempotency-key": KEY},
     ),
     case("load-table-refs", "loadTable", f"GET {ORDERS}?snapshots=refs"),
@@ -197,7 +197,7 @@ STORY = (
         "commit-transaction",
         "commitTransaction",
         "POST lake/transactions/commit",
-        {"table-changes": [{"identifier": IDENT, **commit(houses.set_property("a", "b"))}]},
+        {"table-changes": [{"identifier": IDENT, **commit(kit.set_property("a", "b"))}]},
     ),
     case(
         "commit-transaction-absent",
@@ -286,27 +286,27 @@ STORY = (
 
 @pytest.fixture(scope="module")
 def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with houses.opened(tmp_path_factory.mktemp("golden") / "data") as house:
+    with kit.opened(tmp_path_factory.mktemp("golden") / "data") as rest:
         told: dict[str, str] = {}
         last = ""
         for each in STORY:
             body = each.body
             if isinstance(body, dict) and body.get("metadata-location") == "LAST":
                 body = {**body, "metadata-location": last}
-            asked, answer = tell(house, each, body)
+            asked, answer = tell(rest, each, body)
             if answer.body.startswith(b"{") and "metadata-location" in answer.json:
                 last = answer.json["metadata-location"]
             told[each.name] = asked + "\n--------\n" + shown(answer)
         yield told
 
 
-def tell(house: houses.House, each: Case, body: Any) -> tuple[str, houses.Answer]:
+def tell(rest: kit.RestServer, each: Case, body: Any) -> tuple[str, kit.Answer]:
     method, _, path = each.request.partition(" ")
     headers = dict(each.headers)
     if each.signed:
-        headers["authorization"] = f"Bearer {house.run(house.token('root'))}"
+        headers["authorization"] = f"Bearer {rest.run(rest.token('root'))}"
     text = body if isinstance(body, str) else None if body is None else json.dumps(body)
-    answer = house.send(
+    answer = rest.send(
         method, f"/iceberg/v1/{path}", None if text is None else text.encode(), headers
     )
     lines = [f"{method} /iceberg/v1/{path}"]
@@ -315,7 +315,7 @@ def tell(house: houses.House, each: Case, body: Any) -> tuple[str, houses.Answer
     return masked("\n".join(lines)), answer
 
 
-def shown(answer: houses.Answer) -> str:
+def shown(answer: kit.Answer) -> str:
     lines = [f"HTTP/1.1 {answer.status}"]
     lines += [
         f"{name}: {value}"

@@ -12,16 +12,16 @@ from tests.kit import s3 as kit
 
 
 @pytest.fixture(scope="package")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
     """A server without tables."""
     with kit.serve(tmp_path_factory.mktemp("s3") / "data") as running:
         yield running
 
 
 @pytest.fixture(scope="package")
-def s3(house: kit.House) -> Any:
+def s3(store: kit.ObjectStore) -> Any:
     """boto3's client of the root user."""
-    return kit.client(house)
+    return kit.client(store)
 
 
 @pytest.fixture(scope="package")

@@ -57,7 +57,7 @@ USERS = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
     folder = tmp_path_factory.mktemp("access") / "data"
     with kit.serve(folder, users=tuple(USERS.values())) as running:
         kit.call(running, "PUT", "/shared")
@@ -66,7 +66,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
         yield running
 
 
-def as_user(place: kit.House, name: str, method: str, target: str, **more: Any) -> kit.Answer:
+def as_user(place: kit.ObjectStore, name: str, method: str, target: str, **more: Any) -> kit.Answer:
     who = USERS[name]
     return kit.call(
         place, method, target, access_key=who.access_key, secret_key=who.secret_key, **more
@@ -103,7 +103,9 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("method", "target"), REQUESTS)
-def test_a_user_without_policies_can_do_nothing(place: kit.House, method: str, target: str) -> None:
+def test_a_user_without_policies_can_do_nothing(
+    place: kit.ObjectStore, method: str, target: str
+) -> None:
     answer = as_user(place, "nobody", method, target)
     assert answer.status == 403
     if method != "HEAD":
@@ -111,48 +113,50 @@ def test_a_user_without_policies_can_do_nothing(place: kit.House, method: str, t
 
 
 @pytest.mark.parametrize(("method", "target"), REQUESTS)
-def test_an_anonymous_caller_can_do_nothing(place: kit.House, method: str, target: str) -> None:
+def test_an_anonymous_caller_can_do_nothing(
+    place: kit.ObjectStore, method: str, target: str
+) -> None:
     answer = kit.send(place, method, target)
     assert answer.status == 403
     if method != "HEAD":
         assert answer.code == "AccessDenied"
 
 
-def test_a_denial_names_the_action_and_the_resource(place: kit.House) -> None:
+def test_a_denial_names_the_action_and_the_resource(place: kit.ObjectStore) -> None:
     answer = as_user(place, "nobody", "GET", "/shared/open/k")
     message = answer.element("Message")
     assert "s3:GetObject" in message
     assert "arn:aws:s3:::shared/open/k" in message
 
 
-def test_a_reader_reads_and_does_nothing_else(place: kit.House) -> None:
+def test_a_reader_reads_and_does_nothing_else(place: kit.ObjectStore) -> None:
     assert as_user(place, "reader", "GET", "/shared/open/k").body == b"x"
     assert as_user(place, "reader", "HEAD", "/shared/open/k").status == 200
     assert as_user(place, "reader", "PUT", "/shared/open/k", body=b"y").status == 403
     assert kit.call(place, "GET", "/shared/open/k").body == b"x"
 
 
-def test_an_absent_key_looks_denied_to_who_may_not_list_it(place: kit.House) -> None:
+def test_an_absent_key_looks_denied_to_who_may_not_list_it(place: kit.ObjectStore) -> None:
     for method in ("GET", "HEAD"):
         assert as_user(place, "reader", method, "/shared/open/none").status == 403
         assert as_user(place, "lister", method, "/shared/open/none").status == 404
         assert as_user(place, "lister", method, "/shared/closed/none").status == 403
 
 
-def test_a_listing_is_allowed_by_its_prefix(place: kit.House) -> None:
+def test_a_listing_is_allowed_by_its_prefix(place: kit.ObjectStore) -> None:
     listed = as_user(place, "lister", "GET", "/shared?list-type=2&prefix=open%2F")
     assert (listed.status, listed.element("Key")) == (200, "open/k")
     assert as_user(place, "lister", "GET", "/shared?list-type=2").status == 403
 
 
-def test_a_copy_needs_both_its_ends(place: kit.House) -> None:
+def test_a_copy_needs_both_its_ends(place: kit.ObjectStore) -> None:
     headers = {"x-amz-copy-source": "shared/open/k"}
     assert as_user(place, "writer", "PUT", "/shared/in/c", headers=headers).status == 403
     assert as_user(place, "reader", "PUT", "/shared/in/c", headers=headers).status == 403
     assert kit.call(place, "HEAD", "/shared/in/c").status == 404
 
 
-def test_tags_on_a_put_need_a_right_of_their_own(place: kit.House) -> None:
+def test_tags_on_a_put_need_a_right_of_their_own(place: kit.ObjectStore) -> None:
     plain = as_user(place, "writer", "PUT", "/shared/in/t", body=b"x")
     tagged = as_user(
         place, "writer", "PUT", "/shared/in/t", headers={"x-amz-tagging": "a=1"}, body=b"x"
@@ -160,7 +164,7 @@ def test_tags_on_a_put_need_a_right_of_their_own(place: kit.House) -> None:
     assert (plain.status, tagged.status) == (200, 403)
 
 
-def test_delete_objects_answers_for_each_key(place: kit.House) -> None:
+def test_delete_objects_answers_for_each_key(place: kit.ObjectStore) -> None:
     body = b"<Delete><Object><Key>in/k</Key></Object><Object><Key>open/k</Key></Object></Delete>"
     headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode()}
     answer = as_user(place, "writer", "POST", "/shared?delete", headers=headers, body=body)
@@ -171,14 +175,14 @@ def test_delete_objects_answers_for_each_key(place: kit.House) -> None:
 
 
 def test_another_accounts_bucket_stays_shut_whatever_ones_own_policy_says(
-    place: kit.House,
+    place: kit.ObjectStore,
 ) -> None:
     assert as_user(place, "stranger", "GET", "/shared/open/k").status == 403
     assert as_user(place, "stranger", "PUT", "/shared/open/k", body=b"y").status == 403
     assert as_user(place, "stranger", "GET", "/shared?list-type=2").status == 403
 
 
-def test_every_account_has_and_lists_its_own_buckets(place: kit.House) -> None:
+def test_every_account_has_and_lists_its_own_buckets(place: kit.ObjectStore) -> None:
     assert as_user(place, "stranger", "PUT", "/strangers-own").status == 200
     theirs = as_user(place, "stranger", "GET", "/")
     assert theirs.element("Name") == "strangers-own"
@@ -189,7 +193,7 @@ def test_every_account_has_and_lists_its_own_buckets(place: kit.House) -> None:
 
 
 def test_a_wrong_secret_and_an_unknown_key_are_told_apart_as_aws_does(
-    place: kit.House,
+    place: kit.ObjectStore,
 ) -> None:
     wrong = kit.call(place, "GET", "/shared/open/k", secret_key="not it")
     assert (wrong.status, wrong.code) == (403, "SignatureDoesNotMatch")
@@ -203,7 +207,7 @@ def test_a_wrong_secret_and_an_unknown_key_are_told_apart_as_aws_does(
     [("GET", "/shared/open/k"), ("HEAD", "/shared"), ("PUT", "/shared/open/other")],
 )
 def test_a_bucket_must_belong_to_the_account_the_client_expects(
-    place: kit.House, method: str, target: str
+    place: kit.ObjectStore, method: str, target: str
 ) -> None:
     for account, status in ((kit.ACCOUNT, 200), (OTHER_ACCOUNT, 403)):
         headers = {"x-amz-expected-bucket-owner": account}
@@ -211,7 +215,7 @@ def test_a_bucket_must_belong_to_the_account_the_client_expects(
 
 
 def test_the_source_of_a_copy_must_belong_to_the_account_the_client_expects(
-    place: kit.House,
+    place: kit.ObjectStore,
 ) -> None:
     for account, status in ((OTHER_ACCOUNT, 403), (kit.ACCOUNT, 200)):
         headers = {

@@ -123,15 +123,15 @@ def test_parts_below_a_checksum_of_the_whole_are_only_counted(s3: Any, bucket: s
     ],
 )
 def test_what_cannot_be_told_is_refused(
-    house: kit.House, bucket: str, headers: dict[str, str], code: str
+    store: kit.ObjectStore, bucket: str, headers: dict[str, str], code: str
 ) -> None:
-    kit.call(house, "PUT", f"/{bucket}/k", body=b"hello")
-    answer = kit.call(house, "GET", f"/{bucket}/k?attributes", headers)
+    kit.call(store, "PUT", f"/{bucket}/k", body=b"hello")
+    answer = kit.call(store, "GET", f"/{bucket}/k?attributes", headers)
     assert (answer.status, answer.code) == (400, code)
 
 
-def test_an_absent_object_has_no_attributes(house: kit.House, bucket: str) -> None:
+def test_an_absent_object_has_no_attributes(store: kit.ObjectStore, bucket: str) -> None:
     answer = kit.call(
-        house, "GET", f"/{bucket}/none?attributes", {"x-amz-object-attributes": "ETag"}
+        store, "GET", f"/{bucket}/none?attributes", {"x-amz-object-attributes": "ETag"}
     )
     assert (answer.status, answer.code) == (404, "NoSuchKey")

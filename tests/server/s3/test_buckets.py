@@ -23,10 +23,10 @@ def test_a_bucket_is_made_found_listed_and_removed(s3: Any) -> None:
 
 
 def test_a_bucket_made_twice_is_there_once_and_keeps_what_it_holds(
-    s3: Any, house: kit.House, bucket: str
+    s3: Any, store: kit.ObjectStore, bucket: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
-    answer = kit.call(house, "PUT", f"/{bucket}")
+    answer = kit.call(store, "PUT", f"/{bucket}")
     assert (answer.status, answer.headers["location"]) == (200, f"/{bucket}")
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
     names = [row["Name"] for row in s3.list_buckets()["Buckets"]]
@@ -34,18 +34,18 @@ def test_a_bucket_made_twice_is_there_once_and_keeps_what_it_holds(
 
 
 def test_outside_of_us_east_1_a_bucket_of_ones_own_is_a_conflict(
-    monkeypatch: pytest.MonkeyPatch, house: kit.House, bucket: str
+    monkeypatch: pytest.MonkeyPatch, store: kit.ObjectStore, bucket: str
 ) -> None:
     monkeypatch.setattr(buckets, "GLOBAL_REGION", "another")
-    answer = kit.call(house, "PUT", f"/{bucket}")
+    answer = kit.call(store, "PUT", f"/{bucket}")
     assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
 
 
 @pytest.mark.parametrize(
     "name", ["ab", "Capital", "under_score", "192.168.1.1", "-lead", "iceberg", "x" * 64, "a..b"]
 )
-def test_a_name_that_breaks_a_rule_is_refused(house: kit.House, name: str) -> None:
-    answer = kit.call(house, "PUT", f"/{name}")
+def test_a_name_that_breaks_a_rule_is_refused(store: kit.ObjectStore, name: str) -> None:
+    answer = kit.call(store, "PUT", f"/{name}")
     assert (answer.status, answer.code) == (400, "InvalidBucketName")
 
 
@@ -74,10 +74,10 @@ def constraint(region: str) -> bytes:
     ],
 )
 def test_us_east_1_takes_any_regions_name_and_keeps_it(
-    s3: Any, house: kit.House, region: str, status: int, code: str
+    s3: Any, store: kit.ObjectStore, region: str, status: int, code: str
 ) -> None:
     name = f"located-{region.lower()}"
-    answer = kit.call(house, "PUT", f"/{name}", body=constraint(region))
+    answer = kit.call(store, "PUT", f"/{name}", body=constraint(region))
     assert (answer.status, answer.code) == (status, code)
     if status == 200:
         shown = None if region == "us-east-1" else region
@@ -93,21 +93,23 @@ def test_us_east_1_takes_any_regions_name_and_keeps_it(
     ],
 )
 def test_elsewhere_a_location_constraint_must_be_this_servers_region(
-    monkeypatch: pytest.MonkeyPatch, house: kit.House, region: str, status: int, code: str
+    monkeypatch: pytest.MonkeyPatch, store: kit.ObjectStore, region: str, status: int, code: str
 ) -> None:
     monkeypatch.setattr(buckets, "GLOBAL_REGION", "another")
-    answer = kit.call(house, "PUT", f"/here-{region}", body=constraint(region))
+    answer = kit.call(store, "PUT", f"/here-{region}", body=constraint(region))
     assert (answer.status, answer.code) == (status, code)
 
 
-def test_a_bucket_body_that_is_no_xml_makes_no_bucket(house: kit.House) -> None:
-    answer = kit.call(house, "PUT", "/never-made", body=b"<oops")
+def test_a_bucket_body_that_is_no_xml_makes_no_bucket(store: kit.ObjectStore) -> None:
+    answer = kit.call(store, "PUT", "/never-made", body=b"<oops")
     assert (answer.status, answer.code) == (400, "MalformedXML")
-    assert kit.call(house, "HEAD", "/never-made").status == 404
+    assert kit.call(store, "HEAD", "/never-made").status == 404
 
 
-def test_the_location_in_us_east_1_is_an_empty_constraint(house: kit.House, bucket: str) -> None:
-    answer = kit.call(house, "GET", f"/{bucket}/?location")
+def test_the_location_in_us_east_1_is_an_empty_constraint(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    answer = kit.call(store, "GET", f"/{bucket}/?location")
     assert answer.body.endswith(
         b'<LocationConstraint xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></LocationConstraint>'
     )
@@ -132,26 +134,26 @@ def test_list_buckets_takes_a_prefix_and_pages(s3: Any) -> None:
     "query",
     ["max-buckets=0", "max-buckets=x", "max-buckets=" + "1" * 5000, "continuation-token=nonsense"],
 )
-def test_list_buckets_refuses_what_makes_no_sense(house: kit.House, query: str) -> None:
-    assert kit.call(house, "GET", f"/?{query}").code == "InvalidArgument"
+def test_list_buckets_refuses_what_makes_no_sense(store: kit.ObjectStore, query: str) -> None:
+    assert kit.call(store, "GET", f"/?{query}").code == "InvalidArgument"
 
 
 def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
-    s3: Any, house: kit.House
+    s3: Any, store: kit.ObjectStore
 ) -> None:
-    house.run(
-        house.storage.buckets.create(
+    store.run(
+        store.storage.buckets.create(
             "a-table-bucket", kind="table", owner=kit.ACCOUNT, region=kit.REGION
         )
     )
     assert "a-table-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]
-    made = kit.call(house, "PUT", "/a-table-bucket")
+    made = kit.call(store, "PUT", "/a-table-bucket")
     assert (made.status, made.code) == (409, "BucketAlreadyOwnedByYou")
     assert "s3tables" in made.element("Message")
-    removed = kit.call(house, "DELETE", "/a-table-bucket")
+    removed = kit.call(store, "DELETE", "/a-table-bucket")
     assert (removed.status, removed.code) == (405, "MethodNotAllowed")
     assert "s3tables" in removed.element("Message")
-    assert kit.call(house, "HEAD", "/a-table-bucket").status == 200
+    assert kit.call(store, "HEAD", "/a-table-bucket").status == 200
 
 
 @pytest.mark.parametrize(
@@ -170,15 +172,15 @@ def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
     ],
 )
 def test_a_configuration_that_no_bucket_has_is_absent_by_its_own_code(
-    house: kit.House, bucket: str, query: str, code: str
+    store: kit.ObjectStore, bucket: str, query: str, code: str
 ) -> None:
-    answer = kit.call(house, "GET", f"/{bucket}?{query}")
+    answer = kit.call(store, "GET", f"/{bucket}?{query}")
     assert (answer.status, answer.code) == (404, code)
-    assert kit.call(house, "GET", f"/no-such-bucket?{query}").code == "NoSuchBucket"
+    assert kit.call(store, "GET", f"/no-such-bucket?{query}").code == "NoSuchBucket"
 
 
-def test_versioning_was_never_enabled(house: kit.House, bucket: str) -> None:
-    answer = kit.call(house, "GET", f"/{bucket}?versioning")
+def test_versioning_was_never_enabled(store: kit.ObjectStore, bucket: str) -> None:
+    answer = kit.call(store, "GET", f"/{bucket}?versioning")
     assert answer.status == 200
     assert b"<VersioningConfiguration xmlns=" in answer.body
     assert b"<Status>" not in answer.body
@@ -194,9 +196,9 @@ def test_versioning_was_never_enabled(house: kit.House, bucket: str) -> None:
     ],
 )
 def test_what_is_not_done_says_so_by_name_and_changes_nothing(
-    house: kit.House, bucket: str, method: str, query: str, name: str
+    store: kit.ObjectStore, bucket: str, method: str, query: str, name: str
 ) -> None:
-    answer = kit.call(house, method, f"/{bucket}?{query}&id=x", body=b"<x/>")
+    answer = kit.call(store, method, f"/{bucket}?{query}&id=x", body=b"<x/>")
     assert (answer.status, answer.code) == (501, "NotImplemented")
     assert answer.element("Operation") == name
 
@@ -204,6 +206,8 @@ def test_what_is_not_done_says_so_by_name_and_changes_nothing(
 PREFLIGHT = {"origin": "http://x", "access-control-request-method": "GET"}
 
 
-def test_a_preflight_request_hears_that_cors_is_not_enabled(house: kit.House, bucket: str) -> None:
-    answer = kit.send(house, "OPTIONS", f"/{bucket}/k", PREFLIGHT)
+def test_a_preflight_request_hears_that_cors_is_not_enabled(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    answer = kit.send(store, "OPTIONS", f"/{bucket}/k", PREFLIGHT)
     assert (answer.status, answer.code) == (403, "AccessForbidden")

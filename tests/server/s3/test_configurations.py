@@ -126,7 +126,12 @@ def test_a_document_that_is_no_cors_configuration_is_malformed(document: bytes) 
 
 
 def preflight(
-    house: kit.House, target: str, *, method: str | None, origin: str | None, headers: str = ""
+    store: kit.ObjectStore,
+    target: str,
+    *,
+    method: str | None,
+    origin: str | None,
+    headers: str = "",
 ) -> kit.Answer:
     sent = {
         "origin": origin,
@@ -134,18 +139,18 @@ def preflight(
         "access-control-request-headers": headers or None,
     }
     present = {name: value for name, value in sent.items() if value is not None}
-    return kit.send(house, "OPTIONS", target, present)
+    return kit.send(store, "OPTIONS", target, present)
 
 
 def test_a_preflight_names_what_the_first_rule_that_fits_allows(
-    house: kit.House, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
     target = f"/{bucket}/k"
-    answer = preflight(house, target, method="PUT", origin=ORIGIN)
+    answer = preflight(store, target, method="PUT", origin=ORIGIN)
     assert (answer.status, answer.code) == (403, "AccessForbidden")
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": RULES})
     answer = preflight(
-        house, target, method="PUT", origin=ORIGIN, headers="X-Amz-Date, content-type"
+        store, target, method="PUT", origin=ORIGIN, headers="X-Amz-Date, content-type"
     )
     assert (answer.status, answer.body) == (200, b"")
     allowed = {
@@ -160,7 +165,7 @@ def test_a_preflight_names_what_the_first_rule_that_fits_allows(
         "access-control-max-age": "600",
     }
     assert answer.headers["vary"].startswith("Origin")
-    answer = preflight(house, target, method="GET", origin="http://elsewhere")
+    answer = preflight(store, target, method="GET", origin="http://elsewhere")
     assert answer.headers["access-control-allow-origin"] == "*"
     assert "access-control-allow-credentials" not in answer.headers
 
@@ -177,7 +182,7 @@ def test_a_preflight_names_what_the_first_rule_that_fits_allows(
     ],
 )
 def test_a_preflight_for_more_than_the_rules_allow_is_refused(
-    house: kit.House,
+    store: kit.ObjectStore,
     s3: Any,
     bucket: str,
     method: str | None,
@@ -186,27 +191,27 @@ def test_a_preflight_for_more_than_the_rules_allow_is_refused(
     status: int,
 ) -> None:
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": RULES})
-    answer = preflight(house, f"/{bucket}/k", method=method, origin=origin, headers=headers)
+    answer = preflight(store, f"/{bucket}/k", method=method, origin=origin, headers=headers)
     assert answer.status == status
     assert "access-control-allow-origin" not in answer.headers
 
 
 def test_a_preflight_of_a_presigned_or_sub_resource_url_needs_no_signature(
-    house: kit.House, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": RULES})
-    client = kit.client(house, config={"signature_version": "s3v4"})
+    client = kit.client(store, config={"signature_version": "s3v4"})
     urls = [
         client.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "k"}),
-        f"{house.url}/{bucket}/k?tagging",
+        f"{store.url}/{bucket}/k?tagging",
     ]
     for url in urls:
-        target = url.removeprefix(house.url)
-        assert preflight(house, target, method="PUT", origin=ORIGIN).status == 200
+        target = url.removeprefix(store.url)
+        assert preflight(store, target, method="PUT", origin=ORIGIN).status == 200
 
 
 def test_answers_and_errors_have_the_headers_of_the_rules(
-    house: kit.House, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": RULES})
     s3.put_object(Bucket=bucket, Key="k", Body=b"body")
@@ -218,18 +223,18 @@ def test_answers_and_errors_have_the_headers_of_the_rules(
         ("GET", f"/{bucket}?policy", 404),
         ("GET", f"/{bucket}?website", 404),
     ):
-        answer = kit.call(house, method, target, origin)
+        answer = kit.call(store, method, target, origin)
         assert answer.status == status, answer.body
         assert answer.headers["access-control-allow-origin"] == ORIGIN
         assert answer.headers["access-control-expose-headers"] == "ETag, x-amz-request-id"
-    answer = kit.send(house, "GET", f"/{bucket}/k", origin)
+    answer = kit.send(store, "GET", f"/{bucket}/k", origin)
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (403, ORIGIN)
-    answer = kit.call(house, "DELETE", f"/{bucket}/k", origin)
+    answer = kit.call(store, "DELETE", f"/{bucket}/k", origin)
     assert answer.status == 204
     assert "access-control-allow-origin" not in answer.headers
-    answer = kit.call(house, "GET", f"/{bucket}/new")
+    answer = kit.call(store, "GET", f"/{bucket}/new")
     assert "access-control-allow-origin" not in answer.headers
-    assert "access-control-allow-origin" not in kit.call(house, "GET", "/none-such", origin).headers
+    assert "access-control-allow-origin" not in kit.call(store, "GET", "/none-such", origin).headers
 
 
 @pytest.mark.parametrize(

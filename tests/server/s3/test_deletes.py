@@ -51,7 +51,7 @@ def test_quiet_reports_nothing_that_went_well(s3: Any, bucket: str) -> None:
 
 @pytest.mark.parametrize("how", ["content-md5", "checksum", "both"])
 def test_either_content_md5_or_a_checksum_is_enough(
-    house: kit.House, bucket: str, how: str
+    store: kit.ObjectStore, bucket: str, how: str
 ) -> None:
     body = document("k")
     crc = base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
@@ -60,19 +60,21 @@ def test_either_content_md5_or_a_checksum_is_enough(
         headers.update(with_md5(body))
     if how != "content-md5":
         headers["x-amz-checksum-crc32"] = crc
-    answer = kit.call(house, "POST", f"/{bucket}?delete", headers, body)
+    answer = kit.call(store, "POST", f"/{bucket}?delete", headers, body)
     assert answer.status == 200
     assert b"<Deleted><Key>k</Key></Deleted>" in answer.body
 
 
-def test_neither_is_refused_and_deletes_nothing(s3: Any, house: kit.House, bucket: str) -> None:
+def test_neither_is_refused_and_deletes_nothing(
+    s3: Any, store: kit.ObjectStore, bucket: str
+) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
-    answer = kit.call(house, "POST", f"/{bucket}?delete", body=document("k"))
+    answer = kit.call(store, "POST", f"/{bucket}?delete", body=document("k"))
     assert (answer.status, answer.code) == (400, "InvalidRequest")
     wrong = with_md5(b"something else")
-    answer = kit.call(house, "POST", f"/{bucket}?delete", wrong, document("k"))
+    answer = kit.call(store, "POST", f"/{bucket}?delete", wrong, document("k"))
     assert (answer.status, answer.code) == (400, "BadDigest")
-    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 200
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 200
 
 
 @pytest.mark.parametrize(
@@ -90,19 +92,19 @@ def test_neither_is_refused_and_deletes_nothing(s3: Any, house: kit.House, bucke
     ],
 )
 def test_a_body_that_is_not_the_document_is_malformed(
-    house: kit.House, bucket: str, body: bytes
+    store: kit.ObjectStore, bucket: str, body: bytes
 ) -> None:
-    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    answer = kit.call(store, "POST", f"/{bucket}?delete", with_md5(body), body)
     assert (answer.status, answer.code) == (400, "MalformedXML")
 
 
-def test_a_body_that_is_too_long_is_refused(house: kit.House, bucket: str) -> None:
+def test_a_body_that_is_too_long_is_refused(store: kit.ObjectStore, bucket: str) -> None:
     body = b"<Delete>" + b" " * (5 << 20) + b"</Delete>"
-    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    answer = kit.call(store, "POST", f"/{bucket}?delete", with_md5(body), body)
     assert (answer.status, answer.code) == (400, "MaxMessageLengthExceeded")
 
 
-def test_each_key_has_an_answer_of_its_own(s3: Any, house: kit.House, bucket: str) -> None:
+def test_each_key_has_an_answer_of_its_own(s3: Any, store: kit.ObjectStore, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="same", Body=b"x")
     s3.put_object(Bucket=bucket, Key="changed", Body=b"x")
     etag = hashlib.md5(b"x").hexdigest()
@@ -111,19 +113,21 @@ def test_each_key_has_an_answer_of_its_own(s3: Any, house: kit.House, bucket: st
         "<Object><Key>changed</Key><ETag>0123</ETag></Object>"
         "<Object><Key>versioned</Key><VersionId>abc</VersionId></Object></Delete>"
     ).encode()
-    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    answer = kit.call(store, "POST", f"/{bucket}?delete", with_md5(body), body)
     assert b"<Deleted><Key>same</Key></Deleted>" in answer.body
     assert b"<Error><Key>changed</Key><Code>PreconditionFailed</Code>" in answer.body
     assert b"<Key>versioned</Key><VersionId>abc</VersionId><Code>InvalidArgument</Code>" in (
         answer.body
     )
-    assert kit.call(house, "HEAD", f"/{bucket}/same").status == 404
-    assert kit.call(house, "HEAD", f"/{bucket}/changed").status == 200
+    assert kit.call(store, "HEAD", f"/{bucket}/same").status == 404
+    assert kit.call(store, "HEAD", f"/{bucket}/changed").status == 200
 
 
-def test_an_element_that_asks_for_more_is_refused_by_name(house: kit.House, bucket: str) -> None:
+def test_an_element_that_asks_for_more_is_refused_by_name(
+    store: kit.ObjectStore, bucket: str
+) -> None:
     body = document("k", extra="<Size>3</Size>")
-    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    answer = kit.call(store, "POST", f"/{bucket}?delete", with_md5(body), body)
     assert (answer.status, answer.code) == (501, "NotImplemented")
     assert answer.element("Element") == "Size"
 
@@ -202,17 +206,17 @@ class RegisteringGuard(guards.PlainGuard):
         self.left = registered_after
 
     def ruling(self, bucket: model.BucketInfo, key: str) -> guard.Ruling:
-        store, row = self.ROW
-        value = self.storage.index.get(store, row)
+        database, row = self.ROW
+        value = self.storage.index.get(database, row)
         self.left -= key != ""
         if self.left == 0:
-            put = batch.Put(store=store, key=row, value=b"1")
+            put = batch.Put(store=database, key=row, value=b"1")
             self.storage.index.commit_now(batch.Batch(writes=(put,)))
         is_hidden = value is not None and key.startswith("t/")
         return guard.PlainRuling(
             bucket=bucket,
             on_delete="tombstone" if is_hidden else "remove",
-            expects=(batch.Expect(store=store, key=row, value=value),),
+            expects=(batch.Expect(store=database, key=row, value=value),),
         )
 
 

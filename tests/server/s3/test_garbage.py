@@ -96,7 +96,7 @@ def test_any_request_is_one_operation_or_one_typed_refusal(
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
     with kit.serve(tmp_path_factory.mktemp("garbage") / "data") as running:
         kit.call(running, "PUT", "/bbb")
         kit.call(running, "PUT", "/bbb/k", body=b"hello")
@@ -116,7 +116,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
     st.one_of(st.just(b""), st.binary(max_size=30), st.just(b"<Delete/>")),
 )
 def test_any_signed_request_is_answered_in_the_protocols_own_words(
-    place: kit.House,
+    place: kit.ObjectStore,
     method: str,
     path: str,
     pairs: list[tuple[str, str]],

@@ -75,7 +75,7 @@ def seen_check(key: str) -> guard.ContentCheck:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
     folder = tmp_path_factory.mktemp("guarded") / "data"
     with kit.serve(folder, make_guard=FirstSegmentGuard) as running:
         kit.call(running, "PUT", "/guarded")
@@ -84,7 +84,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
 
 
 @pytest.fixture(scope="module")
-def client(place: kit.House) -> Any:
+def client(place: kit.ObjectStore) -> Any:
     return kit.client(place)
 
 
@@ -97,7 +97,7 @@ def refused(answer: kit.Answer, rule: str) -> bool:
 
 
 def test_put_object_refused_by_layout_names_the_segment_and_stores_nothing(
-    place: kit.House,
+    place: kit.ObjectStore,
 ) -> None:
     answer = kit.call(place, "PUT", "/guarded/refused/x%01%3C", body=b"x")
     assert refused(answer, "no-anchor")
@@ -110,7 +110,7 @@ def test_put_object_refused_by_layout_names_the_segment_and_stores_nothing(
     assert (gone.status, gone.code) == (404, "NoSuchKey")
 
 
-def test_a_refusal_comes_before_the_first_byte_of_the_body(place: kit.House) -> None:
+def test_a_refusal_comes_before_the_first_byte_of_the_body(place: kit.ObjectStore) -> None:
     target = "/guarded/refused/x"
     signed = kit.sign(place, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
     wire = {**signed, "content-length": "1000000", "expect": "100-continue"}
@@ -118,7 +118,7 @@ def test_a_refusal_comes_before_the_first_byte_of_the_body(place: kit.House) -> 
 
 
 @pytest.mark.parametrize("part", ["create", "copy"])
-def test_every_other_way_to_write_is_refused_too(place: kit.House, part: str) -> None:
+def test_every_other_way_to_write_is_refused_too(place: kit.ObjectStore, part: str) -> None:
     if part == "create":
         answer = kit.call(place, "POST", "/guarded/refused/x?uploads")
     else:
@@ -127,20 +127,20 @@ def test_every_other_way_to_write_is_refused_too(place: kit.House, part: str) ->
     assert refused(answer, "no-anchor")
 
 
-def test_authorisation_and_the_bucket_come_before_the_layout(place: kit.House) -> None:
+def test_authorisation_and_the_bucket_come_before_the_layout(place: kit.ObjectStore) -> None:
     assert kit.send(place, "PUT", "/guarded/refused/x", body=b"x").code == "AccessDenied"
     unsigned = kit.send(place, "PUT", "/guarded/refused/x", body=b"x")
     assert "x-boathouse-layout-rule" not in unsigned.headers
     assert kit.call(place, "PUT", "/no-such-bucket/refused/x", body=b"x").code == "NoSuchBucket"
 
 
-def test_the_layout_comes_before_the_preconditions(place: kit.House) -> None:
+def test_the_layout_comes_before_the_preconditions(place: kit.ObjectStore) -> None:
     answer = kit.call(place, "PUT", "/guarded/refused/x", {"if-match": '"none"'}, b"x")
     assert refused(answer, "no-anchor")
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_marker_is_judged_by_its_decoded_length(place: kit.House, streamed: bool) -> None:
+def test_a_marker_is_judged_by_its_decoded_length(place: kit.ObjectStore, streamed: bool) -> None:
     mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 
     def put(body: bytes) -> kit.Answer:
@@ -152,7 +152,7 @@ def test_a_marker_is_judged_by_its_decoded_length(place: kit.House, streamed: bo
     assert refused(put(b"x"), "marker-body")
 
 
-def test_a_marker_made_of_parts_must_be_empty_too(place: kit.House, client: Any) -> None:
+def test_a_marker_made_of_parts_must_be_empty_too(place: kit.ObjectStore, client: Any) -> None:
     upload = client.create_multipart_upload(Bucket="guarded", Key="made/")["UploadId"]
     call = {"Bucket": "guarded", "Key": "made/", "UploadId": upload}
     etag = client.upload_part(PartNumber=1, Body=b"x", **call)["ETag"]
@@ -169,7 +169,9 @@ WRONG = (b"", b"A", b"ABYZ.", b"AB.YZ", LARGE[1:], LARGE[:-1])
 
 
 @pytest.mark.parametrize("body", [*FITTING, *WRONG], ids=len)
-def test_a_body_that_is_not_what_its_key_says_is_put_nowhere(place: kit.House, body: bytes) -> None:
+def test_a_body_that_is_not_what_its_key_says_is_put_nowhere(
+    place: kit.ObjectStore, body: bytes
+) -> None:
     target = f"/guarded/seen/{len(body)}"
     before = folders.blob_files(place.storage.path)
     answer = kit.call(place, "PUT", target, body=body)
@@ -191,7 +193,7 @@ def test_a_body_that_is_not_what_its_key_says_is_put_nowhere(place: kit.House, b
 
 
 def test_a_body_made_of_parts_is_looked_at_before_it_gets_its_name(
-    place: kit.House, client: Any
+    place: kit.ObjectStore, client: Any
 ) -> None:
     def upload(key: str, *parts: bytes) -> dict[str, Any]:
         started = client.create_multipart_upload(Bucket="guarded", Key=key)["UploadId"]
@@ -220,13 +222,13 @@ def test_a_body_made_of_parts_is_looked_at_before_it_gets_its_name(
     assert kit.call(place, "GET", "/guarded/seen/parts").body == large + b"YZ"
 
 
-def test_preconditions_are_judged_before_a_body_is_looked_at(place: kit.House) -> None:
+def test_preconditions_are_judged_before_a_body_is_looked_at(place: kit.ObjectStore) -> None:
     kit.call(place, "PUT", "/guarded/seen/taken", body=b"ABYZ")
     answer = kit.call(place, "PUT", "/guarded/seen/taken", {"if-none-match": "*"}, b"wrong")
     assert (answer.status, answer.code) == (412, "PreconditionFailed")
 
 
-def test_a_write_once_key_takes_the_same_bytes_again_and_no_others(place: kit.House) -> None:
+def test_a_write_once_key_takes_the_same_bytes_again_and_no_others(place: kit.ObjectStore) -> None:
     target = "/guarded/once/k"
     etag = kit.call(place, "PUT", target, body=b"first").headers["etag"]
     again = kit.call(place, "PUT", target, body=b"first")
@@ -237,7 +239,7 @@ def test_a_write_once_key_takes_the_same_bytes_again_and_no_others(place: kit.Ho
     assert kit.call(place, "GET", target).body == b"first"
 
 
-def test_write_once_holds_for_copies_and_uploads(place: kit.House, client: Any) -> None:
+def test_write_once_holds_for_copies_and_uploads(place: kit.ObjectStore, client: Any) -> None:
     for key in ("copied", "uploaded"):
         kit.call(place, "PUT", f"/guarded/once/{key}", body=b"first")
     headers = {"x-amz-copy-source": "guarded/free"}
@@ -253,7 +255,7 @@ def test_write_once_holds_for_copies_and_uploads(place: kit.House, client: Any) 
         assert kit.call(place, "GET", f"/guarded/once/{key}").body == b"first"
 
 
-def test_write_once_lets_one_of_many_writers_win(place: kit.House) -> None:
+def test_write_once_lets_one_of_many_writers_win(place: kit.ObjectStore) -> None:
     def write(number: int) -> int:
         return kit.call(place, "PUT", "/guarded/once/race", body=b"%d" % number).status
 
@@ -265,7 +267,7 @@ def test_write_once_lets_one_of_many_writers_win(place: kit.House) -> None:
     assert body == b"%d" % statuses.index(200)
 
 
-def test_a_forged_crc_does_not_pass_for_the_same_bytes(place: kit.House, client: Any) -> None:
+def test_a_forged_crc_does_not_pass_for_the_same_bytes(place: kit.ObjectStore, client: Any) -> None:
     body = b"AB" + bytes(5 << 20) + b"YZ"
     other = collisions.other_body(body)
     target = "/guarded/once/forged"
@@ -291,7 +293,7 @@ def test_a_forged_crc_does_not_pass_for_the_same_bytes(place: kit.House, client:
     assert kit.call(place, "GET", target).body == body
 
 
-def test_preconditions_keep_their_412_on_a_write_once_key(place: kit.House) -> None:
+def test_preconditions_keep_their_412_on_a_write_once_key(place: kit.ObjectStore) -> None:
     kit.call(place, "PUT", "/guarded/once/p", body=b"first")
     answer = kit.call(place, "PUT", "/guarded/once/p", {"if-none-match": "*"}, b"other")
     assert (answer.status, answer.code) == (412, "PreconditionFailed")
@@ -299,7 +301,7 @@ def test_preconditions_keep_their_412_on_a_write_once_key(place: kit.House) -> N
 
 @pytest.mark.parametrize("how", ["single", "many"])
 def test_a_hidden_key_vanishes_from_listings_and_is_still_served(
-    place: kit.House, client: Any, how: str
+    place: kit.ObjectStore, client: Any, how: str
 ) -> None:
     key = f"hidden/{how}"
     kit.call(place, "PUT", f"/guarded/{key}", body=b"data")
@@ -315,11 +317,11 @@ def test_a_hidden_key_vanishes_from_listings_and_is_still_served(
     assert (tombstone.key, tombstone.by) == (key, "arn:aws:iam::000000000000:root")
 
 
-def test_hiding_an_absent_key_is_no_fault(place: kit.House) -> None:
+def test_hiding_an_absent_key_is_no_fault(place: kit.ObjectStore) -> None:
     assert kit.call(place, "DELETE", "/guarded/hidden/nothing").status == 204
 
 
-def test_a_conditional_delete_of_a_hidden_key_is_judged(place: kit.House) -> None:
+def test_a_conditional_delete_of_a_hidden_key_is_judged(place: kit.ObjectStore) -> None:
     kit.call(place, "PUT", "/guarded/hidden/c", body=b"data")
     wrong = kit.call(place, "DELETE", "/guarded/hidden/c", {"if-match": '"other"'})
     assert (wrong.status, wrong.code) == (412, "PreconditionFailed")
@@ -329,7 +331,9 @@ def test_a_conditional_delete_of_a_hidden_key_is_judged(place: kit.House) -> Non
 
 
 @pytest.mark.parametrize("how", ["single", "many"])
-def test_a_bucket_that_refuses_deletes_answers_405(place: kit.House, client: Any, how: str) -> None:
+def test_a_bucket_that_refuses_deletes_answers_405(
+    place: kit.ObjectStore, client: Any, how: str
+) -> None:
     kit.call(place, "PUT", "/guarded/kept/k", body=b"data")
     if how == "single":
         answer = kit.call(place, "DELETE", "/guarded/kept/k")
@@ -344,7 +348,7 @@ def test_a_bucket_that_refuses_deletes_answers_405(place: kit.House, client: Any
     assert kit.call(place, "GET", "/guarded/kept/k").body == b"data"
 
 
-def test_reads_of_absent_keys_are_never_judged(place: kit.House) -> None:
+def test_reads_of_absent_keys_are_never_judged(place: kit.ObjectStore) -> None:
     for method in ("GET", "HEAD"):
         for key in ("refused/x", "hidden/none", "once/none", "..", "a//b"):
             assert kit.call(place, method, f"/guarded/{key}").status == 404

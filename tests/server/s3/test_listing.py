@@ -78,12 +78,12 @@ def test_a_page_survives_deletes_and_inserts_behind_it(s3: Any, filled: str) -> 
 
 
 def test_a_token_of_another_query_or_of_none_is_refused(
-    s3: Any, house: kit.House, filled: str
+    s3: Any, store: kit.ObjectStore, filled: str
 ) -> None:
     token = s3.list_objects_v2(Bucket=filled, MaxKeys=1)["NextContinuationToken"]
     for query in (f"prefix=b&continuation-token={token}", "continuation-token=garbage",
                   f"delimiter=%2F&continuation-token={token}"):  # fmt: skip
-        answer = kit.call(house, "GET", f"/{filled}?list-type=2&{query}")
+        answer = kit.call(store, "GET", f"/{filled}?list-type=2&{query}")
         assert (answer.status, answer.code) == (400, "InvalidArgument"), query
         assert answer.element("ArgumentName") == "continuation-token"
 
@@ -110,14 +110,14 @@ def test_list_objects_v2_tells_owners_only_when_asked(s3: Any, filled: str) -> N
     assert s3.list_objects(Bucket=filled)["Contents"][0]["Owner"] == owner
 
 
-def test_encoding_type_url_encodes_every_name(house: kit.House, filled: str) -> None:
+def test_encoding_type_url_encodes_every_name(store: kit.ObjectStore, filled: str) -> None:
     query = "list-type=2&encoding-type=url&prefix=z%2F&delimiter=%26&start-after=a%20b"
-    answer = kit.call(house, "GET", f"/{filled}?{query}")
+    answer = kit.call(store, "GET", f"/{filled}?{query}")
     assert answer.element("EncodingType") == "url"
     assert answer.element("Delimiter") == "%26"
     assert answer.element("StartAfter") == "a%20b"
     assert b"<CommonPrefixes><Prefix>z/%26</Prefix></CommonPrefixes>" in answer.body
-    plain = kit.call(house, "GET", f"/{filled}?list-type=2&prefix=z%2F")
+    plain = kit.call(store, "GET", f"/{filled}?list-type=2&prefix=z%2F")
     assert b"<Key>z/&amp;&lt;&gt;</Key>" in plain.body
 
 
@@ -141,14 +141,14 @@ def test_a_row_tells_size_etag_time_class_and_checksum(s3: Any, bucket: str) -> 
     "query", ["max-keys=x", "max-keys=-1", "encoding-type=base64", "list-type=3"]
 )
 def test_a_listing_parameter_that_makes_no_sense_is_refused(
-    house: kit.House, bucket: str, query: str
+    store: kit.ObjectStore, bucket: str, query: str
 ) -> None:
-    answer = kit.call(house, "GET", f"/{bucket}?{query}")
+    answer = kit.call(store, "GET", f"/{bucket}?{query}")
     assert (answer.status, answer.code) == (400, "InvalidArgument")
 
 
-def test_an_empty_bucket_lists_as_empty(house: kit.House, bucket: str) -> None:
-    answer = kit.call(house, "GET", f"/{bucket}/?list-type=2")
+def test_an_empty_bucket_lists_as_empty(store: kit.ObjectStore, bucket: str) -> None:
+    answer = kit.call(store, "GET", f"/{bucket}/?list-type=2")
     assert answer.element("KeyCount") == "0"
     assert answer.element("IsTruncated") == "false"
     assert answer.headers["content-type"] == "application/xml"

@@ -108,18 +108,18 @@ def rule(inner: str) -> str:
     ],
 )
 def test_a_bad_configuration_is_refused_and_changes_nothing(
-    house: kit.House, s3: Any, locked: str, body: bytes, code: str
+    store: kit.ObjectStore, s3: Any, locked: str, body: bytes, code: str
 ) -> None:
-    answer = kit.call(house, "PUT", f"/{locked}?object-lock", body=body)
+    answer = kit.call(store, "PUT", f"/{locked}?object-lock", body=body)
     assert (answer.status, answer.code) == (400, code)
     shown = s3.get_object_lock_configuration(Bucket=locked)["ObjectLockConfiguration"]
     assert shown == {"ObjectLockEnabled": "Enabled"}
 
 
-def test_object_lock_of_a_table_bucket_is_refused(house: kit.House) -> None:
-    create = house.storage.buckets.create
-    house.run(create("lock-tables", kind="table", owner=kit.ACCOUNT, region=kit.REGION))
-    answer = kit.call(house, "PUT", "/lock-tables?object-lock", body=lock_document(""))
+def test_object_lock_of_a_table_bucket_is_refused(store: kit.ObjectStore) -> None:
+    create = store.storage.buckets.create
+    store.run(create("lock-tables", kind="table", owner=kit.ACCOUNT, region=kit.REGION))
+    answer = kit.call(store, "PUT", "/lock-tables?object-lock", body=lock_document(""))
     assert (answer.status, answer.code) == (405, "MethodNotAllowed")
 
 
@@ -232,11 +232,11 @@ def test_a_bucket_without_object_lock_takes_no_lock(s3: Any, bucket: str) -> Non
     ],
 )
 def test_a_malformed_lock_is_refused_and_stores_nothing(
-    house: kit.House, s3: Any, locked: str, headers: dict[str, str]
+    store: kit.ObjectStore, s3: Any, locked: str, headers: dict[str, str]
 ) -> None:
-    answer = kit.call(house, "PUT", f"/{locked}/k", headers, b"x")
+    answer = kit.call(store, "PUT", f"/{locked}/k", headers, b"x")
     assert (answer.status, answer.code) == (400, "InvalidArgument")
-    assert kit.call(house, "POST", f"/{locked}/k?uploads", headers).status == 400
+    assert kit.call(store, "POST", f"/{locked}/k?uploads", headers).status == 400
     assert "Versions" not in s3.list_object_versions(Bucket=locked)
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=locked)
 
@@ -266,10 +266,10 @@ def test_a_malformed_lock_is_refused_and_stores_nothing(
     ],
 )
 def test_a_malformed_document_is_refused(
-    house: kit.House, s3: Any, locked: str, subresource: str, body: bytes
+    store: kit.ObjectStore, s3: Any, locked: str, subresource: str, body: bytes
 ) -> None:
     s3.put_object(Bucket=locked, Key="k")
-    answer = kit.call(house, "PUT", f"/{locked}/k?{subresource}", body=body)
+    answer = kit.call(store, "PUT", f"/{locked}/k?{subresource}", body=body)
     assert (answer.status, answer.code) == (400, "MalformedXML")
 
 
@@ -323,9 +323,9 @@ def test_copies_and_uploads_name_locks_and_inherit_none(s3: Any, locked: str) ->
 
 @pytest.mark.parametrize("signature_version", ["s3", "s3v4"])
 def test_a_lock_in_a_presigned_url_means_what_its_header_means(
-    house: kit.House, s3: Any, locked: str, signature_version: str
+    store: kit.ObjectStore, s3: Any, locked: str, signature_version: str
 ) -> None:
-    presigner = kit.client(house, config={"signature_version": signature_version})
+    presigner = kit.client(store, config={"signature_version": signature_version})
     url = presigner.generate_presigned_url(
         "put_object",
         Params={
@@ -413,18 +413,18 @@ LOCKER = user(
 
 
 @pytest.fixture(scope="module")
-def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
     users = (REMOVER, BYPASSER, WRITER, LOCKER)
     with kit.serve(tmp_path_factory.mktemp("rights") / "data", users=users) as running:
         make(kit.client(running), BUCKET)
         yield running
 
 
-def holder(place: kit.House, who: config.User) -> Any:
+def holder(place: kit.ObjectStore, who: config.User) -> Any:
     return kit.client(place, access_key=who.access_key, secret_key=who.secret_key)
 
 
-def test_a_bypass_takes_the_right_to_it(rights: kit.House) -> None:
+def test_a_bypass_takes_the_right_to_it(rights: kit.ObjectStore) -> None:
     root = kit.client(rights)
     lock = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": LATER}
     version_id = root.put_object(Bucket=BUCKET, Key="k", **lock)["VersionId"]
@@ -452,7 +452,7 @@ def deny(action: str, condition: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def kept(rights: kit.House) -> Iterator[dict[str, Any]]:
+def kept(rights: kit.ObjectStore) -> Iterator[dict[str, Any]]:
     """A version under GOVERNANCE with the tag keep=yes, and a newer one without; no policy is
     left."""
     root = kit.client(rights)
@@ -472,7 +472,7 @@ def kept(rights: kit.House) -> Iterator[dict[str, Any]]:
     ],
 )
 def test_conditions_of_a_policy_keep_a_retention_from_being_bypassed(
-    rights: kit.House, kept: dict[str, Any], condition: dict[str, Any]
+    rights: kit.ObjectStore, kept: dict[str, Any], condition: dict[str, Any]
 ) -> None:
     text = deny("s3:BypassGovernanceRetention", condition)
     kit.client(rights).put_bucket_policy(Bucket=BUCKET, Policy=text)
@@ -486,7 +486,7 @@ def test_conditions_of_a_policy_keep_a_retention_from_being_bypassed(
 
 
 def test_a_lock_is_judged_by_the_tags_of_the_version_that_is_named(
-    rights: kit.House, kept: dict[str, Any]
+    rights: kit.ObjectStore, kept: dict[str, Any]
 ) -> None:
     condition = {"StringEquals": {"s3:ExistingObjectTag/keep": "yes"}}
     kit.client(rights).put_bucket_policy(Bucket=BUCKET, Policy=deny("s3:PutObject*", condition))
@@ -496,7 +496,7 @@ def test_a_lock_is_judged_by_the_tags_of_the_version_that_is_named(
     assert refused(locker.put_object_retention, **kept, Retention=retention) == DENIED
 
 
-def test_a_write_with_a_lock_takes_the_rights_to_its_parts(rights: kit.House) -> None:
+def test_a_write_with_a_lock_takes_the_rights_to_its_parts(rights: kit.ObjectStore) -> None:
     retention = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": LATER}
     for lock in (retention, {"ObjectLockLegalHoldStatus": "ON"}):
         put = {"Bucket": BUCKET, "Key": "written", **lock}

@@ -37,23 +37,23 @@ DIGESTS = {
 }
 
 
-def files_of(house: kit.House) -> set[Path]:
+def files_of(store: kit.ObjectStore) -> set[Path]:
     """Every file of a body, finished or not."""
-    folders = (house.storage.path / "tmp", house.storage.path / "blobs")
+    folders = (store.storage.path / "tmp", store.storage.path / "blobs")
     return {path for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
-def put(house: kit.House, bucket: str) -> str:
+def put(store: kit.ObjectStore, bucket: str) -> str:
     """The path of an object that holds BODY."""
     target = f"/{bucket}/folder/some%20key"
-    answer = kit.call(house, "PUT", target, {"content-type": "text/x-body"}, BODY)
+    answer = kit.call(store, "PUT", target, {"content-type": "text/x-body"}, BODY)
     assert (answer.status, answer.headers["etag"]) == (200, ETAG)
     return target
 
 
-def test_get_object_gives_back_bytes_and_headers(house: kit.House, put: str) -> None:
-    answer = kit.call(house, "GET", put)
+def test_get_object_gives_back_bytes_and_headers(store: kit.ObjectStore, put: str) -> None:
+    answer = kit.call(store, "GET", put)
     assert (answer.status, answer.body) == (200, BODY)
     assert answer.headers["etag"] == ETAG
     assert answer.headers["content-type"] == "text/x-body"
@@ -64,22 +64,22 @@ def test_get_object_gives_back_bytes_and_headers(house: kit.House, put: str) -> 
 
 @pytest.mark.parametrize("wanted", [None, "bytes=100000-100099"])
 def test_a_get_of_a_file_that_has_lost_its_bytes_is_cut_off(
-    house: kit.House, bucket: str, wanted: str | None
+    store: kit.ObjectStore, bucket: str, wanted: str | None
 ) -> None:
-    before = files_of(house)
+    before = files_of(store)
     target = f"/{bucket}/{kit.unique_name()}"
-    assert kit.call(house, "PUT", target, body=bytes(blobs.INLINE_BYTES_MAX * 2)).status == 200
-    (file,) = files_of(house) - before
+    assert kit.call(store, "PUT", target, body=bytes(blobs.INLINE_BYTES_MAX * 2)).status == 200
+    (file,) = files_of(store) - before
     file.chmod(0o600)
     file.write_bytes(b"")
     with pytest.raises(http.client.IncompleteRead) as caught:
-        kit.call(house, "GET", target, {} if wanted is None else {"range": wanted})
+        kit.call(store, "GET", target, {} if wanted is None else {"range": wanted})
     assert caught.value.partial == b""
-    assert kit.call(house, "DELETE", target).status == 204
+    assert kit.call(store, "DELETE", target).status == 204
 
 
-def test_head_object_says_what_get_says_without_a_body(house: kit.House, put: str) -> None:
-    got, head = kit.call(house, "GET", put), kit.call(house, "HEAD", put)
+def test_head_object_says_what_get_says_without_a_body(store: kit.ObjectStore, put: str) -> None:
+    got, head = kit.call(store, "GET", put), kit.call(store, "HEAD", put)
     assert (head.status, head.body) == (200, b"")
     own = {"date", "x-amz-request-id"}
     assert {n: v for n, v in head.headers.items() if n not in own} == {
@@ -93,30 +93,30 @@ def test_head_object_says_what_get_says_without_a_body(house: kit.House, put: st
      "k" * 1024, "'\"<&>", "\x01\x7f"],
 )  # fmt: skip
 def test_every_kind_of_key_is_stored_under_its_own_name(
-    s3: Any, house: kit.House, bucket: str, key: str
+    s3: Any, store: kit.ObjectStore, bucket: str, key: str
 ) -> None:
     target = f"/{bucket}/{kit.quoted(key)}"
-    assert kit.call(house, "PUT", target, body=key.encode()).status == 200
-    assert kit.call(house, "GET", target).body == key.encode()
+    assert kit.call(store, "PUT", target, body=key.encode()).status == 200
+    assert kit.call(store, "GET", target).body == key.encode()
     listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
     assert [row["Key"] for row in listed] == [key]
 
 
-def test_a_key_longer_than_1024_bytes_is_too_long(house: kit.House, bucket: str) -> None:
-    answer = kit.call(house, "PUT", f"/{bucket}/{'k' * 1025}", body=b"x")
+def test_a_key_longer_than_1024_bytes_is_too_long(store: kit.ObjectStore, bucket: str) -> None:
+    answer = kit.call(store, "PUT", f"/{bucket}/{'k' * 1025}", body=b"x")
     assert (answer.status, answer.code) == (400, "KeyTooLongError")
-    assert kit.call(house, "GET", f"/{bucket}/{'k' * 1025}").status == 404
+    assert kit.call(store, "GET", f"/{bucket}/{'k' * 1025}").status == 404
 
 
 def test_a_key_that_is_not_utf8_is_refused_on_write_and_absent_on_read(
-    house: kit.House, bucket: str
+    store: kit.ObjectStore, bucket: str
 ) -> None:
-    assert kit.call(house, "PUT", f"/{bucket}/a%FFb", body=b"x").code == "InvalidURI"
-    assert kit.call(house, "GET", f"/{bucket}/a%FFb").code == "NoSuchKey"
-    assert kit.call(house, "DELETE", f"/{bucket}/a%FFb").status == 204
+    assert kit.call(store, "PUT", f"/{bucket}/a%FFb", body=b"x").code == "InvalidURI"
+    assert kit.call(store, "GET", f"/{bucket}/a%FFb").code == "NoSuchKey"
+    assert kit.call(store, "DELETE", f"/{bucket}/a%FFb").status == 204
 
 
-def test_metadata_and_content_headers_come_back(house: kit.House, bucket: str) -> None:
+def test_metadata_and_content_headers_come_back(store: kit.ObjectStore, bucket: str) -> None:
     sent = {
         "cache-control": "no-cache",
         "content-disposition": 'attachment; filename="x"',
@@ -127,30 +127,32 @@ def test_metadata_and_content_headers_come_back(house: kit.House, bucket: str) -
         "x-amz-meta-colour": "deep blue",
         "x-amz-storage-class": "STANDARD_IA",
     }
-    assert kit.call(house, "PUT", f"/{bucket}/k", sent, b"x").status == 200
-    answer = kit.call(house, "GET", f"/{bucket}/k")
+    assert kit.call(store, "PUT", f"/{bucket}/k", sent, b"x").status == 200
+    answer = kit.call(store, "GET", f"/{bucket}/k")
     assert {name: answer.headers.get(name) for name in sent} == sent
 
 
-def test_metadata_in_utf8_comes_back_byte_for_byte(house: kit.House, bucket: str) -> None:
+def test_metadata_in_utf8_comes_back_byte_for_byte(store: kit.ObjectStore, bucket: str) -> None:
     target, value = f"/{bucket}/k", "détails"
     signed = kit.sign(
-        house, "PUT", target, {"x-amz-meta-a": value}, payload_hash="UNSIGNED-PAYLOAD"
+        store, "PUT", target, {"x-amz-meta-a": value}, payload_hash="UNSIGNED-PAYLOAD"
     )
     wire = {**signed, "x-amz-meta-a": value.encode().decode("latin-1")}
-    assert kit.send(house, "PUT", target, wire, b"x").status == 200
-    assert kit.call(house, "GET", target).headers["x-amz-meta-a"] == wire["x-amz-meta-a"]
+    assert kit.send(store, "PUT", target, wire, b"x").status == 200
+    assert kit.call(store, "GET", target).headers["x-amz-meta-a"] == wire["x-amz-meta-a"]
 
 
-def test_an_object_without_a_type_is_a_stream_of_octets(house: kit.House, bucket: str) -> None:
-    kit.call(house, "PUT", f"/{bucket}/k", body=b"x")
-    answer = kit.call(house, "GET", f"/{bucket}/k")
+def test_an_object_without_a_type_is_a_stream_of_octets(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    kit.call(store, "PUT", f"/{bucket}/k", body=b"x")
+    answer = kit.call(store, "GET", f"/{bucket}/k")
     assert answer.headers["content-type"] == "binary/octet-stream"
 
 
-def test_response_overrides_replace_stored_headers(house: kit.House, put: str) -> None:
+def test_response_overrides_replace_stored_headers(store: kit.ObjectStore, put: str) -> None:
     query = "?response-content-type=a%2Fb&response-expires=never&response-content-encoding=x"
-    answer = kit.call(house, "GET", put + query)
+    answer = kit.call(store, "GET", put + query)
     assert answer.headers["content-type"] == "a/b"
     assert answer.headers["expires"] == "never"
     assert answer.headers["content-encoding"] == "x"
@@ -158,12 +160,12 @@ def test_response_overrides_replace_stored_headers(house: kit.House, put: str) -
 
 
 def test_a_response_override_cannot_split_the_answer(
-    s3: Any, house: kit.House, bucket: str
+    s3: Any, store: kit.ObjectStore, bucket: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=BODY)
     params = {"Bucket": bucket, "Key": "k", "ResponseContentType": "a\r\nx-evil: 1"}
     url = s3.generate_presigned_url("get_object", Params=params)
-    answer = kit.send(house, "GET", url.partition(f":{house.port}")[2])
+    answer = kit.send(store, "GET", url.partition(f":{store.port}")[2])
     assert (answer.status, answer.code) == (400, "InvalidRequest")
     assert "x-evil" not in answer.headers
 
@@ -180,37 +182,39 @@ def test_a_response_override_cannot_split_the_answer(
     ],
 )
 def test_a_range_is_206_with_its_place_in_the_whole(
-    house: kit.House, put: str, value: str, start: int, stop: int
+    store: kit.ObjectStore, put: str, value: str, start: int, stop: int
 ) -> None:
-    answer = kit.call(house, "GET", put, {"range": value, "x-amz-checksum-mode": "ENABLED"})
+    answer = kit.call(store, "GET", put, {"range": value, "x-amz-checksum-mode": "ENABLED"})
     assert (answer.status, answer.body) == (206, BODY[start:stop])
     assert answer.headers["content-range"] == f"bytes {start}-{stop - 1}/{len(BODY)}"
     # A checksum of the whole would fail the client's check of the part.
     assert not [name for name in answer.headers if name.startswith("x-amz-checksum")]
-    head = kit.call(house, "HEAD", put, {"range": value})
+    head = kit.call(store, "HEAD", put, {"range": value})
     assert (head.status, head.headers["content-length"]) == (206, str(stop - start))
 
 
-def test_a_range_past_the_end_is_416_with_the_size(house: kit.House, put: str) -> None:
-    answer = kit.call(house, "GET", put, {"range": f"bytes={len(BODY)}-"})
+def test_a_range_past_the_end_is_416_with_the_size(store: kit.ObjectStore, put: str) -> None:
+    answer = kit.call(store, "GET", put, {"range": f"bytes={len(BODY)}-"})
     assert (answer.status, answer.code) == (416, "InvalidRange")
     assert answer.element("ActualObjectSize") == str(len(BODY))
 
 
 @pytest.mark.parametrize("value", ["bytes=0-1,4-5", "lines=1-2", "bytes=x"])
-def test_several_ranges_and_nonsense_mean_the_whole(house: kit.House, put: str, value: str) -> None:
-    answer = kit.call(house, "GET", put, {"range": value})
+def test_several_ranges_and_nonsense_mean_the_whole(
+    store: kit.ObjectStore, put: str, value: str
+) -> None:
+    answer = kit.call(store, "GET", put, {"range": value})
     assert (answer.status, answer.body) == (200, BODY)
 
 
 def test_part_one_of_an_object_stored_whole_is_the_whole_as_a_range(
-    house: kit.House, put: str
+    store: kit.ObjectStore, put: str
 ) -> None:
-    answer = kit.call(house, "GET", put + "?partNumber=1")
+    answer = kit.call(store, "GET", put + "?partNumber=1")
     assert (answer.status, answer.body) == (206, BODY)
     assert answer.headers["content-range"] == f"bytes 0-{len(BODY) - 1}/{len(BODY)}"
     assert "x-amz-mp-parts-count" not in answer.headers
-    beyond = kit.call(house, "GET", put + "?partNumber=2")
+    beyond = kit.call(store, "GET", put + "?partNumber=2")
     assert (beyond.status, beyond.code) == (416, "InvalidPartNumber")
 
 
@@ -239,9 +243,9 @@ PAST = "Sat, 01 Jan 2000 00:00:00 GMT"
     ],
 )
 def test_a_conditional_read_is_judged_as_rfc_9110_says(
-    house: kit.House, put: str, headers: dict[str, str], status: int
+    store: kit.ObjectStore, put: str, headers: dict[str, str], status: int
 ) -> None:
-    got, head = kit.call(house, "GET", put, headers), kit.call(house, "HEAD", put, headers)
+    got, head = kit.call(store, "GET", put, headers), kit.call(store, "HEAD", put, headers)
     assert (got.status, head.status) == (status, status)
     if status == 304:
         assert (got.body, got.headers["etag"]) == (b"", ETAG)
@@ -253,63 +257,63 @@ def test_a_conditional_read_is_judged_as_rfc_9110_says(
 
 @pytest.mark.parametrize("name", DIGESTS)
 def test_a_checksum_header_is_verified_kept_and_shown_when_asked(
-    house: kit.House, bucket: str, name: str
+    store: kit.ObjectStore, bucket: str, name: str
 ) -> None:
     header = f"x-amz-checksum-{name}"
     sent = {header: DIGESTS[name], "x-amz-sdk-checksum-algorithm": name.upper()}
-    answer = kit.call(house, "PUT", f"/{bucket}/k", sent, BODY)
+    answer = kit.call(store, "PUT", f"/{bucket}/k", sent, BODY)
     assert (answer.status, answer.headers[header]) == (200, DIGESTS[name])
     assert answer.headers["x-amz-checksum-type"] == "FULL_OBJECT"
-    shown = kit.call(house, "HEAD", f"/{bucket}/k", {"x-amz-checksum-mode": "ENABLED"})
+    shown = kit.call(store, "HEAD", f"/{bucket}/k", {"x-amz-checksum-mode": "ENABLED"})
     assert shown.headers[header] == DIGESTS[name]
-    assert header not in kit.call(house, "HEAD", f"/{bucket}/k").headers
+    assert header not in kit.call(store, "HEAD", f"/{bucket}/k").headers
 
 
 @pytest.mark.parametrize("name", DIGESTS)
 def test_a_checksum_that_does_not_fit_stores_nothing(
-    house: kit.House, bucket: str, name: str
+    store: kit.ObjectStore, bucket: str, name: str
 ) -> None:
     sent = {f"x-amz-checksum-{name}": DIGESTS[name]}
-    answer = kit.call(house, "PUT", f"/{bucket}/k", sent, BODY + b"!")
+    answer = kit.call(store, "PUT", f"/{bucket}/k", sent, BODY + b"!")
     assert (answer.status, answer.code) == (400, "BadDigest")
-    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
 
 
 def test_an_object_without_a_checksum_shows_the_crc64nvme_computed_here(
-    house: kit.House, put: str
+    store: kit.ObjectStore, put: str
 ) -> None:
-    answer = kit.call(house, "GET", put, {"x-amz-checksum-mode": "ENABLED"})
+    answer = kit.call(store, "GET", put, {"x-amz-checksum-mode": "ENABLED"})
     assert answer.headers["x-amz-checksum-crc64nvme"] == DIGESTS["crc64nvme"]
 
 
-def test_content_md5_is_verified(house: kit.House, bucket: str) -> None:
+def test_content_md5_is_verified(store: kit.ObjectStore, bucket: str) -> None:
     right = base64_of(hashlib.md5(BODY).digest())
     wrong = base64_of(hashlib.md5(b"").digest())
     target = f"/{bucket}/k"
-    assert kit.call(house, "PUT", target, {"content-md5": wrong}, BODY).code == "BadDigest"
-    assert kit.call(house, "PUT", target, {"content-md5": "xx"}, BODY).code == "InvalidDigest"
-    assert kit.call(house, "HEAD", target).status == 404
-    assert kit.call(house, "PUT", target, {"content-md5": right}, BODY).status == 200
+    assert kit.call(store, "PUT", target, {"content-md5": wrong}, BODY).code == "BadDigest"
+    assert kit.call(store, "PUT", target, {"content-md5": "xx"}, BODY).code == "InvalidDigest"
+    assert kit.call(store, "HEAD", target).status == 404
+    assert kit.call(store, "PUT", target, {"content-md5": right}, BODY).status == 200
 
 
 @pytest.mark.parametrize("size", [1000, 70_000, 3_000_000])
 def test_a_body_whose_signed_hash_is_another_stores_nothing(
-    house: kit.House, bucket: str, size: int
+    store: kit.ObjectStore, bucket: str, size: int
 ) -> None:
-    before = files_of(house)
+    before = files_of(store)
     answer = kit.call(
-        house, "PUT", f"/{bucket}/k", body=bytes(size), payload_hash=hashlib.sha256().hexdigest()
+        store, "PUT", f"/{bucket}/k", body=bytes(size), payload_hash=hashlib.sha256().hexdigest()
     )
     assert (answer.status, answer.code) == (400, "XAmzContentSHA256Mismatch")
-    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
-    assert files_of(house) == before
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
+    assert files_of(store) == before
 
 
-def test_put_object_without_a_length_is_refused(house: kit.House, bucket: str) -> None:
+def test_put_object_without_a_length_is_refused(store: kit.ObjectStore, bucket: str) -> None:
     target = f"/{bucket}/k"
-    signed = kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    signed = kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
     lines = [f"PUT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in signed.items())]
-    with socket.create_connection((house.host, house.port), timeout=10) as connection:
+    with socket.create_connection((store.host, store.port), timeout=10) as connection:
         connection.sendall("\r\n".join([*lines, "connection: close", "", ""]).encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 411 ")
@@ -317,35 +321,37 @@ def test_put_object_without_a_length_is_refused(house: kit.House, bucket: str) -
 
 
 def test_put_object_beyond_five_gib_is_refused_before_its_body(
-    house: kit.House, bucket: str
+    store: kit.ObjectStore, bucket: str
 ) -> None:
     target = f"/{bucket}/k"
-    signed = kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    signed = kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
     wire = {**signed, "content-length": str(5 * 1024**3 + 1), "expect": "100-continue"}
-    answer = kit.send(house, "PUT", target, wire)
+    answer = kit.send(store, "PUT", target, wire)
     assert (answer.status, answer.code) == (400, "EntityTooLarge")
     assert answer.element("MaxSizeAllowed") == str(5 * 1024**3)
 
 
 def test_put_object_if_none_match_star_lets_one_of_many_writers_win(
-    house: kit.House, bucket: str
+    store: kit.ObjectStore, bucket: str
 ) -> None:
     def write(number: int) -> int:
-        return kit.call(house, "PUT", f"/{bucket}/k", {"if-none-match": "*"}, b"%d" % number).status
+        return kit.call(store, "PUT", f"/{bucket}/k", {"if-none-match": "*"}, b"%d" % number).status
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(write, range(16)))
     assert sorted(set(statuses)) == [200, 412]
     assert statuses.count(200) == 1
-    assert kit.call(house, "GET", f"/{bucket}/k").body == b"%d" % statuses.index(200)
+    assert kit.call(store, "GET", f"/{bucket}/k").body == b"%d" % statuses.index(200)
 
 
-def test_put_object_if_match_lets_one_of_many_writers_win(house: kit.House, bucket: str) -> None:
+def test_put_object_if_match_lets_one_of_many_writers_win(
+    store: kit.ObjectStore, bucket: str
+) -> None:
     target = f"/{bucket}/k"
-    etag = kit.call(house, "PUT", target, body=b"first").headers["etag"]
+    etag = kit.call(store, "PUT", target, body=b"first").headers["etag"]
 
     def write(number: int) -> int:
-        return kit.call(house, "PUT", target, {"if-match": etag}, b"%d" % number).status
+        return kit.call(store, "PUT", target, {"if-match": etag}, b"%d" % number).status
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(write, range(16)))
@@ -353,42 +359,46 @@ def test_put_object_if_match_lets_one_of_many_writers_win(house: kit.House, buck
     assert statuses.count(412) == 15
 
 
-def test_put_object_if_match_on_an_absent_key_is_not_found(house: kit.House, bucket: str) -> None:
-    answer = kit.call(house, "PUT", f"/{bucket}/k", {"if-match": '"x"'}, b"x")
+def test_put_object_if_match_on_an_absent_key_is_not_found(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    answer = kit.call(store, "PUT", f"/{bucket}/k", {"if-match": '"x"'}, b"x")
     assert (answer.status, answer.code) == (404, "NoSuchKey")
 
 
-def test_a_condition_that_fails_costs_no_upload(house: kit.House, put: str) -> None:
+def test_a_condition_that_fails_costs_no_upload(store: kit.ObjectStore, put: str) -> None:
     """With Expect: 100-continue the refusal comes before any byte of the body."""
-    signed = kit.sign(house, "PUT", put, {"if-none-match": "*"}, payload_hash="UNSIGNED-PAYLOAD")
+    signed = kit.sign(store, "PUT", put, {"if-none-match": "*"}, payload_hash="UNSIGNED-PAYLOAD")
     wire = {**signed, "content-length": "1000000", "expect": "100-continue"}
-    answer = kit.send(house, "PUT", put, wire)
+    answer = kit.send(store, "PUT", put, wire)
     assert (answer.status, answer.code) == (412, "PreconditionFailed")
     assert answer.headers["connection"] == "close"
 
 
-def test_delete_object_of_an_absent_key_is_no_fault(house: kit.House, put: str) -> None:
-    assert kit.call(house, "DELETE", put).status == 204
-    assert kit.call(house, "DELETE", put).status == 204
-    assert kit.call(house, "GET", put).code == "NoSuchKey"
+def test_delete_object_of_an_absent_key_is_no_fault(store: kit.ObjectStore, put: str) -> None:
+    assert kit.call(store, "DELETE", put).status == 204
+    assert kit.call(store, "DELETE", put).status == 204
+    assert kit.call(store, "GET", put).code == "NoSuchKey"
 
 
-def test_delete_object_if_match_removes_only_that_version(house: kit.House, put: str) -> None:
-    refused = kit.call(house, "DELETE", put, {"if-match": '"other"'})
+def test_delete_object_if_match_removes_only_that_version(store: kit.ObjectStore, put: str) -> None:
+    refused = kit.call(store, "DELETE", put, {"if-match": '"other"'})
     assert (refused.status, refused.code) == (412, "PreconditionFailed")
-    assert kit.call(house, "DELETE", put, {"if-match": ETAG}).status == 204
+    assert kit.call(store, "DELETE", put, {"if-match": ETAG}).status == 204
 
 
-def test_version_null_is_the_object_and_others_do_not_exist(house: kit.House, put: str) -> None:
-    assert kit.call(house, "GET", put + "?versionId=null").body == BODY
-    other = kit.call(house, "GET", put + "?versionId=" + "0" * 32)
+def test_version_null_is_the_object_and_others_do_not_exist(
+    store: kit.ObjectStore, put: str
+) -> None:
+    assert kit.call(store, "GET", put + "?versionId=null").body == BODY
+    other = kit.call(store, "GET", put + "?versionId=" + "0" * 32)
     assert (other.status, other.code) == (404, "NoSuchVersion")
-    assert kit.call(house, "DELETE", put + "?versionId=" + "0" * 32).status == 204
-    assert kit.call(house, "GET", put).body == BODY
+    assert kit.call(store, "DELETE", put + "?versionId=" + "0" * 32).status == 204
+    assert kit.call(store, "GET", put).body == BODY
     for method in ("GET", "DELETE"):
-        refused = kit.call(house, method, put + "?versionId=abc")
+        refused = kit.call(store, method, put + "?versionId=abc")
         assert (refused.status, refused.code) == (400, "InvalidArgument")
-    assert kit.call(house, "DELETE", put + "?versionId=null").status == 204
+    assert kit.call(store, "DELETE", put + "?versionId=null").status == 204
 
 
 def test_copy_object_takes_bytes_metadata_and_tags(s3: Any, bucket: str) -> None:
@@ -419,8 +429,10 @@ def test_copy_object_with_replace_takes_only_the_bytes(s3: Any, bucket: str) -> 
     assert s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"] == [{"Key": "u", "Value": "2"}]
 
 
-def test_copy_object_onto_itself_without_a_change_is_refused(house: kit.House, put: str) -> None:
-    answer = kit.call(house, "PUT", put, {"x-amz-copy-source": put})
+def test_copy_object_onto_itself_without_a_change_is_refused(
+    store: kit.ObjectStore, put: str
+) -> None:
+    answer = kit.call(store, "PUT", put, {"x-amz-copy-source": put})
     assert (answer.status, answer.code) == (400, "InvalidRequest")
 
 
@@ -438,19 +450,19 @@ def test_copy_object_onto_itself_without_a_change_is_refused(house: kit.House, p
     ],
 )
 def test_copy_object_judges_the_conditions_on_its_source(
-    house: kit.House, put: str, headers: dict[str, str], status: int
+    store: kit.ObjectStore, put: str, headers: dict[str, str], status: int
 ) -> None:
     target = put.rpartition("/")[0] + "/copy"
-    answer = kit.call(house, "PUT", target, {"x-amz-copy-source": put, **headers})
+    answer = kit.call(store, "PUT", target, {"x-amz-copy-source": put, **headers})
     assert answer.status == status
-    assert kit.call(house, "HEAD", target).status == (200 if status == 200 else 404)
+    assert kit.call(store, "HEAD", target).status == (200 if status == 200 else 404)
 
 
-def test_copy_object_if_none_match_star_never_overwrites(house: kit.House, put: str) -> None:
+def test_copy_object_if_none_match_star_never_overwrites(store: kit.ObjectStore, put: str) -> None:
     target = put + "-copy"
     headers = {"x-amz-copy-source": put, "if-none-match": "*"}
-    assert kit.call(house, "PUT", target, headers).status == 200
-    assert kit.call(house, "PUT", target, headers).code == "PreconditionFailed"
+    assert kit.call(store, "PUT", target, headers).status == 200
+    assert kit.call(store, "PUT", target, headers).code == "PreconditionFailed"
 
 
 def test_copy_object_computes_the_checksum_it_is_asked_for(s3: Any, bucket: str) -> None:
@@ -484,10 +496,10 @@ def test_tags_are_set_read_and_removed_without_touching_the_object(s3: Any, buck
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == BODY
 
 
-def test_tags_of_an_absent_key_are_not_found(house: kit.House, bucket: str) -> None:
-    assert kit.call(house, "GET", f"/{bucket}/k?tagging").code == "NoSuchKey"
+def test_tags_of_an_absent_key_are_not_found(store: kit.ObjectStore, bucket: str) -> None:
+    assert kit.call(store, "GET", f"/{bucket}/k?tagging").code == "NoSuchKey"
     body = b"<Tagging><TagSet></TagSet></Tagging>"
-    assert kit.call(house, "PUT", f"/{bucket}/k?tagging", body=body).code == "NoSuchKey"
+    assert kit.call(store, "PUT", f"/{bucket}/k?tagging", body=body).code == "NoSuchKey"
 
 
 def test_a_large_body_comes_back_whole_and_in_ranges(s3: Any, bucket: str) -> None:
@@ -508,66 +520,70 @@ def test_overwriting_an_object_changes_bytes_and_etag(s3: Any, bucket: str) -> N
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "HEAD", "DELETE"])
-def test_a_bucket_that_is_not_there_is_no_such_bucket(house: kit.House, method: str) -> None:
-    answer = kit.call(house, method, "/no-such-bucket/k", body=b"x" if method == "PUT" else b"")
+def test_a_bucket_that_is_not_there_is_no_such_bucket(store: kit.ObjectStore, method: str) -> None:
+    answer = kit.call(store, method, "/no-such-bucket/k", body=b"x" if method == "PUT" else b"")
     assert answer.status == 404
     if method != "HEAD":
         assert (answer.code, answer.element("BucketName")) == ("NoSuchBucket", "no-such-bucket")
 
 
-def test_a_virtual_hosted_bucket_is_the_bucket_of_the_host(house: kit.House, bucket: str) -> None:
-    host = f"{bucket}.localhost:{house.port}"
-    assert kit.call(house, "PUT", "/a/k", body=b"x", host=host).status == 200
-    assert kit.call(house, "GET", f"/{bucket}/a/k").body == b"x"
-    listed = kit.call(house, "GET", "/?list-type=2", host=host)
+def test_a_virtual_hosted_bucket_is_the_bucket_of_the_host(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    host = f"{bucket}.localhost:{store.port}"
+    assert kit.call(store, "PUT", "/a/k", body=b"x", host=host).status == 200
+    assert kit.call(store, "GET", f"/{bucket}/a/k").body == b"x"
+    listed = kit.call(store, "GET", "/?list-type=2", host=host)
     assert listed.element("Key") == "a/k"
 
 
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
 def test_a_presigned_url_puts_and_gets_without_credentials(
-    house: kit.House, bucket: str, version: str
+    store: kit.ObjectStore, bucket: str, version: str
 ) -> None:
-    s3 = kit.client(house, config={"signature_version": version})
+    s3 = kit.client(store, config={"signature_version": version})
     params = {"Bucket": bucket, "Key": "a b/ü"}
     for method, name, body in (("PUT", "put_object", b"x"), ("GET", "get_object", b"")):
         url = s3.generate_presigned_url(name, Params=params, ExpiresIn=60)
-        target = url.partition(f":{house.port}")[2]
-        answer = kit.send(house, method, target, body=body)
+        target = url.partition(f":{store.port}")[2]
+        answer = kit.send(store, method, target, body=body)
         assert answer.status == 200, answer.body
     assert answer.body == b"x"
 
 
 @pytest.mark.parametrize("sent", [0, 100_000, 3_000_000])
 def test_a_client_that_leaves_half_way_stores_nothing(
-    house: kit.House, bucket: str, sent: int
+    store: kit.ObjectStore, bucket: str, sent: int
 ) -> None:
-    before = files_of(house)
+    before = files_of(store)
     target = f"/{bucket}/k"
-    signed = kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    signed = kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
     head = [f"PUT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in signed.items())]
-    with socket.create_connection((house.host, house.port), timeout=10) as connection:
+    with socket.create_connection((store.host, store.port), timeout=10) as connection:
         lines = "\r\n".join([*head, "content-length: 4000000", "", ""])
         connection.sendall(lines.encode() + bytes(sent))
         deadline = time.monotonic() + 10
         # What is longer than a batch has a file before the client leaves.
-        while sent > blobs.BATCH_BYTES and files_of(house) == before:
+        while sent > blobs.BATCH_BYTES and files_of(store) == before:
             assert time.monotonic() < deadline
-            kit.call(house, "GET", "/")
-    while files_of(house) != before and time.monotonic() < deadline:
-        kit.call(house, "GET", "/")
-    assert files_of(house) == before
-    assert kit.call(house, "HEAD", target).status == 404
+            kit.call(store, "GET", "/")
+    while files_of(store) != before and time.monotonic() < deadline:
+        kit.call(store, "GET", "/")
+    assert files_of(store) == before
+    assert kit.call(store, "HEAD", target).status == 404
 
 
 @pytest.mark.parametrize("target", ["k?versionId=", "k?tagging&versionId="])
-def test_an_empty_version_id_is_refused(house: kit.House, bucket: str, target: str) -> None:
-    answer = kit.call(house, "GET", f"/{bucket}/{target}")
+def test_an_empty_version_id_is_refused(store: kit.ObjectStore, bucket: str, target: str) -> None:
+    answer = kit.call(store, "GET", f"/{bucket}/{target}")
     assert (answer.status, answer.code) == (400, "InvalidArgument")
 
 
-def test_two_requests_share_a_connection_after_a_refusal(house: kit.House, bucket: str) -> None:
+def test_two_requests_share_a_connection_after_a_refusal(
+    store: kit.ObjectStore, bucket: str
+) -> None:
     """A small body that nobody read must not be taken for the next request."""
-    connection = http.client.HTTPConnection(house.host, house.port, timeout=10)
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=10)
     try:
         for _ in range(2):
             connection.request("PUT", f"/{bucket}/k", body=b"GET / HTTP/1.1\r\n\r\n")

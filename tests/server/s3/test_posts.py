@@ -24,12 +24,12 @@ CONTENT = b"the bytes of the file\r\n--\r\n"
 TIMEOUT_SECONDS = 20
 
 
-def url_of(house: kit.House, bucket: str) -> str:
-    return f"{house.url}/{bucket}"
+def url_of(store: kit.ObjectStore, bucket: str) -> str:
+    return f"{store.url}/{bucket}"
 
 
 def post(
-    house: kit.House,
+    store: kit.ObjectStore,
     bucket: str,
     fields: Mapping[str, str],
     content: bytes | None = CONTENT,
@@ -40,7 +40,7 @@ def post(
 ) -> requests.Response:
     files = {} if content is None else {"file": (filename, content)}
     return requests.post(
-        url or url_of(house, bucket),
+        url or url_of(store, bucket),
         data=dict(fields),
         files=files or {"other": (None, "x")},
         timeout=TIMEOUT_SECONDS,
@@ -59,9 +59,9 @@ def allowing(bucket: str, *more: Any) -> list[Any]:
 
 @pytest.mark.parametrize("signature_version", ["s3", "s3v4"])
 def test_a_form_made_by_boto3_stores_the_object(
-    house: kit.House, s3: Any, bucket: str, signature_version: str
+    store: kit.ObjectStore, s3: Any, bucket: str, signature_version: str
 ) -> None:
-    client = kit.client(house, config={"signature_version": signature_version})
+    client = kit.client(store, config={"signature_version": signature_version})
     form = client.generate_presigned_post(
         bucket,
         "in/${filename}",
@@ -81,7 +81,7 @@ def test_a_form_made_by_boto3_stores_the_object(
     )
     assert (answer.status_code, answer.content) == (204, b"")
     assert answer.headers["etag"] == f'"{hashlib.md5(CONTENT).hexdigest()}"'
-    assert answer.headers["location"] == f"{house.url}/{bucket}/in/a%20b.txt"
+    assert answer.headers["location"] == f"{store.url}/{bucket}/in/a%20b.txt"
     read = s3.get_object(Bucket=bucket, Key="in/a b.txt")
     assert read["Body"].read() == CONTENT
     assert (read["ContentType"], read["Metadata"]) == ("text/plain", {"colour": "blue"})
@@ -90,12 +90,12 @@ def test_a_form_made_by_boto3_stores_the_object(
 @pytest.mark.parametrize("version", [2, 4])
 @pytest.mark.parametrize("size_bytes", [0, 1, 70_000, 3 * 1024 * 1024 + 7])
 def test_a_file_of_any_size_is_stored_whole(
-    house: kit.House, s3: Any, bucket: str, version: int, size_bytes: int
+    store: kit.ObjectStore, s3: Any, bucket: str, version: int, size_bytes: int
 ) -> None:
     content = bytes(range(256)) * (size_bytes // 256 + 1)
     content = content[:size_bytes]
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket), version=version)}
-    assert post(house, bucket, fields, content).status_code == 204
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket), version=version)}
+    assert post(store, bucket, fields, content).status_code == 204
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == content
 
 
@@ -103,22 +103,22 @@ def test_a_file_of_any_size_is_stored_whole(
     ("status", "answered"), [("200", 200), ("201", 201), ("204", 204), ("404", 204), ("", 204)]
 )
 def test_the_form_chooses_its_status(
-    house: kit.House, bucket: str, status: str, answered: int
+    store: kit.ObjectStore, bucket: str, status: str, answered: int
 ) -> None:
     conditions = allowing(bucket, ["starts-with", "$success_action_status", ""])
     fields = {
         "key": "a&b é",
         "success_action_status": status,
-        **post_forms.signed(house, conditions),
+        **post_forms.signed(store, conditions),
     }
-    answer = post(house, bucket, fields)
+    answer = post(store, bucket, fields)
     assert answer.status_code == answered
     if answered != 201:
         assert answer.content == b""
         return
     assert answer.headers["content-type"] == "application/xml"
     root = ElementTree.fromstring(answer.content)
-    location = f"{house.url}/{bucket}/a%26b%20%C3%A9"
+    location = f"{store.url}/{bucket}/a%26b%20%C3%A9"
     assert root.tag == "PostResponse"
     assert {child.tag: child.text for child in root} == {
         "Location": location,
@@ -130,11 +130,13 @@ def test_the_form_chooses_its_status(
 
 
 @pytest.mark.parametrize("name", ["success_action_redirect", "redirect"])
-def test_a_redirect_names_bucket_key_and_etag(house: kit.House, bucket: str, name: str) -> None:
+def test_a_redirect_names_bucket_key_and_etag(
+    store: kit.ObjectStore, bucket: str, name: str
+) -> None:
     conditions = allowing(bucket, ["starts-with", f"${name}", "http"])
     target = "https://example.com/done?from=form"
-    fields = {"key": "a b", name: target, **post_forms.signed(house, conditions)}
-    answer = post(house, bucket, fields)
+    fields = {"key": "a b", name: target, **post_forms.signed(store, conditions)}
+    answer = post(store, bucket, fields)
     etag = hashlib.md5(CONTENT).hexdigest()
     assert answer.status_code == 303
     assert answer.headers["location"] == (f"{target}&bucket={bucket}&key=a%20b&etag=%22{etag}%22")
@@ -142,14 +144,16 @@ def test_a_redirect_names_bucket_key_and_etag(house: kit.House, bucket: str, nam
 
 @pytest.mark.parametrize("target", ["javascript:alert(1)", "/relative", "http://", "http://[", "é"])
 def test_a_redirect_to_no_web_address_is_left_out(
-    house: kit.House, bucket: str, target: str
+    store: kit.ObjectStore, bucket: str, target: str
 ) -> None:
     conditions = allowing(bucket, ["starts-with", "$success_action_redirect", ""])
-    fields = {"key": "k", "success_action_redirect": target, **post_forms.signed(house, conditions)}
-    assert post(house, bucket, fields).status_code == 204
+    fields = {"key": "k", "success_action_redirect": target, **post_forms.signed(store, conditions)}
+    assert post(store, bucket, fields).status_code == 204
 
 
-def test_tags_and_stored_headers_come_from_fields(house: kit.House, s3: Any, bucket: str) -> None:
+def test_tags_and_stored_headers_come_from_fields(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
     tagging = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>"
     conditions = allowing(
         bucket,
@@ -166,9 +170,9 @@ def test_tags_and_stored_headers_come_from_fields(house: kit.House, s3: Any, buc
         "CONTENT-ENCODING": "gzip",
         "x-amz-storage-class": "STANDARD_IA",
         "x-amz-meta-e": "naïve",
-        **post_forms.signed(house, conditions),
+        **post_forms.signed(store, conditions),
     }
-    answer = post(house, bucket, fields)
+    answer = post(store, bucket, fields)
     assert answer.status_code == 204, answer.content
     head = s3.head_object(Bucket=bucket, Key="k")
     assert (head["CacheControl"], head["ContentEncoding"]) == ("no-store", "gzip")
@@ -187,16 +191,16 @@ def test_tags_and_stored_headers_come_from_fields(house: kit.House, s3: Any, buc
     ],
 )
 def test_the_file_is_held_against_its_checksum(
-    house: kit.House, s3: Any, bucket: str, name: str, value: bytes, status: int
+    store: kit.ObjectStore, s3: Any, bucket: str, name: str, value: bytes, status: int
 ) -> None:
     conditions = allowing(bucket, ["starts-with", "$content-md5", ""])
     fields = {
         "key": "k",
         "content-md5": "",
         name: value.decode(),
-        **post_forms.signed(house, conditions),
+        **post_forms.signed(store, conditions),
     }
-    answer = post(house, bucket, fields)
+    answer = post(store, bucket, fields)
     assert answer.status_code == status, answer.content
     assert [row["Key"] for row in s3.list_objects_v2(Bucket=bucket).get("Contents", [])] == (
         ["k"] if status == 204 else []
@@ -267,7 +271,7 @@ ANY_KEY = ["starts-with", "$key", ""]
 )
 @pytest.mark.parametrize("version", [2, 4])
 def test_a_form_is_what_its_policy_allows_or_stores_nothing(
-    house: kit.House,
+    store: kit.ObjectStore,
     s3: Any,
     bucket: str,
     version: int,
@@ -279,9 +283,9 @@ def test_a_form_is_what_its_policy_allows_or_stores_nothing(
     if version == 4 and not conditions:
         pytest.skip("the proof of version 4 adds conditions")
     conditions = json.loads(json.dumps(conditions, default=lambda _: bucket))
-    sent = {"key": "k", **fields, **post_forms.signed(house, conditions, version=version)}
+    sent = {"key": "k", **fields, **post_forms.signed(store, conditions, version=version)}
     answer = post(
-        house,
+        store,
         bucket,
         {name: value for name, value in sent.items() if value is not None},
         content,
@@ -291,9 +295,9 @@ def test_a_form_is_what_its_policy_allows_or_stores_nothing(
     assert stored == (["k"] if answer.status_code == 204 else [])
 
 
-def test_a_form_without_a_file_is_refused(house: kit.House, bucket: str) -> None:
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket, {"other": "x"}))}
-    answer = post(house, bucket, fields, None)
+def test_a_form_without_a_file_is_refused(store: kit.ObjectStore, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket, {"other": "x"}))}
+    answer = post(store, bucket, fields, None)
     assert (answer.status_code, code(answer)) == (400, "IncorrectNumberOfFilesInPostRequest")
 
 
@@ -308,11 +312,11 @@ def test_a_form_without_a_file_is_refused(house: kit.House, bucket: str) -> None
     ],
 )
 def test_a_form_with_a_wrong_proof_is_refused(
-    house: kit.House, bucket: str, change: dict[str, Any], refusal: tuple[int, str]
+    store: kit.ObjectStore, bucket: str, change: dict[str, Any], refusal: tuple[int, str]
 ) -> None:
-    sent = {"key": "k", **post_forms.signed(house, allowing(bucket)), **change}
+    sent = {"key": "k", **post_forms.signed(store, allowing(bucket)), **change}
     fields = {name: value for name, value in sent.items() if value is not None}
-    answer = post(house, bucket, fields)
+    answer = post(store, bucket, fields)
     assert (answer.status_code, code(answer)) == refusal
 
 
@@ -325,17 +329,17 @@ def test_a_form_with_a_wrong_proof_is_refused(
     ],
 )
 def test_a_policy_ends(
-    house: kit.House, bucket: str, expiration: str, refusal: tuple[int, str]
+    store: kit.ObjectStore, bucket: str, expiration: str, refusal: tuple[int, str]
 ) -> None:
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket), expiration=expiration)}
-    answer = post(house, bucket, fields)
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket), expiration=expiration)}
+    answer = post(store, bucket, fields)
     assert (answer.status_code, code(answer)) == refusal
 
 
 def test_a_form_without_a_proof_is_anonymous_and_refused(
-    house: kit.House, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
-    answer = post(house, bucket, {"key": "k"})
+    answer = post(store, bucket, {"key": "k"})
     assert (answer.status_code, code(answer)) == (403, "AccessDenied")
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
@@ -408,40 +412,42 @@ def test_a_form_to_no_bucket_or_a_table_bucket_stores_nothing(tmp_path: Path) ->
     ],
 )
 def test_a_post_that_is_no_form_is_refused_with_its_reason(
-    house: kit.House,
+    store: kit.ObjectStore,
     bucket: str,
     headers: dict[str, str],
     body: bytes,
     refusal: tuple[int, str],
 ) -> None:
-    answer = kit.send(house, "POST", f"/{bucket}", headers, body)
+    answer = kit.send(store, "POST", f"/{bucket}", headers, body)
     assert (answer.status, answer.code) == refusal, answer.body
 
 
-def test_a_field_that_comes_twice_is_refused(house: kit.House, bucket: str) -> None:
-    proof = post_forms.signed(house, allowing(bucket))
+def test_a_field_that_comes_twice_is_refused(store: kit.ObjectStore, bucket: str) -> None:
+    proof = post_forms.signed(store, allowing(bucket))
     pairs = [("key", "a"), ("KEY", "b"), *proof.items()]
     answer = requests.post(
-        url_of(house, bucket),
+        url_of(store, bucket),
         files=[*((name, (None, value)) for name, value in pairs), ("file", ("f", CONTENT))],
         timeout=TIMEOUT_SECONDS,
     )
     assert (answer.status_code, code(answer)) == (400, "InvalidArgument")
 
 
-def test_a_form_that_ends_early_stores_nothing(house: kit.House, s3: Any, bucket: str) -> None:
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+def test_a_form_that_ends_early_stores_nothing(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket))}
     request = requests.Request(
-        "POST", url_of(house, bucket), data=fields, files={"file": ("f", b"x" * 200_000)}
+        "POST", url_of(store, bucket), data=fields, files={"file": ("f", b"x" * 200_000)}
     ).prepare()
     body = request.body
     assert isinstance(body, bytes)
     content_type = request.headers["content-type"]
-    answer = kit.send(house, "POST", f"/{bucket}", {"content-type": content_type}, body[:150_000])
+    answer = kit.send(store, "POST", f"/{bucket}", {"content-type": content_type}, body[:150_000])
     assert (answer.status, answer.code) == (400, "MalformedPOSTRequest")
     # The client leaves within the file.
-    blobs = house.storage.path / "tmp"
-    with socket.create_connection(("127.0.0.1", house.port), timeout=TIMEOUT_SECONDS) as link:
+    blobs = store.storage.path / "tmp"
+    with socket.create_connection(("127.0.0.1", store.port), timeout=TIMEOUT_SECONDS) as link:
         head = f"POST /{bucket} HTTP/1.1\r\nhost: h\r\ncontent-type: {content_type}\r\n"
         link.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body[:150_000])
     deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -452,15 +458,15 @@ def test_a_form_that_ends_early_stores_nothing(house: kit.House, s3: Any, bucket
 
 
 def test_a_form_is_sent_to_a_virtual_host_and_in_chunks(
-    house: kit.House, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
-    host = f"{bucket}.localhost:{house.port}"
-    answer = post(house, bucket, fields, url=f"{house.url}/", headers={"host": host})
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket))}
+    host = f"{bucket}.localhost:{store.port}"
+    answer = post(store, bucket, fields, url=f"{store.url}/", headers={"host": host})
     assert answer.status_code == 204
     assert answer.headers["location"] == f"http://{host}/k"
     request = requests.Request(
-        "POST", url_of(house, bucket), data=fields, files={"file": ("f", b"in chunks")}
+        "POST", url_of(store, bucket), data=fields, files={"file": ("f", b"in chunks")}
     ).prepare()
     body = request.body
     assert isinstance(body, bytes)
@@ -469,14 +475,14 @@ def test_a_form_is_sent_to_a_virtual_host_and_in_chunks(
         "content-type": request.headers["content-type"],
         "transfer-encoding": "chunked",
     }
-    assert kit.send(house, "POST", f"/{bucket}", headers, framed).status == 204
+    assert kit.send(store, "POST", f"/{bucket}", headers, framed).status == 204
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"in chunks"
 
 
-def test_fields_behind_the_file_are_ignored(house: kit.House, s3: Any, bucket: str) -> None:
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+def test_fields_behind_the_file_are_ignored(store: kit.ObjectStore, s3: Any, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket))}
     answer = requests.post(
-        url_of(house, bucket),
+        url_of(store, bucket),
         files=[
             *((name, (None, value)) for name, value in fields.items()),
             ("file", ("f", CONTENT)),
@@ -488,32 +494,32 @@ def test_fields_behind_the_file_are_ignored(house: kit.House, s3: Any, bucket: s
     assert s3.get_object(Bucket=bucket, Key="k")["Metadata"] == {}
 
 
-def test_if_none_match_lets_a_form_write_once(house: kit.House, s3: Any, bucket: str) -> None:
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+def test_if_none_match_lets_a_form_write_once(store: kit.ObjectStore, s3: Any, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket))}
     once = {"if-none-match": "*"}
-    assert post(house, bucket, fields, b"1", headers=once).status_code == 204
-    answer = post(house, bucket, fields, b"2", headers=once)
+    assert post(store, bucket, fields, b"1", headers=once).status_code == 204
+    answer = post(store, bucket, fields, b"2", headers=once)
     assert (answer.status_code, code(answer)) == (412, "PreconditionFailed")
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"1"
 
 
-def test_the_expected_owner_is_checked(house: kit.House, bucket: str) -> None:
-    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+def test_the_expected_owner_is_checked(store: kit.ObjectStore, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(store, allowing(bucket))}
     for owner, status in ((kit.ACCOUNT, 204), ("111111111111", 403)):
         headers = {"x-amz-expected-bucket-owner": owner}
-        assert post(house, bucket, fields, headers=headers).status_code == status
+        assert post(store, bucket, fields, headers=headers).status_code == status
 
 
 def test_expect_100_continue_is_answered_before_the_fields(
-    house: kit.House, bucket: str, new_bucket: Callable[[], str]
+    store: kit.ObjectStore, bucket: str, new_bucket: Callable[[], str]
 ) -> None:
-    with socket.create_connection(("127.0.0.1", house.port), timeout=TIMEOUT_SECONDS) as link:
+    with socket.create_connection(("127.0.0.1", store.port), timeout=TIMEOUT_SECONDS) as link:
         link.sendall(
             f"POST /{bucket} HTTP/1.1\r\nhost: h\r\ncontent-length: 10\r\nexpect: 100-continue\r\n"
             "content-type: multipart/form-data; boundary=a\r\n\r\n".encode()
         )
         assert link.recv(65536).startswith(b"HTTP/1.1 100 Continue")
-    with socket.create_connection(("127.0.0.1", house.port), timeout=TIMEOUT_SECONDS) as link:
+    with socket.create_connection(("127.0.0.1", store.port), timeout=TIMEOUT_SECONDS) as link:
         link.sendall(
             f"POST /{bucket} HTTP/1.1\r\nhost: h\r\ncontent-length: 10\r\nexpect: 100-continue\r\n"
             "content-type: text/plain\r\n\r\n".encode()

@@ -14,18 +14,18 @@ from tests.kit import s3 as kit
 BODY = b"body"
 
 
-def target_of(house: kit.House, url: str) -> str:
-    return url.partition(f":{house.port}")[2]
+def target_of(store: kit.ObjectStore, url: str) -> str:
+    return url.partition(f":{store.port}")[2]
 
 
 @pytest.fixture(params=["s3", "s3v4"])
-def presigner(request: pytest.FixtureRequest, house: kit.House) -> Any:
+def presigner(request: pytest.FixtureRequest, store: kit.ObjectStore) -> Any:
     """boto3 presigning by version 2, which it does by default, and by version 4."""
-    return kit.client(house, config={"signature_version": request.param})
+    return kit.client(store, config={"signature_version": request.param})
 
 
 def presigned(
-    house: kit.House, presigner: Any, operation: str, **params: Any
+    store: kit.ObjectStore, presigner: Any, operation: str, **params: Any
 ) -> tuple[str, dict[str, str]]:
     """Return the target and the headers that a presigned request is sent with.
 
@@ -33,7 +33,7 @@ def presigned(
     X-Amz-SignedHeaders; here they move to the query, as the JavaScript SDK moves them.
     """
     if presigner.meta.config.signature_version == "s3":
-        return target_of(house, presigner.generate_presigned_url(operation, Params=params)), {}
+        return target_of(store, presigner.generate_presigned_url(operation, Params=params)), {}
     hoisted: dict[str, str] = {}
 
     def hoist(request: Any, **_: Any) -> None:
@@ -51,28 +51,28 @@ def presigned(
         url = presigner.generate_presigned_url(operation, Params=params)
     finally:
         events.unregister("before-sign.s3", hoist)
-    return target_of(house, url), {}
+    return target_of(store, url), {}
 
 
 def test_a_copy_source_in_the_query_copies(
-    house: kit.House, s3: Any, presigner: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="from", Body=BODY)
     source = {"Bucket": bucket, "Key": "from"}
     target, headers = presigned(
-        house, presigner, "copy_object", Bucket=bucket, Key="to", CopySource=source
+        store, presigner, "copy_object", Bucket=bucket, Key="to", CopySource=source
     )
-    answer = kit.send(house, "PUT", target, headers=headers)
+    answer = kit.send(store, "PUT", target, headers=headers)
     assert answer.status == 200, answer.body
     assert answer.element("ETag")
     assert s3.get_object(Bucket=bucket, Key="to")["Body"].read() == BODY
 
 
 def test_metadata_and_tags_in_the_query_are_stored(
-    house: kit.House, s3: Any, presigner: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str
 ) -> None:
     target, headers = presigned(
-        house,
+        store,
         presigner,
         "put_object",
         Bucket=bucket,
@@ -81,7 +81,7 @@ def test_metadata_and_tags_in_the_query_are_stored(
         Tagging="team=a",
         StorageClass="STANDARD_IA",
     )
-    answer = kit.send(house, "PUT", target, body=BODY, headers=headers)
+    answer = kit.send(store, "PUT", target, body=BODY, headers=headers)
     assert answer.status == 200, answer.body
     head = s3.head_object(Bucket=bucket, Key="k")
     assert head["Metadata"] == {"colour": "blue"}
@@ -99,80 +99,82 @@ def test_metadata_and_tags_in_the_query_are_stored(
     ],
 )
 def test_what_is_not_done_is_refused_by_name_in_the_query_too(
-    house: kit.House, s3: Any, presigner: Any, bucket: str, params: dict[str, str], name: str
+    store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str, params: dict[str, str], name: str
 ) -> None:
-    target, headers = presigned(house, presigner, "put_object", Bucket=bucket, Key="k", **params)
-    answer = kit.send(house, "PUT", target, body=BODY, headers=headers)
+    target, headers = presigned(store, presigner, "put_object", Bucket=bucket, Key="k", **params)
+    answer = kit.send(store, "PUT", target, body=BODY, headers=headers)
     assert (answer.status, answer.code) == (501, "NotImplemented")
     assert name in answer.body.decode()
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
 def test_digests_in_the_query_are_checked(
-    house: kit.House, s3: Any, presigner: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str
 ) -> None:
     digest = base64.b64encode(hashlib.sha256(BODY).digest()).decode()
     target, headers = presigned(
-        house, presigner, "put_object", Bucket=bucket, Key="k", ChecksumSHA256=digest
+        store, presigner, "put_object", Bucket=bucket, Key="k", ChecksumSHA256=digest
     )
-    refused = kit.send(house, "PUT", target, body=b"other", headers=headers)
+    refused = kit.send(store, "PUT", target, body=b"other", headers=headers)
     assert (refused.status, refused.code) == (400, "BadDigest")
-    stored = kit.send(house, "PUT", target, body=BODY, headers=headers)
+    stored = kit.send(store, "PUT", target, body=BODY, headers=headers)
     assert stored.status == 200, stored.body
     head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
     assert head["ChecksumSHA256"] == digest
 
 
 def test_the_expected_owner_in_the_query_is_checked(
-    house: kit.House, s3: Any, presigner: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=BODY)
     target, headers = presigned(
-        house,
+        store,
         presigner,
         "delete_object",
         Bucket=bucket,
         Key="k",
         ExpectedBucketOwner="999999999999",
     )
-    answer = kit.send(house, "DELETE", target, headers=headers)
+    answer = kit.send(store, "DELETE", target, headers=headers)
     assert (answer.status, answer.code) == (403, "AccessDenied")
     assert s3.head_object(Bucket=bucket, Key="k")["ContentLength"] == len(BODY)
 
 
 def test_version_2_carries_content_type_and_md5_in_the_query(
-    house: kit.House, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
-    signer = kit.client(house, config={"signature_version": "s3"})
+    signer = kit.client(store, config={"signature_version": "s3"})
     md5 = base64.b64encode(hashlib.md5(BODY).digest()).decode()
     params = {"Bucket": bucket, "Key": "k", "ContentType": "text/x-own", "ContentMD5": md5}
-    target = target_of(house, signer.generate_presigned_url("put_object", Params=params))
-    refused = kit.send(house, "PUT", target, body=b"other")
+    target = target_of(store, signer.generate_presigned_url("put_object", Params=params))
+    refused = kit.send(store, "PUT", target, body=b"other")
     assert (refused.status, refused.code) == (400, "BadDigest")
-    assert kit.send(house, "PUT", target, body=BODY).status == 200
+    assert kit.send(store, "PUT", target, body=BODY).status == 200
     assert s3.head_object(Bucket=bucket, Key="k")["ContentType"] == "text/x-own"
-    other = kit.send(house, "PUT", target, body=BODY, headers={"content-type": "text/html"})
+    other = kit.send(store, "PUT", target, body=BODY, headers={"content-type": "text/html"})
     assert (other.status, other.code) == (403, "SignatureDoesNotMatch")
 
 
-def test_a_header_that_contradicts_the_query_is_refused(house: kit.House, bucket: str) -> None:
+def test_a_header_that_contradicts_the_query_is_refused(
+    store: kit.ObjectStore, bucket: str
+) -> None:
     target = f"/{bucket}/k?x-amz-meta-a=1"
-    refused = kit.call(house, "PUT", target, body=BODY, headers={"x-amz-meta-a": "2"})
+    refused = kit.call(store, "PUT", target, body=BODY, headers={"x-amz-meta-a": "2"})
     assert (refused.status, refused.code) == (400, "InvalidRequest")
-    assert kit.call(house, "PUT", target, body=BODY, headers={"x-amz-meta-a": "1"}).status == 200
+    assert kit.call(store, "PUT", target, body=BODY, headers={"x-amz-meta-a": "1"}).status == 200
 
 
-def test_a_parameter_that_comes_twice_is_refused(house: kit.House, bucket: str) -> None:
+def test_a_parameter_that_comes_twice_is_refused(store: kit.ObjectStore, bucket: str) -> None:
     target = f"/{bucket}/k?X-Amz-Meta-A=1&x-amz-meta-a=2"
-    refused = kit.call(house, "PUT", target, body=BODY)
+    refused = kit.call(store, "PUT", target, body=BODY)
     assert (refused.status, refused.code) == (400, "InvalidRequest")
 
 
 @pytest.mark.parametrize("value", ["a%0D%0Ax-evil:%201", "a%00", "a%7F"])
 def test_a_value_that_no_header_can_have_is_refused(
-    house: kit.House, bucket: str, value: str
+    store: kit.ObjectStore, bucket: str, value: str
 ) -> None:
-    refused = kit.call(house, "PUT", f"/{bucket}/k?x-amz-meta-a={value}", body=BODY)
+    refused = kit.call(store, "PUT", f"/{bucket}/k?x-amz-meta-a={value}", body=BODY)
     assert (refused.status, refused.code) == (400, "InvalidRequest")
     assert "x-evil" not in refused.headers
 
@@ -182,10 +184,10 @@ def test_a_value_that_no_header_can_have_is_refused(
     ["x-amz-copy-source", "X-Amz-Copy-Source", "x-amz-copy-%73ource", "X-AMZ-COPY-SOURCE"],
 )
 def test_no_header_can_be_added_to_a_presigned_url(
-    house: kit.House, s3: Any, presigner: Any, bucket: str, addition: str
+    store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str, addition: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="secret", Body=BODY)
-    target, headers = presigned(house, presigner, "put_object", Bucket=bucket, Key="k")
+    target, headers = presigned(store, presigner, "put_object", Bucket=bucket, Key="k")
     target += f"&{addition}={bucket}/secret"
-    answer = kit.send(house, "PUT", target, headers=headers)
+    answer = kit.send(store, "PUT", target, headers=headers)
     assert (answer.status, answer.code) == (403, "SignatureDoesNotMatch")

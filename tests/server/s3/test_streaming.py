@@ -22,15 +22,15 @@ def trailer_of(mode: str, value: str = CRC32) -> tuple[str, str] | None:
 
 @pytest.mark.parametrize("mode", kit.STREAMING_MODES)
 def test_a_streamed_body_is_stored_without_its_framing(
-    house: kit.House, bucket: str, mode: str
+    store: kit.ObjectStore, bucket: str, mode: str
 ) -> None:
     target = f"/{bucket}/k"
     headers = {"content-type": "text/x", "content-encoding": "gzip,aws-chunked"}
     put = kit.stream(
-        house, "PUT", target, CHUNKS, mode=mode, headers=headers, trailer=trailer_of(mode)
+        store, "PUT", target, CHUNKS, mode=mode, headers=headers, trailer=trailer_of(mode)
     )
     assert put.status == 200, put.body
-    got = kit.call(house, "GET", target, {"x-amz-checksum-mode": "ENABLED"})
+    got = kit.call(store, "GET", target, {"x-amz-checksum-mode": "ENABLED"})
     assert got.body == BODY
     assert got.headers["content-encoding"] == "gzip"
     if "TRAILER" in mode:
@@ -39,13 +39,13 @@ def test_a_streamed_body_is_stored_without_its_framing(
 
 
 @pytest.mark.parametrize("mode", kit.STREAMING_MODES)
-def test_an_empty_streamed_body_is_empty(house: kit.House, bucket: str, mode: str) -> None:
+def test_an_empty_streamed_body_is_empty(store: kit.ObjectStore, bucket: str, mode: str) -> None:
     empty = base64.b64encode(bytes(4)).decode()
     put = kit.stream(
-        house, "PUT", f"/{bucket}/dir/", (), mode=mode, trailer=trailer_of(mode, empty)
+        store, "PUT", f"/{bucket}/dir/", (), mode=mode, trailer=trailer_of(mode, empty)
     )
     assert put.status == 200, put.body
-    assert kit.call(house, "HEAD", f"/{bucket}/dir/").headers["content-length"] == "0"
+    assert kit.call(store, "HEAD", f"/{bucket}/dir/").headers["content-length"] == "0"
 
 
 @pytest.mark.parametrize("mode", kit.STREAMING_MODES)
@@ -59,21 +59,21 @@ def test_an_empty_streamed_body_is_empty(house: kit.House, bucket: str, mode: st
     ],
 )  # fmt: skip
 def test_a_streamed_body_that_is_not_whole_stores_nothing(
-    house: kit.House, bucket: str, mode: str, what: str, spoil: object
+    store: kit.ObjectStore, bucket: str, mode: str, what: str, spoil: object
 ) -> None:
     put = kit.stream(
-        house, "PUT", f"/{bucket}/k", CHUNKS, mode=mode, trailer=trailer_of(mode), spoil=spoil
+        store, "PUT", f"/{bucket}/k", CHUNKS, mode=mode, trailer=trailer_of(mode), spoil=spoil
     )
     assert (put.status, put.code) == (400, "IncompleteBody"), what
-    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
 
 
 @pytest.mark.parametrize("mode", [each for each in kit.STREAMING_MODES if "HMAC" in each])
 def test_a_chunk_that_was_changed_on_its_way_is_refused(
-    house: kit.House, bucket: str, mode: str
+    store: kit.ObjectStore, bucket: str, mode: str
 ) -> None:
     put = kit.stream(
-        house,
+        store,
         "PUT",
         f"/{bucket}/k",
         CHUNKS,
@@ -82,34 +82,34 @@ def test_a_chunk_that_was_changed_on_its_way_is_refused(
         spoil=lambda body: body.replace(b"lazy", b"busy", 1),
     )
     assert (put.status, put.code) == (403, "SignatureDoesNotMatch")
-    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
 
 
 @pytest.mark.parametrize("mode", [each for each in kit.STREAMING_MODES if "TRAILER" in each])
 def test_a_trailer_that_does_not_fit_the_body_is_a_bad_digest(
-    house: kit.House, bucket: str, mode: str
+    store: kit.ObjectStore, bucket: str, mode: str
 ) -> None:
     wrong = base64.b64encode(b"nope").decode()
     put = kit.stream(
-        house, "PUT", f"/{bucket}/k", CHUNKS, mode=mode, trailer=trailer_of(mode, wrong)
+        store, "PUT", f"/{bucket}/k", CHUNKS, mode=mode, trailer=trailer_of(mode, wrong)
     )
     assert (put.status, put.code) == (400, "BadDigest")
-    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
 
 
 def test_a_streamed_body_without_its_decoded_length_is_refused(
-    house: kit.House, bucket: str
+    store: kit.ObjectStore, bucket: str
 ) -> None:
     mode = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-    put = kit.call(house, "PUT", f"/{bucket}/k", body=b"0\r\n\r\n", payload_hash=mode)
+    put = kit.call(store, "PUT", f"/{bucket}/k", body=b"0\r\n\r\n", payload_hash=mode)
     assert (put.status, put.code) == (411, "MissingContentLength")
 
 
 def test_a_streamed_body_shorter_than_announced_is_incomplete(
-    house: kit.House, bucket: str
+    store: kit.ObjectStore, bucket: str
 ) -> None:
     put = kit.stream(
-        house,
+        store,
         "PUT",
         f"/{bucket}/k",
         CHUNKS,
@@ -119,12 +119,12 @@ def test_a_streamed_body_shorter_than_announced_is_incomplete(
     assert (put.status, put.code) == (400, "IncompleteBody")
 
 
-def test_a_streamed_part_is_stored_without_its_framing(house: kit.House, bucket: str) -> None:
-    s3 = kit.client(house)
+def test_a_streamed_part_is_stored_without_its_framing(store: kit.ObjectStore, bucket: str) -> None:
+    s3 = kit.client(store)
     upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
     mode = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
     put = kit.stream(
-        house,
+        store,
         "PUT",
         f"/{bucket}/k?partNumber=1&uploadId={upload}",
         CHUNKS,
@@ -142,29 +142,29 @@ def test_a_streamed_part_is_stored_without_its_framing(house: kit.House, bucket:
 
 
 def test_a_body_in_chunked_transfer_coding_needs_no_announced_length(
-    house: kit.House, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
     target = f"/{bucket}/k"
     headers = {
-        **kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD"),
+        **kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD"),
         "transfer-encoding": "chunked",
     }
     body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (b"one ", b"two"))
-    answer = kit.send(house, "PUT", target, headers=headers, body=body + b"0\r\n\r\n")
+    answer = kit.send(store, "PUT", target, headers=headers, body=body + b"0\r\n\r\n")
     assert answer.status == 200, answer.body
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"one two"
 
 
 def test_a_body_of_unknown_length_is_bounded(
-    house: kit.House, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+    store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incoming, "OBJECT_BYTES_MAX", 1000)
     target = f"/{bucket}/k"
     headers = {
-        **kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD"),
+        **kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD"),
         "transfer-encoding": "chunked",
     }
     body = b"3e9\r\n" + bytes(1001) + b"\r\n0\r\n\r\n"
-    answer = kit.send(house, "PUT", target, headers=headers, body=body)
+    answer = kit.send(store, "PUT", target, headers=headers, body=body)
     assert (answer.status, answer.code) == (400, "EntityTooLarge")
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)

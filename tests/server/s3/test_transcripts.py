@@ -219,14 +219,14 @@ STORY = (
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
     folder = tmp_path_factory.mktemp("golden") / "data"
     with kit.serve(folder) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def story(place: kit.House) -> dict[str, str]:
+def story(place: kit.ObjectStore) -> dict[str, str]:
     """Every case played once, in order; its transcript by name."""
     found: dict[str, str] = {}
     upload = "UPLOAD"

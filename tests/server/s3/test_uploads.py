@@ -55,7 +55,9 @@ def refusal(call: Any) -> tuple[int, str]:
     return answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]
 
 
-def test_an_upload_in_parts_becomes_one_object(s3: Any, house: kit.House, bucket: str) -> None:
+def test_an_upload_in_parts_becomes_one_object(
+    s3: Any, store: kit.ObjectStore, bucket: str
+) -> None:
     upload = begin(s3, bucket, Metadata={"m": "1"}, ContentType="x/y", Tagging="t=1")
     parts = put_parts(s3, bucket, upload, FIRST, LAST)
     done = complete(s3, bucket, upload, parts)
@@ -70,7 +72,7 @@ def test_an_upload_in_parts_becomes_one_object(s3: Any, house: kit.House, bucket
 
 
 def test_the_answer_to_complete_has_the_root_element_clients_look_for(
-    s3: Any, house: kit.House, bucket: str
+    s3: Any, store: kit.ObjectStore, bucket: str
 ) -> None:
     upload = begin(s3, bucket)
     (part,) = put_parts(s3, bucket, upload, LAST)
@@ -79,7 +81,7 @@ def test_the_answer_to_complete_has_the_root_element_clients_look_for(
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>"
         f"<ETag>&#34;{part['ETag'].strip(chr(34))}&#34;</ETag></Part></CompleteMultipartUpload>"
     ).encode()
-    answer = kit.call(house, "POST", f"/{bucket}/k?uploadId={upload}", body=body)
+    answer = kit.call(store, "POST", f"/{bucket}/k?uploadId={upload}", body=body)
     assert answer.status == 200
     assert b"<CompleteMultipartUploadResult xmlns=" in answer.body
 
@@ -133,10 +135,10 @@ def test_the_checksum_of_the_whole_comes_from_its_parts(
 
 
 def test_an_upload_without_an_algorithm_gets_the_crc64nvme_of_the_whole(
-    s3: Any, house: kit.House, bucket: str
+    s3: Any, store: kit.ObjectStore, bucket: str
 ) -> None:
-    upload = kit.call(house, "POST", f"/{bucket}/k?uploads").element("UploadId")
-    put = kit.call(house, "PUT", f"/{bucket}/k?partNumber=1&uploadId={upload}", body=LAST)
+    upload = kit.call(store, "POST", f"/{bucket}/k?uploads").element("UploadId")
+    put = kit.call(store, "PUT", f"/{bucket}/k?partNumber=1&uploadId={upload}", body=LAST)
     complete(s3, bucket, upload, [{"PartNumber": 1, "ETag": put.headers["etag"]}])
     head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
     assert head["ChecksumCRC64NVME"] == text(crt.crc64nvme(LAST), 8)
@@ -322,30 +324,30 @@ def test_the_transfer_manager_uploads_in_parallel_parts(s3: Any, bucket: str) ->
 
 
 def test_a_slow_reader_gets_every_part_of_an_object_deleted_and_swept_meanwhile(
-    s3: Any, house: kit.House, bucket: str
+    s3: Any, store: kit.ObjectStore, bucket: str
 ) -> None:
     bodies = [bytes([number]) * (5 * MIB) for number in range(4)]
     upload = begin(s3, bucket)
     complete(s3, bucket, upload, put_parts(s3, bucket, upload, *bodies))
     target = f"/{bucket}/k"
-    signed = kit.sign(house, "GET", target, payload_hash="UNSIGNED-PAYLOAD")
+    signed = kit.sign(store, "GET", target, payload_hash="UNSIGNED-PAYLOAD")
     wire = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         reader.settimeout(30)
-        reader.connect((house.host, house.port))
+        reader.connect((store.host, store.port))
         reader.sendall(f"GET {target} HTTP/1.1\r\n{wire}connection: close\r\n\r\n".encode())
         got = reader.recv(1000)
         s3.delete_object(Bucket=bucket, Key="k")
-        house.run(house.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000))
+        store.run(store.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000))
         while data := reader.recv(1 << 20):
             got += data
     assert got.partition(b"\r\n\r\n")[2] == b"".join(bodies)
-    assert house.run(house.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000)) == 4
+    assert store.run(store.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000)) == 4
 
 
 def test_an_upload_of_many_parts_is_held_against_the_size_that_the_client_says(
-    s3: Any, house: kit.House, bucket: str
+    s3: Any, store: kit.ObjectStore, bucket: str
 ) -> None:
     upload = begin(s3, bucket)
     count = uploads.PARTS_AT_ONCE_MAX + 1
@@ -353,19 +355,19 @@ def test_an_upload_of_many_parts_is_held_against_the_size_that_the_client_says(
     async def send() -> list[str]:
         etags = []
         for number in range(1, count + 1):
-            received = await house.storage.blobs.store(b"x", digests=frozenset({"md5"}))
-            part = await house.storage.uploads.put_part(bucket, "k", upload, number, received)
+            received = await store.storage.blobs.store(b"x", digests=frozenset({"md5"}))
+            part = await store.storage.uploads.put_part(bucket, "k", upload, number, received)
             etags.append(part.etag)
         return etags
 
     parts = "".join(
         f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
-        for number, etag in enumerate(house.run(send()), 1)
+        for number, etag in enumerate(store.run(send()), 1)
     )
     body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
     for size, code in ((count + 1, "InvalidRequest"), (count, "EntityTooSmall")):
         answer = kit.call(
-            house,
+            store,
             "POST",
             f"/{bucket}/k?uploadId={upload}",
             {"x-amz-mp-object-size": str(size)},

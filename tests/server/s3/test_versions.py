@@ -93,32 +93,32 @@ def test_versioning_is_enabled_and_suspended_and_never_taken_back(s3: Any, bucke
     ],
 )
 def test_a_bad_configuration_is_refused_and_changes_nothing(
-    house: kit.House, s3: Any, bucket: str, body: bytes, status: int, code: str
+    store: kit.ObjectStore, s3: Any, bucket: str, body: bytes, status: int, code: str
 ) -> None:
-    answer = kit.call(house, "PUT", f"/{bucket}?versioning", body=body)
+    answer = kit.call(store, "PUT", f"/{bucket}?versioning", body=body)
     assert (answer.status, answer.code) == (status, code)
     assert "Status" not in s3.get_bucket_versioning(Bucket=bucket)
 
 
-def test_mfa_delete_is_refused_by_name(house: kit.House, s3: Any, bucket: str) -> None:
+def test_mfa_delete_is_refused_by_name(store: kit.ObjectStore, s3: Any, bucket: str) -> None:
     for request, body in ((f"/{bucket}?versioning", ENABLED), (f"/{bucket}/k", b"")):
         method = "PUT" if body else "DELETE"
-        answer = kit.call(house, method, request, {"x-amz-mfa": "serial 123456"}, body)
+        answer = kit.call(store, method, request, {"x-amz-mfa": "serial 123456"}, body)
         assert (answer.status, answer.element("Header")) == (501, "x-amz-mfa")
     both = {"Status": "Enabled", "MFADelete": "Disabled"}
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=both)
 
 
-def test_versioning_of_an_absent_bucket_is_no_such_bucket(house: kit.House) -> None:
+def test_versioning_of_an_absent_bucket_is_no_such_bucket(store: kit.ObjectStore) -> None:
     for method, body in (("GET", b""), ("PUT", ENABLED)):
-        answer = kit.call(house, method, "/absent-bucket?versioning", body=body)
+        answer = kit.call(store, method, "/absent-bucket?versioning", body=body)
         assert (answer.status, answer.code) == (404, "NoSuchBucket")
-    assert kit.call(house, "GET", "/absent-bucket?versions").code == "NoSuchBucket"
+    assert kit.call(store, "GET", "/absent-bucket?versions").code == "NoSuchBucket"
 
 
-def test_the_configuration_of_a_table_bucket_is_refused(house: kit.House, s3: Any) -> None:
-    house.run(
-        house.storage.buckets.create(
+def test_the_configuration_of_a_table_bucket_is_refused(store: kit.ObjectStore, s3: Any) -> None:
+    store.run(
+        store.storage.buckets.create(
             "table-bucket", kind="table", owner=kit.ACCOUNT, region=kit.REGION
         )
     )
@@ -126,7 +126,7 @@ def test_the_configuration_of_a_table_bucket_is_refused(house: kit.House, s3: An
         ("PUT", "/table-bucket?versioning", ENABLED),
         ("GET", "/table-bucket?versions", b""),
     ):
-        answer = kit.call(house, method, target, body=body)
+        answer = kit.call(store, method, target, body=body)
         assert (answer.status, answer.code) == (405, "MethodNotAllowed")
         assert answer.element("ResourceType") == "TABLE BUCKET"
     assert "Status" not in s3.get_bucket_versioning(Bucket="table-bucket")
@@ -178,28 +178,28 @@ def test_a_suspended_bucket_writes_null_versions_and_shows_them(s3: Any, version
 
 
 def test_a_delete_marker_is_404_and_by_its_id_405(
-    house: kit.House, s3: Any, versioned: str
+    store: kit.ObjectStore, s3: Any, versioned: str
 ) -> None:
     kept = put(s3, versioned, "k")
     deleted = s3.delete_object(Bucket=versioned, Key="k")
     marker = deleted["VersionId"]
     assert deleted["DeleteMarker"] is True
     for method in ("GET", "HEAD"):
-        answer = kit.call(house, method, f"/{versioned}/k")
+        answer = kit.call(store, method, f"/{versioned}/k")
         assert answer.status == 404
         assert answer.headers["x-amz-delete-marker"] == "true"
         assert answer.headers["x-amz-version-id"] == marker
-        answer = kit.call(house, method, f"/{versioned}/k?versionId={marker}")
+        answer = kit.call(store, method, f"/{versioned}/k?versionId={marker}")
         assert answer.status == 405
         assert answer.headers["x-amz-delete-marker"] == "true"
         assert answer.headers["allow"] == "DELETE"
         listed = s3.list_object_versions(Bucket=versioned)["DeleteMarkers"][0]["LastModified"]
         assert answer.headers["last-modified"] == listed.strftime("%a, %d %b %Y %H:%M:%S GMT")
-    assert kit.call(house, "GET", f"/{versioned}/k").code == "NoSuchKey"
+    assert kit.call(store, "GET", f"/{versioned}/k").code == "NoSuchKey"
     assert read(s3, versioned, "k", VersionId=kept) == b"x"
     assert "Contents" not in s3.list_objects_v2(Bucket=versioned)
     assert "Contents" not in s3.list_objects(Bucket=versioned)
-    absent = kit.call(house, "GET", f"/{versioned}/absent")
+    absent = kit.call(store, "GET", f"/{versioned}/absent")
     assert "x-amz-delete-marker" not in absent.headers
 
 
@@ -250,10 +250,10 @@ def test_an_unknown_version_does_not_exist(s3: Any, versioned: str) -> None:
     ],
 )
 def test_a_malformed_version_id_is_refused(
-    house: kit.House, s3: Any, versioned: str, version_id: str, method: str, target: str
+    store: kit.ObjectStore, s3: Any, versioned: str, version_id: str, method: str, target: str
 ) -> None:
     put(s3, versioned, "k")
-    answer = kit.call(house, method, f"/{versioned}/{target}versionId={version_id}")
+    answer = kit.call(store, method, f"/{versioned}/{target}versionId={version_id}")
     assert (answer.status, answer.code) == (400, "InvalidArgument")
     assert answer.element("ArgumentName") == "versionId"
     assert len(entries(s3, versioned)) == 1
@@ -270,9 +270,9 @@ def test_a_malformed_version_id_is_refused(
     ],
 )
 def test_a_write_takes_no_version_id(
-    house: kit.House, versioned: str, method: str, target: str, headers: dict[str, str]
+    store: kit.ObjectStore, versioned: str, method: str, target: str, headers: dict[str, str]
 ) -> None:
-    answer = kit.call(house, method, f"/{versioned}/{target}versionId=null", headers)
+    answer = kit.call(store, method, f"/{versioned}/{target}versionId=null", headers)
     assert (answer.status, answer.code) == (400, "InvalidArgument")
     assert "does not accept a version-id" in answer.element("Message")
 
@@ -363,7 +363,7 @@ def test_a_multipart_upload_makes_a_version_of_a_version(s3: Any, versioned: str
     assert len(entries(s3, versioned)) == 3
 
 
-def test_a_form_makes_a_version(house: kit.House, s3: Any, versioned: str) -> None:
+def test_a_form_makes_a_version(store: kit.ObjectStore, s3: Any, versioned: str) -> None:
     first = put(s3, versioned, "k", b"1")
     form = s3.generate_presigned_post(versioned, "k")
     answer = requests.post(form["url"], data=form["fields"], files={"file": b"2"}, timeout=20)
@@ -444,16 +444,16 @@ def test_delete_bucket_waits_for_the_last_version_and_marker(s3: Any, versioned:
 
 
 def test_boto3s_collection_of_versions_empties_a_bucket(
-    house: kit.House, s3: Any, versioned: str
+    store: kit.ObjectStore, s3: Any, versioned: str
 ) -> None:
     for _ in range(2):
         s3.upload_fileobj(io.BytesIO(b"x" * 100), versioned, "k")
     s3.delete_object(Bucket=versioned, Key="k")
     resource = boto3.resource(
         "s3",
-        endpoint_url=house.url,
-        aws_access_key_id=house.access_key,
-        aws_secret_access_key=house.secret_key,
+        endpoint_url=store.url,
+        aws_access_key_id=store.access_key,
+        aws_secret_access_key=store.secret_key,
         region_name=kit.REGION,
     ).Bucket(versioned)
     resource.object_versions.delete()
@@ -499,10 +499,10 @@ def test_boto3s_paginator_shows_every_version_once(
 
 
 def test_a_listing_interleaves_versions_and_markers(
-    house: kit.House, history: tuple[str, list[str]]
+    store: kit.ObjectStore, history: tuple[str, list[str]]
 ) -> None:
     bucket, expected = history
-    body = kit.call(house, "GET", f"/{bucket}?versions").body.decode()
+    body = kit.call(store, "GET", f"/{bucket}?versions").body.decode()
     shown = []
     for piece in body.split("<Key>")[1:]:
         key = piece.partition("</Key>")[0]
@@ -514,7 +514,7 @@ def test_a_listing_interleaves_versions_and_markers(
 
 
 def test_a_delimiter_prefix_and_encoding_hold_for_versions(
-    house: kit.House, s3: Any, history: tuple[str, list[str]]
+    store: kit.ObjectStore, s3: Any, history: tuple[str, list[str]]
 ) -> None:
     bucket, expected = history
     listed = s3.list_object_versions(Bucket=bucket, Delimiter="/")
@@ -522,16 +522,16 @@ def test_a_delimiter_prefix_and_encoding_hold_for_versions(
     assert len(listed["Versions"]) == 6
     below = entries(s3, bucket, Prefix="dir/")
     assert {key for key, _, _ in below} == {"dir/a", "dir/b"}
-    answer = kit.call(house, "GET", f"/{bucket}?versions&encoding-type=url&prefix=z&max-keys=1")
+    answer = kit.call(store, "GET", f"/{bucket}?versions&encoding-type=url&prefix=z&max-keys=1")
     assert answer.element("Key") == answer.element("NextKeyMarker") == "z%20%C3%A9"
     assert answer.element("EncodingType") == "url"
     assert expected[-4] == f"z é {answer.element('NextVersionIdMarker')}"
 
 
 def test_max_keys_of_zero_is_an_empty_listing(
-    house: kit.House, history: tuple[str, list[str]]
+    store: kit.ObjectStore, history: tuple[str, list[str]]
 ) -> None:
-    answer = kit.call(house, "GET", f"/{history[0]}?versions&max-keys=0")
+    answer = kit.call(store, "GET", f"/{history[0]}?versions&max-keys=0")
     assert answer.element("IsTruncated") == "false"
     assert b"<Version>" not in answer.body
 
@@ -547,9 +547,9 @@ def test_max_keys_of_zero_is_an_empty_listing(
     ],
 )
 def test_bad_parameters_of_a_listing_are_refused(
-    house: kit.House, history: tuple[str, list[str]], query: str
+    store: kit.ObjectStore, history: tuple[str, list[str]], query: str
 ) -> None:
-    answer = kit.call(house, "GET", f"/{history[0]}?versions&{query}")
+    answer = kit.call(store, "GET", f"/{history[0]}?versions&{query}")
     assert (answer.status, answer.code) == (400, "InvalidArgument")
 
 
@@ -619,7 +619,7 @@ REQUESTS: tuple[tuple[str, str, str, bytes], ...] = (
 
 
 @pytest.fixture(scope="module")
-def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
     users = (*USERS.values(), PINNED, PAIR, COPIER)
     with kit.serve(tmp_path_factory.mktemp("rights") / "data", users=users) as running:
         client = kit.client(running)
@@ -629,7 +629,7 @@ def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
         yield running
 
 
-def as_user(place: kit.House, who: config.User, method: str, target: str, **more: Any) -> int:
+def as_user(place: kit.ObjectStore, who: config.User, method: str, target: str, **more: Any) -> int:
     return kit.call(
         place, method, target, access_key=who.access_key, secret_key=who.secret_key, **more
     ).status
@@ -637,7 +637,7 @@ def as_user(place: kit.House, who: config.User, method: str, target: str, **more
 
 @pytest.mark.parametrize(("action", "method", "target", "body"), REQUESTS)
 def test_a_request_takes_exactly_the_right_of_its_version(
-    rights: kit.House, action: str, method: str, target: str, body: bytes
+    rights: kit.ObjectStore, action: str, method: str, target: str, body: bytes
 ) -> None:
     client = kit.client(rights)
     for holder, who in USERS.items():
@@ -650,7 +650,7 @@ def test_a_request_takes_exactly_the_right_of_its_version(
 
 
 def test_attributes_and_copies_of_a_version_take_the_rights_of_versions(
-    rights: kit.House,
+    rights: kit.ObjectStore,
 ) -> None:
     client = kit.client(rights)
     version_id = put(client, BUCKET, "k")
@@ -664,7 +664,7 @@ def test_attributes_and_copies_of_a_version_take_the_rights_of_versions(
     assert as_user(rights, COPIER, "PUT", f"/{BUCKET}/copy", headers=newest) == 403
 
 
-def test_a_policy_may_name_the_version(rights: kit.House) -> None:
+def test_a_policy_may_name_the_version(rights: kit.ObjectStore) -> None:
     client = kit.client(rights)
     set_versioning(client, BUCKET, "Suspended")
     put(client, BUCKET, "pinned", b"null")
@@ -674,7 +674,7 @@ def test_a_policy_may_name_the_version(rights: kit.House) -> None:
     assert as_user(rights, PINNED, "GET", f"/{BUCKET}/pinned?versionId={other}") == 403
 
 
-def test_delete_objects_takes_the_right_of_each_kind_of_deletion(rights: kit.House) -> None:
+def test_delete_objects_takes_the_right_of_each_kind_of_deletion(rights: kit.ObjectStore) -> None:
     client = kit.client(rights)
     version_id = put(client, BUCKET, "many")
     for action, deleted in (("DeleteObject", "many"), ("DeleteObjectVersion", "version")):

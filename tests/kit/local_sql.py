@@ -37,7 +37,7 @@ ROOT = lakes.ROOT
 
 
 @dataclass(kw_only=True)
-class House:
+class LocalSql:
     """Statements over a folder, with one session."""
 
     lake: lakes.Lake
@@ -88,18 +88,18 @@ class House:
 @asynccontextmanager
 async def opened(
     path: Path, *, made_engine: engine.Engine | None = None, clock: lakes.Clock | None = None
-) -> AsyncIterator[House]:
-    """Build the house at path; the table bucket `lake` with the schema `ns` is its session's."""
+) -> AsyncIterator[LocalSql]:
+    """Build it at path; the table bucket `lake` with the schema `ns` is its session's."""
     await asyncio.to_thread(_prepare, path)
     with lakes.opened(path, clock=clock, first_id=1 << 40) as lake:
         the_engine = made_engine or engine.WorkerEngine(
             workers=1, spill_directory=lake.storage.path / "tmp", disk=lake.storage.disk
         )
-        house = build(lake, the_engine)
+        local = build(lake, the_engine)
         if not lake.namespaces.exists("lake", ("ns",)):
             await lake.namespaces.create("lake", ("ns",), by=lakes.BY)
         try:
-            yield house
+            yield local
         finally:
             if made_engine is None:
                 await the_engine.close()
@@ -111,7 +111,7 @@ def _prepare(path: Path) -> None:
         pass
 
 
-def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
+def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
     access = catalog_access.Access(
         store=lake.store,
         authoriser=decide.Authoriser(now_ms=lake.clock),
@@ -182,7 +182,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         about=statements.About(version="9.0.0", region="us-east-1"),
     )
     session = sessions.Session(id=1, principal=ROOT, database="lake", schema="ns")
-    return House(
+    return LocalSql(
         lake=lake,
         statements=made,
         engine=the_engine,
@@ -194,25 +194,27 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
     )
 
 
-def in_house(
-    path: Path, work: Callable[[House], Coroutine[Any, Any, Result]], *, workers: int = 0
+def run_local(
+    path: Path, work: Callable[[LocalSql], Coroutine[Any, Any, Result]], *, workers: int = 0
 ) -> Result:
-    """Run work in a house at path: queries in this process, or in workers children."""
+    """Run work with a LocalSql over path: queries in this process, or in workers children."""
 
     spill = path.absolute() / "spill"
     spill.mkdir(parents=True, exist_ok=True)
 
     async def inside() -> Result:
-        made: engine.Engine
+        local_engine: engine.Engine
         if workers:
-            made = engine.WorkerEngine(workers=workers, spill_directory=spill, disk=disk.Disk())
+            local_engine = engine.WorkerEngine(
+                workers=workers, spill_directory=spill, disk=disk.Disk()
+            )
         else:
-            made = engine_inline.InlineEngine(spill_directory=spill)
+            local_engine = engine_inline.InlineEngine(spill_directory=spill)
         try:
-            async with opened(path, made_engine=made) as house:
-                return await work(house)
+            async with opened(path, made_engine=local_engine) as local:
+                return await work(local)
         finally:
-            await made.close()
+            await local_engine.close()
 
     return asyncio.run(inside())
 
@@ -231,6 +233,6 @@ def user(name: str, statements: list[dict[str, Any]]) -> model.Principal:
     )
 
 
-def table_arn(house: House, dotted: str) -> str:
-    pointer = house.lake.tables.pointer(house.lake.ident(dotted))
+def table_arn(local: LocalSql, dotted: str) -> str:
+    pointer = local.lake.tables.pointer(local.lake.ident(dotted))
     return arns.table_arn("us-east-1", lakes.ACCOUNT, "lake", pointer.object_uuid)

@@ -53,7 +53,7 @@ Answer = programs.Answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class House:
+class TablesService:
     """One running program. users: (access key, secret key) by name. log: all that was sent."""
 
     lake: lakes.Lake
@@ -151,8 +151,8 @@ class _Raw(io.BytesIO):
 @contextmanager
 def opened(
     path: Path, *, users: Mapping[str, list[dict[str, Any]]] | None = None
-) -> Iterator[House]:
-    """Open a house. users: policy documents of further users, by name."""
+) -> Iterator[TablesService]:
+    """Start the program over a folder. users: policy documents of further users, by name."""
     people = programs.users(users or {})
     clock = lakes.Clock()
     now = functools.partial(_datetime_of, clock)
@@ -166,7 +166,7 @@ def opened(
         unittest.mock.patch.object(botocore.auth, "get_current_datetime", now),
         unittest.mock.patch.object(botocore.crt.auth, "get_current_datetime", now),
     ):
-        yield House(
+        yield TablesService(
             lake=lakes.of_program(program),
             port=port,
             runner=runner,

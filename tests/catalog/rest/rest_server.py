@@ -53,7 +53,7 @@ class Answer(programs.Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class House:
+class RestServer:
     """One running program. users: (access key, secret key) by name."""
 
     lake: lakes.Lake
@@ -212,7 +212,7 @@ def opened(
     users: Mapping[str, list[dict[str, Any]]] | None = None,
     clock: lakes.Clock | None = None,
     first_id: int = 1,
-) -> Iterator[House]:
+) -> Iterator[RestServer]:
     """Open a folder and answer. users: policy documents of further users, by name."""
     people = programs.users(users or {})
     with (
@@ -225,7 +225,7 @@ def opened(
         asyncio.Runner() as runner,
         programs.answering(program, settings, runner) as port,
     ):
-        yield House(
+        yield RestServer(
             lake=lakes.of_program(program),
             port=port,
             runner=runner,
