@@ -26,7 +26,7 @@ from catalog.metadata import checks as metadata_checks
 from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
-from storage import batch, blobs, buckets, index, model, objects
+from storage import batch, blobs, buckets, index, lookups, model, objects
 from storage import errors as storage_errors
 
 ATTEMPTS_MAX: Final = 20
@@ -702,7 +702,7 @@ def _unchanged(info: model.ObjectInfo) -> batch.Batch:
 
     def check(reading: batch.Reading) -> Sequence[batch.Write]:
         try:
-            objects.check_source(reading, info)
+            lookups.check_source(reading, info)
         except storage_errors.SourceGone as gone:
             raise storage_errors.ExpectationFailed(
                 str(gone), store=batch.Store.OBJECTS, key=info.key.encode()

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from storage import bodies, errors, keys, locks, names, records
+from storage import bodies, errors, keys, locks, lookups, names, records
 from storage.batch import Batch, Decided, Delete, Lookup, Put, Reading, Store, Write
 from storage.index import Index
 from storage.model import BucketInfo, BucketKind, NowMs, Versioning
@@ -56,7 +56,7 @@ class Buckets:
 
     def read(self, name: str, reading: Lookup) -> tuple[BucketInfo, bytes]:
         """Return a bucket and its record, for a commit to expect. Raises NoSuchBucket."""
-        value = find(reading, name)
+        value = lookups.find_bucket(reading, name)
         info = self._decoded.get(value)
         if info is None:
             info = records.bucket_info(name, value)
@@ -143,7 +143,7 @@ class Buckets:
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
-            before = find(reading, name)
+            before = lookups.find_bucket(reading, name)
             record = _record_of(name, before, bucket_id)
             changed = msgspec.structs.replace(record, settings=dict(change(record.settings)))
             value = records.encode_bucket(
@@ -165,7 +165,7 @@ class Buckets:
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
-            before = find(reading, name)
+            before = lookups.find_bucket(reading, name)
             record = _record_of(name, before, bucket_id)
             object_lock = records.has_object_lock(before)
             if object_lock and versioning != "Enabled":
@@ -190,7 +190,7 @@ class Buckets:
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
-            before = find(reading, name)
+            before = lookups.find_bucket(reading, name)
             record = _record_of(name, before, bucket_id)
             if records.versioning(before) != "Enabled":
                 raise errors.InvalidBucketState(
@@ -231,7 +231,7 @@ class Buckets:
         released_at_ms = self._now_ms()
 
         def derive(reading: Reading) -> Sequence[Write]:
-            record = _record_of(name, find(reading, name), bucket_id)
+            record = _record_of(name, lookups.find_bucket(reading, name), bucket_id)
             if not discard and any(
                 not records.is_tombstoned(value)
                 for _, _, value in keys.walk(reading, Store.OBJECTS, record.bucket_id)
@@ -251,12 +251,3 @@ def _record_of(name: str, value: bytes, bucket_id: int | None) -> records.Bucket
     if bucket_id is not None and record.bucket_id != bucket_id:
         raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
     return record
-
-
-def find(reading: Lookup, name: str) -> bytes:
-    """Return a bucket's record. Raises NoSuchBucket."""
-    key = name.encode("utf-8", "surrogatepass")
-    value = reading.get(Store.BUCKETS, key) if 0 < len(key) <= names.NAME_BYTES_MAX else None
-    if value is None:
-        raise errors.NoSuchBucket(f"the bucket {name!r} does not exist", name=name)
-    return value

@@ -15,15 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from storage import (
     bodies,
-    buckets,
     checksums,
     errors,
     etags,
     keys,
     listing,
     locks,
+    lookups,
     names,
     objects,
+    puts,
     records,
     versions,
 )
@@ -85,7 +86,7 @@ class Uploads:
 
     async def create(
         self,
-        bucket: objects.InBucket,
+        bucket: lookups.InBucket,
         key: str,
         *,
         attributes: ObjectAttributes,
@@ -99,8 +100,8 @@ class Uploads:
         expects: rows on which the permission was decided. Raises NoSuchBucket, InvalidKey,
         RetentionInPast, ExpectationFailed.
         """
-        name = objects.name_of(bucket)
-        bucket_id = objects.id_of(self._index, bucket)
+        name = lookups.name_of(bucket)
+        bucket_id = lookups.id_of(self._index, bucket)
         encoded = names.check_key(key)
         upload_id, now_ms = self._new_id(), self._now_ms()
         locks.check_new(attributes.headers, now_ms=now_ms)
@@ -112,7 +113,7 @@ class Uploads:
         )
 
         def derive(reading: Reading) -> Sequence[Write]:
-            objects.check_bucket(reading, name, bucket_id)
+            lookups.check_bucket(reading, name, bucket_id)
             address, placing = keys.place(reading, Store.UPLOADS, bucket_id, encoded)
             row = address + bytes.fromhex(upload_id)
             return (
@@ -126,7 +127,7 @@ class Uploads:
     def get(self, bucket: str, key: str, upload_id: str) -> UploadInfo:
         """Return an unfinished upload. Raises NoSuchBucket, NoSuchUpload."""
         with self._index.view() as view:
-            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            bucket_id = records.bucket_id(lookups.find_bucket(view, bucket))
             _, record = find(view, bucket_id, key, upload_id)
         return _upload_info(bucket, key, upload_id, record)
 
@@ -206,7 +207,7 @@ class Uploads:
         )
 
         def derive(reading: Reading) -> Sequence[Write]:
-            objects.check_source(reading, source)
+            lookups.check_source(reading, source)
             return _plan_part(reading, bucket, key, upload_id, part_number, record, segments)
 
         await self._index.commit(Batch(derive=(derive,)))
@@ -219,7 +220,7 @@ class Uploads:
         limit = min(parts_max, PAGE_ENTRIES_MAX)
         parts: list[PartInfo] = []
         with self._index.view() as view:
-            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            bucket_id = records.bucket_id(lookups.find_bucket(view, bucket))
             find(view, bucket_id, key, upload_id)
             if limit <= 0 or after >= PART_NUMBER_MAX:
                 return PartPage(parts=(), next_after=None)
@@ -252,8 +253,8 @@ class Uploads:
         _check_order(parts)
         now_ms, random_id = self._now_ms(), self._new_id()
 
-        def complete(reading: Reading, equal: objects.Equal | None) -> Decided[ObjectInfo]:
-            bucket_row = buckets.find(reading, bucket)
+        def complete(reading: Reading, equal: puts.Equal | None) -> Decided[ObjectInfo]:
+            bucket_row = lookups.find_bucket(reading, bucket)
             bucket_id, versioning = records.bucket_id(bucket_row), records.versioning(bucket_row)
             address = keys.locate(reading, bucket_id, encoded)
             value = None if address is None else reading.get(Store.OBJECTS, address)
@@ -277,7 +278,7 @@ class Uploads:
                     f"the parts have {born.size_bytes} bytes, not {size_bytes}",
                     size_bytes=born.size_bytes,
                 )
-            objects.check_write(precondition, key, before)
+            puts.check_write(precondition, key, before)
             kept = {number for number, _ in parts}
             unnamed = [part for number, part in stored.items() if number not in kept]
             removed = [segment for part in unnamed for segment in part.segments]
@@ -327,7 +328,7 @@ class Uploads:
         """
         _check_order(parts)
         with self._index.view() as view:
-            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            bucket_id = records.bucket_id(lookups.find_bucket(view, bucket))
             find(view, bucket_id, key, upload_id)
             stored = dict(_parts_of(view, upload_id, 1))
         chosen = _choose(parts, stored, self._part_bytes_min, {})
@@ -339,7 +340,7 @@ class Uploads:
         encoded = key.encode("utf-8", "surrogatepass")
 
         def derive(reading: Reading) -> Sequence[Write]:
-            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            bucket_id = records.bucket_id(lookups.find_bucket(reading, bucket))
             row, _ = find(reading, bucket_id, key, upload_id)
             stored = dict(_parts_of(reading, upload_id, 1))
             removed = [segment for part in stored.values() for segment in part.segments]
@@ -370,7 +371,7 @@ class Uploads:
         """
         position = _position_of(key_marker, upload_id_marker)
         with self._index.view() as view:
-            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            bucket_id = records.bucket_id(lookups.find_bucket(view, bucket))
 
             page = listing.page(
                 _Rows(view, bucket_id),
@@ -394,7 +395,7 @@ class Uploads:
         def tidy(reading: Reading) -> Sequence[Write]:
             if len(encoded) <= keys.CHUNK_BYTES:
                 return ()
-            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            bucket_id = records.bucket_id(lookups.find_bucket(reading, bucket))
             return keys.vacate(reading, bucket_id, encoded)
 
         return tidy
@@ -446,7 +447,7 @@ def _plan_part(
     record: records.PartRecord,
     shared: Sequence[Segment],
 ) -> tuple[Write, ...]:
-    bucket_id = records.bucket_id(buckets.find(reading, bucket))
+    bucket_id = records.bucket_id(lookups.find_bucket(reading, bucket))
     find(reading, bucket_id, key, upload_id)
     row = _part_key(upload_id, part_number)
     value = reading.get(Store.PARTS, row)
@@ -568,10 +569,10 @@ def _rewritten(
     key: str,
     before: records.ObjectRecord,
     born: records.ObjectRecord,
-    equal: objects.Equal | None,
+    equal: puts.Equal | None,
 ) -> records.ObjectRecord:
     """Complete to a write-once key: identical bytes stay; the attributes are this upload's."""
-    objects.check_same(
+    puts.check_same(
         key,
         before,
         size_bytes=born.size_bytes,

@@ -25,8 +25,7 @@ from server.s3 import (
     wire_errors,
 )
 from storage import errors as storage_errors
-from storage import model, versions
-from storage import objects as storage_objects
+from storage import model, removals, versions
 
 KEYS_AT_ONCE: Final = 32
 """Keys that are judged, or begun to be deleted, before others get their turn."""
@@ -107,7 +106,7 @@ async def _remove(
         outcome = await services.objects.delete_many(
             engines.bucket_of(rulings[0], bucket),
             [
-                storage_objects.Removal(
+                removals.Removal(
                     key=targets[number].key,
                     version_id=targets[number].version_id,
                     bypass_governance=engines.may_bypass(

@@ -21,9 +21,8 @@ from server.s3 import (
     operations,
     wire,
 )
-from storage import byteranges, checksums, conditions, locks, model
+from storage import byteranges, checksums, conditions, locks, model, puts
 from storage import errors as storage_errors
-from storage import objects as storage_objects
 
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 
@@ -113,7 +112,7 @@ def _put_arrived(
         except (
             storage_errors.ContentDiffers,
             storage_errors.ExpectationFailed,
-            storage_objects.Unproven,
+            puts.Unproven,
         ):
             return _receive_and_put(services, call, arrived)
 

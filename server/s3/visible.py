@@ -14,7 +14,7 @@ from typing import Final
 from server import calls
 from server.s3 import demands, engines, operations
 from storage import model
-from storage.objects import PAGE_ENTRIES_MAX
+from storage.pages import PAGE_ENTRIES_MAX
 
 ENTRIES_AT_ONCE: Final = 100
 """Entries that are judged before other requests get their turn."""

@@ -13,7 +13,7 @@ import pytest
 from catalog import errors, idents, records, store, tables
 from catalog.metadata import errors as metadata_errors
 from storage import batch, model
-from tests.kit import invariants, lakes
+from tests.kit import folders, invariants, lakes
 
 BY = lakes.BY
 
@@ -712,10 +712,10 @@ def test_old_metadata_is_given_up_only_when_asked_and_only_after_the_commit(
     first = create(ns, properties={"write.metadata.previous-versions-max": "2"})
     for number in range(4):
         commit(ns, "ns.t", set_property("n", str(number)))
-    assert ns.storage.objects.tombstones("lake") == ()
+    assert folders.tombstones(ns.storage, "lake") == []
     third = ns.load(ns.ident("ns.t")).metadata.metadata_log[0]["metadata-file"]
     commit(ns, "ns.t", set_property("write.metadata.delete-after-commit.enabled", "true"))
-    gone = [tombstone.key for tombstone in ns.storage.objects.tombstones("lake")]
+    gone = [tombstone.key for tombstone in folders.tombstones(ns.storage, "lake")]
     assert gone == [third.removeprefix("s3://lake/")]
     # Hidden, and still served: a reader of the old file is not cut off.
     assert ns.storage.objects.head("lake", gone[0])

@@ -22,8 +22,8 @@ from server.access import rootkeys
 from storage import errors, locks
 from storage.disk import Disk
 from storage.model import NULL_VERSION, ByteRange, Precondition, Versioning
-from storage.objects import Removal
 from storage.opening import Storage
+from storage.removals import Removal
 from tests.kit import folders, invariants
 from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut
 
@@ -161,7 +161,7 @@ async def tombstone(storage: Storage, world: World) -> None:
 async def restore(storage: Storage, world: World) -> None:
     data, _, tags = world.objects["raw", "big"]
     world.objects["raw", "big"] = (data, False, tags)
-    await storage.objects.restore("raw", "big")
+    await folders.remove_tombstone(storage, "big")
 
 
 async def tag(storage: Storage, world: World) -> None:

@@ -7,9 +7,9 @@ import hashlib
 import os
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from storage import model, opening
+from storage import batch, keys, lookups, model, opening, records
 from storage.disk import Disk
 
 Result = TypeVar("Result")
@@ -118,6 +118,38 @@ async def put(
 def get(storage: opening.Storage, key: str, *, bucket: str = "raw") -> bytes:
     """Return a whole body."""
     return storage.objects.read(storage.objects.head(bucket, key))
+
+
+class Tombstone(NamedTuple):
+    """One row of the store of tombstones."""
+
+    key: str
+    at_ms: int
+    by: str
+
+
+def tombstones(storage: opening.Storage, bucket: str = "raw") -> list[Tombstone]:
+    """Return the tombstones of a bucket, in byte order of their keys."""
+    bucket_id = storage.buckets.get(bucket).bucket_id
+    with storage.index.view() as view:
+        rows = [
+            (key.decode(), records.decode_tombstone(value))
+            for key, _, value in keys.walk(view, batch.Store.TOMBSTONES, bucket_id)
+        ]
+    return [Tombstone(key, record.at_ms, record.by) for key, record in rows]
+
+
+async def remove_tombstone(
+    storage: opening.Storage, key: str, *, bucket: str = "raw", by: str = "me"
+) -> int:
+    """Show a hidden object again, as the sweep of tables does; return how many are shown."""
+    info = storage.buckets.get(bucket)
+    with storage.index.view() as view:
+        value = lookups.find(view, info.bucket_id, key)
+    assert value is not None, "the object exists"
+    size_bytes = records.decode_object(value).size_bytes
+    seen = model.Seen(key=key.encode(), value=value, size_bytes=size_bytes)
+    return await storage.objects.show_hidden(info, (seen,), by=by)
 
 
 def blob_files(path: Path) -> set[str]:

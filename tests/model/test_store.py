@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from storage import checksums, errors
 from storage.model import ByteRange, Deleted, ObjectAttributes, Precondition
-from storage.objects import Removal
+from storage.removals import Removal
 from tests.kit import folders, invariants
 
 Result = TypeVar("Result")
@@ -164,13 +164,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(bucket=buckets, key=keys, pick=picks)
     def restore(self, bucket: str, key: str, pick: int) -> None:
         bucket, key = self.some(bucket, key, pick)
-        restoring = self.storage.objects.restore(bucket, key)
         if (bucket, key) not in self.objects:
-            with pytest.raises(errors.NoSuchKey):
-                self.run(restoring)
             return
-        self.run(restoring)
-        body, _, tags = self.objects[bucket, key]
+        body, hidden, tags = self.objects[bucket, key]
+        shown = self.run(folders.remove_tombstone(self.storage, key, bucket=bucket))
+        assert shown == (1 if hidden else 0)
         self.objects[bucket, key] = (body, False, tags)
 
     @rule(target=uploads, bucket=buckets, key=keys)

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from storage import errors, locks
 from storage.model import Deleted, ObjectAttributes, ObjectInfo, Precondition, Versioning
-from storage.objects import Removal
+from storage.removals import Removal
 from tests.kit import folders, invariants
 
 Result = TypeVar("Result")

@@ -11,8 +11,8 @@ import pytest
 
 from storage import errors, locks
 from storage.model import Deleted, ObjectAttributes, ObjectInfo
-from storage.objects import Removal
 from storage.opening import Storage
+from storage.removals import Removal
 from tests.kit import folders, invariants
 
 DAY_MS = 86_400_000

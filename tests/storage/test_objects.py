@@ -25,8 +25,8 @@ from storage.model import (
     Repeated,
     SharedBytes,
 )
-from storage.objects import Removal
 from storage.opening import Storage
+from storage.removals import Removal
 from tests.kit import collisions, folders, invariants
 
 BIG = b"0123456789abcdef" * 10_000
@@ -343,7 +343,7 @@ def test_identical_bytes_at_a_write_once_key_bring_their_own_attributes(
     assert again.modified_at_ms == first.modified_at_ms + 1000
     assert again.body == first.body
     assert storage.objects.list("raw").objects == (again,)
-    assert storage.objects.tombstones("raw") == ()
+    assert folders.tombstones(storage) == []
     copied = run(
         storage.objects.copy(again, "raw", "k", attributes=folders.PLAIN, precondition=ONCE)
     )
@@ -409,11 +409,12 @@ def test_a_tombstone_hides_from_listings_and_from_nothing_else(
     assert hidden.etag == info.etag
     (shown,) = storage.objects.list("raw", include_tombstoned=True).objects
     assert shown == hidden
-    (tombstone,) = storage.objects.tombstones("raw")
-    assert (tombstone.key, tombstone.at_ms, tombstone.by) == (key, folders.START_MS + 5, "me")
-    run(storage.objects.restore("raw", key))
+    assert folders.tombstones(storage) == [(key, folders.START_MS + 5, "me")]
+    assert run(folders.remove_tombstone(storage, key, by="you")) == 0
+    assert storage.objects.list("raw").objects == ()
+    assert run(folders.remove_tombstone(storage, key)) == 1
     assert storage.objects.list("raw").objects == (info,)
-    assert storage.objects.tombstones("raw") == ()
+    assert folders.tombstones(storage) == []
 
 
 TREE = [
@@ -495,9 +496,7 @@ def test_a_listing_does_not_look_past_tombstones_behind_its_prefix(
 
 def test_a_tombstone_of_an_absent_key_is_no_fault(storage: Storage) -> None:
     run(storage.objects.tombstone("raw", "absent", by="me"))
-    assert storage.objects.tombstones("raw") == ()
-    with pytest.raises(errors.NoSuchKey):
-        run(storage.objects.restore("raw", "absent"))
+    assert folders.tombstones(storage) == []
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 700])
@@ -505,7 +504,7 @@ def test_deleting_a_tombstoned_object_removes_both(storage: Storage, key: str) -
     put(storage, key, b"x")
     run(storage.objects.tombstone("raw", key, by="me"))
     run(storage.objects.delete("raw", key))
-    assert storage.objects.tombstones("raw") == ()
+    assert folders.tombstones(storage) == []
     sweep(storage)
     for store in (Store.OBJECTS, Store.TOMBSTONES, Store.PREFIXES, Store.BODIES):
         assert count(storage, store) == 0
@@ -520,7 +519,7 @@ def test_a_put_over_a_tombstone_lifts_it(
     run(storage.objects.tombstone("raw", key, by="me"))
     put(storage, key, b"x", precondition=precondition)
     assert [info.key for info in storage.objects.list("raw").objects] == [key]
-    assert storage.objects.tombstones("raw") == ()
+    assert folders.tombstones(storage) == []
     assert count(storage, Store.TOMBSTONES) == 0
 
 

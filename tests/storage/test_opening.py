@@ -132,7 +132,7 @@ def test_all_state_is_there_after_a_restart(tmp_path: Path) -> None:
             opened.buckets.list(),
             page,
             [opened.objects.read(info) for info in page.objects],
-            opened.objects.tombstones("raw"),
+            folders.tombstones(opened),
             upload,
             opened.uploads.list_parts("raw", "u", upload.upload_id),
         )

@@ -19,8 +19,8 @@ from storage.model import (
     Precondition,
     Versioning,
 )
-from storage.objects import Removal
 from storage.opening import Storage
+from storage.removals import Removal
 from tests.kit import folders, invariants
 
 BIG = b"0123456789abcdef" * 10_000
