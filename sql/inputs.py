@@ -14,8 +14,9 @@ import orjson
 import pyarrow as pa
 
 from sql import bindings, errors, ipc, kernels, limits
-from sql.dialect import bound as bounds
-from sql.dialect import expressions, names, rewrites, sqltypes
+from sql.dialect import expressions, rewrites, sqltypes
+from sql.plan import code
+from sql.plan import expressions as exprs
 
 if TYPE_CHECKING:
     from sql import sessions
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 BINDS_RELATION: Final = "__binds"
 
 
-def variable(value: sessions.Variable) -> bounds.Bound:
+def variable(value: sessions.Variable) -> exprs.Expr:
     """Return a session variable as a constant of its type."""
     sql_type = expressions.BIND_TYPES.get(value.type, sqltypes.TEXT)
     if value.text is None:
-        return bounds.null(sql_type)
+        return exprs.null(sql_type)
     if value.type == "fixed":
-        return bounds.number(decimal.Decimal(value.text))
+        return exprs.number(decimal.Decimal(value.text))
     if value.type == "real":
-        return bounds.real(float(value.text))
-    text = bounds.text(value.text)
+        return exprs.real(float(value.text))
+    text = exprs.text(value.text)
     return rewrites.cast(text, sql_type) if value.type != "text" else text
 
 
@@ -52,14 +53,14 @@ def variable_text(value: Any) -> str | None:
     return str(value)
 
 
-def bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
+def bind_column(name: str, binding: bindings.Binding) -> exprs.Expr:
     """Return an array bind as a column of the relation of binds."""
     sql_type = sqltypes.TEXT
     if binding.type == "fixed":
         sql_type = _fixed_type(binding)
     elif binding.type is not None:
         sql_type = expressions.BIND_TYPES.get(binding.type, sqltypes.TEXT)
-    return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=sql_type)
+    return exprs.Expr(code=code.ColumnUse(relation=BINDS_RELATION, name=name), type=sql_type)
 
 
 def bound_rows(binding_by_name: Mapping[str, bindings.Binding], zone: str) -> pa.Table:

@@ -53,19 +53,6 @@ def kernel(name: str, *, zone: str = "UTC") -> Kernel:
     raise KeyError(name)
 
 
-CALLS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<!\w)(_[a-z0-9_]+)\(""")
-"""A literal or a quoted name, in which no call stands, or else the name of a call."""
-
-
-def called(text: str) -> tuple[str, ...]:
-    """Return the kernels that engine text calls."""
-    names = {match[1] for match in CALLS.finditer(text) if match[1]}
-    patterns = [pattern for pattern, _ in (*FAMILIES, *FAMILIES_OF_ZONE)]
-    return tuple(
-        sorted(name for name in names if any(pattern.fullmatch(name) for pattern in patterns))
-    )
-
-
 def parse_fixed(text: str, precision: int, scale: int) -> decimal.Decimal:
     """Return text as a NUMBER, rounded half away from zero; raises ValueError."""
     stripped = text.strip()

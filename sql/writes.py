@@ -35,6 +35,7 @@ from catalog import errors as catalog_errors
 from server.access import model as access_model
 from sql import engine, errors, ipc, limits, relations, tabletypes, threads
 from sql.dialect import names, operations, resolve, sqltypes
+from sql.plan import code, emit
 from storage import blobs, disk
 from storage import model as storage_model
 
@@ -377,7 +378,7 @@ def _default(field: Mapping[str, Any]) -> str:
     from_default = field.get("write-default")
     iceberg_type = field["type"]
     if from_default is None:
-        return sqltypes.exactly("NULL", tabletypes.sql_type(iceberg_type))
+        return emit.text(code.exactly(code.NULL, tabletypes.sql_type(iceberg_type)))
     return tabletypes.literal(iceberg_type, values.from_json(iceberg_type, from_default), "UTC")
 
 

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import bound as bounds
 from sql.dialect import builders, rewrites, sqltypes
-from sql.dialect.bound import Bound
 from sql.dialect.builders import FunctionCall
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 ROWS_MAX = 1 << 40
 """More rows than any query here can add up in a day."""
@@ -23,80 +24,98 @@ ROWS_MAX = 1 << 40
 COUNT = sqltypes.integer(18, 0, ROWS_MAX)
 
 
-def _operand(call: FunctionCall, operand: Bound) -> str:
-    order = f" ORDER BY {call.order}" if call.order else ""
-    return f"{'DISTINCT ' if call.distinct else ''}{operand.sql}{order}"
+def _aggregate(call: FunctionCall, name: str, *operands: code.Argument) -> code.FunctionUse:
+    """Return the engine's aggregate as it is called: with its DISTINCT, its order and its OVER."""
+    return code.FunctionUse(
+        name=name,
+        arguments=tuple(map(code.part, operands)),
+        is_distinct=call.distinct,
+        order=call.order,
+        over=call.over,
+    )
 
 
-def count(call: FunctionCall) -> Bound:
+def _over(
+    call: FunctionCall, name: str, *operands: code.Argument, ignores_nulls: bool = False
+) -> code.FunctionUse:
+    """Return a function of the engine over the call's window."""
+    return code.FunctionUse(
+        name=name,
+        arguments=tuple(map(code.part, operands)),
+        ignores_nulls=ignores_nulls,
+        over=call.over,
+    )
+
+
+def count(call: FunctionCall) -> Expr:
     """COUNT(*), COUNT(x, ...), COUNT(DISTINCT x)."""
     if len(call.nodes) == 1 and getattr(call.nodes[0], "is_star", False):
         if not isinstance(call.nodes[0], exp.Star):
             raise call.refuse("a table's *")
         if call.distinct:
             raise call.refuse("DISTINCT *")
-        return _count("*", call, [])
+        return _count(call, code.Token(text="*"), [])
     operands = call.args
     if len(operands) == 1:
-        return _count(f"{'DISTINCT ' if call.distinct else ''}{operands[0].sql}", call, operands)
-    present = " AND ".join(f"({rewrites.shared(operand).sql} IS NOT NULL)" for operand in operands)
-    if not call.distinct:
-        return _count(f"CASE WHEN {present} THEN 1 END", call, operands)
-    row = ", ".join(operand.sql for operand in operands)
-    return _count(f"DISTINCT CASE WHEN {present} THEN struct({row}) END", call, operands)
+        return _count(call, operands[0], operands)
+    present = code.joined(
+        [code.is_not_null(rewrites.shared(operand)) for operand in operands], "AND"
+    )
+    row = code.call("struct", *operands) if call.distinct else 1
+    return _count(call, code.case([(present, row)]), operands)
 
 
-def _count(inside: str, call: FunctionCall, parts: list[Bound]) -> Bound:
-    return call.aggregated(f"count({inside}){call.over}", COUNT, parts, nullable=False)
+def _count(call: FunctionCall, counted: code.Part, parts: list[Expr]) -> Expr:
+    number = code.FunctionUse(
+        name="count", arguments=(counted,), is_distinct=call.distinct, over=call.over
+    )
+    return call.aggregated(number, COUNT, parts, nullable=False)
 
 
-def count_if(call: FunctionCall) -> Bound:
+def count_if(call: FunctionCall) -> Expr:
     condition = rewrites.as_boolean(call.arg(0))
-    return _count(f"CASE WHEN {condition.sql} THEN 1 END", call, [condition])
+    return _count(call, code.case([(condition, 1)]), [condition])
 
 
-def _summed(operand: Bound) -> Bound:
+def _summed(operand: Expr) -> Expr:
     """Return an operand of SUM or AVG as a number: text as a FLOAT, as Snowflake takes it there."""
     if operand.type.name == "text":
         return rewrites.cast(operand, sqltypes.REAL)
     return rewrites.as_number(operand)
 
 
-def total(call: FunctionCall) -> Bound:
+def total(call: FunctionCall) -> Expr:
     """SUM."""
     operand = _summed(call.arg(0))
     sql_type = operand.type
     if sql_type.name == "real":
-        sql = f"sum({_operand(call, operand)}){call.over}"
-        return call.aggregated(sql, sqltypes.REAL, [operand])
+        return call.aggregated(_aggregate(call, "sum", operand), sqltypes.REAL, [operand])
     if sql_type.is_integer:
         rows = min(call.rows or ROWS_MAX, ROWS_MAX)
         low, high = min(sql_type.low * rows, 0), max(sql_type.high * rows, 0)
         if low >= sqltypes.INT64_LOW and high <= sqltypes.INT64_HIGH:
-            sql = f"sum({_operand(call, operand)}){call.over}"
             whole = sqltypes.integer(sqltypes.PRECISION_MAX, low, high)
-            return call.aggregated(sql, whole, [operand])
+            return call.aggregated(_aggregate(call, "sum", operand), whole, [operand])
         digits = min(max(len(str(sql_type.low)) - 1, len(str(sql_type.high))), 19)
         operand = rewrites.cast(operand, sqltypes.number(digits))
         if operand.type.is_integer:
             wide = sqltypes.number(digits)
-            operand = bounds.derived(sqltypes.exactly(operand.sql, wide), wide, [operand])
+            operand = exprs.derived(code.exactly(operand, wide), wide, [operand])
     result = sqltypes.number(sqltypes.PRECISION_MAX, sql_type.scale)
     rows = min(call.rows or ROWS_MAX, ROWS_MAX)
     if operand.type.precision + len(str(rows)) > sqltypes.PRECISION_MAX:
         # The engine's sum of such decimals wraps; one of twice the width is exact.
-        exact = f"arrow_cast({operand.sql}, '{rewrites.double_width(operand.type)}')"
-        operand = bounds.derived(exact, operand.type, [operand])
-    sql = sqltypes.exactly(f"sum({_operand(call, operand)}){call.over}", result)
-    return call.aggregated(sql, result, [operand])
+        exact = code.arrow(operand, rewrites.double_width(operand.type))
+        operand = exprs.derived(exact, operand.type, [operand])
+    added = code.exactly(_aggregate(call, "sum", operand), result)
+    return call.aggregated(added, result, [operand])
 
 
-def average(call: FunctionCall) -> Bound:
+def average(call: FunctionCall) -> Expr:
     """AVG: of a NUMBER, a NUMBER with six more decimals (three with OVER): SUM divided by COUNT."""
     operand = _summed(call.arg(0))
     if operand.type.name == "real":
-        sql = f"avg({_operand(call, operand)}){call.over}"
-        return call.aggregated(sql, sqltypes.REAL, [operand])
+        return call.aggregated(_aggregate(call, "avg", operand), sqltypes.REAL, [operand])
     added = total(call)
     counted = count(call)
     scale = sqltypes.divided_scale(operand.type)
@@ -104,26 +123,25 @@ def average(call: FunctionCall) -> Bound:
         scale = max(min(operand.type.scale + 3, sqltypes.DIVISION_SCALE_MAX), operand.type.scale)
     dividend = sqltypes.number(sqltypes.PRECISION_MAX, max(operand.type.scale, scale - 3))
     result = sqltypes.number(sqltypes.PRECISION_MAX, scale)
-    dividend_sql = sqltypes.exactly(added.sql, dividend)
-    divisor_sql = sqltypes.exactly(f"nullif({counted.sql}, 0)", sqltypes.number(19))
-    sql = sqltypes.exactly(f"round({dividend_sql} / {divisor_sql}, {scale})", result)
-    return call.aggregated(sql, result, [operand])
+    divisor = code.exactly(code.call("nullif", counted, 0), sqltypes.number(19))
+    quotient = code.infix(code.exactly(added, dividend), "/", divisor)
+    mean = code.exactly(code.call("round", quotient, scale), result)
+    return call.aggregated(mean, result, [operand])
 
 
 def same_type(engine_name: str) -> builders.Builder:
     """Return the builder of an aggregate whose result is one of its values."""
 
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         operand = call.arg(0)
         if operand.type.name == "null":
-            operand = bounds.null(sqltypes.TEXT)
-        sql = f"{engine_name}({_operand(call, operand)}){call.over}"
-        return call.aggregated(sql, operand.type, [operand])
+            operand = exprs.null(sqltypes.TEXT)
+        return call.aggregated(_aggregate(call, engine_name, operand), operand.type, [operand])
 
     return build
 
 
-def any_value(call: FunctionCall) -> Bound:
+def any_value(call: FunctionCall) -> Expr:
     name = "first_value" if call.over else "any_value"
     return same_type(name)(call)
 
@@ -131,195 +149,195 @@ def any_value(call: FunctionCall) -> Bound:
 def real_of(engine_name: str) -> builders.Builder:
     """Return the builder of a statistic over floats."""
 
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         operands = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
-        listed = ", ".join(operand.sql for operand in operands)
-        prefix = "DISTINCT " if call.distinct else ""
-        sql = f"{engine_name}({prefix}{listed}){call.over}"
-        return call.aggregated(sql, sqltypes.REAL, operands)
+        statistic = code.FunctionUse(
+            name=engine_name,
+            arguments=tuple(operands),
+            is_distinct=call.distinct,
+            over=call.over,
+        )
+        return call.aggregated(statistic, sqltypes.REAL, operands)
 
     return build
 
 
-def median(call: FunctionCall) -> Bound:
+def median(call: FunctionCall) -> Expr:
     operand = rewrites.as_number(call.arg(0))
     real = rewrites.cast(operand, sqltypes.REAL)
-    sql = f"median({real.sql}){call.over}"
+    middle = code.FunctionUse(name="median", arguments=(real,), over=call.over)
     if operand.type.name == "real":
-        return call.aggregated(sql, sqltypes.REAL, [operand])
+        return call.aggregated(middle, sqltypes.REAL, [operand])
     result = sqltypes.number(sqltypes.PRECISION_MAX, min(operand.type.scale + 3, 37))
-    return call.aggregated(sqltypes.exactly(sql, result), result, [operand])
+    return call.aggregated(code.exactly(middle, result), result, [operand])
 
 
-def percentile_cont(call: FunctionCall) -> Bound:
+def percentile_cont(call: FunctionCall) -> Expr:
     fraction = call.constant(0)
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
     operand = call.order_parts[0]
-    sql = f"percentile_cont({float(fraction)!r}) WITHIN GROUP (ORDER BY {call.order}){call.over}"
-    return call.aggregated(sql, sqltypes.REAL, [operand])
+    percentile = code.FunctionUse(
+        name="percentile_cont",
+        arguments=(code.Token(text=repr(float(fraction))),),
+        within=call.order,
+        over=call.over,
+    )
+    return call.aggregated(percentile, sqltypes.REAL, [operand])
 
 
-def listagg(call: FunctionCall) -> Bound:
+def listagg(call: FunctionCall) -> Expr:
     operand = call.text(0)
     delimiter = call.constant(1, "")
-    order = f" ORDER BY {call.order}" if call.order else ""
-    prefix = "DISTINCT " if call.distinct else ""
-    inside = f"{prefix}{operand.sql}, {bounds.quoted_text(str(delimiter))}{order}"
-    sql = f"coalesce({sqltypes.exactly(f'string_agg({inside}){call.over}', sqltypes.TEXT)}, '')"
-    return call.aggregated(sql, sqltypes.TEXT, [operand, *call.order_parts], nullable=False)
+    joined = code.exactly(_aggregate(call, "string_agg", operand, str(delimiter)), sqltypes.TEXT)
+    listed = code.call("coalesce", joined, "")
+    return call.aggregated(listed, sqltypes.TEXT, [operand, *call.order_parts], nullable=False)
 
 
 def boolean_of(engine_name: str) -> builders.Builder:
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         operand = rewrites.as_boolean(call.arg(0))
-        return call.aggregated(
-            f"{engine_name}({operand.sql}){call.over}", sqltypes.BOOLEAN, [operand]
-        )
+        return call.aggregated(_over(call, engine_name, operand), sqltypes.BOOLEAN, [operand])
 
     return build
 
 
-def boolxor_agg(call: FunctionCall) -> Bound:
+def boolxor_agg(call: FunctionCall) -> Expr:
     operand = rewrites.shared(rewrites.as_boolean(call.arg(0)))
-    present = f"count({operand.sql}){call.over}"
-    true = f"count(CASE WHEN {operand.sql} THEN 1 END){call.over}"
-    sql = f"(CASE WHEN {present} > 0 THEN {true} = 1 END)"
-    return call.aggregated(sql, sqltypes.BOOLEAN, [operand])
+    present = code.infix(_over(call, "count", operand), ">", 0)
+    one = code.infix(_over(call, "count", code.case([(operand, 1)])), "=", 1)
+    return call.aggregated(code.case([(present, one)]), sqltypes.BOOLEAN, [operand])
 
 
 def bits_of(engine_name: str) -> builders.Builder:
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         operand = rewrites.round_half_away(call.arg(0))
         if not operand.type.is_integer:
             raise call.refuse(f"an operand of type {sqltypes.shown(operand.type)}")
-        return call.aggregated(
-            f"{engine_name}({operand.sql}){call.over}", sqltypes.integer(), [operand]
-        )
+        return call.aggregated(_over(call, engine_name, operand), sqltypes.integer(), [operand])
 
     return build
 
 
-def approx_count_distinct(call: FunctionCall) -> Bound:
+def approx_count_distinct(call: FunctionCall) -> Expr:
     operand = call.arg(0)
     if operand.type.name in ("real", "boolean"):
         operand = rewrites.cast(operand, sqltypes.TEXT)
-    sql = sqltypes.exactly(f"approx_distinct({operand.sql}){call.over}", COUNT)
-    return call.aggregated(sql, COUNT, [operand], nullable=False)
+    estimate = code.exactly(_over(call, "approx_distinct", operand), COUNT)
+    return call.aggregated(estimate, COUNT, [operand], nullable=False)
 
 
-def approx_percentile(call: FunctionCall) -> Bound:
+def approx_percentile(call: FunctionCall) -> Expr:
     operand = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
     fraction = call.constant(1)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float | decimal.Decimal):
         raise call.invalid()
     if not 0 <= fraction <= 1:
         raise errors.number_out_of_range(str(fraction))
-    sql = f"approx_percentile_cont({operand.sql}, {float(fraction)!r}){call.over}"
-    return call.aggregated(sql, sqltypes.REAL, [operand])
+    place = code.Token(text=repr(float(fraction)))
+    estimate = _over(call, "approx_percentile_cont", operand, place)
+    return call.aggregated(estimate, sqltypes.REAL, [operand])
 
 
 def best_by(direction: str) -> builders.Builder:
     """MAX_BY and MIN_BY: the first argument where the second is greatest or least."""
 
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         value, key = call.arg(0), rewrites.shared(call.arg(1))
         if call.over:
             raise call.refuse("OVER")
-        present = f"CASE WHEN {key.sql} IS NOT NULL THEN {value.sql} END"
-        sql = f"first_value({present} ORDER BY {key.sql} {direction} NULLS LAST)"
-        return call.aggregated(sql, value.type, [value, key])
+        best = code.FunctionUse(
+            name="first_value",
+            arguments=(code.case([(code.is_not_null(key), value)]),),
+            order=(code.SortKey(key=key, direction=f" {direction} NULLS LAST"),),
+        )
+        return call.aggregated(best, value.type, [value, key])
 
     return build
 
 
-def grouping(call: FunctionCall) -> Bound:
+def grouping(call: FunctionCall) -> Expr:
     if call.over or call.distinct:
         raise call.refuse("OVER or DISTINCT")
     operand = call.arg(0)
-    sql = sqltypes.exactly(f"grouping({operand.sql})", COUNT)
-    return call.aggregated(sql, sqltypes.integer(1, 0, 1), [operand], nullable=False)
+    flag = code.exactly(code.call("grouping", operand), COUNT)
+    return call.aggregated(flag, sqltypes.integer(1, 0, 1), [operand], nullable=False)
 
 
 # Window functions
 
 
 def _ranked(engine_name: str) -> builders.Builder:
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         if not call.over:
             raise call.refuse("no OVER")
-        sql = f"CAST({engine_name}(){call.over} AS BIGINT)"
-        return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
+        rank = code.Cast(operand=_over(call, engine_name), target="BIGINT", is_named=True)
+        return call.aggregated(rank, COUNT, call.over_parts, nullable=False)
 
     return build
 
 
 def _relative(engine_name: str) -> builders.Builder:
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         if not call.over:
             raise call.refuse("no OVER")
         return call.aggregated(
-            f"{engine_name}(){call.over}", sqltypes.REAL, call.over_parts, nullable=False
+            _over(call, engine_name), sqltypes.REAL, call.over_parts, nullable=False
         )
 
     return build
 
 
-def ntile(call: FunctionCall) -> Bound:
+def ntile(call: FunctionCall) -> Expr:
     if not call.over:
         raise call.refuse("no OVER")
     buckets = call.whole(0)
     if buckets < 1:
         raise errors.number_out_of_range(str(buckets))
-    sql = sqltypes.exactly(f"ntile({buckets}){call.over}", COUNT)
-    return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
+    bucket = code.exactly(_over(call, "ntile", buckets), COUNT)
+    return call.aggregated(bucket, COUNT, call.over_parts, nullable=False)
 
 
 def _offset(engine_name: str) -> builders.Builder:
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         if not call.over:
             raise call.refuse("no OVER")
         value = call.arg(0)
-        arguments = [value.sql]
+        arguments: list[code.Argument] = [value]
+        steps = call.whole(1) if len(call.nodes) > 1 else 1
         if len(call.nodes) > 1:
-            arguments.append(str(call.whole(1)))
+            arguments.append(code.Token(text=str(steps)))
         if len(call.nodes) > 2:
             (value, default), sql_type = rewrites.unify([value, call.arg(2)], call.name)
-            arguments = [value.sql, arguments[1], default.sql]
-            value = bounds.retyped(value, sql_type)
-        nulls = " IGNORE NULLS" if call.ignore_nulls else ""
-        if nulls and len(arguments) > 1:
-            ahead = int(arguments[1]) if engine_name == "lead" else -int(arguments[1])
-            if ahead > 1:
-                # The engine handles NULLs wrongly if it looks further ahead than one row.
-                raise call.refuse("IGNORE NULLS more than one row ahead")
-        sql = f"{engine_name}({', '.join(arguments)}){nulls}{call.over}"
-        return call.aggregated(sql, value.type, [value])
+            arguments = [value, arguments[1], default]
+            value = exprs.retyped(value, sql_type)
+        if call.ignore_nulls and (steps if engine_name == "lead" else -steps) > 1:
+            # The engine handles NULLs wrongly if it looks further ahead than one row.
+            raise call.refuse("IGNORE NULLS more than one row ahead")
+        moved = _over(call, engine_name, *arguments, ignores_nulls=call.ignore_nulls)
+        return call.aggregated(moved, value.type, [value])
 
     return build
 
 
 def _value(engine_name: str) -> builders.Builder:
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         if not call.over:
             raise call.refuse("no OVER")
         value = call.arg(0)
-        arguments = [value.sql]
-        if len(call.nodes) > 1:
-            arguments.append(str(call.whole(1)))
-        nulls = " IGNORE NULLS" if call.ignore_nulls else ""
-        sql = f"{engine_name}({', '.join(arguments)}){nulls}{call.over}"
-        return call.aggregated(sql, value.type, [value])
+        places = [code.Token(text=str(call.whole(1)))] if len(call.nodes) > 1 else []
+        chosen = _over(call, engine_name, value, *places, ignores_nulls=call.ignore_nulls)
+        return call.aggregated(chosen, value.type, [value])
 
     return build
 
 
-def ratio_to_report(call: FunctionCall) -> Bound:
+def ratio_to_report(call: FunctionCall) -> Expr:
     if not call.over:
         raise call.refuse("no OVER")
     value = rewrites.as_number(call.arg(0))
     share = rewrites.divide(value, total(call))
-    return call.aggregated(share.sql, share.type, [value])
+    return call.aggregated(share.code, share.type, [value])
 
 
 FUNCTIONS: Mapping[str, builders.Function] = {

@@ -14,43 +14,44 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import bound as bounds
 from sql.dialect import rewrites, shapes, sqltypes
-from sql.dialect.bound import Bound
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionCall:
     """One call of a function while it is bound.
 
-    name: upper case. nodes: argument trees. bind: tree -> Bound in the call's scope.
+    name: upper case. nodes: argument trees. bind: tree -> Expr in the call's scope.
 
-    over: "" or " OVER (...)" for the engine. order: WITHIN GROUP's or the call's own ORDER BY.
-    rows: the most rows that an aggregate can see, when known.
+    over: what stands after OVER. order: WITHIN GROUP's or the call's own ORDER BY. rows: the most
+    rows that an aggregate can see, when known.
     """
 
     name: str
     nodes: tuple[Any, ...]
-    bind: Callable[[Any], Bound]
+    bind: Callable[[Any], Expr]
     context: shapes.Context
-    over: str = ""
-    over_parts: tuple[Bound, ...] = ()
+    over: code.Window | None = None
+    over_parts: tuple[Expr, ...] = ()
     has_window_order: bool = False
     has_window_frame: bool = False
     distinct: bool = False
-    order: str = ""
-    order_parts: tuple[Bound, ...] = ()
+    order: tuple[code.SortKey, ...] = ()
+    order_parts: tuple[Expr, ...] = ()
     ignore_nulls: bool = False
     rows: int | None = None
 
     @property
-    def args(self) -> list[Bound]:
+    def args(self) -> list[Expr]:
         return [self.bind(node) for node in self.nodes]
 
-    def arg(self, index: int) -> Bound:
+    def arg(self, index: int) -> Expr:
         return self.bind(self.nodes[index])
 
-    def text(self, index: int) -> Bound:
+    def text(self, index: int) -> Expr:
         """Return an argument as text, dates and times in the session's form."""
         argument = self.arg(index)
         if argument.type.name == "binary":
@@ -58,7 +59,7 @@ class FunctionCall:
             raise self.refuse("a BINARY argument")
         return rewrites.cast(argument, sqltypes.TEXT, forms=self.context.forms)
 
-    def texts(self) -> list[Bound]:
+    def texts(self) -> list[Expr]:
         return [self.text(index) for index in range(len(self.nodes))]
 
     def word(self, index: int) -> str:
@@ -105,15 +106,20 @@ class FunctionCall:
         )
 
     def aggregated(
-        self, sql: str, sql_type: sqltypes.SqlType, parts: Sequence[Bound], *, nullable: bool = True
-    ) -> Bound:
+        self,
+        computed: code.Code,
+        sql_type: sqltypes.SqlType,
+        parts: Sequence[Expr],
+        *,
+        nullable: bool = True,
+    ) -> Expr:
         """Return the result of an aggregate, or of it as a window function."""
         if any(part.window for part in parts):
             raise _nested(f"a window function cannot stand inside {self.name}")
         if not self.over and any(part.aggregate for part in parts):
             raise _nested(f"an aggregate function cannot stand inside the aggregate {self.name}")
-        return Bound(
-            sql=sql,
+        return Expr(
+            code=computed,
             type=sql_type,
             nullable=nullable,
             aggregate=not self.over or any(part.aggregate for part in parts),
@@ -128,7 +134,7 @@ def _nested(detail: str) -> errors.SqlError:
     )
 
 
-Builder: TypeAlias = Callable[[FunctionCall], Bound]
+Builder: TypeAlias = Callable[[FunctionCall], Expr]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,15 +163,17 @@ def window(low: int, high: int | None, build: Builder) -> Function:
     )
 
 
-def text_result(sql: str, parts: Sequence[Bound]) -> Bound:
-    return bounds.derived(sql, sqltypes.TEXT, parts)
+def text_result(computed: code.Code, parts: Sequence[Expr]) -> Expr:
+    return exprs.derived(computed, sqltypes.TEXT, parts)
 
 
-def real_result(sql: str, parts: Sequence[Bound]) -> Bound:
-    return bounds.derived(sql, sqltypes.REAL, parts)
+def real_result(computed: code.Code, parts: Sequence[Expr]) -> Expr:
+    return exprs.derived(computed, sqltypes.REAL, parts)
 
 
-def small_integer(sql: str, parts: Sequence[Bound], low: int = 0, high: int = 1 << 31) -> Bound:
+def small_integer(
+    computed: code.Code, parts: Sequence[Expr], low: int = 0, high: int = 1 << 31
+) -> Expr:
     """Return an engine's int32 or uint64 result as a 64-bit integer with bounds."""
     sql_type = sqltypes.integer(max(len(str(low)), len(str(high))), low, high)
-    return bounds.derived(sqltypes.exactly(sql, sql_type), sql_type, parts)
+    return exprs.derived(code.exactly(computed, sql_type), sql_type, parts)

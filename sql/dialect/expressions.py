@@ -25,8 +25,9 @@ from sql.dialect import (
     shapes,
     sqltypes,
 )
-from sql.dialect import bound as bounds
-from sql.dialect.bound import Bound
+from sql.plan import code, emit
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 
 class NameResolver(Protocol):
@@ -39,34 +40,34 @@ class NameResolver(Protocol):
     def rows(self) -> int | None:
         """The most rows that an aggregate in this scope can see."""
 
-    def column(self, node: exp.Column) -> Bound: ...
+    def column(self, node: exp.Column) -> Expr: ...
 
-    def scalar_query(self, node: exp.Expression) -> Bound: ...
+    def scalar_query(self, node: exp.Expression) -> Expr: ...
 
-    def exists(self, node: exp.Expression) -> Bound: ...
+    def exists(self, node: exp.Expression) -> Expr: ...
 
-    def in_query(self, operand: list[Bound], node: exp.Expression, *, negated: bool) -> Bound: ...
+    def in_query(self, operand: list[Expr], node: exp.Expression, *, negated: bool) -> Expr: ...
 
 
-def bind(node: Any, scope: NameResolver) -> Bound:
+def bind(node: Any, scope: NameResolver) -> Expr:
     """Return node bound in scope; raises SqlError."""
     handler = HANDLERS.get(type(node))
     if handler is None:
         raise errors.unsupported(construct_name(node))
     bound = handler(node, scope)
-    if len(bound.sql) > limits.EXPANDED_MAX:
+    if emit.length(bound) > limits.EXPANDED_MAX:
         _check_growth(node, bound)
     return bound
 
 
-def _check_growth(node: Any, bound: Bound) -> None:
+def _check_growth(node: Any, bound: Expr) -> None:
     """Refuse text that is long because operands are repeated in it many times."""
     room = limits.EXPANDED_MAX
     for part in node.walk():
         if isinstance(part, exp.Query):
             return  # its text grows with its tables' columns
         room += limits.GROWTH_MAX + (len(part.name) if isinstance(part, exp.Literal) else 0)
-        if room >= len(bound.sql):
+        if room >= bound.length:
             return
     raise errors.unsupported("expression nested so deep that it repeats its operands too often")
 
@@ -92,34 +93,34 @@ CONSTRUCTS: Mapping[str, str] = {
 # Constants
 
 
-def literal(node: exp.Literal) -> Bound:
+def literal(node: exp.Literal) -> Expr:
     if node.is_string:
-        return bounds.text(node.name)
+        return exprs.text(node.name)
     text = node.name
     try:
         if "e" in text.lower():
-            return bounds.real(float(text))
-        return bounds.number(decimal.Decimal(text))
+            return exprs.real(float(text))
+        return exprs.number(decimal.Decimal(text))
     except (ValueError, decimal.InvalidOperation):
-        return bounds.real(float(text))
+        return exprs.real(float(text))
 
 
-def _null(node: exp.Null, scope: NameResolver) -> Bound:
-    return bounds.null()
+def _null(node: exp.Null, scope: NameResolver) -> Expr:
+    return exprs.null()
 
 
-def _placeholder(node: exp.Placeholder, scope: NameResolver) -> Bound:
+def _placeholder(node: exp.Placeholder, scope: NameResolver) -> Expr:
     binds = scope.environment.binds
     name = str(node.this) if node.this else str(node.meta.get("position", ""))
     if binds is None:
-        return bounds.null(sqltypes.TEXT)
+        return exprs.null(sqltypes.TEXT)
     if name not in binds:
         raise errors.bad_binding(name, "is not set")
-    value: Bound = binds[name]
+    value: Expr = binds[name]
     return value
 
 
-def _parameter(node: exp.Parameter, scope: NameResolver) -> Bound:
+def _parameter(node: exp.Parameter, scope: NameResolver) -> Expr:
     name = node.this.name
     if name.isdecimal():
         return scope.column(exp.Column(this=node))
@@ -131,11 +132,11 @@ def _parameter(node: exp.Parameter, scope: NameResolver) -> Bound:
             f"SQL compilation error:\nSession variable '${name.upper()}' does not exist",
             phase="COMPILATION",
         )
-    result: Bound = value
+    result: Expr = value
     return result
 
 
-def _interval(node: exp.Interval, scope: NameResolver) -> Bound:
+def _interval(node: exp.Interval, scope: NameResolver) -> Expr:
     unit = node.args.get("unit")
     value = node.this
     if not isinstance(value, exp.Literal):
@@ -157,10 +158,9 @@ def _interval(node: exp.Interval, scope: NameResolver) -> Bound:
                 micros += count * rewrites.MICROSECONDS[part]
             case _:
                 raise errors.unsupported(f"INTERVAL of {part}")
-    sql = f"INTERVAL '{months} months {days} days {micros // 10**6} seconds"
-    sql += f" {micros % 10**6} microseconds'"
+    step = f"{months} months {days} days {micros // 10**6} seconds {micros % 10**6} microseconds"
     sql_type = sqltypes.SqlType(name="interval", scale=1 if micros else 0)
-    return Bound(sql=sql, type=sql_type, nullable=False)
+    return Expr(code=code.interval(step), type=sql_type, nullable=False)
 
 
 INTERVAL_PART = re.compile(r"([+-]?\d+)\s*([A-Za-z]*)")
@@ -182,29 +182,28 @@ def _chain(node: Any, node_type: Any, terms_max: int) -> list[Any]:
     return terms
 
 
-def _connective(word: str, node_type: type, terms_max: int) -> Callable[[Any, NameResolver], Bound]:
-    def handler(node: Any, scope: NameResolver) -> Bound:
+def _connective(word: str, node_type: type, terms_max: int) -> Callable[[Any, NameResolver], Expr]:
+    def handler(node: Any, scope: NameResolver) -> Expr:
         parts = [
             rewrites.as_boolean(bind(part, scope)) for part in _chain(node, node_type, terms_max)
         ]
-        sql = bounds.joined([part.sql for part in parts], word)
-        return bounds.derived(sql, sqltypes.BOOLEAN, parts)
+        return exprs.derived(code.joined(parts, word), sqltypes.BOOLEAN, parts)
 
     return handler
 
 
-def _not(node: exp.Not, scope: NameResolver) -> Bound:
+def _not(node: exp.Not, scope: NameResolver) -> Expr:
     inner = node.this
     while isinstance(inner, exp.Not) and isinstance(inner.this, exp.Not):
         inner = inner.this.this
     if isinstance(inner, exp.In):
         return _in(inner, scope, negated=True)
     operand = rewrites.as_boolean(bind(inner, scope))
-    return bounds.derived(f"(NOT {operand.sql})", sqltypes.BOOLEAN, [operand])
+    return exprs.derived(code.not_(operand), sqltypes.BOOLEAN, [operand])
 
 
-def _comparison(operator: str) -> Callable[[Any, NameResolver], Bound]:
-    def handler(node: Any, scope: NameResolver) -> Bound:
+def _comparison(operator: str) -> Callable[[Any, NameResolver], Expr]:
+    def handler(node: Any, scope: NameResolver) -> Expr:
         left, right = node.this, node.expression
         if isinstance(right, exp.Any | exp.All) or isinstance(left, exp.Any | exp.All):
             return _quantified(left, right, operator, scope)
@@ -215,7 +214,7 @@ def _comparison(operator: str) -> Callable[[Any, NameResolver], Bound]:
     return handler
 
 
-def _quantified(left: Any, right: Any, operator: str, scope: NameResolver) -> Bound:
+def _quantified(left: Any, right: Any, operator: str, scope: NameResolver) -> Expr:
     """= ANY (query) is IN, <> ALL (query) is NOT IN, as sqlglot also spells those."""
     is_query = isinstance(getattr(right, "this", None), exp.Query | exp.Subquery)
     negated = isinstance(right, exp.All) and operator == "<>"
@@ -226,18 +225,18 @@ def _quantified(left: Any, right: Any, operator: str, scope: NameResolver) -> Bo
     return scope.in_query(bound_operands, right.this, negated=negated)
 
 
-def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: NameResolver) -> Bound:
+def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: NameResolver) -> Expr:
     if operator not in ("=", "<>") or len(left.expressions) != len(right.expressions):
         raise errors.unsupported("comparison of rows")
     parts = [
         rewrites.compare(bind(ours, scope), bind(theirs, scope), operator)
         for ours, theirs in zip(left.expressions, right.expressions, strict=True)
     ]
-    word = " AND " if operator == "=" else " OR "
-    return bounds.derived(f"({word.join(part.sql for part in parts)})", sqltypes.BOOLEAN, parts)
+    word = "AND" if operator == "=" else "OR"
+    return exprs.derived(code.joined(parts, word), sqltypes.BOOLEAN, parts)
 
 
-def _arithmetic(node: Any, scope: NameResolver) -> Bound:
+def _arithmetic(node: Any, scope: NameResolver) -> Expr:
     """Return a chain of operators of one precedence, from its left end on, without recursion."""
     node_types = SUMS if isinstance(node, SUMS) else PRODUCTS
     operators = []
@@ -252,13 +251,13 @@ def _arithmetic(node: Any, scope: NameResolver) -> Bound:
     return combined
 
 
-def _subtract(left: Bound, right: Bound) -> Bound:
+def _subtract(left: Expr, right: Expr) -> Expr:
     return rewrites.add(left, right, negative=True)
 
 
 SUMS = (exp.Add, exp.Sub)
 PRODUCTS = (exp.Mul, exp.Div, exp.Mod)
-ARITHMETIC: Mapping[type, Callable[[Bound, Bound], Bound]] = {
+ARITHMETIC: Mapping[type, Callable[[Expr, Expr], Expr]] = {
     exp.Add: rewrites.add,
     exp.Sub: _subtract,
     exp.Mul: rewrites.multiply,
@@ -267,29 +266,29 @@ ARITHMETIC: Mapping[type, Callable[[Bound, Bound], Bound]] = {
 }
 
 
-def _negate(node: exp.Neg, scope: NameResolver) -> Bound:
+def _negate(node: exp.Neg, scope: NameResolver) -> Expr:
     return rewrites.negate(bind(node.this, scope))
 
 
-def _paren(node: exp.Paren, scope: NameResolver) -> Bound:
+def _paren(node: exp.Paren, scope: NameResolver) -> Expr:
     return bind(node.this, scope)
 
 
-def _concat(node: exp.DPipe, scope: NameResolver) -> Bound:
+def _concat(node: exp.DPipe, scope: NameResolver) -> Expr:
     parts = [bind(part, scope) for part in _chain(node, exp.DPipe, limits.JOINED_MAX)]
     return rewrites.concat(parts, scope.environment.context.forms)
 
 
-def _between(node: exp.Between, scope: NameResolver) -> Bound:
+def _between(node: exp.Between, scope: NameResolver) -> Expr:
     if node.args.get("symmetric"):
         raise errors.unsupported("BETWEEN SYMMETRIC")
     operand = rewrites.shared(bind(node.this, scope))
     low = rewrites.compare(operand, bind(node.args["low"], scope), ">=")
     high = rewrites.compare(operand, bind(node.args["high"], scope), "<=")
-    return bounds.derived(f"({low.sql} AND {high.sql})", sqltypes.BOOLEAN, [low, high])
+    return exprs.derived(code.infix(low, "AND", high), sqltypes.BOOLEAN, [low, high])
 
 
-def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Bound:
+def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
     if node.args.get("unnest") or node.args.get("field"):
         raise errors.unsupported("IN of this form")
     left = node.this
@@ -309,22 +308,30 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Bound:
         raise errors.list_too_long(len(node.expressions), limits.LIST_MEMBERS_MAX)
     members = [bind(member, scope) for member in node.expressions]
     pairs = [rewrites.comparable(operands[0], member) for member in members]
-    ours = {pair[0].sql for pair in pairs}
-    word = "NOT IN" if negated else "IN"
-    if len(ours) == 1 and operands[0].type.name != "null":
-        listed = ", ".join(pair[1].sql for pair in pairs)
-        sql = f"({pairs[0][0].sql} {word} ({listed}))"
-        return bounds.derived(sql, sqltypes.BOOLEAN, [operands[0], *members])
+    if operands[0].type.name != "null" and _are_alike([pair[0] for pair in pairs]):
+        among = code.Among(
+            operand=pairs[0][0], members=tuple(pair[1] for pair in pairs), negated=negated
+        )
+        return exprs.derived(among, sqltypes.BOOLEAN, [operands[0], *members])
     rewrites.shared(operands[0])
     each = [rewrites.compare(operands[0], member, "=") for member in members]
-    sql = bounds.joined([part.sql for part in each], "OR")
-    sql = f"(NOT {sql})" if negated else sql
-    return bounds.derived(sql, sqltypes.BOOLEAN, each)
+    return exprs.derived(_any_of(each, negated=negated), sqltypes.BOOLEAN, each)
+
+
+def _are_alike(operands: list[Expr]) -> bool:
+    """Say whether all of these are computed alike."""
+    different = {id(operand.code): operand for operand in operands}.values()
+    return len(different) == 1 or len({emit.text(operand) for operand in different}) == 1
+
+
+def _any_of(conditions: list[Expr], *, negated: bool) -> code.Code:
+    any_of = code.joined(conditions, "OR")
+    return code.not_(any_of) if negated else any_of
 
 
 def _row_in(
-    operands: list[Bound], members: list[Any], scope: NameResolver, *, negated: bool
-) -> Bound:
+    operands: list[Expr], members: list[Any], scope: NameResolver, *, negated: bool
+) -> Expr:
     rows = []
     for member in members:
         if not isinstance(member, exp.Tuple) or len(member.expressions) != len(operands):
@@ -333,32 +340,24 @@ def _row_in(
             rewrites.compare(ours, bind(theirs, scope), "=")
             for ours, theirs in zip(operands, member.expressions, strict=True)
         ]
-        joined = f"({' AND '.join(part.sql for part in same)})"
-        rows.append(bounds.derived(joined, sqltypes.BOOLEAN, same))
-    sql = f"({' OR '.join(row.sql for row in rows)})"
-    return bounds.derived(f"(NOT {sql})" if negated else sql, sqltypes.BOOLEAN, rows)
+        rows.append(exprs.derived(code.joined(same, "AND"), sqltypes.BOOLEAN, same))
+    return exprs.derived(_any_of(rows, negated=negated), sqltypes.BOOLEAN, rows)
 
 
-def _is(node: exp.Is, scope: NameResolver) -> Bound:
+def _is(node: exp.Is, scope: NameResolver) -> Expr:
     operand, right = bind(node.this, scope), node.expression
     if isinstance(right, exp.Null):
-        return bounds.derived(
-            f"({operand.sql} IS NULL)", sqltypes.BOOLEAN, [operand], nullable=False
-        )
+        return exprs.derived(code.is_null(operand), sqltypes.BOOLEAN, [operand], nullable=False)
     if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
-        return bounds.derived(
-            f"({operand.sql} IS NOT NULL)", sqltypes.BOOLEAN, [operand], nullable=False
-        )
+        return exprs.derived(code.is_not_null(operand), sqltypes.BOOLEAN, [operand], nullable=False)
     if isinstance(right, exp.Boolean):
         truth = rewrites.as_boolean(operand)
-        word = "TRUE" if right.this else "FALSE"
-        return bounds.derived(
-            f"({truth.sql} IS {word})", sqltypes.BOOLEAN, [operand], nullable=False
-        )
+        test = code.Postfix(operand=truth, words="IS TRUE" if right.this else "IS FALSE")
+        return exprs.derived(test, sqltypes.BOOLEAN, [operand], nullable=False)
     raise errors.unsupported(f"IS {construct_name(right)}")
 
 
-def _like(node: Any, scope: NameResolver, *, escape: str | None = None) -> Bound:
+def _like(node: Any, scope: NameResolver, *, escape: str | None = None) -> Expr:
     ignore_case = isinstance(node, exp.ILike)
     value, pattern = bind(node.this, scope), node.expression
     if isinstance(pattern, exp.Any | exp.All):
@@ -373,8 +372,8 @@ def _like(node: Any, scope: NameResolver, *, escape: str | None = None) -> Bound
 
 
 def _like_many(
-    value: Bound, patterns: Any, scope: NameResolver, *, escape: str | None, ignore_case: bool
-) -> Bound:
+    value: Expr, patterns: Any, scope: NameResolver, *, escape: str | None, ignore_case: bool
+) -> Expr:
     rewrites.shared(value)
     inner = patterns.this
     listed = inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
@@ -388,11 +387,11 @@ def _like_many(
         )
         for item in listed
     ]
-    word = " OR " if isinstance(patterns, exp.Any) else " AND "
-    return bounds.derived(f"({word.join(part.sql for part in parts)})", sqltypes.BOOLEAN, parts)
+    word = "OR" if isinstance(patterns, exp.Any) else "AND"
+    return exprs.derived(code.joined(parts, word), sqltypes.BOOLEAN, parts)
 
 
-def _escape(node: exp.Escape, scope: NameResolver) -> Bound:
+def _escape(node: exp.Escape, scope: NameResolver) -> Expr:
     character = bind(node.expression, scope).literal
     if not isinstance(character, str) or len(character) != 1:
         raise errors.unsupported("ESCAPE that is no single character")
@@ -401,11 +400,11 @@ def _escape(node: exp.Escape, scope: NameResolver) -> Bound:
     return _like(node.this, scope, escape=character)
 
 
-def _regexp(node: exp.RegexpLike, scope: NameResolver) -> Bound:
+def _regexp(node: exp.RegexpLike, scope: NameResolver) -> Expr:
     return rewrites.regexp_like(bind(node.this, scope), bind(node.expression, scope))
 
 
-def _case(node: exp.Case, scope: NameResolver) -> Bound:
+def _case(node: exp.Case, scope: NameResolver) -> Expr:
     whens = [
         (bind(branch.this, scope), bind(branch.args["true"], scope)) for branch in node.args["ifs"]
     ]
@@ -417,7 +416,7 @@ def _case(node: exp.Case, scope: NameResolver) -> Bound:
     return rewrites.case(tests, otherwise)
 
 
-def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Bound:
+def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
     if node.args.get("format") is not None:
         raise errors.unsupported("CAST ... FORMAT")
     context = scope.environment.context
@@ -425,15 +424,15 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Bound:
     return rewrites.cast(bind(node.this, scope), target, lenient=lenient, forms=context.forms)
 
 
-def _try_cast(node: exp.TryCast, scope: NameResolver) -> Bound:
+def _try_cast(node: exp.TryCast, scope: NameResolver) -> Expr:
     return _cast(node, scope, lenient=True)
 
 
-def _extract(node: exp.Extract, scope: NameResolver) -> Bound:
+def _extract(node: exp.Extract, scope: NameResolver) -> Expr:
     return moments.extract(moments.part_of(node.this.name), bind(node.expression, scope))
 
 
-def _position(node: exp.StrPosition, scope: NameResolver) -> Bound:
+def _position(node: exp.StrPosition, scope: NameResolver) -> Expr:
     nodes = [node.args["substr"], node.this]
     if node.args.get("position") is not None:
         nodes.append(node.args["position"])
@@ -454,7 +453,7 @@ def _call(name: str, nodes: list[Any], scope: NameResolver, **more: Any) -> buil
     )
 
 
-def _anonymous(node: exp.Anonymous, scope: NameResolver, **more: Any) -> Bound:
+def _anonymous(node: exp.Anonymous, scope: NameResolver, **more: Any) -> Expr:
     name = node.this if isinstance(node.this, str) else node.this.name
     nodes = list(node.expressions)
     if len(nodes) == 1 and isinstance(nodes[0], exp.Order):
@@ -470,8 +469,8 @@ def _anonymous(node: exp.Anonymous, scope: NameResolver, **more: Any) -> Bound:
     return functions.build(_call(name.upper(), nodes, scope, **more))
 
 
-def _special(name: str) -> Callable[[Any, NameResolver], Bound]:
-    def handler(node: Any, scope: NameResolver) -> Bound:
+def _special(name: str) -> Callable[[Any, NameResolver], Expr]:
+    def handler(node: Any, scope: NameResolver) -> Expr:
         nodes = [node.this] if node.this is not None else []
         return functions.build(_call(name, nodes, scope))
 
@@ -480,10 +479,11 @@ def _special(name: str) -> Callable[[Any, NameResolver], Bound]:
 
 def _ordering(node: exp.Order, scope: NameResolver) -> dict[str, Any]:
     parts = [bind(item.this, scope) for item in node.expressions]
-    written = ", ".join(
-        f"{part.sql}{direction(item)}" for part, item in zip(parts, node.expressions, strict=True)
+    keys = tuple(
+        code.SortKey(key=part, direction=direction(item))
+        for part, item in zip(parts, node.expressions, strict=True)
     )
-    return {"order": written, "order_parts": tuple(parts)}
+    return {"order": keys, "order_parts": tuple(parts)}
 
 
 def direction(node: exp.Ordered) -> str:
@@ -494,13 +494,13 @@ def direction(node: exp.Ordered) -> str:
     return f"{' DESC' if descending else ' ASC'} NULLS {'FIRST' if first else 'LAST'}"
 
 
-def _within_group(node: exp.WithinGroup, scope: NameResolver, **more: Any) -> Bound:
+def _within_group(node: exp.WithinGroup, scope: NameResolver, **more: Any) -> Expr:
     if not isinstance(node.this, exp.Anonymous):
         raise errors.unsupported("WITHIN GROUP of this form")
     return _anonymous(node.this, scope, **more, **_ordering(node.expression, scope))
 
 
-def _window(node: exp.Window, scope: NameResolver) -> Bound:
+def _window(node: exp.Window, scope: NameResolver) -> Expr:
     inner, ignore_nulls = node.this, False
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
         inner, ignore_nulls = inner.this, isinstance(inner, exp.IgnoreNulls)
@@ -512,21 +512,17 @@ def _window(node: exp.Window, scope: NameResolver) -> Bound:
     name = str(call.this).upper()
     partition = [bind(item, scope) for item in node.args.get("partition_by") or ()]
     order = node.args.get("order")
-    ordering: dict[str, Any] = {"order": "", "order_parts": ()}
+    ordering: dict[str, Any] = {"order": (), "order_parts": ()}
     if order is not None:
         ordering = _ordering(order, scope)
     spec = node.args.get("spec")
-    pieces = []
-    if partition:
-        pieces.append("PARTITION BY " + ", ".join(item.sql for item in partition))
-    if ordering["order"]:
-        pieces.append("ORDER BY " + ordering["order"])
+    frame = ""
     if spec is not None:
-        pieces.append(_frame(spec))
+        frame = _frame(spec)
     elif ordering["order"] and name in aggregates.WHOLE_PARTITION:
-        pieces.append("ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING")
+        frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
     more = {
-        "over": f" OVER ({' '.join(pieces)})",
+        "over": code.Window(partition=tuple(partition), order=ordering["order"], frame=frame),
         "over_parts": (*partition, *ordering["order_parts"]),
         "ignore_nulls": ignore_nulls,
     }
@@ -556,7 +552,7 @@ def _frame_end(place: Any, side: Any) -> str:
     return f"{place} {side}" if side else str(place)
 
 
-def _if(node: exp.If, scope: NameResolver) -> Bound:
+def _if(node: exp.If, scope: NameResolver) -> Expr:
     otherwise = node.args.get("false")
     return rewrites.case(
         [(rewrites.as_boolean(bind(node.this, scope)), bind(node.args["true"], scope))],
@@ -564,42 +560,42 @@ def _if(node: exp.If, scope: NameResolver) -> Bound:
     )
 
 
-def _hex(node: exp.HexString, scope: NameResolver) -> Bound:
+def _hex(node: exp.HexString, scope: NameResolver) -> Expr:
     text = str(node.this)
     try:
-        return bounds.binary(bytes.fromhex(text))
+        return exprs.binary(bytes.fromhex(text))
     except ValueError:
         raise errors.unsupported(f"binary literal x'{text}'") from None
 
 
-def binding_literal(logical: str | None, value: Any) -> Bound:
+def binding_literal(logical: str | None, value: Any) -> Expr:
     """Return a bind's value as a literal of its type."""
     if value is None:
-        return bounds.null(sqltypes.TEXT if logical in (None, "text") else BIND_TYPES[logical])
+        return exprs.null(sqltypes.TEXT if logical in (None, "text") else BIND_TYPES[logical])
     match logical:
         case "fixed":
             try:
-                return bounds.number(decimal.Decimal(value))
+                return exprs.number(decimal.Decimal(value))
             except ValueError as error:
                 raise errors.number_out_of_range(f"{value:f}") from error
         case "real":
-            return bounds.real(value)
+            return exprs.real(value)
         case "boolean":
-            return bounds.boolean(value)
+            return exprs.boolean(value)
         case "date":
-            return bounds.date(value)
+            return exprs.date(value)
         case "binary":
-            return bounds.binary(value)
+            return exprs.binary(value)
         case "time":
             midnight = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - a time has no zone
             moment = midnight + datetime.timedelta(microseconds=value // 1000)
-            return bounds.time(moment.time())
+            return exprs.time(moment.time())
         case "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
             return _instant_literal(logical, value)
-    return bounds.text(str(value))
+    return exprs.text(str(value))
 
 
-def _instant_literal(logical: str, value: Any) -> Bound:
+def _instant_literal(logical: str, value: Any) -> Expr:
     nanos = value if isinstance(value, int) else value.nanos
     try:
         naive = datetime.datetime(1970, 1, 1) + datetime.timedelta(  # noqa: DTZ001 - made aware below
@@ -608,8 +604,8 @@ def _instant_literal(logical: str, value: Any) -> Bound:
     except OverflowError:
         raise errors.bad_binding("value", "is outside the years 1 to 9999") from None
     if logical == "timestamp_ntz":
-        return bounds.timestamp(naive)
-    return bounds.timestamp(naive.replace(tzinfo=datetime.UTC))
+        return exprs.timestamp(naive)
+    return exprs.timestamp(naive.replace(tzinfo=datetime.UTC))
 
 
 BIND_TYPES: Mapping[str, sqltypes.SqlType] = {
@@ -627,11 +623,11 @@ BIND_TYPES: Mapping[str, sqltypes.SqlType] = {
     "array": sqltypes.TEXT,
 }
 
-HANDLERS: Mapping[type, Callable[[Any, NameResolver], Bound]] = {
+HANDLERS: Mapping[type, Callable[[Any, NameResolver], Expr]] = {
     exp.Literal: lambda node, scope: literal(node),
-    exp.RawString: lambda node, scope: bounds.text(str(node.this)),
+    exp.RawString: lambda node, scope: exprs.text(str(node.this)),
     exp.HexString: _hex,
-    exp.Boolean: lambda node, scope: bounds.boolean(bool(node.this)),
+    exp.Boolean: lambda node, scope: exprs.boolean(bool(node.this)),
     exp.Null: _null,
     exp.Placeholder: _placeholder,
     exp.Parameter: _parameter,

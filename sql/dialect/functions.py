@@ -12,12 +12,13 @@ from collections.abc import Mapping
 
 from sql import errors, kernels, outcomes
 from sql.dialect import aggregates, builders, formats, moments, names, rewrites, sqltypes
-from sql.dialect import bound as bounds
-from sql.dialect.bound import Bound
 from sql.dialect.builders import FunctionCall
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 
-def build(call: FunctionCall) -> Bound:
+def build(call: FunctionCall) -> Expr:
     """Return the call bound; raises SqlError for an unknown name or a wrong number of arguments."""
     function = FUNCTIONS.get(call.name)
     if function is None:
@@ -72,174 +73,171 @@ def _arity(call: FunctionCall, function: builders.Function) -> errors.SqlError:
 # Text
 
 
-def _texts(template: str) -> builders.Builder:
+def _texts(name: str) -> builders.Builder:
     """Return the builder of a function from texts to a text."""
 
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         parts = call.texts()
-        return builders.text_result(template.format(*(part.sql for part in parts)), parts)
+        return builders.text_result(code.call(name, *parts), parts)
 
     return build_one
 
 
 def _text_predicate(name: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         parts = call.texts()
-        return bounds.derived(rewrites.call(name, *parts), sqltypes.BOOLEAN, parts)
+        return exprs.derived(code.call(name, *parts), sqltypes.BOOLEAN, parts)
 
     return build_one
 
 
-def _count_of(argument: Bound) -> Bound:
+def _count_of(argument: Expr) -> Expr:
     """Return a length argument as a whole number of at least zero."""
     number = rewrites.round_half_away(argument)
     if isinstance(number.literal, int):
-        return bounds.integer(max(number.literal, 0))
-    count = sqltypes.exactly(number.sql, sqltypes.integer())
+        return exprs.integer(max(number.literal, 0))
+    count: code.Code = code.exactly(number, sqltypes.integer())
     if not number.type.is_integer or number.type.low < 0:
-        count = f"_not_negative({count})"
-    return bounds.derived(count, sqltypes.integer(), [number])
+        count = code.kernel("_not_negative", count)
+    return exprs.derived(count, sqltypes.integer(), [number])
 
 
-def _length_of(argument: Bound) -> Bound:
+def _length_of(argument: Expr) -> Expr:
     """Return the length of a resulting text; raises SqlError if no text can have it."""
     if isinstance(argument.literal, int) and argument.literal > outcomes.TEXT_LENGTH_MAX:
         raise errors.too_long(f"... of {argument.literal} characters")
     count = _count_of(argument)
     if isinstance(argument.literal, int):
         return count
-    return bounds.derived(f"_text_length({count.sql})", count.type, [count])
+    return exprs.derived(code.kernel("_text_length", count), count.type, [count])
 
 
 def _left_or_right(name: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         value, count = call.text(0), _count_of(call.arg(1))
-        return builders.text_result(f"{name}({value.sql}, {count.sql})", [value, count])
+        return builders.text_result(code.call(name, value, count), [value, count])
 
     return build_one
 
 
-def _substring(call: FunctionCall) -> Bound:
+def _substring(call: FunctionCall) -> Expr:
     value = call.text(0)
     start = rewrites.round_half_away(call.arg(1))
     parts = [value, start]
-    length = ""
-    if len(call.nodes) > 2:
-        count = _count_of(call.arg(2))
-        parts.append(count)
-        length = f", {count.sql}"
+    length = [_count_of(call.arg(2))] if len(call.nodes) > 2 else []
+    parts += length
     if isinstance(start.literal, int) and start.literal >= 0:
-        return builders.text_result(f"substr({value.sql}, {max(start.literal, 1)}{length})", parts)
-    places = (start.sql, f"character_length({rewrites.shared(value).sql})")
-    place = ", ".join(sqltypes.exactly(item, sqltypes.integer()) for item in places)
-    return builders.text_result(f"substr({value.sql}, _place({place}){length})", parts)
+        sliced = code.call("substr", value, max(start.literal, 1), *length)
+        return builders.text_result(sliced, parts)
+    characters = code.call("character_length", rewrites.shared(value))
+    place = [code.exactly(item, sqltypes.integer()) for item in (start, characters)]
+    return builders.text_result(
+        code.call("substr", value, code.kernel("_place", *place), *length), parts
+    )
 
 
 def _trim(name: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         parts = call.texts()
-        characters = parts[1].sql if len(parts) > 1 else "' '"
-        return builders.text_result(f"{name}({parts[0].sql}, {characters})", parts)
+        characters = parts[1] if len(parts) > 1 else " "
+        return builders.text_result(code.call(name, parts[0], characters), parts)
 
     return build_one
 
 
 def _pad(name: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         value, count = call.text(0), _length_of(call.arg(1))
-        fill = call.text(2) if len(call.nodes) > 2 else bounds.text(" ")
-        return builders.text_result(
-            f"{name}({value.sql}, {count.sql}, {fill.sql})", [value, count, fill]
-        )
+        fill = call.text(2) if len(call.nodes) > 2 else exprs.text(" ")
+        return builders.text_result(code.call(name, value, count, fill), [value, count, fill])
 
     return build_one
 
 
-def _length(call: FunctionCall) -> Bound:
+def _length(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name == "binary":
         return _octet_length(call)
     value = rewrites.cast(value, sqltypes.TEXT)
-    return builders.small_integer(f"character_length({value.sql})", [value])
+    return builders.small_integer(code.call("character_length", value), [value])
 
 
-def _octet_length(call: FunctionCall) -> Bound:
+def _octet_length(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name == "binary":
-        digits = f"character_length(encode({value.sql}, 'hex'))"
-        return builders.small_integer(f"({digits} / 2)", [value])
+        digits = code.call("character_length", code.call("encode", value, "hex"))
+        return builders.small_integer(code.infix(digits, "/", 2), [value])
     value = rewrites.cast(value, sqltypes.TEXT)
-    return builders.small_integer(f"octet_length({value.sql})", [value])
+    return builders.small_integer(code.call("octet_length", value), [value])
 
 
-def _position(call: FunctionCall) -> Bound:
+def _position(call: FunctionCall) -> Expr:
     needle, value = call.texts()[:2] if len(call.nodes) == 2 else _first_two(call)
     if len(call.nodes) == 2:
-        return builders.small_integer(f"strpos({value.sql}, {needle.sql})", [needle, value])
+        return builders.small_integer(code.call("strpos", value, needle), [needle, value])
     start = call.whole(2)
     if start < 1:
         raise call.refuse("a start below 1")
     for part in (needle, value):
         rewrites.shared(part)
-    position = f"strpos(substr({value.sql}, {start}), {needle.sql})"
-    sql = f"(CASE WHEN {position} = 0 THEN 0 ELSE {position} + {start - 1} END)"
-    return builders.small_integer(sql, [needle, value])
+    position = code.call("strpos", code.call("substr", value, start), needle)
+    shifted = code.case([(code.infix(position, "=", 0), 0)], code.infix(position, "+", start - 1))
+    return builders.small_integer(shifted, [needle, value])
 
 
-def _first_two(call: FunctionCall) -> list[Bound]:
+def _first_two(call: FunctionCall) -> list[Expr]:
     return [call.text(0), call.text(1)]
 
 
-def _repeat(call: FunctionCall) -> Bound:
+def _repeat(call: FunctionCall) -> Expr:
     value, times = call.text(0), call.arg(1)
     count = _count_of(times)
     if isinstance(value.literal, str) and isinstance(times.literal, int):
         length = len(value.literal) * times.literal
         if length > outcomes.TEXT_LENGTH_MAX:
             raise errors.too_long(f"... of {length} characters")
-        return builders.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
-    return builders.text_result(f"_repeat({value.sql}, {count.sql})", [value, count])
+        return builders.text_result(code.call("repeat", value, count), [value, count])
+    return builders.text_result(code.kernel("_repeat", value, count), [value, count])
 
 
-def _space(call: FunctionCall) -> Bound:
+def _space(call: FunctionCall) -> Expr:
     count = _length_of(call.arg(0))
-    return builders.text_result(f"repeat(' ', {count.sql})", [count])
+    return builders.text_result(code.call("repeat", " ", count), [count])
 
 
-def _split_part(call: FunctionCall) -> Bound:
+def _split_part(call: FunctionCall) -> Expr:
     value, delimiter = _first_two(call)
     index = rewrites.round_half_away(call.arg(2))
     if isinstance(index.literal, int):
-        sql = f"split_part({value.sql}, {delimiter.sql}, {index.literal or 1})"
+        split = code.call("split_part", value, delimiter, code.Token(text=str(index.literal or 1)))
     else:
         texts = (rewrites.as_arrow(part, sqltypes.TEXT) for part in (value, delimiter))
-        place = sqltypes.exactly(index.sql, sqltypes.integer())
-        sql = f"_split_part({', '.join(texts)}, {place})"
-    return builders.text_result(sql, [value, delimiter, index])
+        split = code.kernel("_split_part", *texts, code.exactly(index, sqltypes.integer()))
+    return builders.text_result(split, [value, delimiter, index])
 
 
-def _replace(call: FunctionCall) -> Bound:
+def _replace(call: FunctionCall) -> Expr:
     parts = call.texts()
     if len(parts) == 2:
-        parts.append(bounds.text(""))
-    return builders.text_result(rewrites.call("replace", *parts), parts)
+        parts.append(exprs.text(""))
+    return builders.text_result(code.call("replace", *parts), parts)
 
 
 WORD_DELIMITERS = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
 """What parts the words of INITCAP where the call does not say it."""
 
 
-def _initcap(call: FunctionCall) -> Bound:
-    parts = [call.text(0), call.text(1) if len(call.nodes) > 1 else bounds.text(WORD_DELIMITERS)]
-    exact = ", ".join(rewrites.as_arrow(part, sqltypes.TEXT) for part in parts)
-    return builders.text_result(f"_initcap({exact})", parts)
+def _initcap(call: FunctionCall) -> Expr:
+    parts = [call.text(0), call.text(1) if len(call.nodes) > 1 else exprs.text(WORD_DELIMITERS)]
+    exact = (rewrites.as_arrow(part, sqltypes.TEXT) for part in parts)
+    return builders.text_result(code.kernel("_initcap", *exact), parts)
 
 
-def _concat(call: FunctionCall) -> Bound:
+def _concat(call: FunctionCall) -> Expr:
     return rewrites.concat(call.args, call.context.forms)
 
 
-def _concat_ws(call: FunctionCall) -> Bound:
+def _concat_ws(call: FunctionCall) -> Expr:
     separator, *rest = call.args
     joined = []
     for index, part in enumerate(rest):
@@ -249,59 +247,59 @@ def _concat_ws(call: FunctionCall) -> Bound:
     return rewrites.concat(joined, call.context.forms)
 
 
-def _sha2(call: FunctionCall) -> Bound:
+def _sha2(call: FunctionCall) -> Expr:
     size = call.whole(1, 256)
     if size not in (224, 256, 384, 512):
         raise call.refuse(f"a digest of {size} bits")
     value = call.text(0)
-    return builders.text_result(f"encode(sha{size}({value.sql}), 'hex')", [value])
+    return builders.text_result(code.call("encode", code.call(f"sha{size}", value), "hex"), [value])
 
 
-def _ascii(call: FunctionCall) -> Bound:
+def _ascii(call: FunctionCall) -> Expr:
     value = call.text(0)
-    return builders.small_integer(f"ascii({value.sql})", [value])
+    return builders.small_integer(code.call("ascii", value), [value])
 
 
-def _chr(call: FunctionCall) -> Bound:
-    code = rewrites.round_half_away(call.arg(0))
-    return builders.text_result(f"chr(arrow_cast({code.sql}, 'Int64'))", [code])
+def _chr(call: FunctionCall) -> Expr:
+    point = rewrites.round_half_away(call.arg(0))
+    return builders.text_result(code.call("chr", code.arrow(point, "Int64")), [point])
 
 
-def _edit_distance(call: FunctionCall) -> Bound:
+def _edit_distance(call: FunctionCall) -> Expr:
     parts = call.texts()
-    return builders.small_integer(rewrites.call("levenshtein", *parts), parts)
+    return builders.small_integer(code.call("levenshtein", *parts), parts)
 
 
-def _regexp_like(call: FunctionCall) -> Bound:
+def _regexp_like(call: FunctionCall) -> Expr:
     return rewrites.regexp_like(call.arg(0), call.arg(1), str(call.constant(2, "c")))
 
 
-def _regexp_replace(call: FunctionCall) -> Bound:
+def _regexp_replace(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
-    replacement = call.text(2) if len(call.nodes) > 2 else bounds.text("")
+    replacement = call.text(2) if len(call.nodes) > 2 else exprs.text("")
     position, occurrence = call.whole(3, 1), call.whole(4, 0)
     if position != 1 or occurrence not in (0, 1):
         raise call.refuse("a position or an occurrence")
     flags = rewrites.regexp_flags(str(call.constant(5, "c")))
-    every = ", 'g'" if occurrence == 0 else ""
-    wanted = f"{bounds.quoted_text(flags)} || {pattern.sql}" if flags else pattern.sql
+    every = ["g"] if occurrence == 0 else []
+    wanted = code.infix(flags, "||", pattern) if flags else pattern
     # A group is `\\1` in Snowflake alone; the engine would read `$1` as one, too.
-    literal = f"replace({replacement.sql}, '$', '$$')"
+    literal: code.Code = code.call("replace", replacement, "$", "$$")
     if isinstance(replacement.literal, str):
-        literal = bounds.quoted_text(replacement.literal.replace("$", "$$"))
-    sql = f"regexp_replace({value.sql}, {wanted}, {literal}{every})"
-    return builders.text_result(sql, [value, pattern, replacement])
+        literal = code.StringLiteral(value=replacement.literal.replace("$", "$$"))
+    replaced = code.call("regexp_replace", value, wanted, literal, *every)
+    return builders.text_result(replaced, [value, pattern, replacement])
 
 
-def _regexp_count(call: FunctionCall) -> Bound:
+def _regexp_count(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
     start = call.whole(2, 1)
-    flags = bounds.quoted_text(rewrites.regexp_flags(str(call.constant(3, "c"))))
-    sql = f"regexp_count({value.sql}, {flags} || {pattern.sql}, {start})"
-    return builders.small_integer(sql, [value, pattern])
+    flags = rewrites.regexp_flags(str(call.constant(3, "c")))
+    counted = code.call("regexp_count", value, code.infix(flags, "||", pattern), start)
+    return builders.small_integer(counted, [value, pattern])
 
 
-def _regexp_substr(call: FunctionCall) -> Bound:
+def _regexp_substr(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
     if call.whole(2, 1) != 1 or call.whole(3, 1) != 1:
         raise call.refuse("a position or an occurrence")
@@ -316,9 +314,9 @@ def _regexp_substr(call: FunctionCall) -> Bound:
             group = 0  # the group is the default, not an argument: the whole match
         elif group > groups:
             raise call.refuse("a group that the pattern does not have")
-    whole = f"{bounds.quoted_text(flags + '(')} || {pattern.sql} || ')'"
-    sql = f"array_element(regexp_match({value.sql}, {whole}), {group + 1})"
-    return bounds.derived(sql, sqltypes.TEXT, [value, pattern], nullable=True)
+    whole = code.infix(f"{flags}(", "||", pattern, "||", ")")
+    matched = code.call("array_element", code.call("regexp_match", value, whole), group + 1)
+    return exprs.derived(matched, sqltypes.TEXT, [value, pattern], nullable=True)
 
 
 def _groups(call: FunctionCall, pattern: str) -> int:
@@ -333,17 +331,20 @@ def _groups(call: FunctionCall, pattern: str) -> int:
 
 
 def _real(name: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         parts = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
-        listed = [part.sql for part in parts]
+        listed: list[code.Part] = list(parts)
         if name in kernels.DOMAINS:
-            listed = [f"_domain_{name}({rewrites.as_arrow(part, sqltypes.REAL)})" for part in parts]
-        return builders.real_result(f"{name}({', '.join(listed)})", parts)
+            listed = [
+                code.kernel(f"_domain_{name}", rewrites.as_arrow(part, sqltypes.REAL))
+                for part in parts
+            ]
+        return builders.real_result(code.call(name, *listed), parts)
 
     return build_one
 
 
-def _abs(call: FunctionCall) -> Bound:
+def _abs(call: FunctionCall) -> Expr:
     value = rewrites.as_number(call.arg(0))
     sql_type = value.type
     if sql_type.is_integer:
@@ -351,13 +352,13 @@ def _abs(call: FunctionCall) -> Bound:
             value = rewrites.cast(value, sqltypes.number(19)) if sql_type.wide else value
         bound = max(abs(sql_type.low), abs(sql_type.high))
         sql_type = sqltypes.integer(sql_type.precision, 0, min(bound, sqltypes.INT64_HIGH))
-    return bounds.derived(f"abs({value.sql})", sql_type, [value])
+    return exprs.derived(code.call("abs", value), sql_type, [value])
 
 
 def _whole(name: str) -> builders.Builder:
     """CEIL and FLOOR."""
 
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         value = rewrites.as_number(call.arg(0))
         digits = call.whole(1, 0)
         if value.type.is_integer and digits >= 0:
@@ -365,19 +366,18 @@ def _whole(name: str) -> builders.Builder:
         if digits != 0:
             raise call.refuse("a scale")
         if value.type.name == "real":
-            return builders.real_result(f"{name}({value.sql})", [value])
+            return builders.real_result(code.call(name, value), [value])
         sql_type = sqltypes.number(sqltypes.PRECISION_MAX)
-        sql = sqltypes.exactly(f"{name}({value.sql})", sql_type)
-        return bounds.derived(sql, sql_type, [value])
+        return exprs.derived(code.exactly(code.call(name, value), sql_type), sql_type, [value])
 
     return build_one
 
 
-def _round(call: FunctionCall) -> Bound:
+def _round(call: FunctionCall) -> Expr:
     return _rounded(call, "round")
 
 
-def _truncate(call: FunctionCall) -> Bound:
+def _truncate(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.is_temporal or value.type.name == "time":
         if len(call.nodes) == 1:
@@ -386,12 +386,13 @@ def _truncate(call: FunctionCall) -> Bound:
     return _rounded(call, "trunc")
 
 
-def _rounded(call: FunctionCall, name: str) -> Bound:
+def _rounded(call: FunctionCall, name: str) -> Expr:
     value = rewrites.as_number(call.arg(0))
     digits = call.whole(1, 0)
+    places = code.Token(text=str(digits))
     sql_type = value.type
     if sql_type.name == "real":
-        return builders.real_result(f"{name}({value.sql}, {digits})", [value])
+        return builders.real_result(code.call(name, value, places), [value])
     if digits >= sql_type.scale:
         return value
     scale = max(digits, 0)
@@ -400,129 +401,128 @@ def _rounded(call: FunctionCall, name: str) -> Bound:
     result = sqltypes.number(min(sql_type.precision + 1, sqltypes.PRECISION_MAX), scale)
     if sql_type.is_integer:
         wide = sqltypes.number(20)
-        whole = bounds.derived(sqltypes.exactly(value.sql, wide), wide, [value])
+        whole = exprs.derived(code.exactly(value, wide), wide, [value])
         result = sqltypes.number(21)
         value = whole
-    sql = sqltypes.exactly(f"{name}({value.sql}, {digits})", result)
-    return bounds.derived(sql, result, [value])
+    return exprs.derived(code.exactly(code.call(name, value, places), result), result, [value])
 
 
-def _mod(call: FunctionCall) -> Bound:
+def _mod(call: FunctionCall) -> Expr:
     return rewrites.remainder(call.arg(0), call.arg(1))
 
 
-def _sign(call: FunctionCall) -> Bound:
+def _sign(call: FunctionCall) -> Expr:
     value = rewrites.shared(rewrites.as_number(call.arg(0)))
-    sql = f"(CASE WHEN {value.sql} > 0 THEN 1 WHEN {value.sql} < 0 THEN -1"
-    sql += f" WHEN {value.sql} = 0 THEN 0 END)"
-    return bounds.derived(sql, sqltypes.integer(1, -1, 1), [value])
+    sign = code.case(
+        [
+            (code.infix(value, ">", 0), 1),
+            (code.infix(value, "<", 0), -1),
+            (code.infix(value, "=", 0), 0),
+        ]
+    )
+    return exprs.derived(sign, sqltypes.integer(1, -1, 1), [value])
 
 
-def _square(call: FunctionCall) -> Bound:
+def _square(call: FunctionCall) -> Expr:
     value = rewrites.shared(rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL))
-    return builders.real_result(f"({value.sql} * {value.sql})", [value])
+    return builders.real_result(code.infix(value, "*", value), [value])
 
 
-def _pi(call: FunctionCall) -> Bound:
-    return Bound(sql="pi()", type=sqltypes.REAL, nullable=False)
+def _pi(call: FunctionCall) -> Expr:
+    return Expr(code=code.call("pi"), type=sqltypes.REAL, nullable=False)
 
 
-def _random(call: FunctionCall) -> Bound:
+def _random(call: FunctionCall) -> Expr:
     if call.nodes:
         raise call.refuse("a seed")
     # The engine's number has 53 random bits: two halves of 32 make all 64.
-    half = f"floor(random() * {bounds.real(2.0**32).sql})"
-    high = sqltypes.exactly(f"({half} - {bounds.real(2.0**31).sql})", sqltypes.integer())
-    low = sqltypes.exactly(half, sqltypes.integer())
-    sql = f"({high} * {1 << 32} + {low})"
-    return Bound(sql=sql, type=sqltypes.integer(), nullable=False, is_volatile=True)
+    half = code.call("floor", code.infix(code.call("random"), "*", exprs.real(2.0**32)))
+    high = code.exactly(code.infix(half, "-", exprs.real(2.0**31)), sqltypes.integer())
+    low = code.exactly(half, sqltypes.integer())
+    bits = code.infix(code.infix(high, "*", 1 << 32), "+", low)
+    return Expr(code=bits, type=sqltypes.integer(), nullable=False, is_volatile=True)
 
 
 SHIFT_MAX = 62
 
 
-def _shift(call: FunctionCall) -> Bound:
+def _shift(call: FunctionCall) -> Expr:
     """A shift by a constant; the engine would wrap a count of 64 and results beyond 64 bits."""
     count = call.whole(1)
     if not 0 <= count <= SHIFT_MAX:
         raise call.refuse(f"a count that is not between 0 and {SHIFT_MAX}")
     if call.name == "BITSHIFTRIGHT":
         return _bits(">>")(call)
-    return rewrites.multiply(rewrites.round_half_away(call.arg(0)), bounds.integer(1 << count))
+    return rewrites.multiply(rewrites.round_half_away(call.arg(0)), exprs.integer(1 << count))
 
 
 def _bits(operator: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         parts = [rewrites.round_half_away(item) for item in call.args]
         if not all(part.type.is_integer for part in parts):
             raise call.refuse("numbers beyond 64 bits")
-        sql = f"({f' {operator} '.join(part.sql for part in parts)})"
-        return bounds.derived(sql, sqltypes.integer(), parts)
+        return exprs.derived(code.joined(parts, operator), sqltypes.integer(), parts)
 
     return build_one
 
 
-def _bitxor(call: FunctionCall) -> Bound:
+def _bitxor(call: FunctionCall) -> Expr:
     either, both = (rewrites.shared(_bits(operator)(call)) for operator in "|&")
-    return bounds.derived(f"({either.sql} - {both.sql})", sqltypes.integer(), [either, both])
+    return exprs.derived(code.infix(either, "-", both), sqltypes.integer(), [either, both])
 
 
-def _div0(call: FunctionCall) -> Bound:
+def _div0(call: FunctionCall) -> Expr:
     dividend, divisor = (rewrites.as_number(item) for item in call.args)
     rewrites.shared(divisor)
     # The divisor is made non-zero first: a CASE alone does not prevent the division.
-    safe = bounds.derived(f"nullif({divisor.sql}, 0)", divisor.type, [divisor], nullable=True)
+    safe = exprs.derived(code.call("nullif", divisor, 0), divisor.type, [divisor], nullable=True)
     quotient = rewrites.divide(dividend, safe)
-    zero = rewrites.cast(bounds.integer(0), quotient.type)
-    is_zero = f"({divisor.sql} = 0)"
+    zero = rewrites.cast(exprs.integer(0), quotient.type)
+    is_zero = code.infix(divisor, "=", 0)
     if call.name == "DIV0NULL":
-        is_zero = f"({divisor.sql} = 0 OR {divisor.sql} IS NULL)"
-    sql = f"(CASE WHEN {is_zero} THEN {zero.sql} ELSE {quotient.sql} END)"
-    return bounds.derived(sql, quotient.type, [dividend, divisor])
+        is_zero = code.infix(is_zero, "OR", code.is_null(divisor))
+    return exprs.derived(code.case([(is_zero, zero)], quotient), quotient.type, [dividend, divisor])
 
 
 # Choices
 
 
-def _coalesce(call: FunctionCall) -> Bound:
+def _coalesce(call: FunctionCall) -> Expr:
     return rewrites.coalesce(call.args)
 
 
-def _iff(call: FunctionCall) -> Bound:
+def _iff(call: FunctionCall) -> Expr:
     condition, yes, no = call.args
     return rewrites.case([(rewrites.as_boolean(condition), yes)], no)
 
 
-def _nvl2(call: FunctionCall) -> Bound:
+def _nvl2(call: FunctionCall) -> Expr:
     value, yes, no = call.args
-    present = bounds.derived(
-        f"({value.sql} IS NOT NULL)", sqltypes.BOOLEAN, [value], nullable=False
-    )
+    present = exprs.derived(code.is_not_null(value), sqltypes.BOOLEAN, [value], nullable=False)
     return rewrites.case([(present, yes)], no)
 
 
-def _nullif(call: FunctionCall) -> Bound:
+def _nullif(call: FunctionCall) -> Expr:
     left, right = call.args
     if left.is_volatile and sqltypes.same_in_engine(left.type, right.type):
-        return bounds.derived(
-            rewrites.call("nullif", left, right), left.type, [left, right], nullable=True
+        return exprs.derived(
+            code.call("nullif", left, right), left.type, [left, right], nullable=True
         )
     same = rewrites.compare(rewrites.shared(left), right, "=")
     sql_type = sqltypes.TEXT if left.type.name == "null" else left.type
-    return rewrites.case([(same, bounds.null(sql_type))], left)
+    return rewrites.case([(same, exprs.null(sql_type))], left)
 
 
-def _nullifzero(call: FunctionCall) -> Bound:
+def _nullifzero(call: FunctionCall) -> Expr:
     value = rewrites.as_number(call.arg(0))
-    sql = f"nullif({value.sql}, 0)"
-    return bounds.derived(sql, value.type, [value], nullable=True)
+    return exprs.derived(code.call("nullif", value, 0), value.type, [value], nullable=True)
 
 
-def _zeroifnull(call: FunctionCall) -> Bound:
-    return rewrites.coalesce([rewrites.as_number(call.arg(0)), bounds.integer(0)])
+def _zeroifnull(call: FunctionCall) -> Expr:
+    return rewrites.coalesce([rewrites.as_number(call.arg(0)), exprs.integer(0)])
 
 
-def _decode(call: FunctionCall) -> Bound:
+def _decode(call: FunctionCall) -> Expr:
     value, *rest = call.args
     whens = []
     while len(rest) >= 2:
@@ -531,7 +531,7 @@ def _decode(call: FunctionCall) -> Bound:
     return rewrites.switch(value, whens, rest[0] if rest else None, "IS NOT DISTINCT FROM")
 
 
-def _equal_null(call: FunctionCall) -> Bound:
+def _equal_null(call: FunctionCall) -> Expr:
     return rewrites.compare(call.arg(0), call.arg(1), "IS NOT DISTINCT FROM")
 
 
@@ -540,23 +540,22 @@ def _extreme(name: str) -> builders.Builder:
 
 
 def _logic(operator: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         parts = [rewrites.as_boolean(item) for item in call.args]
-        sql = f"({f' {operator} '.join(part.sql for part in parts)})"
-        return bounds.derived(sql, sqltypes.BOOLEAN, parts)
+        return exprs.derived(code.joined(parts, operator), sqltypes.BOOLEAN, parts)
 
     return build_one
 
 
-def _boolnot(call: FunctionCall) -> Bound:
+def _boolnot(call: FunctionCall) -> Expr:
     value = rewrites.as_boolean(call.arg(0))
-    return bounds.derived(f"(NOT {value.sql})", sqltypes.BOOLEAN, [value])
+    return exprs.derived(code.not_(value), sqltypes.BOOLEAN, [value])
 
 
 # Conversion
 
 
-def _to_text(call: FunctionCall) -> Bound:
+def _to_text(call: FunctionCall) -> Expr:
     value = call.arg(0)
     model = call.constant(1)
     if model is None:
@@ -565,17 +564,17 @@ def _to_text(call: FunctionCall) -> Bound:
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     if value.type.name == "time":
         pattern = formats.engine_pattern(str(model))
-        return builders.text_result(f"to_char({value.sql}, {bounds.quoted_text(pattern)})", [value])
+        return builders.text_result(code.call("to_char", value, pattern), [value])
     if not value.type.is_temporal:
         raise call.refuse(f"a format for {sqltypes.shown(value.type)}")
-    pattern = bounds.quoted_text(formats.engine_pattern(str(model)))
+    pattern = formats.engine_pattern(str(model))
     if value.type.name == "date":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
-    return builders.text_result(f"to_char({value.sql}, {pattern})", [value])
+    return builders.text_result(code.call("to_char", value, pattern), [value])
 
 
 def _to_number(*, lenient: bool) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         arguments = list(call.nodes[1:])
         if arguments and isinstance(call.constant(1), str):
             raise call.refuse("a format")
@@ -592,26 +591,26 @@ def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     return lambda call: rewrites.cast(call.arg(0), target, lenient=lenient)
 
 
-def _to_binary(call: FunctionCall) -> Bound:
+def _to_binary(call: FunctionCall) -> Expr:
     if str(call.constant(1, "HEX")).upper() != "HEX":
         raise call.refuse(f"format {call.constant(1)}")
     return rewrites.cast(call.arg(0), sqltypes.BINARY, lenient=call.name.startswith("TRY_"))
 
 
-def _hex_encode(call: FunctionCall) -> Bound:
+def _hex_encode(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name != "binary":
         value = rewrites.cast(value, sqltypes.TEXT)
-    return builders.text_result(f"upper(encode({value.sql}, 'hex'))", [value])
+    return builders.text_result(code.call("upper", code.call("encode", value, "hex")), [value])
 
 
 # The session
 
 
 def _context(name: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         value = getattr(call.context, name)
-        return bounds.null(sqltypes.TEXT) if value is None else bounds.text(str(value))
+        return exprs.null(sqltypes.TEXT) if value is None else exprs.text(str(value))
 
     return build_one
 
@@ -619,38 +618,38 @@ def _context(name: str) -> builders.Builder:
 def _shown_context(name: str) -> builders.Builder:
     from_stored = _context(name)
 
-    def build_one(call: FunctionCall) -> Bound:
+    def build_one(call: FunctionCall) -> Expr:
         value = getattr(call.context, name)
         if value is None:
             return from_stored(call)
-        return bounds.text(names.shown(value))
+        return exprs.text(names.shown(value))
 
     return build_one
 
 
-def _last_query_id(call: FunctionCall) -> Bound:
+def _last_query_id(call: FunctionCall) -> Expr:
     position = call.whole(0, -1)
     ids = call.context.query_ids
     index = len(ids) + position if position < 0 else position - 1
     if position == 0 or not 0 <= index < len(ids):
-        return bounds.null(sqltypes.TEXT)
-    return bounds.text(ids[index])
+        return exprs.null(sqltypes.TEXT)
+    return exprs.text(ids[index])
 
 
-def _uuid_string(call: FunctionCall) -> Bound:
-    return Bound(sql="uuid()", type=sqltypes.TEXT, nullable=False, is_volatile=True)
+def _uuid_string(call: FunctionCall) -> Expr:
+    return Expr(code=code.call("uuid"), type=sqltypes.TEXT, nullable=False, is_volatile=True)
 
 
 FUNCTIONS: Mapping[str, builders.Function] = {
     **aggregates.FUNCTIONS,
     **moments.FUNCTIONS,
-    "UPPER": builders.scalar(1, None, _texts("upper({})")),
-    "LOWER": builders.scalar(1, None, _texts("lower({})")),
+    "UPPER": builders.scalar(1, None, _texts("upper")),
+    "LOWER": builders.scalar(1, None, _texts("lower")),
     "INITCAP": builders.scalar(1, 2, _initcap),
-    "REVERSE": builders.scalar(1, None, _texts("reverse({})")),
-    "TRANSLATE": builders.scalar(3, None, _texts("translate({}, {}, {})")),
-    "MD5": builders.scalar(1, None, _texts("md5({})")),
-    "MD5_HEX": builders.scalar(1, None, _texts("md5({})")),
+    "REVERSE": builders.scalar(1, None, _texts("reverse")),
+    "TRANSLATE": builders.scalar(3, None, _texts("translate")),
+    "MD5": builders.scalar(1, None, _texts("md5")),
+    "MD5_HEX": builders.scalar(1, None, _texts("md5")),
     "SHA2": builders.scalar(1, 2, _sha2),
     "SHA2_HEX": builders.scalar(1, 2, _sha2),
     "LENGTH": builders.scalar(1, None, _length),

@@ -10,10 +10,11 @@ import datetime
 from collections.abc import Mapping
 
 from sql import errors
-from sql.dialect import bound as bounds
 from sql.dialect import builders, formats, rewrites, sqltypes
-from sql.dialect.bound import Bound
 from sql.dialect.builders import FunctionCall
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 PARTS: Mapping[str, str] = {
     alias: part
@@ -74,7 +75,7 @@ def part_of(word: str) -> str:
     return part
 
 
-def as_moment(operand: Bound) -> Bound:
+def as_moment(operand: Expr) -> Expr:
     """Return operand as a date or time; text becomes a TIMESTAMP_NTZ."""
     if operand.type.name in ("text", "null"):
         return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
@@ -88,14 +89,14 @@ def as_moment(operand: Bound) -> Bound:
     )
 
 
-def _local(operand: Bound) -> Bound:
+def _local(operand: Expr) -> Expr:
     """Return a moment without a zone: its calendar fields in the session's zone."""
     if operand.type.name == "timestamp_ltz":
         return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
     return operand
 
 
-def extract(part: str, operand: Bound) -> Bound:
+def extract(part: str, operand: Expr) -> Expr:
     """Return one field of a date or time, a NUMBER."""
     if part.startswith("epoch_"):
         return _epoch(part, operand)
@@ -109,51 +110,61 @@ def extract(part: str, operand: Bound) -> Bound:
         )
     if part == "dayofweekiso":
         rewrites.shared(moment)
-        sql = f"(CASE WHEN date_part('dow', {moment.sql}) = 0 THEN 7"
-        sql += f" ELSE date_part('dow', {moment.sql}) END)"
-        return builders.small_integer(sql, [moment], 1, 7)
+        day = code.call("date_part", "dow", moment)
+        return builders.small_integer(
+            code.case([(code.infix(day, "=", 0), 7)], day), [moment], 1, 7
+        )
     if part in ("second", "millisecond", "microsecond", "nanosecond"):
         return _second(part, moment)
     field = EXTRACTED.get(part)
     if field is None:
         raise errors.unsupported(f"date part {part}")
     name, low, high = field
-    return builders.small_integer(f"date_part('{name}', {moment.sql})", [moment], low, high)
+    return builders.small_integer(code.call("date_part", name, moment), [moment], low, high)
 
 
-def _second(part: str, moment: Bound) -> Bound:
+def _second(part: str, moment: Expr) -> Expr:
     if moment.type.name == "date":
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     if part == "second":
-        sql = f"floor(date_part('second', {moment.sql}))"
-        return builders.small_integer(sql, [moment], 0, 59)
-    micros = f"(arrow_cast({moment.sql}, 'Int64') % 1000000)"
-    positive = f"(({micros} + 1000000) % 1000000)"
-    factor = {"millisecond": "/ 1000", "microsecond": "* 1", "nanosecond": "* 1000"}[part]
-    return builders.small_integer(f"({positive} {factor})", [moment], 0, 999_999_999)
+        second = code.call("floor", code.call("date_part", "second", moment))
+        return builders.small_integer(second, [moment], 0, 59)
+    fraction = _modulo(code.arrow(moment, "Int64"), 1_000_000)
+    operator, factor = {
+        "millisecond": ("/", 1000),
+        "microsecond": ("*", 1),
+        "nanosecond": ("*", 1000),
+    }[part]
+    return builders.small_integer(code.infix(fraction, operator, factor), [moment], 0, 999_999_999)
 
 
-def _epoch(part: str, operand: Bound) -> Bound:
+def _modulo(number: code.Part, divisor: int) -> code.Infix:
+    """Return the remainder that is not negative: the engine divides towards zero."""
+    positive = code.infix(code.infix(number, "%", divisor), "+", divisor)
+    return code.infix(positive, "%", divisor)
+
+
+def _epoch(part: str, operand: Expr) -> Expr:
     moment = as_moment(operand)
     if moment.type.name == "date":
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     divisor = {"epoch_second": 1_000_000, "epoch_millisecond": 1_000, "epoch_microsecond": 1}[part]
-    micros = f"arrow_cast({moment.sql}, 'Int64')"
+    count: code.Code = code.arrow(moment, "Int64")
     if divisor != 1:
-        # Towards minus infinity: the engine divides towards zero.
-        micros = f"(({micros} - ((({micros} % {divisor}) + {divisor}) % {divisor})) / {divisor})"
-    return bounds.derived(micros, sqltypes.integer(), [moment])
+        whole = code.infix(count, "-", _modulo(count, divisor))
+        count = code.infix(whole, "/", divisor)
+    return exprs.derived(count, sqltypes.integer(), [moment])
 
 
 def _extractor(part: str) -> builders.Function:
     return builders.scalar(1, None, lambda call: extract(part, call.arg(0)))
 
 
-def date_part(call: FunctionCall) -> Bound:
+def date_part(call: FunctionCall) -> Expr:
     return extract(part_of(call.word(0)), call.arg(1))
 
 
-def truncate(part: str, operand: Bound) -> Bound:
+def truncate(part: str, operand: Expr) -> Expr:
     moment = as_moment(operand)
     name = {"weekiso": "week"}.get(part, part)
     if name not in TRUNCATED:
@@ -161,31 +172,30 @@ def truncate(part: str, operand: Bound) -> Bound:
     if moment.type.name == "date":
         if name in rewrites.MICROSECONDS and name != "day":
             return moment
-        sql = sqltypes.exactly(_floored(name, moment), sqltypes.DATE)
-        return bounds.derived(sql, sqltypes.DATE, [moment])
+        day = code.exactly(_floored(name, moment), sqltypes.DATE)
+        return exprs.derived(day, sqltypes.DATE, [moment])
     if moment.type.name == "timestamp_ltz":
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
         start = truncate(part, local)
         if name not in rewrites.MICROSECONDS or name == "day":
             return rewrites.cast(start, moment.type)
         # Within a day the instant itself moves, so that the second of two equal hours stays it.
-        instant, shown, wanted = (
-            f"arrow_cast({each.sql}, 'Int64')" for each in (moment, local, start)
+        instant, shown, wanted = (code.arrow(each, "Int64") for each in (moment, local, start))
+        return rewrites.at_instant(
+            code.infix(instant, "-", code.infix(shown, "-", wanted)), [moment]
         )
-        return rewrites.at_instant(f"({instant} - ({shown} - {wanted}))", [moment])
     if moment.type.name == "time":
-        return bounds.derived(f"date_trunc('{name}', {moment.sql})", moment.type, [moment])
-    sql = sqltypes.exactly(_floored(name, moment), moment.type)
-    return bounds.derived(sql, moment.type, [moment])
+        return exprs.derived(code.call("date_trunc", name, moment), moment.type, [moment])
+    return exprs.derived(code.exactly(_floored(name, moment), moment.type), moment.type, [moment])
 
 
-def _floored(name: str, moment: Bound) -> str:
+def _floored(name: str, moment: Expr) -> code.Code:
     """Return a DATE or TIMESTAMP_NTZ cut to a unit, as a TIMESTAMP_NTZ.
 
     The engine's own function counts in nanoseconds, and fails before 1677 and after 2262.
     """
     exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
-    return exact if name == "microsecond" else f"_floor_{name}({exact})"
+    return exact if name == "microsecond" else code.kernel(f"_floor_{name}", exact)
 
 
 TRUNCATED = frozenset(
@@ -204,16 +214,16 @@ TRUNCATED = frozenset(
 )
 
 
-def date_trunc(call: FunctionCall) -> Bound:
+def date_trunc(call: FunctionCall) -> Expr:
     return truncate(part_of(call.word(0)), call.arg(1))
 
 
-def date_add(call: FunctionCall) -> Bound:
+def date_add(call: FunctionCall) -> Expr:
     """DATEADD(part, count, moment)."""
     return moved(part_of(call.word(0)), call.arg(1), call.arg(2))
 
 
-def moved(part: str, count: Bound, operand: Bound) -> Bound:
+def moved(part: str, count: Expr, operand: Expr) -> Expr:
     moment = as_moment(operand)
     count = rewrites.round_half_away(count)
     factor, unit = {
@@ -227,7 +237,7 @@ def moved(part: str, count: Bound, operand: Bound) -> Bound:
     if unit not in rewrites.MICROSECONDS and unit != "month":
         raise errors.unsupported(f"DATEADD by {part}")
     if factor != 1:
-        count = rewrites.multiply(count, bounds.integer(factor))
+        count = rewrites.multiply(count, exprs.integer(factor))
     if moment.type.name == "time":
         return _moved_time(unit, count, moment)
     if moment.type.name == "date" and unit not in ("day", "month"):
@@ -235,87 +245,86 @@ def moved(part: str, count: Bound, operand: Bound) -> Bound:
     return rewrites.add_units(moment, count, unit)
 
 
-def _moved_time(unit: str, count: Bound, moment: Bound) -> Bound:
+def _moved_time(unit: str, count: Expr, moment: Expr) -> Expr:
     if unit in ("day", "month"):
         raise errors.unsupported(f"DATEADD of {unit}s to a TIME")
     day = 86_400_000_000
     micros = rewrites.MICROSECONDS[unit]
     exact = rewrites.as_arrow(moment, sqltypes.TIME)
     # Whole days change nothing, and without them the product stays small.
-    steps = f"(arrow_cast({count.sql}, 'Int64') % {day // micros})"
-    total = f"(arrow_cast({exact}, 'Int64') + {steps} * {micros})"
-    sql = sqltypes.exactly(f"((({total} % {day}) + {day}) % {day})", sqltypes.TIME)
-    return bounds.derived(sql, sqltypes.TIME, [moment, count])
+    steps = code.infix(code.arrow(count, "Int64"), "%", day // micros)
+    total = code.infix(code.arrow(exact, "Int64"), "+", code.infix(steps, "*", micros))
+    wrapped = code.exactly(_modulo(total, day), sqltypes.TIME)
+    return exprs.derived(wrapped, sqltypes.TIME, [moment, count])
 
 
-def date_diff(call: FunctionCall) -> Bound:
+def date_diff(call: FunctionCall) -> Expr:
     """DATEDIFF(part, from, to): the number of boundaries of the part in between."""
     return difference(part_of(call.word(0)), call.arg(1), call.arg(2))
 
 
-def difference(part: str, start: Bound, end: Bound) -> Bound:
+def difference(part: str, start: Expr, end: Expr) -> Expr:
     first, last = _local(as_moment(start)), _local(as_moment(end))
     parts = [first, last]
     sql_type = sqltypes.integer()
     if part in ("year", "quarter", "month"):
-        sql = f"({_ordinal(part, last)} - {_ordinal(part, first)})"
-        return bounds.derived(sql, sql_type, parts)
+        passed = code.infix(_ordinal(part, last), "-", _ordinal(part, first))
+        return exprs.derived(passed, sql_type, parts)
     if part in ("week", "weekiso"):
-        sql = f"(({_monday(last)} - {_monday(first)}) / 7)"
-        return bounds.derived(f"arrow_cast({sql}, 'Int64')", sql_type, parts)
+        passed = code.infix(code.infix(_monday(last), "-", _monday(first)), "/", 7)
+        return exprs.derived(code.arrow(passed, "Int64"), sql_type, parts)
     if part == "day":
-        sql = f"({_day_number(last)} - {_day_number(first)})"
-        return bounds.derived(f"arrow_cast({sql}, 'Int64')", sql_type, parts)
+        passed = code.infix(_day_number(last), "-", _day_number(first))
+        return exprs.derived(code.arrow(passed, "Int64"), sql_type, parts)
     if part not in rewrites.MICROSECONDS and part != "nanosecond":
         raise errors.unsupported(f"DATEDIFF in {part}")
     name = part if part in TRUNCATED else "microsecond"
     micros = rewrites.MICROSECONDS.get(part, 1)
-    ends = [_micros(name, moment) for moment in (last, first)]
-    sql = f"(({ends[0]} - {ends[1]}) / {micros})"
-    count = bounds.derived(sql, sql_type, parts)
-    return rewrites.multiply(count, bounds.integer(1000)) if part == "nanosecond" else count
+    passed = code.infix(_micros(name, last), "-", _micros(name, first))
+    count = exprs.derived(code.infix(passed, "/", micros), sql_type, parts)
+    return rewrites.multiply(count, exprs.integer(1000)) if part == "nanosecond" else count
 
 
-def _ordinal(part: str, moment: Bound) -> str:
-    year = f"date_part('year', {moment.sql})"
-    expression = {
-        "year": year,
-        "quarter": f"({year} * 4 + date_part('quarter', {moment.sql}))",
-        "month": f"({year} * 12 + date_part('month', {moment.sql}))",
-    }[part]
-    return f"arrow_cast({expression}, 'Int64')"
+def _ordinal(part: str, moment: Expr) -> code.Cast:
+    ordinal: code.Code = code.call("date_part", "year", moment)
+    if part != "year":
+        parts_of_year = code.infix(ordinal, "*", {"quarter": 4, "month": 12}[part])
+        ordinal = code.infix(parts_of_year, "+", code.call("date_part", part, moment))
+    return code.arrow(ordinal, "Int64")
 
 
-def _day_number(moment: Bound) -> str:
-    return f"arrow_cast({rewrites.cast(moment, sqltypes.DATE).sql}, 'Int32')"
+def _day_number(moment: Expr) -> code.Cast:
+    return code.arrow(rewrites.cast(moment, sqltypes.DATE), "Int32")
 
 
-def _monday(moment: Bound) -> str:
-    return f"arrow_cast({sqltypes.exactly(_floored('week', moment), sqltypes.DATE)}, 'Int32')"
+def _monday(moment: Expr) -> code.Cast:
+    return code.arrow(code.exactly(_floored("week", moment), sqltypes.DATE), "Int32")
 
 
-def _micros(name: str, moment: Bound) -> str:
+def _micros(name: str, moment: Expr) -> code.Cast:
     if moment.type.name == "date":
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-    exact = rewrites.as_arrow(moment, sqltypes.SqlType(name=moment.type.name, scale=6))
+    exact: code.Code = rewrites.as_arrow(moment, sqltypes.SqlType(name=moment.type.name, scale=6))
     if name != "microsecond":
         is_time = moment.type.name == "time"
-        exact = f"date_trunc('{name}', {exact})" if is_time else _floored(name, moment)
-    return f"arrow_cast({exact}, 'Int64')"
+        exact = code.call("date_trunc", name, exact) if is_time else _floored(name, moment)
+    return code.arrow(exact, "Int64")
 
 
-def last_day(call: FunctionCall) -> Bound:
+def last_day(call: FunctionCall) -> Expr:
     part = part_of(call.word(1)) if len(call.nodes) > 1 else "month"
     steps = {"month": 1, "quarter": 3, "year": 12}
     if part not in steps:
         raise call.refuse(f"part {part}")
     day = rewrites.cast(as_moment(call.arg(0)), sqltypes.DATE)
-    first = sqltypes.exactly(_floored(part, day), sqltypes.DATE)
-    sql = f"({first} + INTERVAL '{steps[part]} month' - INTERVAL '1 day')"
-    return bounds.derived(sqltypes.exactly(sql, sqltypes.DATE), sqltypes.DATE, [day])
+    first = code.exactly(_floored(part, day), sqltypes.DATE)
+    last = code.infix(
+        first, "+", code.interval(f"{steps[part]} month"), "-", code.interval("1 day")
+    )
+    return exprs.derived(code.exactly(last, sqltypes.DATE), sqltypes.DATE, [day])
 
 
-def add_months(call: FunctionCall) -> Bound:
+def add_months(call: FunctionCall) -> Expr:
     """ADD_MONTHS: the last day of a month stays a last day."""
     moment, count = as_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
     if moment.type.name == "time":
@@ -329,29 +338,29 @@ def add_months(call: FunctionCall) -> Bound:
 def named(pattern: str) -> builders.Function:
     """DAYNAME and MONTHNAME."""
 
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         moment = _local(as_moment(call.arg(0)))
-        sql = f"to_char({rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ).sql}, '{pattern}')"
-        return builders.text_result(sql, [moment])
+        name = code.call("to_char", rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ), pattern)
+        return builders.text_result(name, [moment])
 
     return builders.scalar(1, None, build)
 
 
-def date_from_parts(call: FunctionCall) -> Bound:
+def date_from_parts(call: FunctionCall) -> Expr:
     year, month, day = (rewrites.round_half_away(argument) for argument in call.args)
     # Months and days beyond their range move the date on, as in Snowflake.
-    first = f"make_date(arrow_cast({year.sql}, 'Int32'), 1, 1)"
-    start = Bound(sql=first, type=sqltypes.DATE)
+    first = code.call("make_date", code.arrow(year, "Int32"), 1, 1)
+    start = Expr(code=first, type=sqltypes.DATE)
     moved_months = rewrites.add_units(
-        start, rewrites.add(month, bounds.integer(1), negative=True), "month"
+        start, rewrites.add(month, exprs.integer(1), negative=True), "month"
     )
     moment = rewrites.add_units(
-        moved_months, rewrites.add(day, bounds.integer(1), negative=True), "day"
+        moved_months, rewrites.add(day, exprs.integer(1), negative=True), "day"
     )
-    return bounds.derived(moment.sql, sqltypes.DATE, [year, month, day])
+    return exprs.derived(moment.code, sqltypes.DATE, [year, month, day])
 
 
-def timestamp_from_parts(call: FunctionCall) -> Bound:
+def timestamp_from_parts(call: FunctionCall) -> Expr:
     if len(call.nodes) not in (6, 7):
         raise call.refuse(f"{len(call.nodes)} arguments")
     parts = [rewrites.round_half_away(argument) for argument in call.args]
@@ -364,15 +373,15 @@ def timestamp_from_parts(call: FunctionCall) -> Bound:
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
         moment = rewrites.add_units(moment, count, unit)
     if len(parts) == 7:
-        micros = rewrites.divide(parts[6], bounds.integer(1000))
+        micros = rewrites.divide(parts[6], exprs.integer(1000))
         moment = rewrites.add_units(moment, micros, "microsecond")
-    return bounds.derived(moment.sql, sqltypes.TIMESTAMP_NTZ, parts)
+    return exprs.derived(moment.code, sqltypes.TIMESTAMP_NTZ, parts)
 
 
 def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Function:
     """TO_DATE, TO_TIME, TO_TIMESTAMP and their like, with or without a format."""
 
-    def build(call: FunctionCall) -> Bound:
+    def build(call: FunctionCall) -> Expr:
         operand = call.arg(0)
         model = call.constant(1)
         if model is None or (isinstance(model, str) and model.upper() == "AUTO"):
@@ -381,12 +390,12 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Fu
             return _scaled_epoch(call, operand, model, target)
         if operand.type.name != "text":
             raise call.refuse(f"a format and {sqltypes.shown(operand.type)}")
-        pattern = bounds.quoted_text(formats.strptime_pattern(str(model)))
+        pattern = formats.strptime_pattern(str(model))
         exact = rewrites.as_arrow(operand, sqltypes.TEXT)
         name = "_try_parse" if lenient else "_parse"
         type_name = {"date": "date", "time": "time"}.get(target.name, "timestamp")
-        parsed = bounds.derived(
-            f"{name}_{type_name}({exact}, {pattern})",
+        parsed = exprs.derived(
+            code.kernel(f"{name}_{type_name}", exact, pattern),
             {"date": sqltypes.DATE, "time": sqltypes.TIME}.get(target.name, sqltypes.TIMESTAMP_NTZ),
             [operand],
             nullable=lenient or None,
@@ -396,25 +405,23 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Fu
     return builders.scalar(1, 2, build)
 
 
-def _scaled_epoch(
-    call: FunctionCall, operand: Bound, scale: int, target: sqltypes.SqlType
-) -> Bound:
+def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltypes.SqlType) -> Expr:
     if not operand.type.is_integer or scale not in (0, 3, 6, 9):
         raise call.refuse("a scale")
     if scale == 9:
-        micros = f"(arrow_cast({operand.sql}, 'Int64') / 1000)"
+        micros: code.Code = code.infix(code.arrow(operand, "Int64"), "/", 1000)
     else:
-        exact = rewrites.multiply(operand, bounds.integer(10 ** (6 - scale)))
-        micros = sqltypes.exactly(exact.sql, sqltypes.integer())
+        exact = rewrites.multiply(operand, exprs.integer(10 ** (6 - scale)))
+        micros = code.exactly(exact, sqltypes.integer())
     if target.name == "timestamp_ltz":
         return rewrites.at_instant(micros, [operand])
-    moment = bounds.derived(
-        sqltypes.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
+    moment = exprs.derived(
+        code.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
     )
     return rewrites.cast(moment, target)
 
 
-def to_timestamp(call: FunctionCall) -> Bound:
+def to_timestamp(call: FunctionCall) -> Expr:
     """TO_TIMESTAMP: with the session's meaning of TIMESTAMP."""
     mapping = call.context.timestamp_mapping
     target = {"TIMESTAMP_NTZ": sqltypes.TIMESTAMP_NTZ, "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_LTZ}.get(
@@ -425,35 +432,37 @@ def to_timestamp(call: FunctionCall) -> Bound:
     return to_moment(target).build(call)
 
 
-def convert_timezone(call: FunctionCall) -> Bound:
+def convert_timezone(call: FunctionCall) -> Expr:
     """CONVERT_TIMEZONE(from, to, ntz); the two-argument form gives TIMESTAMP_TZ."""
     if len(call.nodes) == 2:
         raise call.refuse("two arguments (TIMESTAMP_TZ)")
     source, target = call.constant(0), call.constant(1)
     moment = rewrites.cast(as_moment(call.arg(2)), sqltypes.TIMESTAMP_NTZ)
-    zones = [bounds.quoted_text(str(zone).replace('"', "")) for zone in (source, target)]
-    sql = f"_convert_zone({rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)}, {', '.join(zones)})"
-    return bounds.derived(sql, sqltypes.TIMESTAMP_NTZ, [moment])
+    zones = [str(zone).replace('"', "") for zone in (source, target)]
+    exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
+    return exprs.derived(
+        code.kernel("_convert_zone", exact, *zones), sqltypes.TIMESTAMP_NTZ, [moment]
+    )
 
 
-def current_timestamp(call: FunctionCall) -> Bound:
-    return bounds.timestamp(call.context.now)
+def current_timestamp(call: FunctionCall) -> Expr:
+    return exprs.timestamp(call.context.now)
 
 
-def current_date(call: FunctionCall) -> Bound:
-    return bounds.date(call.context.now.date())
+def current_date(call: FunctionCall) -> Expr:
+    return exprs.date(call.context.now.date())
 
 
-def current_time(call: FunctionCall) -> Bound:
-    return bounds.time(call.context.now.time())
+def current_time(call: FunctionCall) -> Expr:
+    return exprs.time(call.context.now.time())
 
 
-def sysdate(call: FunctionCall) -> Bound:
-    return bounds.timestamp(call.context.now.astimezone(datetime.UTC).replace(tzinfo=None))
+def sysdate(call: FunctionCall) -> Expr:
+    return exprs.timestamp(call.context.now.astimezone(datetime.UTC).replace(tzinfo=None))
 
 
-def local_timestamp(call: FunctionCall) -> Bound:
-    return bounds.timestamp(call.context.now)
+def local_timestamp(call: FunctionCall) -> Expr:
+    return exprs.timestamp(call.context.now)
 
 
 FUNCTIONS: Mapping[str, builders.Function] = {

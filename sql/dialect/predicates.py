@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from sql import limits
 from sql.dialect import expressions, rewrites
-from sql.dialect.bound import Bound
+from sql.plan.expressions import Expr
 
 Operator = Literal["=", "<", "<=", ">", ">=", "in", "is null", "starts with"]
 
@@ -244,7 +244,7 @@ def _all_of(parts: Sequence[Filter]) -> Filter:
     return parts[0] if len(parts) == 1 else AllOf(parts=tuple(parts))
 
 
-def _constant(column: Bound, value: Bound) -> Any:
+def _constant(column: Expr, value: Expr) -> Any:
     """Return value as a Python value of the column's type, or None."""
     if value.literal is None or not value.is_literal:
         return None

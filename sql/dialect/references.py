@@ -15,9 +15,9 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import bound as bounds
 from sql.dialect import columns, expressions, rewrites, shapes, sqltypes
-from sql.dialect.bound import Bound
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 USE = "use"
 """Key of a table node's meta: which use of a table it is."""
@@ -30,16 +30,16 @@ class Constants:
         self.environment = environment
         self.rows: int | None = 1
 
-    def column(self, node: exp.Column) -> Bound:
+    def column(self, node: exp.Column) -> Expr:
         raise errors.invalid_identifier(node.name.upper())
 
-    def scalar_query(self, node: Any) -> Bound:
+    def scalar_query(self, node: Any) -> Expr:
         raise errors.unsupported("a query in AT or BEFORE")
 
-    def exists(self, node: Any) -> Bound:
+    def exists(self, node: Any) -> Expr:
         raise errors.unsupported("a query in AT or BEFORE")
 
-    def in_query(self, operands: list[Bound], node: Any, *, negated: bool) -> Bound:
+    def in_query(self, operands: list[Expr], node: Any, *, negated: bool) -> Expr:
         raise errors.unsupported("a query in AT or BEFORE")
 
 
@@ -216,12 +216,12 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
     raise errors.unsupported(f"AT ({parameter.upper()} => ...)")
 
 
-def constant(node: Any, environment: shapes.Environment) -> Bound:
+def constant(node: Any, environment: shapes.Environment) -> Expr:
     """Return the value of a constant expression: literals, arithmetic, casts, DATEADD, now."""
     return _evaluate(node, Constants(environment))
 
 
-def _evaluate(node: Any, scope: Constants) -> Bound:
+def _evaluate(node: Any, scope: Constants) -> Expr:
     if isinstance(node, exp.Paren):
         return _evaluate(node.this, scope)
     if isinstance(node, exp.Cast):
@@ -248,23 +248,23 @@ def _evaluate(node: Any, scope: Constants) -> Bound:
 MOVING = ("DATEADD", "TIMEADD", "TIMESTAMPADD")
 
 
-def _calculate(node: Any, left: Any, right: Any) -> Bound:
+def _calculate(node: Any, left: Any, right: Any) -> Expr:
     if not all(isinstance(side, int | decimal.Decimal) for side in (left, right)):
         raise errors.unsupported("constant of this form")
     first, second = decimal.Decimal(left), decimal.Decimal(right)
     match node:
         case exp.Add():
-            return bounds.number(first + second)
+            return exprs.number(first + second)
         case exp.Sub():
-            return bounds.number(first - second)
+            return exprs.number(first - second)
         case exp.Mul():
-            return bounds.number(first * second)
+            return exprs.number(first * second)
     if second == 0:
         raise errors.division_by_zero()
-    return bounds.number((first / second).quantize(decimal.Decimal("1e-6")))
+    return exprs.number((first / second).quantize(decimal.Decimal("1e-6")))
 
 
-def _evaluate_dateadd(node: exp.Anonymous, scope: Constants) -> Bound:
+def _evaluate_dateadd(node: exp.Anonymous, scope: Constants) -> Expr:
     from_node, count, moment = node.expressions
     part = from_node.name.lower()
     step = _evaluate(count, scope).literal
@@ -273,4 +273,4 @@ def _evaluate_dateadd(node: exp.Anonymous, scope: Constants) -> Bound:
     unit = part.removesuffix("s")
     if unit not in seconds or not isinstance(step, int) or not isinstance(start, datetime.datetime):
         raise errors.unsupported("constant DATEADD of this form")
-    return bounds.timestamp(start + datetime.timedelta(seconds=step * seconds[unit]))
+    return exprs.timestamp(start + datetime.timedelta(seconds=step * seconds[unit]))

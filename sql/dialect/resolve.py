@@ -17,7 +17,6 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, kernels, limits, outcomes
-from sql.dialect import bound as bounds
 from sql.dialect import (
     expressions,
     names,
@@ -29,8 +28,10 @@ from sql.dialect import (
     shapes,
     sqltypes,
 )
-from sql.dialect.bound import Bound
 from sql.dialect.scopes import Output, OutputScope, QueryScope, Text
+from sql.plan import code, emit
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +117,11 @@ class Binder:
         self.relations = 0
         self._columns = 0
         self._aliases = 0
+        self._kernels: set[str] = set()
+
+    def text(self, part: code.Part) -> str:
+        """Return the engine's text of a part, and note the kernels that it calls."""
+        return emit.text(part, self._kernels)
 
     def alias(self, wanted: str) -> str:
         """Return a relation alias that is used nowhere else in the statement."""
@@ -146,7 +152,7 @@ class Binder:
             sql=text.sql,
             columns=tuple(self._result_column(output) for output in text.outputs),
             types=tuple(output.type for output in text.outputs),
-            functions=kernels.called(text.sql),
+            functions=tuple(sorted(self._kernels)),
             filters={use: tuple(conditions) for use, conditions in self.filters.items()},
             bind_count=count,
             unnamed=tuple(output.name for output in text.outputs if not output.is_named),
@@ -162,20 +168,20 @@ class Binder:
 
     def converted(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text:
         """Return text with each column as its target's type."""
-        alias = names.quoted(self.alias("source"))
+        alias = self.alias("source")
         items, outputs = [], []
         for output, target in zip(text.outputs, targets, strict=True):
-            operand = Bound(
-                sql=f"{alias}.{names.quoted(output.unique)}",
+            operand = Expr(
+                code=code.ColumnUse(relation=alias, name=output.unique),
                 type=output.type,
                 nullable=output.nullable,
             )
             converted = rewrites.implicit(operand, target, self.environment.context.forms)
             if output.is_null:
-                converted = bounds.null(target)
-            items.append(f"{converted.sql} AS {names.quoted(output.unique)}")
+                converted = exprs.null(target)
+            items.append(f"{self.text(converted)} AS {names.quoted(output.unique)}")
             outputs.append(dataclasses.replace(output, type=converted.type))
-        sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {alias}"
+        sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {names.quoted(alias)}"
         return Text(sql=sql, outputs=tuple(outputs), rows=text.rows)
 
     def query(self, tree: Any, parent: QueryScope | None) -> Text:
@@ -237,10 +243,12 @@ class Binder:
         )
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         word += " ALL" if not tree.args.get("distinct") else ""
-        parts = [f"({self._branch(side, targets).sql})" for side in sides]
+        parts: list[code.Part] = [
+            code.Subquery(text=self._branch(side, targets).sql) for side in sides
+        ]
         row_counts = [side.rows for side in sides if side.rows is not None]
         rows = sum(row_counts) if len(row_counts) == len(sides) else None
-        sql = bounds.joined(parts, word)[1:-1]
+        sql = self.text(code.joined(parts, word))[1:-1]
         text = Text(sql=sql, outputs=outputs, rows=rows)
         return dataclasses.replace(text, sql=text.sql + self._tail(tree, text, scope))
 
@@ -337,13 +345,17 @@ class Binder:
             column, sql_type = rewrites.unify([row[index] for row in cells], "VALUES")
             sql_types.append(sqltypes.TEXT if sql_type.name == "null" else sql_type)
             unified_columns.append(
-                column if sql_type.name != "null" else [bounds.null(sqltypes.TEXT) for _ in column]
+                column if sql_type.name != "null" else [exprs.null(sqltypes.TEXT) for _ in column]
             )
         # The first row fixes the engine's types; the others are coerced to it.
         listed = ", ".join(
             "("
             + ", ".join(
-                _typed(column[number], sql_types[index]) if number == 0 else column[number].sql
+                self.text(
+                    code.exactly(column[number], sql_types[index])
+                    if number == 0
+                    else column[number]
+                )
                 for index, column in enumerate(unified_columns)
             )
             + ")"
@@ -411,15 +423,15 @@ def _branch_mismatch(expected: sqltypes.SqlType, got: sqltypes.SqlType) -> error
     )
 
 
-def _trimmed(node: Any, cell: Bound) -> Bound:
+def _trimmed(node: Any, cell: Expr) -> Expr:
     """Return a number written in VALUES without the zeros at its end, as Snowflake types it."""
     plain = node.this if isinstance(node, exp.Neg) else node
     if isinstance(plain, exp.Literal) and isinstance(cell.literal, decimal.Decimal):
-        return bounds.number(cell.literal.normalize(kernels.DIGITS))
+        return exprs.number(cell.literal.normalize(kernels.DIGITS))
     return cell
 
 
-def _check_mixed(cells: Sequence[Sequence[Bound]], targets: Sequence[sqltypes.SqlType]) -> None:
+def _check_mixed(cells: Sequence[Sequence[Expr]], targets: Sequence[sqltypes.SqlType]) -> None:
     """Refuse a column of VALUES with numbers and texts that are not numbers."""
     for index, target in enumerate(targets):
         column = [row[index] for row in cells]
@@ -431,7 +443,3 @@ def _check_mixed(cells: Sequence[Sequence[Bound]], targets: Sequence[sqltypes.Sq
                     kernels.parse_fixed(cell.literal, sqltypes.PRECISION_MAX, 0)
                 except ValueError:
                     raise errors.bad_number(cell.literal) from None
-
-
-def _typed(cell: Bound, sql_type: sqltypes.SqlType) -> str:
-    return sqltypes.exactly(cell.sql, sql_type)

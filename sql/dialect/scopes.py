@@ -15,9 +15,10 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import bound as bounds
 from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
-from sql.dialect.bound import Bound
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +64,7 @@ class ScopeColumn:
     """A name that can be looked up in a scope."""
 
     stored: str
-    bound: Bound
+    bound: Expr
 
 
 @dataclass(kw_only=True, slots=True)
@@ -86,6 +87,8 @@ class NameBinder(Protocol):
 
     def alias(self, wanted: str) -> str: ...
 
+    def text(self, part: code.Part) -> str: ...
+
     def add_relations(self, count: int) -> None: ...
 
     def add_columns(self, count: int) -> None: ...
@@ -102,10 +105,10 @@ class QueryScope:
         self.binder = binder
         self.parent = parent
         self.sources: list[FromItem] = []
-        self.merged: dict[str, Bound] = {}
+        self.merged: dict[str, Expr] = {}
         self.common: dict[str, tuple[str, Text]] = {}
         self.aliases: dict[str, Any] = {}
-        self.bound_aliases: dict[str, Bound] = {}
+        self.bound_aliases: dict[str, Expr] = {}
         self._binding: set[str] = set()
         self.is_filtering = False
         self.is_grouping = False
@@ -143,7 +146,7 @@ class QueryScope:
 
     # Names
 
-    def column(self, node: exp.Column) -> Bound:
+    def column(self, node: exp.Column) -> Expr:
         """Return the column to which a name resolves; raises SqlError 000904 or 002026."""
         if isinstance(node.this, exp.Parameter) and node.this.name.isdecimal():
             return self._numbered(int(node.this.name), node.args.get("table"))
@@ -167,7 +170,7 @@ class QueryScope:
             scope = scope.parent
         raise errors.invalid_identifier(names.dotted((*path, wanted)))
 
-    def _numbered(self, number: int, table: Any) -> Bound:
+    def _numbered(self, number: int, table: Any) -> Expr:
         """Return the column of FROM with that number from 1: `$1`, or `t.$1`."""
         path = () if table is None else (columns.ident(table),)
         sources = [source for source in self.sources if qualifies(path, source.path)]
@@ -177,14 +180,14 @@ class QueryScope:
             raise errors.invalid_identifier(f"${number}")
         return sources[0].columns[number - 1].bound
 
-    def local(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
+    def local(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Expr | None:
         """Return the column of a name in this scope alone: a source's column, then an alias."""
         column = self.from_sources(wanted, path)
         if column is None and not path:
             column = self.from_aliases(wanted)
         return column
 
-    def from_sources(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
+    def from_sources(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Expr | None:
         if not path and wanted.folded in self.merged:
             return self.merged[wanted.folded]
         columns = []
@@ -197,7 +200,7 @@ class QueryScope:
             raise errors.ambiguous_column(names.dotted((*path, wanted)))
         return columns[0] if columns else None
 
-    def from_aliases(self, wanted: names.Ident) -> Bound | None:
+    def from_aliases(self, wanted: names.Ident) -> Expr | None:
         name = wanted.folded
         if name in self.bound_aliases:
             return self._repeated(self.bound_aliases[name])
@@ -213,7 +216,7 @@ class QueryScope:
         self.bound_aliases[name] = bound
         return self._repeated(bound)
 
-    def _repeated(self, bound: Bound) -> Bound:
+    def _repeated(self, bound: Expr) -> Expr:
         """Return what an alias stands for. In GROUP BY the engine knows it from the select list."""
         return bound if self.is_grouping else rewrites.shared(bound)
 
@@ -227,7 +230,7 @@ class QueryScope:
 
     # Queries inside expressions
 
-    def scalar_query(self, node: Any) -> Bound:
+    def scalar_query(self, node: Any) -> Expr:
         text = self.binder.query(_inner(node), self)
         if len(text.outputs) != 1:
             raise errors.unsupported("scalar subquery of more than one column")
@@ -242,9 +245,9 @@ class QueryScope:
         sql = text.sql
         if sql.startswith("("):  # the engine parses "((" as the start of an expression
             sql = f"SELECT * FROM ({sql}) AS {names.quoted(self.binder.alias('scalar'))}"
-        return Bound(sql=f"({sql})", type=output.type, nullable=True)
+        return Expr(code=code.Subquery(text=sql), type=output.type, nullable=True)
 
-    def exists(self, node: Any) -> Bound:
+    def exists(self, node: Any) -> Expr:
         inner = _inner(node.this)
         if not self.is_filtering and _counts_plainly(inner):
             # The engine supports EXISTS only in filters; a count is equivalent.
@@ -252,21 +255,22 @@ class QueryScope:
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
             counted.set("order", None)
             text = self.binder.query(counted, self)
-            return Bound(sql=f"(({text.sql}) > 0)", type=sqltypes.BOOLEAN, nullable=False)
+            some = code.infix(code.Subquery(text=text.sql), ">", 0)
+            return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
         text = self.binder.query(inner, self)
         if self.is_filtering:
-            return Bound(sql=f"EXISTS ({text.sql})", type=sqltypes.BOOLEAN, nullable=False)
+            exists = code.Prefix(word="EXISTS", operand=code.Subquery(text=text.sql))
+            return Expr(code=exists, type=sqltypes.BOOLEAN, nullable=False)
         alias = names.quoted(self.binder.alias("exists"))
-        sql = f"((SELECT count(*) FROM ({text.sql}) AS {alias}) > 0)"
-        return Bound(sql=sql, type=sqltypes.BOOLEAN, nullable=False)
+        count = code.Subquery(text=f"SELECT count(*) FROM ({text.sql}) AS {alias}")
+        return Expr(code=code.infix(count, ">", 0), type=sqltypes.BOOLEAN, nullable=False)
 
-    def in_query(self, operands: list[Bound], node: Any, *, negated: bool) -> Bound:
+    def in_query(self, operands: list[Expr], node: Any, *, negated: bool) -> Expr:
         if not self.is_filtering:
             raise errors.unsupported("IN (SELECT ...) outside a filter")
         text = self.binder.query(_inner(node), self)
         if len(text.outputs) != len(operands):
             raise errors.unsupported("IN (SELECT ...) of another number of columns")
-        word = "NOT IN" if negated else "IN"
         if len(operands) > 1:
             return self._row_in_query(operands, text, negated=negated)
         output = text.outputs[0]
@@ -276,29 +280,32 @@ class QueryScope:
         operand = rewrites.implicit(operands[0], sql_type)
         if not sqltypes.same_in_engine(output.type, sql_type):
             text = self.binder.converted(text, [sql_type])
-        sql = f"({operand.sql} {word} ({text.sql}))"
-        return bounds.derived(sql, sqltypes.BOOLEAN, operands, nullable=True)
+        among = code.Among(
+            operand=operand, members=(code.Subquery(text=text.sql),), negated=negated
+        )
+        return exprs.derived(among, sqltypes.BOOLEAN, operands, nullable=True)
 
-    def _row_in_query(self, operands: list[Bound], text: Text, *, negated: bool) -> Bound:
-        alias = names.quoted(self.binder.alias("rows"))
+    def _row_in_query(self, operands: list[Expr], text: Text, *, negated: bool) -> Expr:
+        alias = self.binder.alias("rows")
         same = [
             rewrites.compare(
                 operand,
-                Bound(
-                    sql=f"{alias}.{names.quoted(output.unique)}",
+                Expr(
+                    code=code.ColumnUse(relation=alias, name=output.unique),
                     type=output.type,
                     nullable=output.nullable,
                 ),
                 "=",
-            ).sql
+            )
             for operand, output in zip(operands, text.outputs, strict=True)
         ]
         nullable = [part.nullable for part in operands] + [part.nullable for part in text.outputs]
         if negated and any(nullable):
             raise errors.unsupported("NOT IN of rows that may hold NULL")
-        sql = f"EXISTS (SELECT 1 FROM ({text.sql}) AS {alias} WHERE {' AND '.join(same)})"
-        sql = f"(NOT {sql})" if negated else sql
-        return bounds.derived(sql, sqltypes.BOOLEAN, operands)
+        where = self.binder.text(code.joined(same, "AND"))
+        rows = f"SELECT 1 FROM ({text.sql}) AS {names.quoted(alias)} WHERE {where}"
+        exists = code.Prefix(word="EXISTS", operand=code.Subquery(text=rows))
+        return exprs.derived(code.not_(exists) if negated else exists, sqltypes.BOOLEAN, operands)
 
     # WITH
 
@@ -432,8 +439,8 @@ class OutputScope(QueryScope):
                 columns=[
                     ScopeColumn(
                         stored=output.name,
-                        bound=Bound(
-                            sql=names.quoted(output.unique),
+                        bound=Expr(
+                            code=code.ColumnUse(relation="", name=output.unique),
                             type=output.type,
                             nullable=output.nullable,
                         ),
@@ -458,7 +465,8 @@ def order_by(tree: Any, scope: OutputScope) -> str:
         if place is not None:
             items.append(f"{place}{expressions.direction(item)}")
         else:
-            items.append(f"{expressions.bind(item.this, scope).sql}{expressions.direction(item)}")
+            key = scope.binder.text(expressions.bind(item.this, scope))
+            items.append(f"{key}{expressions.direction(item)}")
     return f" ORDER BY {', '.join(items)}"
 
 

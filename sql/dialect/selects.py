@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import bound as bounds
 from sql.dialect import (
     columns,
     expressions,
@@ -26,8 +25,10 @@ from sql.dialect import (
     scopes,
     sqltypes,
 )
-from sql.dialect.bound import Bound
 from sql.dialect.scopes import FromItem, Output, QueryScope, ScopeColumn, Text
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
 
 
 class StatementBinder(scopes.NameBinder, Protocol):
@@ -74,10 +75,10 @@ class SelectBinder:
         distinct = self._distinct()
         sql = f"SELECT {distinct}{', '.join(listed)}"
         sql += from_sql
-        sql += f" WHERE {where.sql}" if where is not None else ""
+        sql += f" WHERE {self._binder.text(where)}" if where is not None else ""
         sql += grouped
-        sql += f" HAVING {having.sql}" if having is not None else ""
-        sql += f" QUALIFY {qualify.sql}" if qualify is not None else ""
+        sql += f" HAVING {self._binder.text(having)}" if having is not None else ""
+        sql += f" QUALIFY {self._binder.text(qualify)}" if qualify is not None else ""
         sql += order
         sql += self._binder.limit(self._tree, self._scope)
         is_aggregate = bool(grouped) or any(item.aggregate for _, item in bound_items)
@@ -115,7 +116,7 @@ class SelectBinder:
         ]
         return int(use) if all(_counts_rows(item) for item in items) else None
 
-    def _constants(self, items: list[Bound]) -> tuple[Any, ...] | None:
+    def _constants(self, items: list[Expr]) -> tuple[Any, ...] | None:
         clauses = [name for name, value in self._tree.args.items() if value]
         if clauses != ["expressions"] or self._binder.environment.rows_relation:
             return None
@@ -179,7 +180,7 @@ class SelectBinder:
         if on is not None:
             condition = self._filter(on)
             check_plain(condition, "an ON condition")
-            conditions.append(condition.sql)
+            conditions.append(self._binder.text(condition))
         if side in ("LEFT", "RIGHT", "FULL"):
             self._outer_join = True
             self._make_nullable(side, before)
@@ -210,7 +211,7 @@ class SelectBinder:
         for ident in shared:
             ours = self._side_column(ident, slice(None, before), allow_merged=True)
             theirs = self._side_column(ident, slice(before, None), allow_merged=False)
-            conditions.append(rewrites.compare(ours, theirs, "=").sql)
+            conditions.append(self._binder.text(rewrites.compare(ours, theirs, "=")))
             if side == "RIGHT":
                 kept = theirs
             elif side == "FULL":
@@ -224,7 +225,7 @@ class SelectBinder:
                 continue
         return conditions
 
-    def _side_column(self, ident: names.Ident, part: slice, *, allow_merged: bool) -> Bound:
+    def _side_column(self, ident: names.Ident, part: slice, *, allow_merged: bool) -> Expr:
         if allow_merged and ident.folded in self._scope.merged:
             return self._scope.merged[ident.folded]
         columns = []
@@ -282,16 +283,16 @@ class SelectBinder:
             else []
         )
         text = scopes.renamed(text, listed)
-        unique = names.quoted(self._binder.alias(ident.folded if ident else "query"))
+        unique = self._binder.alias(ident.folded if ident else "query")
         self._add_source((ident,) if ident else (), unique, text)
-        return f"({text.sql}) AS {unique}"
+        return f"({text.sql}) AS {names.quoted(unique)}"
 
     def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
         columns = [
             ScopeColumn(
                 stored=output.name,
-                bound=Bound(
-                    sql=f"{unique}.{names.quoted(output.unique)}",
+                bound=Expr(
+                    code=code.ColumnUse(relation=unique, name=output.unique),
                     type=output.type,
                     nullable=output.nullable,
                     origin=output.origin if text.is_transparent else None,
@@ -336,9 +337,9 @@ class SelectBinder:
         unique_name, text = common_table
         self._binder.add_relations(text.relations)
         text = scopes.renamed(text, listed)
-        unique = names.quoted(self._binder.alias((alias_ident or name).folded))
+        unique = self._binder.alias((alias_ident or name).folded)
         self._add_source((alias_ident or name,), unique, text)
-        return f"{names.quoted(unique_name)} AS {unique}"
+        return f"{names.quoted(unique_name)} AS {names.quoted(unique)}"
 
     def _dual(self, alias: names.Ident | None) -> str:
         unique = names.quoted(self._binder.alias("DUAL"))
@@ -356,7 +357,7 @@ class SelectBinder:
         shape = self._binder.environment.tables[use]
         self._binder.add_relations(1)
         self._binder.add_columns(len(shape.columns))
-        unique = names.quoted(self._binder.alias(alias.folded if alias else shape.path[2]))
+        unique = self._binder.alias(alias.folded if alias else shape.path[2])
         stored = [column.name for column in shape.columns]
         if listed:
             if len(listed) != len(stored):
@@ -365,8 +366,8 @@ class SelectBinder:
         columns = [
             ScopeColumn(
                 stored=name,
-                bound=Bound(
-                    sql=f"{unique}.{names.quoted(column.name)}",
+                bound=Expr(
+                    code=code.ColumnUse(relation=unique, name=column.name),
                     type=column.type,
                     nullable=column.nullable,
                     origin=(use, index),
@@ -381,12 +382,12 @@ class SelectBinder:
         )
         self._check_alias(path)
         self._scope.sources.append(FromItem(path=path, columns=columns, rows=shape.rows))
-        return f"{names.quoted(shape.relation)} AS {unique}"
+        return f"{names.quoted(shape.relation)} AS {names.quoted(unique)}"
 
     # The select list
 
     def _select_list(self) -> list[tuple[str, Any]]:
-        """Return (name, tree or Bound) of each item, with stars expanded; fill in the aliases."""
+        """Return (name, tree or Expr) of each item, with stars expanded; fill in the aliases."""
         items: list[tuple[str, Any]] = []
         for node in self._tree.expressions:
             star = (
@@ -469,7 +470,7 @@ class SelectBinder:
         return self._changed_star(star, spread)
 
     def _changed_star(
-        self, star: exp.Star, spread: list[tuple[str, Bound]]
+        self, star: exp.Star, spread: list[tuple[str, Expr]]
     ) -> list[tuple[str, Any]]:
         excluded = [columns.ident(item) for item in _listed(star.args.get("except_"))]
         replaced = {
@@ -494,12 +495,12 @@ class SelectBinder:
             if index not in gone
         ]
 
-    def _bound_item(self, node: Any) -> Bound:
-        if isinstance(node, Bound):
+    def _bound_item(self, node: Any) -> Expr:
+        if isinstance(node, Expr):
             return node
         return expressions.bind(node, self._scope)
 
-    def _outputs(self, items: list[tuple[str, Bound]]) -> tuple[list[Output], list[str]]:
+    def _outputs(self, items: list[tuple[str, Expr]]) -> tuple[list[Output], list[str]]:
         outputs, listed, taken = [], [], set()
         numbers: dict[str, int] = {}
         self._binder.add_columns(len(items))
@@ -513,9 +514,9 @@ class SelectBinder:
             numbers[name] = number
             taken.add(unique)
             sql_type = item.type
-            sql = item.sql
+            value = item
             if sql_type.name == "null":
-                sql_type, sql = sqltypes.TEXT, bounds.null(sqltypes.TEXT).sql
+                sql_type, value = sqltypes.TEXT, exprs.null(sqltypes.TEXT)
             outputs.append(
                 Output(
                     name=name,
@@ -527,12 +528,12 @@ class SelectBinder:
                     is_null=item.type.name == "null",
                 )
             )
-            listed.append(f"{sql} AS {names.quoted(unique)}")
+            listed.append(f"{self._binder.text(value)} AS {names.quoted(unique)}")
         return outputs, listed
 
     # Clauses
 
-    def _where(self) -> Bound | None:
+    def _where(self) -> Expr | None:
         where = self._tree.args.get("where")
         if where is None:
             return None
@@ -544,8 +545,7 @@ class SelectBinder:
             self._note_filter(node)
         if len(parts) > limits.TERMS_MAX:
             raise errors.unsupported(f"more than {limits.TERMS_MAX} conditions in WHERE")
-        sql = bounds.joined([part.sql for part in parts], "AND")
-        return bounds.derived(sql, sqltypes.BOOLEAN, parts)
+        return exprs.derived(code.joined(parts, "AND"), sqltypes.BOOLEAN, parts)
 
     def _note_filter(self, node: Any) -> None:
         own = self._scope.uses
@@ -556,20 +556,20 @@ class SelectBinder:
             if use in own:
                 self._binder.filters.setdefault(use, []).append(condition)
 
-    def _condition(self, clause: str) -> Bound | None:
+    def _condition(self, clause: str) -> Expr | None:
         node = self._tree.args.get(clause)
         if node is None:
             return None
         return self._filter(node.this)
 
-    def _filter(self, node: Any) -> Bound:
+    def _filter(self, node: Any) -> Expr:
         self._scope.is_filtering = True
         try:
             return rewrites.as_boolean(expressions.bind(node, self._scope))
         finally:
             self._scope.is_filtering = False
 
-    def _group_by(self, items: list[Bound]) -> str:
+    def _group_by(self, items: list[Expr]) -> str:
         group = self._tree.args.get("group")
         if group is None:
             return ""
@@ -578,7 +578,9 @@ class SelectBinder:
                 raise errors.unsupported(f"GROUP BY {name.upper()}")
         if group.args.get("all"):
             keys = [
-                item.sql for item in items if not (item.aggregate or item.window or item.is_literal)
+                self._binder.text(item)
+                for item in items
+                if not (item.aggregate or item.window or item.is_literal)
             ]
             return f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
         nodes = list(group.expressions)
@@ -590,7 +592,7 @@ class SelectBinder:
             return " GROUP BY arrow_cast(NULL, 'Int64')" if group.expressions else ""
         return f" GROUP BY {', '.join(parts)}"
 
-    def _group_part(self, node: Any, items: list[Bound]) -> str | None:
+    def _group_part(self, node: Any, items: list[Expr]) -> str | None:
         word = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE"}.get(type(node))
         if word is not None:
             keys = [self._group_key(item, items) for item in node.expressions]
@@ -603,7 +605,7 @@ class SelectBinder:
             return f"GROUPING SETS ({', '.join(sets)})"
         return self._group_key(node, items)
 
-    def _grouping_set(self, node: Any, items: list[Bound]) -> str:
+    def _grouping_set(self, node: Any, items: list[Expr]) -> str:
         inner = (
             node.expressions
             if isinstance(node, exp.Tuple)
@@ -612,7 +614,7 @@ class SelectBinder:
         keys = [self._group_key(item, items) for item in inner]
         return f"({', '.join(key for key in keys if key)})"
 
-    def _group_key(self, node: Any, items: list[Bound]) -> str | None:
+    def _group_key(self, node: Any, items: list[Expr]) -> str | None:
         place = scopes.ordinal(node, len(items))
         self._scope.is_grouping = True
         try:
@@ -626,9 +628,9 @@ class SelectBinder:
                 "SQL compilation error:\nInvalid aggregate function in GROUP BY clause",
                 phase="COMPILATION",
             )
-        return None if bound.is_literal else bound.sql
+        return None if bound.is_literal else self._binder.text(bound)
 
-    def _order(self, items: list[Bound], outputs: list[Output]) -> str:
+    def _order(self, items: list[Expr], outputs: list[Output]) -> str:
         order = self._tree.args.get("order")
         if order is None:
             return ""
@@ -644,10 +646,10 @@ class SelectBinder:
                 continue
             key = expressions.bind(item.this, self._scope)
             if not key.is_literal:
-                written.append(f"{key.sql}{expressions.direction(item)}")
+                written.append(f"{self._binder.text(key)}{expressions.direction(item)}")
         return f" ORDER BY {', '.join(written)}" if written else ""
 
-    def _order_place(self, node: Any, items: list[Bound], outputs: list[Output]) -> int | None:
+    def _order_place(self, node: Any, items: list[Expr], outputs: list[Output]) -> int | None:
         place = scopes.ordinal(node, len(outputs))
         if place is not None:
             return place
@@ -659,8 +661,10 @@ class SelectBinder:
             matches = names.find(columns.ident(node.this), [output.name for output in outputs])
             if matches:
                 return matches[0] + 1
-        bound = expressions.bind(node, self._scope)
-        return next((index + 1 for index, item in enumerate(items) if item.sql == bound.sql), None)
+        key = self._binder.text(expressions.bind(node, self._scope))
+        return next(
+            (index + 1 for index, item in enumerate(items) if self._binder.text(item) == key), None
+        )
 
 
 CLAUSES = {
@@ -686,7 +690,7 @@ def _counts_rows(node: Any) -> bool:
     return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star | exp.Literal)
 
 
-def check_plain(bound: Bound, place: str) -> None:
+def check_plain(bound: Expr, place: str) -> None:
     """Raise SqlError for an aggregate or window function where none is allowed."""
     if bound.aggregate or bound.window:
         raise errors.SqlError(

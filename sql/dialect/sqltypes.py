@@ -103,18 +103,6 @@ def arrow_name(sql_type: SqlType) -> str:
     raise AssertionError(f"{sql_type.name} has no Arrow name")
 
 
-def exactly(sql: str, sql_type: SqlType, *, lenient: bool = False) -> str:
-    """Return sql cast to exactly the engine's type of sql_type.
-
-    A function does it, not CAST: the engine names an expression without its casts, and then takes
-    sum(x) and sum(CAST(x AS ...)) for one name.
-    """
-    if sql_type.name == "timestamp_ltz":
-        # In the session's zone, which only the engine knows by this name.
-        return f"{'TRY_CAST' if lenient else 'CAST'}({sql} AS TIMESTAMP(6) WITH TIME ZONE)"
-    return f"{'arrow_try_cast' if lenient else 'arrow_cast'}({sql}, '{arrow_name(sql_type)}')"
-
-
 def shown(sql_type: SqlType) -> str:
     """Return the type as in DESCRIBE and messages."""
     match sql_type.name:
