@@ -19,6 +19,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 _SHOWN_CHARACTERS_MAX = 200
+_CONTAINERS = (dict, list, tuple)
 
 
 def shown(value: object) -> str:
@@ -32,17 +33,14 @@ def shown(value: object) -> str:
 
 def has_more_values(value: object, limit: int) -> bool:
     """Return whether a JSON value has more than limit values, itself and members included."""
-    waiting = [value]
-    count = 0
+    waiting: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
+    count = 1
     while waiting and count <= limit:
         inner = waiting.pop()
-        count += 1
-        if isinstance(inner, dict):
-            waiting.extend(inner.values())
-        elif isinstance(inner, list | tuple):
-            waiting.extend(inner)
-        if count + len(waiting) > limit:
-            return True
+        members = inner.values() if isinstance(inner, dict) else inner
+        count += len(members)
+        if count <= limit:
+            waiting += [each for each in members if isinstance(each, _CONTAINERS)]
     return count > limit
 
 

@@ -1,0 +1,40 @@
+"""Typed reads from JSON: how many values a document has."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.metadata import reading
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def count(value):
+    if isinstance(value, dict):
+        return 1 + sum(map(count, value.values()))
+    if isinstance(value, list | tuple):
+        return 1 + sum(map(count, value))
+    return 1
+
+
+@given(DOCUMENTS)
+def test_values_of_a_document_are_itself_and_all_members_at_any_depth(document):
+    size = count(document)
+    assert not reading.has_more_values(document, size)
+    assert reading.has_more_values(document, size - 1)
+    assert reading.has_more_values(document, 0)
+
+
+def test_values_of_a_long_list_are_more_than_a_small_bound():
+    assert reading.has_more_values([[0] * 100_000] * 3, 10)
+    assert not reading.has_more_values("a" * 100_000, 1)
