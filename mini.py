@@ -371,7 +371,7 @@ def _bucket_lines(settings: Config, storage: Storage) -> list[str]:
     settings_by_bucket = {
         bucket.name: config.bucket_settings_of(bucket.settings)
         for bucket in storage.buckets.list()
-        if bucket.name in named and bucket.kind == "table"
+        if bucket.name in named and bucket.type == "table"
     }
     default = config.bucket_settings_of({})
     lines = [

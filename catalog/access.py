@@ -62,10 +62,10 @@ class Access:
         ident: idents.TableIdent,
         actions: Sequence[str],
         *,
-        kind: records.Kind = "table",
+        object_type: records.ObjectType = "table",
     ) -> tuple[model.Demand, ...]:
         """Return the demands for actions on a table or view; listing, if it does not exist."""
-        place, pointer = self._find(ident, kind)
+        place, pointer = self._find(ident, object_type)
         if place is None or pointer is None:
             return (self._listing(ident, actions[0]),)
         account = rights.account_of(place.bucket, self.account_id)
@@ -228,14 +228,14 @@ class Access:
         return arns.table_bucket_arn(self.region, self._account_of(table_bucket), table_bucket)
 
     def _find(
-        self, ident: idents.TableIdent, kind: records.Kind
+        self, ident: idents.TableIdent, object_type: records.ObjectType
     ) -> tuple[records.Place | None, records.Pointer | None]:
         try:
             place = self.store.place(ident.table_bucket)
         except errors.NoSuchWarehouse:
             return None, None
         with self.store.index.view() as view:
-            entry = self.store.find_pointer(view, place, kind, ident)
+            entry = self.store.find_pointer(view, place, object_type, ident)
         return place, None if entry is None else entry.pointer
 
     def _on_bucket(self, action: str, subject: rights.Subject, table_bucket: str) -> model.Demand:

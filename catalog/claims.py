@@ -26,7 +26,7 @@ def claim(
     path: str,
     *,
     object_uuid: str,
-    kind: Literal["table", "view"],
+    object_type: Literal["table", "view"],
     namespace_id: int,
     name: str,
     now_ms: int,
@@ -76,7 +76,7 @@ def claim(
             derive.append(_staying_empty(place, path))
     own = records.LocationRow(
         object_uuid=object_uuid,
-        kind=kind,
+        object_type=object_type,
         reserved_until_ms=reserved_until_ms,
         namespace_id=namespace_id,
         name=name,
@@ -197,7 +197,7 @@ def find_location(
         if value is None or value == records.interior_value():
             return None
         rows_by_path[path] = records.decode(value, records.LocationRow)
-        return layout.Location(path=path, kind=rows_by_path[path].kind)
+        return layout.Location(path=path, object_type=rows_by_path[path].object_type)
 
     location = layout.find_location(key, location_at)
     return None if location is None else (location, rows_by_path[location.path])

@@ -35,7 +35,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     namespace: the levels of the name's namespace; namespace_id: theirs. holder: None in the root.
     """
 
-    kind: records.Kind
+    object_type: records.ObjectType
     namespace: idents.Namespace
     namespace_id: int
     name: str
@@ -60,7 +60,7 @@ def plan(
     held: list[batch.Derivation] = []
     ops: list[records.Op] = []
     for change in changes:
-        key = records.pointer_key(place, change.kind, change.namespace_id, change.name)
+        key = records.pointer_key(place, change.object_type, change.namespace_id, change.name)
         after = None if change.after is None else records.encode(change.after)
         expects.append(batch.Expect(store=batch.Store.POINTERS, key=key, value=change.before))
         if after is None:
@@ -72,7 +72,7 @@ def plan(
             held.extend(hold(place, change.holder).derive)
         ops.append(
             records.Op(
-                kind=change.kind,
+                object_type=change.object_type,
                 namespace=change.namespace,
                 name=change.name,
                 before=change.before,
@@ -142,9 +142,9 @@ def _uuid_of(value: bytes | None) -> str | None:
 
 def _alone(place: records.Place, change: Change) -> tuple[batch.Expect, ...]:
     """Tables and views of a namespace share one space of names, but not one range of keys."""
-    if change.kind == "namespace":
+    if change.object_type == "namespace":
         return ()
-    other: records.Kind = "view" if change.kind == "table" else "table"
+    other: records.ObjectType = "view" if change.object_type == "table" else "table"
     key = records.pointer_key(place, other, change.namespace_id, change.name)
     return (batch.Expect(store=batch.Store.POINTERS, key=key, value=None),)
 
@@ -154,7 +154,7 @@ def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
     gone: dict[str, Change] = {}
     come: dict[str, Change] = {}
     for change in changes:
-        if change.kind == "namespace":
+        if change.object_type == "namespace":
             continue
         old = None if change.before is None else records.decode_pointer(change.before)
         new = change.after
@@ -186,5 +186,7 @@ def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
 
 
 def _name_of(change: Change) -> records.Name:
-    assert change.kind != "namespace"
-    return records.Name(kind=change.kind, namespace_id=change.namespace_id, name=change.name)
+    assert change.object_type != "namespace"
+    return records.Name(
+        object_type=change.object_type, namespace_id=change.namespace_id, name=change.name
+    )

@@ -122,7 +122,7 @@ class Commits:
 
     def __init__(self, *, store: store.CatalogStore) -> None:
         self._store = store
-        self._pointers = pointers.Pointers(store=store, kind="table")
+        self._pointers = pointers.Pointers(store=store, object_type="table")
 
     async def commit(
         self,
@@ -319,13 +319,13 @@ class Commits:
             return sites.adopt(
                 reading, place, ident, holder, entry=entry, requested=requested, now_ms=now_ms
             )
-        sites.check_name_free(self._store, reading, place, ident, kind="table")
+        sites.check_name_free(self._store, reading, place, ident, object_type="table")
         return sites.find_site(
             reading,
             place,
             ident,
             holder,
-            kind="table",
+            object_type="table",
             requested=requested,
             object_uuid=object_uuid,
             now_ms=now_ms,

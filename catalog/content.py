@@ -53,7 +53,7 @@ class _Said(msgspec.Struct, frozen=True, rename="kebab"):
 class MetadataOwner:
     """The table that owns a metadata file's location. uuid: None before its first metadata."""
 
-    kind: Literal["table", "view"]
+    object_type: Literal["table", "view"]
     uuid: str | None
     location: str
 
@@ -68,7 +68,7 @@ def whole_bytes_max(key: str) -> int:
 def check_content(
     key: str,
     *,
-    kind: layout.KeyKind,
+    role: layout.KeyRole,
     size_bytes: int,
     head: bytes,
     tail: bytes,
@@ -81,9 +81,9 @@ def check_content(
     `whole_bytes_max` needs it; a longer body is refused without it. owner: of the location that key
     lies below, None if there is none.
     """
-    if kind == "scratch":
+    if role == "scratch":
         return
-    if kind == "marker":
+    if role == "marker":
         layout.check_body(key, size_bytes=size_bytes)
     elif bytes_max := whole_bytes_max(key):
         if size_bytes > bytes_max:
@@ -161,15 +161,15 @@ def _check_metadata(key: str, data: bytes, owner: MetadataOwner | None) -> None:
         _refuse_metadata(key, "has no format-version from 1 to 4")
     if owner is None:
         return
-    uuid_name = f"{owner.kind}-uuid"
-    uuid = _fact(key, said.table_uuid if owner.kind == "table" else said.view_uuid)
-    if uuid is None and (owner.kind == "view" or version != 1):
+    uuid_name = f"{owner.object_type}-uuid"
+    uuid = _fact(key, said.table_uuid if owner.object_type == "table" else said.view_uuid)
+    if uuid is None and (owner.object_type == "view" or version != 1):
         _refuse_metadata(key, f"has no {uuid_name}")
     if uuid is not None and owner.uuid is not None and uuid != owner.uuid:
-        _refuse_metadata(key, f"has the {uuid_name} of another {owner.kind}")
+        _refuse_metadata(key, f"has the {uuid_name} of another {owner.object_type}")
     location = _fact(key, said.location)
     if not isinstance(location, str) or not _is_same_place(location, owner.location):
-        _refuse_metadata(key, f"has another location than the {owner.kind} it lies below")
+        _refuse_metadata(key, f"has another location than the {owner.object_type} it lies below")
 
 
 def _fact(key: str, raw: msgspec.Raw) -> Any:

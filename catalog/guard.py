@@ -52,7 +52,7 @@ class TableGuard:
             info, value = self._store.buckets.read(bucket, view)
         except storage_errors.NoSuchBucket:
             return guard.PlainRuling(bucket=None)
-        if info.kind != "table":
+        if info.type != "table":
             return guard.PlainRuling(bucket=info)
         noting = _Noting(view)
         noting.note(batch.Store.BUCKETS, bucket.encode(), value)
@@ -100,10 +100,10 @@ class TableGuard:
                 namespace=self._store.namespace_of(reading, place, name.namespace_id),
                 name=name.name,
             )
-            pointer = self._store.find_pointer(reading, place, name.kind, ident)
+            pointer = self._store.find_pointer(reading, place, name.object_type, ident)
             uuid = None if pointer is None else pointer.pointer.table_uuid
         return content.MetadataOwner(
-            kind=location.kind,
+            object_type=location.object_type,
             uuid=uuid,
             location=locations.format_uri(place.table_bucket, location.path),
         )
@@ -145,7 +145,7 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
             # Where names are not checked, every file there may be the table's. Elsewhere no such
             # name can be written; an object from before the table may be deleted.
             return self.bucket.settings.get(LAYOUT) == "off" and not self.key.endswith("/")
-        return not layout.is_mutable(self.key, verdict.kind)
+        return not layout.is_mutable(self.key, verdict.role)
 
     @property
     def on_delete(self) -> guard.OnDelete:
@@ -159,14 +159,14 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
         """The check of a body at the key in a strict bucket."""
         if layout_mode(self.bucket) != "strict":
             return None
-        key_kind = layout.judge(self.key, location=self.location).kind
-        if key_kind in ("marker", "scratch"):
+        role = layout.judge(self.key, location=self.location).role
+        if role in ("marker", "scratch"):
             return None
 
         def judge(seen: guard.BodyEnds) -> None:
             content.check_content(
                 self.key,
-                kind=key_kind,
+                role=role,
                 size_bytes=seen.size_bytes,
                 head=seen.head,
                 tail=seen.tail,

@@ -61,7 +61,7 @@ def append(draft: CommitDraft) -> batch.Derivation:
         )
         value = records.encode(record)
         commit_id = commit_id_of(value)
-        moved = records.Ref(kind="branch", branch_id=ref.branch_id, head=commit_id, state=ref.state)
+        moved = records.Ref(type="branch", branch_id=ref.branch_id, head=commit_id, state=ref.state)
         return (
             batch.Put(
                 store=batch.Store.LOG,
@@ -116,7 +116,7 @@ def head(reading: batch.Reading, bucket_id: int, branch: str) -> records.Ref:
     """Return a branch's row; a bucket without commits also has `main`."""
     value = reading.get(batch.Store.REFS, records.ref_key(bucket_id, branch))
     if value is None:
-        return records.Ref(kind="branch", branch_id=records.MAIN_BRANCH_ID, head=b"")
+        return records.Ref(type="branch", branch_id=records.MAIN_BRANCH_ID, head=b"")
     return records.decode(value, records.Ref)
 
 
@@ -161,7 +161,7 @@ def check(reading: batch.Reading) -> Check:
     breaks: dict[str, str] = {}
     for key, value in reading.scan(batch.Store.BUCKETS, b""):
         bucket = storage_records.bucket_info(key.decode(), value)
-        if bucket.kind != "table":
+        if bucket.type != "table":
             continue
         table_buckets += 1
         commits += last_sequence(reading, bucket.bucket_id)
@@ -191,10 +191,12 @@ def find_break(commits: Iterable[Commit], newest: bytes) -> str | None:
         if parents != ((last_id,) if last_id else ()):
             return f"commit {commit.sequence} does not name the one before as its parent"
         for op in commit.record.ops:
-            key = (op.kind, op.namespace, op.name)
+            key = (op.object_type, op.namespace, op.name)
             if states.get(key) != op.before:
                 name = idents.dotted((*op.namespace, op.name))
-                return f"commit {commit.sequence} changes {op.kind} {name} from another state"
+                return (
+                    f"commit {commit.sequence} changes {op.object_type} {name} from another state"
+                )
             if op.after is None:
                 states.pop(key, None)
             else:

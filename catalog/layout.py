@@ -19,7 +19,7 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 from server.s3 import guard
 
-KeyKind: TypeAlias = Literal["metadata", "data", "scratch", "marker"]
+KeyRole: TypeAlias = Literal["metadata", "data", "scratch", "marker"]
 
 KEY_BYTES_MAX: Final = 1024
 LOCATION_SEGMENTS_MIN: Final = 2
@@ -53,14 +53,14 @@ class Location:
     """A location in the catalog. path: segments joined by `/`, without a slash at either end."""
 
     path: str
-    kind: Literal["table", "view"] = "table"
+    object_type: Literal["table", "view"] = "table"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
     """What a writable key is. location: its path, None for a marker above every location."""
 
-    kind: KeyKind
+    role: KeyRole
     location: str | None
 
 
@@ -80,7 +80,7 @@ def judge(
     _check_segments(segments)
     anchor_index = _find_anchor(segments, location=location, is_marker=is_marker)
     if anchor_index is None:
-        return Verdict(kind="marker", location=None if location is None else location.path)
+        return Verdict(role="marker", location=None if location is None else location.path)
     anchor = segments[anchor_index]
     path = "/".join(segments[:anchor_index])
     if require_registered and location is None:
@@ -90,15 +90,15 @@ def judge(
             anchor_index - 1,
             f"the catalog has no table or view at {_quote(path)}",
         )
-    if location is not None and location.kind == "view" and anchor == "data":
+    if location is not None and location.object_type == "view" and anchor == "data":
         _refuse("view-data", segments, anchor_index, "cannot lie below a view, which has no data")
     if anchor_index == len(segments) - 1 and not is_marker:
         _refuse("bare-anchor", segments, anchor_index, "is the directory itself, not a file in it")
     if anchor == "metadata":
-        key_kind = _judge_metadata(segments, anchor_index, is_marker=is_marker)
+        role = _judge_metadata(segments, anchor_index, is_marker=is_marker)
     else:
-        key_kind = _judge_data(segments, anchor_index, is_marker=is_marker)
-    return Verdict(kind=key_kind, location=path)
+        role = _judge_data(segments, anchor_index, is_marker=is_marker)
+    return Verdict(role=role, location=path)
 
 
 def find_location(key: str, lookup: Callable[[str], Location | None]) -> Location | None:
@@ -158,9 +158,9 @@ def refuse_content(key: str, *, rule: str, detail: str) -> NoReturn:
     _refuse(rule, segments, len(segments) - 1, detail)
 
 
-def is_mutable(key: str, kind: KeyKind) -> bool:
+def is_mutable(key: str, role: KeyRole) -> bool:
     """Return whether key may be overwritten: hints, markers and spill files are not table files."""
-    return kind in ("marker", "scratch") or key.endswith("/metadata/version-hint.text")
+    return role in ("marker", "scratch") or key.endswith("/metadata/version-hint.text")
 
 
 # The parts of a key.
@@ -265,7 +265,7 @@ def _refuse_no_anchor(segments: Sequence[str], index: int) -> NoReturn:
     _refuse("no-anchor", segments, min(index, len(segments) - 1), detail)
 
 
-def _judge_metadata(segments: Sequence[str], anchor_index: int, *, is_marker: bool) -> KeyKind:
+def _judge_metadata(segments: Sequence[str], anchor_index: int, *, is_marker: bool) -> KeyRole:
     below = segments[anchor_index + 1 :]
     if len(below) > 1 or (below and is_marker):
         _refuse("metadata-nested", segments, anchor_index + 1, "is a directory in metadata/")
@@ -276,7 +276,7 @@ def _judge_metadata(segments: Sequence[str], anchor_index: int, *, is_marker: bo
     return "metadata"
 
 
-def _judge_data(segments: Sequence[str], anchor_index: int, *, is_marker: bool) -> KeyKind:
+def _judge_data(segments: Sequence[str], anchor_index: int, *, is_marker: bool) -> KeyRole:
     last = len(segments) if is_marker else len(segments) - 1
     in_hash = True
     in_spill = False

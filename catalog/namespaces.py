@@ -245,12 +245,12 @@ class Namespaces:
                 namespace_row = self._store.namespace(view, place, namespace)
                 parent = self._parent(view, place, namespace)
                 namespace_id = namespace_row.row.namespace_id
-                _check_empty(view, place, namespace, namespace_id, kinds=("namespace",))
-                kinds: tuple[Literal["table", "view"], ...] = ("table", "view")
+                _check_empty(view, place, namespace, namespace_id, object_types=("namespace",))
+                object_types: tuple[Literal["table", "view"], ...] = ("table", "view")
                 names = [
-                    (kind, name)
-                    for kind in kinds
-                    for name in self._store.names(view, place, kind, namespace_id)
+                    (object_type, name)
+                    for object_type in object_types
+                    for name in self._store.names(view, place, object_type, namespace_id)
                 ]
                 if len(names) > TABLES_DROPPED_MAX:
                     raise errors.InvalidCatalogRequest(
@@ -258,16 +258,16 @@ class Namespaces:
                         f" {TABLES_DROPPED_MAX} tables and views: drop some of them first"
                     )
                 changes = []
-                for kind, name in names:
+                for object_type, name in names:
                     ident = idents.TableIdent(
                         table_bucket=table_bucket, namespace=namespace, name=name
                     )
-                    entry = self._store.find_pointer(view, place, kind, ident)
+                    entry = self._store.find_pointer(view, place, object_type, ident)
                     assert entry is not None, "a listed name exists in the same view"
                     check(ident, entry.pointer)
                     changes.append(
                         commit.Change(
-                            kind=kind,
+                            object_type=object_type,
                             namespace=namespace,
                             namespace_id=namespace_id,
                             name=name,
@@ -324,7 +324,7 @@ def _change(
     summary: Mapping[str, Any],
 ) -> commit.Change:
     return commit.Change(
-        kind="namespace",
+        object_type="namespace",
         namespace=namespace[:-1],
         namespace_id=records.ROOT_NAMESPACE_ID if parent is None else parent.row.namespace_id,
         name=namespace[-1],
@@ -356,11 +356,11 @@ def _check_empty(
     namespace: idents.Namespace,
     namespace_id: int,
     *,
-    kinds: tuple[records.Kind, ...] = ("table", "view", "namespace"),
+    object_types: tuple[records.ObjectType, ...] = ("table", "view", "namespace"),
 ) -> None:
     """Raise NamespaceNotEmpty if a namespace is not empty."""
-    for kind in kinds:
-        prefix = records.pointer_range(place, kind, namespace_id)
+    for object_type in object_types:
+        prefix = records.pointer_range(place, object_type, namespace_id)
         for _ in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
             raise errors.NamespaceNotEmpty(f"Namespace {idents.dotted(namespace)} is not empty")
 

@@ -1,8 +1,8 @@
 """engine: pointers of tables and views: finding, dropping, renaming, registering.
 
-A table and a view differ here in their kind and in the error for one that does not exist; both have
-one space of names and one of locations. Each change of a pointer is one index transaction that
-expects the pointer as it was read. Reads and writes no metadata file.
+A table and a view differ here in their object type and in the error for one that does not exist;
+both have one space of names and one of locations. Each change of a pointer is one index transaction
+that expects the pointer as it was read. Reads and writes no metadata file.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from catalog import (
 )
 from storage import batch
 
-Kind: TypeAlias = Literal["table", "view"]
+PointerType: TypeAlias = Literal["table", "view"]
 
 
 class Pointers:
     """The pointers of all tables, or of all views. Stateless beside its store."""
 
-    def __init__(self, *, store: store.CatalogStore, kind: Kind) -> None:
+    def __init__(self, *, store: store.CatalogStore, object_type: PointerType) -> None:
         self._store = store
-        self._kind = kind
+        self._object_type = object_type
 
     def read(self, ident: idents.TableIdent) -> records.Pointer:
         """Return a pointer. Raises NoSuchWarehouse, and NoSuchTable or NoSuchView."""
@@ -46,10 +46,10 @@ class Pointers:
         self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
     ) -> store.FoundPointer:
         """Return a pointer's row. Raises NoSuchTable or NoSuchView."""
-        entry = self._store.find_pointer(reading, place, self._kind, ident)
+        entry = self._store.find_pointer(reading, place, self._object_type, ident)
         if entry is not None:
             return entry
-        if self._kind == "view":
+        if self._object_type == "view":
             raise errors.NoSuchView(f"View does not exist: {ident.dotted()}")
         raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
 
@@ -63,7 +63,7 @@ class Pointers:
             namespace_id = self._store.namespace_id(self._store.index, place, ident.namespace)
             if namespace_id:
                 name = ident.name.encode("utf-8", "replace").decode()
-                keys.append(records.pointer_key(place, self._kind, namespace_id, name))
+                keys.append(records.pointer_key(place, self._object_type, namespace_id, name))
         return keys
 
     async def drop(
@@ -122,7 +122,7 @@ class Pointers:
         judge: called with the pointer while the write is planned. Raises as `read` does,
         NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidName, StaleVersionToken.
         """
-        idents.check_name(target.name, self._kind)
+        idents.check_name(target.name, self._object_type)
         place = self._store.place(source.table_bucket)
         assert source.table_bucket == target.table_bucket, "a rename stays in its table bucket"
 
@@ -193,14 +193,14 @@ class Pointers:
                     name=ident.name,
                     now_ms=now_ms,
                 )
-                if row is not None and row.kind == self._kind:
+                if row is not None and row.object_type == self._object_type:
                     owner_uuid = row.object_uuid
             claim = claims.claim(
                 view,
                 place,
                 path,
                 object_uuid=owner_uuid,
-                kind=self._kind,
+                object_type=self._object_type,
                 namespace_id=holder.row.namespace_id,
                 name=ident.name,
                 now_ms=now_ms,
@@ -250,7 +250,7 @@ class Pointers:
                 place,
                 locations.parse_location(location, table_bucket=place.table_bucket),
                 object_uuid=object_uuid,
-                kind=self._kind,
+                object_type=self._object_type,
                 namespace_id=entry.namespace_id,
                 name=ident.name,
                 now_ms=now_ms,
@@ -271,7 +271,7 @@ class Pointers:
     ) -> records.Pointer:
         """Return the pointer after old; None for the first. metadata_uuid: as metadata names it."""
         return records.Pointer(
-            kind=self._kind,
+            object_type=self._object_type,
             object_uuid=object_uuid,
             table_uuid=metadata_uuid,
             metadata_location=metadata_location,
@@ -294,7 +294,7 @@ class Pointers:
     ) -> commit.Change:
         """Return a pointer's part of a commit. holder: the namespace of a new one."""
         return commit.Change(
-            kind=self._kind,
+            object_type=self._object_type,
             namespace=ident.namespace,
             namespace_id=namespace_id,
             name=ident.name,

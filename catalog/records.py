@@ -22,7 +22,7 @@ from catalog import idents
 from storage import errors as storage_errors
 from storage import model
 
-Kind: TypeAlias = Literal["table", "view", "namespace"]
+ObjectType: TypeAlias = Literal["table", "view", "namespace"]
 
 MAIN_BRANCH: Final = "main"
 MAIN_BRANCH_ID: Final = 1
@@ -32,7 +32,7 @@ POINTERS_REMEMBERED: Final = 1024
 FORMAT: Final = b"\x01"
 """First byte of every value below."""
 
-_KINDS: Final[Mapping[Kind, bytes]] = {"namespace": b"n", "table": b"t", "view": b"v"}
+_OBJECT_TYPES: Final[Mapping[ObjectType, bytes]] = {"namespace": b"n", "table": b"t", "view": b"v"}
 _UUID = b"u"
 _GONE = b"g"
 _INTERIOR = FORMAT + b"interior"
@@ -73,7 +73,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     first metadata. location: `s3://table_bucket/path`.
     """
 
-    kind: Literal["table", "view"]
+    object_type: Literal["table", "view"]
     object_uuid: str
     table_uuid: str | None
     metadata_location: str | None
@@ -99,7 +99,7 @@ class NamespaceRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class Name(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The current or last name of a table or view, by its object uuid. A row of POINTERS."""
 
-    kind: Literal["table", "view"]
+    object_type: Literal["table", "view"]
     namespace_id: int
     name: str
 
@@ -118,7 +118,7 @@ class LocationRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """
 
     object_uuid: str
-    kind: Literal["table", "view"]
+    object_type: Literal["table", "view"]
     reserved_until_ms: int = 0
     namespace_id: int = 0
     name: str = ""
@@ -127,7 +127,7 @@ class LocationRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class Ref(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A branch and its newest commit. A row of REFS."""
 
-    kind: Literal["branch", "tag"]
+    type: Literal["branch", "tag"]
     branch_id: int
     head: bytes
     state: Literal["live", "trash"] = "live"
@@ -136,7 +136,7 @@ class Ref(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class Op(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One changed key of a commit. before and after are whole rows as stored, or None."""
 
-    kind: Kind
+    object_type: ObjectType
     namespace: tuple[str, ...]
     name: str
     before: bytes | None
@@ -242,17 +242,19 @@ def uuid_bytes(text: str) -> bytes:
 # Keys of POINTERS.
 
 
-def pointer_key(place: Place, kind: Kind, namespace_id: int, name: str) -> bytes:
+def pointer_key(place: Place, object_type: ObjectType, namespace_id: int, name: str) -> bytes:
     """Return the key of a table, view or namespace.
 
     namespace_id: of the namespace that holds it; a namespace's own last level is its name.
     """
-    return pointer_range(place, kind, namespace_id) + name.encode()
+    return pointer_range(place, object_type, namespace_id) + name.encode()
 
 
-def pointer_range(place: Place, kind: Kind, namespace_id: int) -> bytes:
+def pointer_range(place: Place, object_type: ObjectType, namespace_id: int) -> bytes:
     """Return the prefix of the keys of all tables, views or namespaces in one namespace."""
-    return _POINTERS(place.bucket.bucket_id, place.branch_id, _KINDS[kind], namespace_id)
+    return _POINTERS(
+        place.bucket.bucket_id, place.branch_id, _OBJECT_TYPES[object_type], namespace_id
+    )
 
 
 def name_of(key: bytes) -> str:

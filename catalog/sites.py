@@ -40,7 +40,7 @@ def find_site(
     ident: idents.TableIdent,
     holder: store.FoundNamespace,
     *,
-    kind: Literal["table", "view"],
+    object_type: Literal["table", "view"],
     requested: str | None,
     object_uuid: str,
     now_ms: int,
@@ -75,7 +75,7 @@ def find_site(
         place,
         path,
         object_uuid=object_uuid,
-        kind=kind,
+        object_type=object_type,
         namespace_id=namespace_id,
         name=ident.name,
         now_ms=now_ms,
@@ -141,7 +141,7 @@ def adopt(
         place,
         locations.parse_location(location, table_bucket=place.table_bucket),
         object_uuid=pointer.object_uuid,
-        kind="table",
+        object_type="table",
         namespace_id=entry.namespace_id,
         name=ident.name,
         now_ms=now_ms,
@@ -168,7 +168,11 @@ def check_named(place: records.Place, location: str) -> None:
 
 
 def check_below(
-    place: records.Place, path: str, metadata_location: str, *, kind: Literal["table", "view"]
+    place: records.Place,
+    path: str,
+    metadata_location: str,
+    *,
+    object_type: Literal["table", "view"],
 ) -> None:
     """Raise InvalidMetadataFile unless a file lies in the metadata folder below path.
 
@@ -178,18 +182,18 @@ def check_below(
     home = locations.format_uri(place.table_bucket, path)
     if not key.startswith(path + "/"):
         raise errors.InvalidMetadataFile(
-            f"{metadata_location} does not lie below the {kind}'s location {home}"
+            f"{metadata_location} does not lie below the {object_type}'s location {home}"
         )
     check_named(place, metadata_location)
     if table_guard.layout_mode(place.bucket) == "off":
         return
     try:
-        verdict = layout.judge(key, location=layout.Location(path=path, kind=kind))
+        verdict = layout.judge(key, location=layout.Location(path=path, object_type=object_type))
     except guard.LayoutRefused as refused:
         raise errors.InvalidMetadataFile(
-            f"{metadata_location} is no metadata file of a {kind} at {home}: {refused}"
+            f"{metadata_location} is no metadata file of a {object_type} at {home}: {refused}"
         ) from refused
-    if verdict.kind != "metadata":
+    if verdict.role != "metadata":
         raise errors.InvalidMetadataFile(f"{metadata_location} does not lie in {home}/metadata")
 
 
@@ -199,14 +203,14 @@ def check_name_free(
     place: records.Place,
     ident: idents.TableIdent,
     *,
-    kind: Literal["table", "view"],
+    object_type: Literal["table", "view"],
 ) -> None:
     """Raise TableAlreadyExists or ViewAlreadyExists if a new table's or view's name is taken."""
     name = ident.dotted()
-    same_name = "" if kind == "table" else " with same name"
+    same_name = "" if object_type == "table" else " with same name"
     if catalog.find_pointer(reading, place, "table", ident) is not None:
         raise errors.TableAlreadyExists(f"Table{same_name} already exists: {name}")
-    same_name = "" if kind == "view" else " with same name"
+    same_name = "" if object_type == "view" else " with same name"
     if catalog.find_pointer(reading, place, "view", ident) is not None:
         raise errors.ViewAlreadyExists(f"View{same_name} already exists: {name}")
 

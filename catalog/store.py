@@ -157,7 +157,7 @@ class CatalogStore:
             info = self.buckets.get(table_bucket, reading)
         except storage_errors.NoSuchBucket:
             info = None
-        if info is None or info.kind != "table":
+        if info is None or info.type != "table":
             raise errors.NoSuchWarehouse(f"Warehouse does not exist: {table_bucket}")
         return records.Place(bucket=info)
 
@@ -242,7 +242,7 @@ class CatalogStore:
         self,
         reading: batch.Reading,
         place: records.Place,
-        kind: records.Kind,
+        object_type: records.ObjectType,
         ident: idents.TableIdent,
     ) -> FoundPointer | None:
         """Return a table's or view's row, or None."""
@@ -250,7 +250,7 @@ class CatalogStore:
         if not namespace_id or len(ident.name) > idents.NAME_BYTES_MAX:
             return None
         try:
-            key = records.pointer_key(place, kind, namespace_id, ident.name)
+            key = records.pointer_key(place, object_type, namespace_id, ident.name)
         except UnicodeEncodeError:
             return None
         if len(key) > _KEY_BYTES_MAX:
@@ -265,17 +265,17 @@ class CatalogStore:
         self,
         reading: batch.Reading,
         place: records.Place,
-        kind: records.Kind,
+        object_type: records.ObjectType,
         namespace_id: int,
         *,
         after: str = "",
         limit: int | None = None,
     ) -> list[str]:
-        """Return the names of a kind in one namespace, in UTF-8 byte order.
+        """Return the names of one object type in a namespace, in UTF-8 byte order.
 
         after: only names after this one. limit: how many at most.
         """
-        prefix = records.pointer_range(place, kind, namespace_id)
+        prefix = records.pointer_range(place, object_type, namespace_id)
         start = prefix + after.encode("utf-8", "replace") + b"\x00" if after else prefix
         if len(start) > _KEY_BYTES_MAX:
             return []
@@ -285,7 +285,7 @@ class CatalogStore:
     def names_in_steps(
         self,
         table_bucket: str,
-        kind: records.Kind,
+        object_type: records.ObjectType,
         namespace: idents.Namespace,
         *,
         after: str = "",
@@ -295,7 +295,7 @@ class CatalogStore:
         Raises NoSuchWarehouse, NoSuchNamespace, also between two names.
         """
         while True:
-            names = self._step(table_bucket, kind, namespace, after, NAMES_AT_ONCE)
+            names = self._step(table_bucket, object_type, namespace, after, NAMES_AT_ONCE)
             yield from names
             if len(names) < NAMES_AT_ONCE:
                 return
@@ -304,7 +304,7 @@ class CatalogStore:
     def _step(
         self,
         table_bucket: str,
-        kind: records.Kind,
+        object_type: records.ObjectType,
         namespace: idents.Namespace,
         after: str,
         limit: int,
@@ -314,12 +314,12 @@ class CatalogStore:
             namespace_id = records.ROOT_NAMESPACE_ID
             if namespace:
                 namespace_id = self.namespace(view, place, namespace).row.namespace_id
-            return self.names(view, place, kind, namespace_id, after=after, limit=limit)
+            return self.names(view, place, object_type, namespace_id, after=after, limit=limit)
 
     async def page(
         self,
         table_bucket: str,
-        kind: records.Kind,
+        object_type: records.ObjectType,
         namespace: idents.Namespace,
         *,
         after: str = "",
@@ -335,7 +335,7 @@ class CatalogStore:
         at_once = NAMES_AT_ONCE if is_shown is None else NAMES_JUDGED_AT_ONCE
         wanted = min(at_once, limit)
         while True:
-            names = self._step(table_bucket, kind, namespace, after, wanted)
+            names = self._step(table_bucket, object_type, namespace, after, wanted)
             listed += names if is_shown is None else filter(is_shown, names)
             if len(names) < wanted or len(listed) >= limit:
                 return listed[:limit]

@@ -64,7 +64,7 @@ class Tables:
     def __init__(self, *, store: store.CatalogStore) -> None:
         self._store = store
         self._commits = commits.Commits(store=store)
-        self._pointers = pointers.Pointers(store=store, kind="table")
+        self._pointers = pointers.Pointers(store=store, object_type="table")
 
     # Reading.
 
@@ -139,7 +139,7 @@ class Tables:
         place = self._store.place(table_bucket)
         with self._store.index.view() as view:
             name = self._store.name_of_object(view, place, object_uuid)
-            if name is None or name.kind != "table":
+            if name is None or name.object_type != "table":
                 raise errors.NoSuchTable(f"Table does not exist: {object_uuid}")
             ident = idents.TableIdent(
                 table_bucket=table_bucket,
@@ -354,14 +354,14 @@ class Tables:
                 holder = self._store.namespace(view, place, ident.namespace)
                 entry = self._store.find_pointer(view, place, "table", ident)
                 if entry is None or not overwrite:
-                    sites.check_name_free(self._store, view, place, ident, kind="table")
+                    sites.check_name_free(self._store, view, place, ident, object_type="table")
                 else:
                     _permit_overwrite(permit, place, ident, entry)
                     if judge is not None:
                         judge(place, ident, entry.pointer)
             file, unchanged = await self._foreign_file(place, metadata_location)
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
-            sites.check_below(place, path, metadata_location, kind="table")
+            sites.check_below(place, path, metadata_location, object_type="table")
             await _check_files(file, check_file)
             pointer, registered = self._pointers.plan_registration(
                 place,
@@ -457,7 +457,7 @@ class Tables:
                 judge(place, ident, old)
             pointers.check_token(old, version_token)
             path = locations.parse_location(old.location, table_bucket=place.table_bucket)
-            sites.check_below(place, path, metadata_location, kind="table")
+            sites.check_below(place, path, metadata_location, object_type="table")
             file, unchanged = await self._foreign_file(place, metadata_location)
             if properties.plain_uri(file.table.location) != properties.plain_uri(old.location):
                 raise errors.InvalidMetadataFile(

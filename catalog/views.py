@@ -54,7 +54,7 @@ class Views:
 
     def __init__(self, *, store: store.CatalogStore) -> None:
         self._store = store
-        self._pointers = pointers.Pointers(store=store, kind="view")
+        self._pointers = pointers.Pointers(store=store, object_type="view")
 
     # Reading.
 
@@ -109,13 +109,13 @@ class Views:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 holder = self._store.namespace(view, place, ident.namespace)
-                sites.check_name_free(self._store, view, place, ident, kind="view")
+                sites.check_name_free(self._store, view, place, ident, object_type="view")
                 site = sites.find_site(
                     view,
                     place,
                     ident,
                     holder,
-                    kind="view",
+                    object_type="view",
                     requested=requested,
                     object_uuid=object_uuid,
                     now_ms=now_ms,
@@ -237,7 +237,7 @@ class Views:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 holder = self._store.namespace(view, place, ident.namespace)
-                sites.check_name_free(self._store, view, place, ident, kind="view")
+                sites.check_name_free(self._store, view, place, ident, object_type="view")
             sites.check_named(place, metadata_location)
             data, unchanged = await self._store.fetch_foreign_view(metadata_location, place=place)
             if documents.has_too_many_values(data):
@@ -247,7 +247,7 @@ class Views:
             large = len(data) > SMALL_VIEW_BYTES
             metadata = await commits.run(rules.decode, data, large=large)
             path = locations.parse_location(metadata.location, table_bucket=place.table_bucket)
-            sites.check_below(place, path, metadata_location, kind="view")
+            sites.check_below(place, path, metadata_location, object_type="view")
             commits.check_placement(metadata, place)
             pointer, registered = self._pointers.plan_registration(
                 place,

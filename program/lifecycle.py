@@ -131,29 +131,29 @@ def _end_if_failed(server: Server, announcing: asyncio.Task[None]) -> None:
 async def seed(settings: config.Config, storage: opening.Storage) -> None:
     """Create the buckets that the configuration names.
 
-    Raises BucketAlreadyExists for a name that has a bucket of the other kind.
+    Raises BucketAlreadyExists if a bucket of the other type has the name.
     """
-    wanted: list[tuple[str, storage_model.BucketKind]] = [
+    wanted: list[tuple[str, storage_model.BucketType]] = [
         (name, "table") for name in settings.table_buckets
     ]
     wanted += [(name, "general") for name in settings.buckets]
-    for name, bucket_kind in wanted:
+    for name, bucket_type in wanted:
         try:
             bucket = storage.buckets.get(name)
         except errors.NoSuchBucket:
-            seed = settings.bucket_seeds.get(name, {}) if bucket_kind == "table" else {}
+            seed = settings.bucket_seeds.get(name, {}) if bucket_type == "table" else {}
             await storage.buckets.create(
                 name,
-                kind=bucket_kind,
+                bucket_type=bucket_type,
                 owner=settings.account,
                 region=settings.region,
                 settings=seed,
             )
         else:
-            if bucket.kind != bucket_kind:
+            if bucket.type != bucket_type:
                 raise errors.BucketAlreadyExists(
-                    f"{name!r} is a {bucket.kind} bucket already; it cannot be a "
-                    f"{bucket_kind} bucket too",
+                    f"{name!r} is a {bucket.type} bucket already; it cannot be a "
+                    f"{bucket_type} bucket too",
                     bucket=name,
                     owner=bucket.owner,
                 )

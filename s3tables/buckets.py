@@ -37,13 +37,13 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
     try:
         await resources.buckets.create(
             name,
-            kind="table",
+            bucket_type="table",
             owner=account,
             region=resources.region,
             settings={**resources.seeds.get(name, {}), labels.BUCKET_SETTING: tags},
         )
     except storage_errors.BucketAlreadyExists as error:
-        if error.fields["owner"] != account or error.fields["kind"] != "table":
+        if error.fields["owner"] != account or error.fields["type"] != "table":
             raise errors.BucketNameTaken from None
         raise
     return {"arn": arn}
@@ -63,7 +63,7 @@ async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:
     buckets = sorted(
         ((bucket.name,), bucket)
         for bucket in resources.buckets.list()
-        if bucket.kind == "table"
+        if bucket.type == "table"
         and bucket.name.startswith(prefix)
         and resources.account_of(bucket) == principal.account_id
         and members.get("type", "customer") == "customer"

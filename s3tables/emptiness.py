@@ -44,9 +44,9 @@ def read_purges(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Map
     stop = records.bucket_prefix(bucket.bucket_id + 1)
     for _, value in reading.scan(batch.Store.LOG, start, stop):
         for op in records.decode(value, records.LogRecord).ops:
-            if op.kind != "namespace" and op.before is not None and op.after is None:
+            if op.object_type != "namespace" and op.before is not None and op.after is None:
                 dropped = records.decode(op.before, records.Pointer)
-                is_purged = op.kind == "view" or op.summary.get("purge") is True
+                is_purged = op.object_type == "view" or op.summary.get("purge") is True
                 purges[dropped.object_uuid] = is_purged
     return purges
 

@@ -126,7 +126,7 @@ class Resources:
         except (storage_errors.NoSuchBucket, storage_errors.InvalidBucketName):
             raise errors.NoSuchTableBucket from None
         if (
-            bucket.kind != "table"
+            bucket.type != "table"
             or name.region != self.region
             or name.account_id != self.account_of(bucket)
         ):

@@ -42,7 +42,7 @@ class Contexts:
         wanted = database or self._default_database
         if not wanted:
             return None, None
-        stored = [info.name for info in self._buckets.list() if info.kind == "table"]
+        stored = [info.name for info in self._buckets.list() if info.type == "table"]
         table_bucket = names.find_one(names.parse(wanted), stored)
         if table_bucket is None:
             return None, None

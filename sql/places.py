@@ -406,7 +406,7 @@ class CatalogView:
 
     def _table_buckets(self) -> list[str]:
         return [
-            info.name for info in self._store.buckets.list(self._reading) if info.kind == "table"
+            info.name for info in self._store.buckets.list(self._reading) if info.type == "table"
         ]
 
     def _find_database(self, ident: names.Ident) -> str | None:

@@ -16,7 +16,7 @@ import msgspec
 from storage import bodies, errors, keys, locks, lookups, names, records
 from storage.batch import Batch, Decided, Delete, Lookup, Put, Reading, Store, Write
 from storage.index import Index
-from storage.model import BucketInfo, BucketKind, NowMs, Versioning
+from storage.model import BucketInfo, BucketType, NowMs, Versioning
 
 SettingsChange: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -81,7 +81,7 @@ class Buckets:
         self,
         name: str,
         *,
-        kind: BucketKind,
+        bucket_type: BucketType,
         owner: str,
         region: str,
         settings: Mapping[str, Any] | None = None,
@@ -91,7 +91,7 @@ class Buckets:
 
         object_lock: its versions can be locked; versioning is enabled with it.
         """
-        names.check_bucket_name(name, kind)
+        names.check_bucket_name(name, bucket_type)
         created_at_ms = self._now_ms()
 
         def decide(reading: Reading) -> Decided[bytes]:
@@ -102,14 +102,14 @@ class Buckets:
                     f"the bucket {name!r} already exists",
                     name=name,
                     owner=record.owner,
-                    kind=record.kind,
+                    type=record.type,
                 )
             counted = reading.get(Store.META, NEXT_BUCKET)
             bucket_id = 1 if counted is None else int(_ID.unpack(counted)[0])
             value = records.encode_bucket(
                 records.BucketRecord(
                     bucket_id=bucket_id,
-                    kind=kind,
+                    type=bucket_type,
                     owner=owner,
                     region=region,
                     created_at_ms=created_at_ms,

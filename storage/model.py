@@ -24,7 +24,7 @@ NowMs: TypeAlias = Callable[[], int]
 NewId: TypeAlias = Callable[[], str]
 """A source of unique names: 32 lower-case hexadecimal digits, never the same twice."""
 
-BucketKind: TypeAlias = Literal["general", "table"]
+BucketType: TypeAlias = Literal["general", "table"]
 
 ChecksumType: TypeAlias = Literal["FULL_OBJECT", "COMPOSITE"]
 
@@ -45,7 +45,7 @@ class BucketInfo:
 
     name: str
     bucket_id: int
-    kind: BucketKind
+    type: BucketType
     owner: str
     region: str
     created_at_ms: int

@@ -10,7 +10,7 @@ import re
 
 from storage import errors
 from storage.keys import KEY_BYTES_MAX
-from storage.model import BucketKind
+from storage.model import BucketType
 
 RESERVED_WORDS = frozenset(
     {
@@ -51,9 +51,9 @@ _IPV4 = re.compile(r"[0-9]+(\.[0-9]+){3}\Z")
 _ALPHANUMERIC = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
-def check_bucket_name(name: str, kind: BucketKind) -> None:
+def check_bucket_name(name: str, bucket_type: BucketType) -> None:
     """Raise InvalidBucketName, whose reason names the violated rule."""
-    reason = _fault_of(name, kind)
+    reason = _fault_of(name, bucket_type)
     if reason is not None:
         raise errors.InvalidBucketName(
             f"the bucket name {name!r} {reason}", name=name, reason=reason
@@ -77,11 +77,11 @@ def check_key(key: str) -> bytes:
     return encoded
 
 
-def _fault_of(name: str, kind: BucketKind) -> str | None:
+def _fault_of(name: str, bucket_type: BucketType) -> str | None:
     if not NAME_BYTES_MIN <= len(name) <= NAME_BYTES_MAX:
         return f"must have {NAME_BYTES_MIN} to {NAME_BYTES_MAX} characters"
-    if not _ALPHABET[kind].match(name):
-        return f"may hold only {_ALLOWED[kind]}"
+    if not _ALPHABET[bucket_type].match(name):
+        return f"may hold only {_ALLOWED[bucket_type]}"
     if name[0] not in _ALPHANUMERIC or name[-1] not in _ALPHANUMERIC:
         return "must begin and end with a letter or digit"
     if ".." in name:
@@ -91,9 +91,9 @@ def _fault_of(name: str, kind: BucketKind) -> str | None:
     for prefix in RESERVED_PREFIXES:
         if name.startswith(prefix):
             return f"may not begin with {prefix}"
-    if kind == "table" and name.startswith(TABLE_RESERVED_PREFIX):
+    if bucket_type == "table" and name.startswith(TABLE_RESERVED_PREFIX):
         return f"may not begin with {TABLE_RESERVED_PREFIX}"
-    for suffix in RESERVED_SUFFIXES[kind]:
+    for suffix in RESERVED_SUFFIXES[bucket_type]:
         if name.endswith(suffix):
             return f"may not end with {suffix}"
     if name in RESERVED_WORDS:

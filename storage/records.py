@@ -21,7 +21,7 @@ import msgspec
 from storage import errors
 from storage.model import (
     BucketInfo,
-    BucketKind,
+    BucketType,
     ChecksumType,
     ListedObject,
     ListedVersion,
@@ -109,7 +109,7 @@ class BucketRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Store.BUCKETS: settings is the faces' own JSON. The flags hold the bucket's versioning."""
 
     bucket_id: int
-    kind: BucketKind
+    type: BucketType
     owner: str
     region: str
     created_at_ms: int
@@ -374,7 +374,7 @@ def bucket_info(name: str, value: bytes) -> BucketInfo:
     return BucketInfo(
         name=name,
         bucket_id=record.bucket_id,
-        kind=record.kind,
+        type=record.type,
         owner=record.owner,
         region=record.region,
         created_at_ms=record.created_at_ms,

@@ -405,13 +405,15 @@ def check_history(metadata: TableMetadata) -> None:
     _check_log(metadata.metadata_entries, "metadata-log", "metadata-file", str)
 
 
-def _check_log(entries: JsonArray, log: str, name: str, kind: type) -> None:
+def _check_log(entries: JsonArray, log: str, name: str, value_type: type) -> None:
     try:
         decoded = entries.decoded()
     except msgspec.MsgspecError as error:
         raise errors.InvalidMetadata(f"Cannot parse {log}: {error}") from error
     for entry in decoded:
-        if not isinstance(entry.get("timestamp-ms"), int) or not isinstance(entry.get(name), kind):
+        if not isinstance(entry.get("timestamp-ms"), int) or not isinstance(
+            entry.get(name), value_type
+        ):
             raise errors.InvalidMetadata(f"Malformed entry in {log}")
 
 

@@ -72,7 +72,7 @@ def find_text(source: Mapping[str, Any], name: str) -> str | None:
 
 def get_int(source: Mapping[str, Any], name: str) -> int:
     """Return a 32-bit integer."""
-    return _get_number(source, name, kind="int", limit=INT_MAX)
+    return _get_number(source, name, json_type="int", limit=INT_MAX)
 
 
 def find_int(source: Mapping[str, Any], name: str) -> int | None:
@@ -81,7 +81,7 @@ def find_int(source: Mapping[str, Any], name: str) -> int | None:
 
 def get_long(source: Mapping[str, Any], name: str) -> int:
     """Return a 64-bit integer."""
-    return _get_number(source, name, kind="long", limit=LONG_MAX)
+    return _get_number(source, name, json_type="long", limit=LONG_MAX)
 
 
 def find_long(source: Mapping[str, Any], name: str) -> int | None:
@@ -132,13 +132,13 @@ def next_id(highest: int, *, what: str) -> int:
     return highest + 1
 
 
-def _get_number(source: Mapping[str, Any], name: str, *, kind: str, limit: int) -> int:
+def _get_number(source: Mapping[str, Any], name: str, *, json_type: str, limit: int) -> int:
     value = source.get(name)
     if _is_number(value, limit=limit):
         return value
     if value is None:
-        raise errors.BadUpdate(f"Cannot parse missing {kind}: {name}")
-    raise errors.BadUpdate(f"Cannot parse to {_article(kind)} value: {name}: {shown(value)}")
+        raise errors.BadUpdate(f"Cannot parse missing {json_type}: {name}")
+    raise errors.BadUpdate(f"Cannot parse to {_article(json_type)} value: {name}: {shown(value)}")
 
 
 def _is_number(value: object, *, limit: int) -> TypeGuard[int]:
@@ -146,5 +146,5 @@ def _is_number(value: object, *, limit: int) -> TypeGuard[int]:
     return type(value) is int and -limit - 1 <= value <= limit
 
 
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind == "int" else f"a {kind}"
+def _article(json_type: str) -> str:
+    return f"an {json_type}" if json_type == "int" else f"a {json_type}"

@@ -142,15 +142,15 @@ def apply_set_snapshot_ref(draft: Draft, update: Json) -> None:
 
 
 def _check_ref(update: Json) -> Json:
-    kind = reading.get_text(update, "type").lower()
-    if kind not in ("branch", "tag"):
-        raise errors.BadUpdate(f"Invalid snapshot ref type: {kind}")
-    ref: Json = {"snapshot-id": reading.get_long(update, "snapshot-id"), "type": kind}
+    ref_type = reading.get_text(update, "type").lower()
+    if ref_type not in ("branch", "tag"):
+        raise errors.BadUpdate(f"Invalid snapshot ref type: {ref_type}")
+    ref: Json = {"snapshot-id": reading.get_long(update, "snapshot-id"), "type": ref_type}
     for name, refusal in _RETENTION.items():
         bound = reading.find_long(update, name)
         if bound is None:
             continue
-        if kind == "tag" and name in _BRANCH_ONLY:
+        if ref_type == "tag" and name in _BRANCH_ONLY:
             raise errors.BadUpdate(_BRANCH_ONLY[name])
         if bound <= 0:
             raise errors.BadUpdate(refusal)

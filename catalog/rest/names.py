@@ -28,12 +28,14 @@ async def rename_view(service: Service, call: calls.Call) -> asgi.Response:
     return await _rename(service, call, "view")
 
 
-async def _list(service: Service, call: calls.Call, kind: pointers.Kind) -> asgi.Response:
+async def _list(
+    service: Service, call: calls.Call, object_type: pointers.PointerType
+) -> asgi.Response:
     namespace, query = call.value.namespace, call.value.query
-    listing = f"{kind}s of {idents.format_namespace(namespace)}"
+    listing = f"{object_type}s of {idents.format_namespace(namespace)}"
     after, limit = pages.span(query, listing=listing)
     names = await service.store.page(
-        service.table_bucket(call), kind, namespace, after=after, limit=limit
+        service.table_bucket(call), object_type, namespace, after=after, limit=limit
     )
     page, token = pages.cut(names, query, listing=listing)
     return await answers.answer_listing(
@@ -41,7 +43,9 @@ async def _list(service: Service, call: calls.Call, kind: pointers.Kind) -> asgi
     )
 
 
-async def _rename(service: Service, call: calls.Call, kind: pointers.Kind) -> asgi.Response:
+async def _rename(
+    service: Service, call: calls.Call, object_type: pointers.PointerType
+) -> asgi.Response:
     values = wire.parse_object(call.body)
     table_bucket = service.table_bucket(call)
     source = wire.get_ident(values, "source", table_bucket=table_bucket)
@@ -49,11 +53,11 @@ async def _rename(service: Service, call: calls.Call, kind: pointers.Kind) -> as
     service.access.check(
         call.principal,
         (
-            *service.access.on_table(source, ("RenameTable",), kind=kind),
+            *service.access.on_table(source, ("RenameTable",), object_type=object_type),
             service.access.on_new_table(target)[0],
         ),
     )
-    rename = service.tables.rename if kind == "table" else service.views.rename
+    rename = service.tables.rename if object_type == "table" else service.views.rename
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         await rename(

@@ -117,11 +117,11 @@ def _on_namespace(action: str) -> calls.Demanding:
     return demands
 
 
-def _on_table(*actions: str, kind: records.Kind = "table") -> calls.Demanding:
+def _on_table(*actions: str, object_type: records.ObjectType = "table") -> calls.Demanding:
     """Demand actions on the table or view that the path names."""
 
     def demands(service: Service, call: calls.Call) -> tuple[model.Demand, ...]:
-        return service.access.on_table(service.ident(call), actions, kind=kind)
+        return service.access.on_table(service.ident(call), actions, object_type=object_type)
 
     return demands
 
@@ -271,17 +271,21 @@ ROWS: Final[tuple[RestRow, ...]] = (
         body_bytes_max=wire.VIEW_BYTES_MAX,
         commits=True,
     ),
-    _row("loadView", f"GET {_VIEW}", _on_table(*_LOAD, kind="view"), views.load_view),
+    _row("loadView", f"GET {_VIEW}", _on_table(*_LOAD, object_type="view"), views.load_view),
     _row(
         "replaceView",
         f"POST {_VIEW}",
-        _on_table(*rights.COMMIT_ACTIONS, kind="view"),
+        _on_table(*rights.COMMIT_ACTIONS, object_type="view"),
         views.replace_view,
         body_bytes_max=wire.VIEW_BYTES_MAX,
         commits=True,
     ),
-    _row("dropView", f"DELETE {_VIEW}", _on_table("DeleteTable", kind="view"), views.drop_view),
-    _row("viewExists", f"HEAD {_VIEW}", _on_table("GetTable", kind="view"), views.view_exists),
+    _row(
+        "dropView", f"DELETE {_VIEW}", _on_table("DeleteTable", object_type="view"), views.drop_view
+    ),
+    _row(
+        "viewExists", f"HEAD {_VIEW}", _on_table("GetTable", object_type="view"), views.view_exists
+    ),
     _row(
         "renameView",
         "POST /v1/{prefix}/views/rename",

@@ -173,7 +173,7 @@ class Mark:
     # Parts.
 
     def _table_buckets(self) -> list[model.BucketInfo]:
-        return [bucket for bucket in self._store.buckets.list() if bucket.kind == "table"]
+        return [bucket for bucket in self._store.buckets.list() if bucket.type == "table"]
 
     async def _note_heads(self) -> None:
         """Note the newest commit of every bucket, before anything else is read."""
@@ -254,7 +254,7 @@ class Mark:
         if location is None or not self._is_first(location):
             return
         self.reached.add_uri(location)
-        if pointer.kind == "view":
+        if pointer.object_type == "view":
             return
         owner = _Owner(
             bucket_id=bucket_id, object_uuid=pointer.object_uuid, location=pointer.location

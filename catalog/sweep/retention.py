@@ -82,7 +82,7 @@ def departures_of(record: records.LogRecord) -> Iterator[tuple[str, Departure | 
     gone: dict[str, Departure] = {}
     present: list[str] = []
     for op in record.ops:
-        if op.kind == "namespace":
+        if op.object_type == "namespace":
             continue
         if op.before is not None:
             pointer = records.decode(op.before, records.Pointer)
@@ -106,7 +106,7 @@ def _how(summary: Mapping[str, Any]) -> Literal["drop", "purge", "unregister"]:
 def pointers_of(record: records.LogRecord) -> Iterator[records.Pointer]:
     """Yield every state of a table or view that a commit names, before it and after it."""
     for op in record.ops:
-        if op.kind != "namespace":
+        if op.object_type != "namespace":
             for value in (op.before, op.after):
                 if value is not None:
                     yield records.decode(value, records.Pointer)
@@ -155,11 +155,11 @@ def purpose_of(key: str, location: layout.Location, *, judges_names: bool) -> Pu
         verdict = layout.judge(key, location=location)
     except guard.LayoutRefused:
         return None if judges_names else "file"
-    if verdict.kind == "marker":
+    if verdict.role == "marker":
         return None
-    if verdict.kind == "scratch":
+    if verdict.role == "scratch":
         return "scratch"
-    return "hint" if layout.is_mutable(key, verdict.kind) else "file"
+    return "hint" if layout.is_mutable(key, verdict.role) else "file"
 
 
 def judge(

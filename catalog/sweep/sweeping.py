@@ -149,7 +149,7 @@ class TableSweep:
         """Sweep every table bucket at an interval until cancelled. A failed run is logged."""
         while True:
             await asyncio.sleep(interval_s)
-            buckets = [each for each in self._store.buckets.list() if each.kind == "table"]
+            buckets = [each for each in self._store.buckets.list() if each.type == "table"]
             await self.sweep([bucket.name for bucket in buckets])
 
     async def sweep(self, table_buckets: Sequence[str], *, dry_run: bool = False) -> list[Report]:
@@ -439,7 +439,7 @@ class TableSweep:
                 path = key[len(records.bucket_prefix(place.bucket_id)) : -1]
                 locations.append(
                     _Location(
-                        location=layout.Location(path=path.decode(), kind=row.kind),
+                        location=layout.Location(path=path.decode(), object_type=row.object_type),
                         key=key,
                         value=value,
                         row=row,
@@ -466,7 +466,7 @@ class _Changed(Exception):
 
 def format_metrics(totals: Totals) -> Iterator[str]:
     """Yield lines of Prometheus text."""
-    for name, kind, meaning, value in (
+    for name, metric_type, meaning, value in (
         ("files_freed_total", "counter", "Files of tables that were freed.", totals.freed.files),
         ("bytes_freed_total", "counter", "Their bytes.", totals.freed.size_bytes),
         ("files_hidden_total", "counter", "Files hidden as unreferenced.", totals.hidden.files),
@@ -497,7 +497,7 @@ def format_metrics(totals: Totals) -> Iterator[str]:
         ),
     ):
         yield f"# HELP boathouse_sweep_{name} {meaning}"
-        yield f"# TYPE boathouse_sweep_{name} {kind}"
+        yield f"# TYPE boathouse_sweep_{name} {metric_type}"
         yield f"boathouse_sweep_{name} {value}"
     yield "# HELP boathouse_sweep_runs_total Runs of the sweep of tables."
     yield "# TYPE boathouse_sweep_runs_total counter"

@@ -72,7 +72,7 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
     try:
         await services.buckets.create(
             operation.bucket,
-            kind="general",
+            bucket_type="general",
             owner=call.principal.account_id,
             region=services.region,
             settings={
@@ -88,7 +88,7 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
     except storage_errors.BucketAlreadyExists as taken:
         if taken.fields.get("owner") != call.principal.account_id:
             raise
-        if taken.fields.get("kind") == "table":
+        if taken.fields.get("type") == "table":
             raise errors.BucketAlreadyOwnedByYou(
                 "A table bucket of yours has this name; the s3tables API makes those.",
                 BucketName=operation.bucket,
@@ -113,7 +113,7 @@ async def head_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Re
 async def delete_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
-    if bucket.kind == "table":
+    if bucket.type == "table":
         raise errors.TableBucketVerb(
             "A table bucket is deleted by DeleteTableBucket of the s3tables API.",
             Method="DELETE",
@@ -141,7 +141,7 @@ async def put_bucket_versioning(services: engines.S3Services, call: calls.Call) 
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     versioning = documents.parse_versioning(data)
     bucket = services.buckets.get(operation.bucket)
-    if bucket.kind == "table":
+    if bucket.type == "table":
         raise errors.TableBucketVerb(
             "The objects of a table bucket have no versions: PutBucketVersioning is not offered.",
             Method="PUT",

@@ -186,7 +186,7 @@ async def preflight(services: engines.S3Services, call: calls.Call) -> asgi.Resp
 def _find(services: engines.S3Services, call: calls.Call, name: str) -> Any:
     """Return a bucket's configuration. Raises NotConfigured."""
     bucket = services.buckets.get(call.value.bucket)
-    value = bucket.settings.get(name) if bucket.kind == "general" else None
+    value = bucket.settings.get(name) if bucket.type == "general" else None
     if value is None:
         code, message = ABSENT[name]
         raise errors.NotConfigured(code, message, BucketName=bucket.name)
@@ -307,7 +307,7 @@ def _check_access_kept(
 def _bucket(services: engines.S3Services, call: calls.Call) -> model.BucketInfo:
     """Return a bucket to configure. Raises TableBucketVerb for a table bucket."""
     bucket = services.buckets.get(call.value.bucket)
-    if bucket.kind == "table":
+    if bucket.type == "table":
         raise errors.TableBucketVerb(
             "A table bucket is configured through the s3tables API.",
             Method=call.request.method,

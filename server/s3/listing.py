@@ -56,7 +56,7 @@ async def list_objects_v2(services: engines.S3Services, call: calls.Call) -> asg
 async def list_object_versions(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListObjectVersions = call.value
     bucket = services.buckets.get(operation.bucket)
-    if bucket.kind == "table":
+    if bucket.type == "table":
         raise errors.TableBucketVerb(
             "The objects of a table bucket have no versions: ListObjectVersions is not offered.",
             Method="GET",

@@ -34,7 +34,7 @@ async def put_object_lock_configuration(
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     default = documents.parse_object_lock(data)
     bucket = services.buckets.get(operation.bucket)
-    if bucket.kind == "table":
+    if bucket.type == "table":
         raise errors.TableBucketVerb(
             "The objects of a table bucket have no versions: PutObjectLockConfiguration is not "
             "offered.",

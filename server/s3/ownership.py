@@ -53,7 +53,7 @@ class Ownership:
             bucket = self._buckets.get(named.resource.partition("/")[0])
         except errors.NoSuchBucket:
             return decide.NO_POLICY
-        text = bucket.settings.get(POLICY) if bucket.kind == "general" else None
+        text = bucket.settings.get(POLICY) if bucket.type == "general" else None
         if text is None:
             return decide.ResourceSide(account=bucket.owner)
         return decide.ResourceSide(

@@ -34,7 +34,7 @@ def plan(
             place,
             path,
             object_uuid=owner,
-            kind="table",
+            object_type="table",
             namespace_id=1,
             name=name,
             now_ms=now_ms,
@@ -51,7 +51,7 @@ def do(lake: lakes.Lake, planned: batch.Batch) -> None:
 def live(lake: lakes.Lake, owner: str) -> None:
     """Make the owner something that is there."""
     key = records.uuid_key(lake.store.place("lake"), owner)
-    name = records.encode(records.Name(kind="table", namespace_id=1, name="t"))
+    name = records.encode(records.Name(object_type="table", namespace_id=1, name="t"))
     do(lake, batch.Batch(writes=(batch.Put(store=batch.Store.POINTERS, key=key, value=name),)))
 
 
@@ -137,7 +137,7 @@ def test_a_permission_is_for_the_name_that_the_owner_had_when_it_was_given(
     do(lake, plan(lake, "a/b", A))
     taking = plan(lake, "a/b", B)
     key = records.gone_key(lake.store.place("lake"), A)
-    value = records.encode(records.Name(kind="table", namespace_id=2, name="u"))
+    value = records.encode(records.Name(object_type="table", namespace_id=2, name="u"))
     do(lake, batch.Batch(writes=(batch.Put(store=batch.Store.POINTERS, key=key, value=value),)))
     with pytest.raises(storage_errors.ExpectationFailed):
         do(lake, taking)
@@ -197,7 +197,7 @@ def test_a_key_finds_the_longest_location_above_it(lake: lakes.Lake) -> None:
             found = claims.find_location(view, place.bucket_id, key)
         if found is None:
             return None
-        assert found[0] == layout.Location(path=found[0].path, kind="table")
+        assert found[0] == layout.Location(path=found[0].path, object_type="table")
         return found[0].path
 
     assert find("a/b/data/f.parquet") == "a/b"

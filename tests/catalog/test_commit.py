@@ -11,7 +11,7 @@ from tests.kit import lakes
 PLACE = lakes.place(bucket_id=1)
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 POINTER = records.Pointer(
-    kind="table",
+    object_type="table",
     object_uuid=UUID,
     table_uuid=UUID,
     metadata_location="s3://lake/ns/t/metadata/00000-x.metadata.json",
@@ -28,7 +28,7 @@ def change(
     before: records.Pointer | None, after: records.Pointer | None, name: str = "t"
 ) -> commit.Change:
     return commit.Change(
-        kind="table",
+        object_type="table",
         namespace=("ns",),
         namespace_id=4,
         name=name,
@@ -42,7 +42,7 @@ def plan(*changes: commit.Change) -> batch.Batch:
     return commit.plan(PLACE, changes, author="me", via="rest", time_ms=5)
 
 
-def key_of(name: str, kind: records.Kind = "table") -> bytes:
+def key_of(name: str, kind: records.ObjectType = "table") -> bytes:
     return records.pointer_key(PLACE, kind, 4, name)
 
 
@@ -67,7 +67,7 @@ def test_a_creation_expects_that_no_view_has_its_name() -> None:
         key_of("t", "view"): None,
         records.uuid_key(PLACE, UUID): None,
     }
-    name = records.Name(kind="table", namespace_id=4, name="t")
+    name = records.Name(object_type="table", namespace_id=4, name="t")
     assert {write.key for write in planned.writes} == {
         key_of("t"),
         records.uuid_key(PLACE, UUID),
@@ -88,7 +88,7 @@ def test_a_drop_takes_the_pointer_and_remembers_the_name_that_it_had() -> None:
         batch.Put(
             store=batch.Store.POINTERS,
             key=records.gone_key(PLACE, UUID),
-            value=records.encode(records.Name(kind="table", namespace_id=4, name="t")),
+            value=records.encode(records.Name(object_type="table", namespace_id=4, name="t")),
         ),
     )
     assert HOLDER.key not in expected(planned)

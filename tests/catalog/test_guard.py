@@ -16,7 +16,9 @@ BUCKET_ARN = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 
 @pytest.fixture
 def answers(lake: lakes.Lake) -> guard.TableGuard:
-    lake.run(lake.storage.buckets.create("plain", kind="general", owner=ACCOUNT, region=REGION))
+    lake.run(
+        lake.storage.buckets.create("plain", bucket_type="general", owner=ACCOUNT, region=REGION)
+    )
     lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
     lake.run(lake.tables.create(lake.ident("ns.t"), schema=lakes.SCHEMA, by=BY))
     return guard.TableGuard(store=lake.store, region=REGION, account_id=ACCOUNT)
@@ -273,7 +275,7 @@ def test_a_view_has_no_data(lake: lakes.Lake, answers: guard.TableGuard) -> None
             place,
             "ns/v",
             object_uuid="00000000-0000-0000-0000-00000000000a",
-            kind="view",
+            object_type="view",
             namespace_id=1,
             name="v",
             now_ms=1,

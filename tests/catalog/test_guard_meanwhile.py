@@ -108,7 +108,9 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
     with kit.serve(tmp_path / "data", make_guard=make_guard, users=USERS) as place:
         storage = place.storage
         place.run(
-            storage.buckets.create("raw", kind="general", owner=kit.ACCOUNT, region=kit.REGION)
+            storage.buckets.create(
+                "raw", bucket_type="general", owner=kit.ACCOUNT, region=kit.REGION
+            )
         )
         other = make_store(storage)
         place.run(namespaces.Namespaces(store=other).create("lake", ("x",), by=lakes.BY))

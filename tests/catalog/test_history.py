@@ -9,7 +9,9 @@ from catalog import history, records
 from storage import batch
 from tests.kit import lakes
 
-FIRST = records.Op(kind="namespace", namespace=(), name="ns", before=None, after=b"1", summary={})
+FIRST = records.Op(
+    object_type="namespace", namespace=(), name="ns", before=None, after=b"1", summary={}
+)
 
 
 def draft(*ops: records.Op, message: str = "") -> history.CommitDraft:

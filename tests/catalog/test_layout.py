@@ -12,7 +12,7 @@ H = U.replace("-", "")
 T = "sales/orders"
 
 TABLE = layout.Location(path=T)
-VIEW = layout.Location(path=T, kind="view")
+VIEW = layout.Location(path=T, object_type="view")
 
 # number, key, kind of the accepted
 ACCEPTED = [
@@ -142,7 +142,7 @@ def test_the_table_has_each_of_the_98_verdicts_once() -> None:
 def test_verdict_accepts(number: int, key: str, kind: str) -> None:
     verdict = layout.judge(key, location=None)
     layout.check_body(key, size_bytes=0)
-    assert verdict.kind == kind
+    assert verdict.role == kind
     assert layout.judge(key.encode(), location=None) == verdict
 
 
@@ -210,7 +210,7 @@ def test_key_encoding_names_the_first_bad_segment(
 
 def test_key_of_1024_bytes_is_accepted_and_of_1025_is_not() -> None:
     key = "a/b/data/" + "x" * (1024 - 9 - 8) + ".parquet"
-    assert layout.judge(key, location=None).kind == "data"
+    assert layout.judge(key, location=None).role == "data"
     assert refused("a" + key).rule == "key-encoding"
 
 
@@ -253,26 +253,26 @@ def test_known_location_decides_where_the_anchor_is() -> None:
     nested = layout.Location(path="a/data/c/data")
     key = "a/data/c/data/metadata/v1.metadata.json"
     verdict = layout.judge(key, location=nested)
-    assert verdict == layout.Verdict(kind="metadata", location="a/data/c/data")
+    assert verdict == layout.Verdict(role="metadata", location="a/data/c/data")
     assert refused(key).rule == "data-directory"
 
 
 def test_marker_at_a_known_location_is_accepted_and_below_it_is_not() -> None:
     verdict = layout.judge(f"{T}/", location=TABLE)
-    assert verdict == layout.Verdict(kind="marker", location=T)
+    assert verdict == layout.Verdict(role="marker", location=T)
     error = refused(f"{T}/archive/", location=TABLE)
     assert (error.rule, error.segment, error.position) == ("no-anchor", "archive", 2)
     assert layout.judge(f"{T}/archive/", location=None).location is None
 
 
 def test_marker_of_17_segments_is_accepted_and_of_18_is_not() -> None:
-    assert layout.judge("a/" * 17, location=None).kind == "marker"
+    assert layout.judge("a/" * 17, location=None).role == "marker"
     error = refused("a/" * 18)
     assert (error.rule, error.position) == ("location-depth", 17)
 
 
 def test_marker_below_a_one_segment_location_is_refused() -> None:
-    assert layout.judge("orders/data/", location=None).kind == "marker"
+    assert layout.judge("orders/data/", location=None).role == "marker"
     assert refused("orders/data/day=1/").rule == "location-depth"
 
 
@@ -280,12 +280,12 @@ def test_require_registered_refuses_an_unknown_location_and_names_the_table_part
     key = f"{T}/data/f.parquet"
     error = refused(key, require_registered=True)
     assert (error.rule, error.segment, error.position) == ("unregistered", "orders", 1)
-    assert layout.judge(key, location=TABLE, require_registered=True).kind == "data"
-    assert layout.judge(f"{T}/", location=None, require_registered=True).kind == "marker"
+    assert layout.judge(key, location=TABLE, require_registered=True).role == "data"
+    assert layout.judge(f"{T}/", location=None, require_registered=True).role == "marker"
 
 
 def test_view_takes_metadata_and_no_data_directory() -> None:
-    assert layout.judge(f"{T}/metadata/v1.metadata.json", location=VIEW).kind == "metadata"
+    assert layout.judge(f"{T}/metadata/v1.metadata.json", location=VIEW).role == "metadata"
     assert refused(f"{T}/data/", location=VIEW).rule == "view-data"
 
 
@@ -312,7 +312,7 @@ def test_data_directory_is_refused_outside_its_place(key: str, segment: str) -> 
     ],
 )
 def test_spill_file_is_scratch(key: str) -> None:
-    assert layout.judge(key, location=None).kind == "scratch"
+    assert layout.judge(key, location=None).role == "scratch"
 
 
 def test_spill_name_needs_something_after_its_prefix() -> None:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from catalog import content, layout
 from server.s3 import guard
 
-TABLE = content.MetadataOwner(kind="table", uuid="u-1", location="s3://lake/sales/orders")
-VIEW = content.MetadataOwner(kind="view", uuid="v-1", location="s3://lake/sales/orders")
+TABLE = content.MetadataOwner(object_type="table", uuid="u-1", location="s3://lake/sales/orders")
+VIEW = content.MetadataOwner(object_type="view", uuid="v-1", location="s3://lake/sales/orders")
 METADATA = {"format-version": 2, "table-uuid": "u-1", "location": "s3://lake/sales/orders"}
 
 
@@ -28,7 +28,7 @@ def check(name: str, body: bytes, *, owner: content.MetadataOwner | None = TABLE
     key = f"sales/orders/{directory}/{name}"
     content.check_content(
         key,
-        kind=layout.judge(key, location=None).kind,
+        role=layout.judge(key, location=None).role,
         size_bytes=len(body),
         head=body[: content.EDGE_BYTES],
         tail=body[-content.EDGE_BYTES :],
@@ -175,11 +175,11 @@ def test_a_version_hint_is_a_short_text() -> None:
 
 def test_spill_files_hold_anything_and_markers_nothing() -> None:
     key = "sales/orders/data/trino-tmp-files/sorting-file-writer-1"
-    content.check_content(key, kind="scratch", size_bytes=3, head=b"xyz", tail=b"xyz")
+    content.check_content(key, role="scratch", size_bytes=3, head=b"xyz", tail=b"xyz")
     marker = "sales/orders/data/"
-    content.check_content(marker, kind="marker", size_bytes=0, head=b"", tail=b"")
+    content.check_content(marker, role="marker", size_bytes=0, head=b"", tail=b"")
     with pytest.raises(guard.LayoutRefused) as caught:
-        content.check_content(marker, kind="marker", size_bytes=1, head=b"x", tail=b"x")
+        content.check_content(marker, role="marker", size_bytes=1, head=b"x", tail=b"x")
     assert caught.value.rule == "marker-body"
 
 

@@ -199,7 +199,7 @@ def test_a_deletion_of_a_table_bucket_does_not_meet_another_one_of_its_name(
     async def create_anew() -> None:
         await drop_bucket(lake)
         await lake.storage.buckets.create(
-            "lake", kind="table", owner=lakes.ACCOUNT, region="us-east-1"
+            "lake", bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
         )
         await lake.namespaces.create("lake", ("ns",), by=BY)
 
@@ -334,7 +334,7 @@ def test_tags_of_a_table_bucket_are_not_given_to_another_one_of_its_name(
     async def create_anew() -> None:
         await drop_bucket(lake)
         await lake.storage.buckets.create(
-            "lake", kind="table", owner="111122223333", region="us-east-1"
+            "lake", bucket_type="table", owner="111122223333", region="us-east-1"
         )
 
     with meanwhile(lake, monkeypatch, create_anew), pytest.raises(storage_errors.NoSuchBucket):
@@ -402,7 +402,9 @@ async def _upload(lake: lakes.Lake, key: str) -> model.UploadInfo:
 
 
 async def _make_bucket(lake: lakes.Lake) -> None:
-    await lake.storage.buckets.create("lake", kind="table", owner=lakes.ACCOUNT, region="us-east-1")
+    await lake.storage.buckets.create(
+        "lake", bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
+    )
 
 
 def _rows(lake: lakes.Lake, bucket_id: int, *stores: batch.Store) -> list[bytes]:

@@ -51,7 +51,9 @@ def test_a_name_is_taken_once(lake: lakes.Lake) -> None:
 
 
 def test_only_a_table_bucket_is_a_warehouse(lake: lakes.Lake) -> None:
-    lake.run(lake.storage.buckets.create("plain", kind="general", owner=BY, region="us-east-1"))
+    lake.run(
+        lake.storage.buckets.create("plain", bucket_type="general", owner=BY, region="us-east-1")
+    )
     for bucket in ("plain", "none", "NO SUCH NAME"):
         with pytest.raises(errors.NoSuchWarehouse):
             lake.namespaces.list(bucket)

@@ -13,7 +13,7 @@ from tests.kit import lakes
 PLACE = lakes.place(bucket_id=7)
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 POINTER = records.Pointer(
-    kind="table",
+    object_type="table",
     object_uuid=UUID,
     table_uuid=None,
     metadata_location=None,
@@ -51,7 +51,7 @@ def test_a_row_of_a_newer_release_may_say_more() -> None:
 
     longer = records.FORMAT + msgspec.msgpack.encode(["table", 3, "t", "something new"])
     assert records.decode(longer, records.Name) == records.Name(
-        kind="table", namespace_id=3, name="t"
+        object_type="table", namespace_id=3, name="t"
     )
 
 

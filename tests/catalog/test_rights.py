@@ -250,7 +250,7 @@ def test_tags_that_a_buckets_policy_asks_for_bind_the_files_that_a_table_names(
     lake.run(
         storage.buckets.create(
             "plain",
-            kind="general",
+            bucket_type="general",
             owner=lakes.ACCOUNT,
             region=REGION,
             settings={ownership.POLICY: json.dumps({"Statement": [deny]})},

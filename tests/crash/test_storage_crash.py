@@ -558,7 +558,7 @@ def start(place: Path, disk: Disk, told: FirstStart, *, seed: str) -> None:
         assert (root.access_key, root.secret_key) == (told.shown.access_key, told.shown.secret_key)
         rootkeys.open_ring(place, disk=disk, random_bytes=random_bytes)
         if "lake" not in {bucket.name for bucket in storage.buckets.list()}:
-            asyncio.run(storage.buckets.create("lake", kind="table", owner="o", region="r"))
+            asyncio.run(storage.buckets.create("lake", bucket_type="table", owner="o", region="r"))
         told.finished = True
     finally:
         storage.close()

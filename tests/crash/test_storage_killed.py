@@ -46,7 +46,7 @@ async def main():
         new_id=lambda: uuid.uuid4().hex, map_size_bytes=1 << 30, reserve_bytes=1 << 16,
     )
     if not storage.buckets.list():
-        await storage.buckets.create("raw", kind="general", owner="o", region="r")
+        await storage.buckets.create("raw", bucket_type="general", owner="o", region="r")
     sweeping = asyncio.create_task(storage.sweep.run(interval_s=0.02))
     await asyncio.gather(*(write(storage, int(sys.argv[2]) + each) for each in range(8)))
 

@@ -63,7 +63,7 @@ def judged(key: str | bytes, location: layout.Location | None) -> tuple[str, str
     except guard.LayoutRefused as refused:
         check_refusal(key, refused)
         return None
-    return (verdict.kind, verdict.location)
+    return (verdict.role, verdict.location)
 
 
 def check_refusal(key: str | bytes, refused: guard.LayoutRefused) -> None:

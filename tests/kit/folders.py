@@ -96,7 +96,7 @@ class Turns:
 
 async def make_bucket(storage: opening.Storage, name: str = "raw") -> model.BucketInfo:
     """Make a general bucket."""
-    return await storage.buckets.create(name, kind="general", owner="root", region="here")
+    return await storage.buckets.create(name, bucket_type="general", owner="root", region="here")
 
 
 async def put(

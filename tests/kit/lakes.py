@@ -114,7 +114,7 @@ def place(*, bucket_id: int = 1) -> records.Place:
         bucket=BucketInfo(
             name="lake",
             bucket_id=bucket_id,
-            kind="table",
+            type="table",
             owner=ACCOUNT,
             region="us-east-1",
             created_at_ms=NOW_MS,
@@ -174,7 +174,9 @@ def opened(
         )
         if "lake" not in {bucket.name for bucket in storage.buckets.list()}:
             asyncio.run(
-                storage.buckets.create("lake", kind="table", owner=ACCOUNT, region="us-east-1")
+                storage.buckets.create(
+                    "lake", bucket_type="table", owner=ACCOUNT, region="us-east-1"
+                )
             )
         yield Lake(
             storage=storage,

@@ -84,12 +84,14 @@ def add_snapshot(
     return {"action": "add-snapshot", "snapshot": snapshot}
 
 
-def set_ref(name: str, snapshot_id: int, *, kind: str = "branch", **more: Any) -> dict[str, Any]:
+def set_ref(
+    name: str, snapshot_id: int, *, ref_type: str = "branch", **more: Any
+) -> dict[str, Any]:
     extra = {key.replace("_", "-"): value for key, value in more.items()}
     return {
         "action": "set-snapshot-ref",
         "ref-name": name,
-        "type": kind,
+        "type": ref_type,
         "snapshot-id": snapshot_id,
         **extra,
     }

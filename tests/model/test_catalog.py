@@ -338,7 +338,7 @@ class Catalog(RuleBasedStateMachine):
         state: dict[tuple[str, tuple[str, ...], str], bytes] = {}
         for each in self.lake.log():
             for op in each.record.ops:
-                key = (op.kind, op.namespace, op.name)
+                key = (op.object_type, op.namespace, op.name)
                 if op.after is None:
                     del state[key]
                 else:

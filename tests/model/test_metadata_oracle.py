@@ -190,7 +190,7 @@ class Writer:
         if others and self.draw(st.booleans()):
             return [{"action": "remove-snapshot-ref", "ref-name": others[0]}]
         if self.draw(st.booleans()):
-            return [kit.set_ref("v1", snapshot_id, kind="tag", max_ref_age_ms=9)]
+            return [kit.set_ref("v1", snapshot_id, ref_type="tag", max_ref_age_ms=9)]
         return [kit.set_ref("audit", snapshot_id, min_snapshots_to_keep=2, max_snapshot_age_ms=7)]
 
     def statistics(self, table: TableMetadata) -> list[dict[str, Any]]:
@@ -352,7 +352,7 @@ def _number(type_: Any, ids: Any) -> None:
 
 BASE = kit.apply(
     kit.with_snapshots(kit.table(properties={"a": "1"}), 3),
-    kit.set_ref("v2", 2, kind="tag"),
+    kit.set_ref("v2", 2, ref_type="tag"),
     {
         "action": "add-schema",
         "schema": {
@@ -481,7 +481,7 @@ def test_deviation_pyiceberg_overwrites_the_uuid_of_a_live_table() -> None:
 
 
 def test_deviation_pyiceberg_makes_a_tag_of_main() -> None:
-    change = kit.set_ref("main", 1, kind="tag")
+    change = kit.set_ref("main", 1, ref_type="tag")
     theirs = applied_by_oracle(oracle_of(BASE), [change], "m").refs["main"]
     assert str(theirs.snapshot_ref_type.value) == "tag"
     with pytest.raises(Exception, match="it must be a branch"):

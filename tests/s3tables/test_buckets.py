@@ -68,7 +68,7 @@ def test_create_table_bucket_with_the_name_of_a_general_bucket_conflicts(
 ) -> None:
     service.run(
         service.lake.storage.buckets.create(
-            "general", kind="general", owner=ACCOUNT, region="us-east-1"
+            "general", bucket_type="general", owner=ACCOUNT, region="us-east-1"
         )
     )
     status, code, message = refused(client.create_table_bucket, name="general")

@@ -80,7 +80,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contexts.Contexts
 
     async def fill() -> None:
         for name, kind in (("lake", "table"), ("other-lake", "table"), ("plain", "general")):
-            await storage.buckets.create(name, kind=kind, owner=ACCOUNT, region="us-east-1")
+            await storage.buckets.create(name, bucket_type=kind, owner=ACCOUNT, region="us-east-1")
         for levels in (("public",), ("nyc",), ("a",), ("a", "b")):
             await spaces.create("lake", levels, by="test")
 

@@ -330,7 +330,7 @@ def test_every_partition_of_an_odd_column_lies_where_the_layout_lets_it(tmp_path
                 assert len(keys) == len(PARTITION_VALUES) + 1
                 for key in keys:
                     verdict = layout.judge(key, location=layout.Location(path=f"ns/{each}"))
-                    assert verdict.kind == "data"
+                    assert verdict.role == "data"
                 folders = {key.split("/")[3] for key in keys if key.count("/") == 4}
                 assert len(folders) == len(PARTITION_VALUES), "all but the one that is too long"
                 found = await local.rows(f'select "{column}", v from {each} order by v')
@@ -354,7 +354,9 @@ def test_a_file_that_the_layout_refuses_fails_the_statement_and_leaves_nothing(
         with local.lake.storage.index.view() as view:
             value = view.get(batch.Store.LOCATIONS, key)
         assert value is not None
-        row = msgspec.structs.replace(records.decode(value, records.LocationRow), kind="view")
+        row = msgspec.structs.replace(
+            records.decode(value, records.LocationRow), object_type="view"
+        )
         put = batch.Put(store=batch.Store.LOCATIONS, key=key, value=records.encode(row))
         await local.lake.storage.index.commit(batch.Batch(writes=(put,)))
         with pytest.raises(errors.SqlError, match="layout rule view-data") as caught:

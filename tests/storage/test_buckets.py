@@ -25,16 +25,16 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 
 
 def create(storage: Storage, name: str = "raw", **fields: Any) -> BucketInfo:
-    given = {"kind": "general", "owner": "root", "region": "here", **fields}
-    return asyncio.run(storage.buckets.create(name, **given))
+    fields = {"bucket_type": "general", "owner": "root", "region": "here", **fields}
+    return asyncio.run(storage.buckets.create(name, **fields))
 
 
 def test_a_bucket_is_what_its_creation_said(storage: Storage) -> None:
-    made = create(storage, "lake", kind="table", owner="me", settings={"tags": {"a": "b"}})
+    made = create(storage, "lake", bucket_type="table", owner="me", settings={"tags": {"a": "b"}})
     assert made == BucketInfo(
         name="lake",
         bucket_id=1,
-        kind="table",
+        type="table",
         owner="me",
         region="here",
         created_at_ms=folders.START_MS,
@@ -67,7 +67,7 @@ def test_a_bucket_is_looked_up_again_after_every_change_of_a_bucket(
 def test_create_a_name_that_is_taken_says_by_whom_and_changes_nothing(storage: Storage) -> None:
     made = create(storage, owner="me")
     with pytest.raises(errors.BucketAlreadyExists) as caught:
-        create(storage, kind="table", owner="you")
+        create(storage, bucket_type="table", owner="you")
     assert caught.value.fields["owner"] == "me"
     assert storage.buckets.get("raw") == made
 
@@ -76,7 +76,7 @@ def test_create_with_a_bad_name_is_refused(storage: Storage) -> None:
     with pytest.raises(errors.InvalidBucketName):
         create(storage, "Raw")
     with pytest.raises(errors.InvalidBucketName):
-        create(storage, "a.b", kind="table")
+        create(storage, "a.b", bucket_type="table")
     assert storage.buckets.list() == []
 
 

@@ -34,7 +34,7 @@ async def fill(storage: opening.Storage) -> None:
     storage.uploads._part_bytes_min = 1
     await folders.make_bucket(storage)
     await storage.buckets.create(
-        "lake", kind="table", owner="o", region="r", settings={"tags": {"x": "y"}}
+        "lake", bucket_type="table", owner="o", region="r", settings={"tags": {"x": "y"}}
     )
     for key in ("small", "empty", "big", LONG, "hidden"):
         await folders.put(storage, key, OBJECTS[key], attributes=ATTRIBUTES)
@@ -83,7 +83,7 @@ def test_a_folder_of_every_format_opens_with_all_that_is_in_it(tmp_path: Path, n
         archive.extractall(tmp_path / "data")
     storage = folders.open_folder(tmp_path / "data")
     invariants.check_recovered(storage, tmp_path / "data")
-    assert [(each.name, each.kind, each.settings) for each in storage.buckets.list()] == [
+    assert [(each.name, each.type, each.settings) for each in storage.buckets.list()] == [
         ("lake", "table", {"tags": {"x": "y"}}), ("raw", "general", {}),
     ]  # fmt: skip
     page = storage.objects.list("raw", include_tombstoned=True)

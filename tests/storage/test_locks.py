@@ -25,7 +25,9 @@ run = folders.run
 @pytest.fixture
 def storage(tmp_path: Path, clock: folders.Clock) -> Iterator[Storage]:
     opened = folders.open_folder(tmp_path / "data", clock=clock)
-    run(opened.buckets.create("raw", kind="general", owner="o", region="r", object_lock=True))
+    run(
+        opened.buckets.create("raw", bucket_type="general", owner="o", region="r", object_lock=True)
+    )
     yield opened
     invariants.check(opened, tmp_path / "data")
     opened.close()

@@ -52,7 +52,7 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
     ),
     "bucket": (
         records.BucketRecord(
-            bucket_id=7, kind="table", owner="o", region="r", created_at_ms=8, settings={"a": [1]}
+            bucket_id=7, type="table", owner="o", region="r", created_at_ms=8, settings={"a": [1]}
         ),
         0,
         [7, "table", "o", "r", 8, {"a": [1]}],

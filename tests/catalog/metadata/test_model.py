@@ -106,7 +106,7 @@ def test_snapshots_are_found_one_by_one_in_their_order() -> None:
 
 def test_encode_refs_only_keeps_referenced_snapshots_and_both_logs() -> None:
     base = kit.with_snapshots(kit.table(), 5)
-    tagged = kit.apply(base, kit.set_ref("v2", 2, kind="tag"))
+    tagged = kit.apply(base, kit.set_ref("v2", 2, ref_type="tag"))
     whole = json.loads(model.encode(tagged))
     refs_only = json.loads(model.encode_refs_only(tagged))
     assert [snapshot["snapshot-id"] for snapshot in refs_only.pop("snapshots")] == [2, 5]

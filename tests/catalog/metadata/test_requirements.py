@@ -20,7 +20,7 @@ SPEC = {"fields": [{"source-id": 3, "name": "day_month", "transform": "month"}]}
 @pytest.fixture(scope="module")
 def base() -> Any:
     made = kit.with_snapshots(kit.table(spec=SPEC, order=ORDER), 2)
-    return kit.apply(made, kit.set_ref("v1", 1, kind="tag"))
+    return kit.apply(made, kit.set_ref("v1", 1, ref_type="tag"))
 
 
 PASSING: list[dict[str, Any]] = [

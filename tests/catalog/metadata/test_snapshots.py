@@ -216,7 +216,7 @@ def test_set_snapshot_ref_makes_branches_and_tags_with_their_retention() -> None
     made = kit.apply(
         base,
         kit.set_ref("dev", 1, min_snapshots_to_keep=3, max_snapshot_age_ms=4, max_ref_age_ms=5),
-        kit.set_ref("v1", 1, kind="tag", max_ref_age_ms=6),
+        kit.set_ref("v1", 1, ref_type="tag", max_ref_age_ms=6),
     )
     assert made.refs == {
         "main": {"snapshot-id": 2, "type": "branch"},
@@ -257,12 +257,12 @@ def test_set_snapshot_ref_of_main_to_other_retention_alone_leaves_no_log_entry()
     ("update", "message"),
     [
         (kit.set_ref("x", 99), "^Cannot set x to unknown snapshot: 99$"),
-        (kit.set_ref("main", 1, kind="tag"), "^Cannot set main to a tag, it must be a branch$"),
-        (kit.set_ref("x", 1, kind="fork"), "Invalid snapshot ref type: fork"),
+        (kit.set_ref("main", 1, ref_type="tag"), "^Cannot set main to a tag, it must be a branch$"),
+        (kit.set_ref("x", 1, ref_type="fork"), "Invalid snapshot ref type: fork"),
         (kit.set_ref("x", 1, min_snapshots_to_keep=0), "must be greater than 0"),
         (kit.set_ref("x", 1, max_ref_age_ms=-5), "must be greater than 0"),
-        (kit.set_ref("x", 1, kind="tag", min_snapshots_to_keep=1), "Tags do not support"),
-        (kit.set_ref("x", 1, kind="tag", max_snapshot_age_ms=1), "Tags do not support"),
+        (kit.set_ref("x", 1, ref_type="tag", min_snapshots_to_keep=1), "Tags do not support"),
+        (kit.set_ref("x", 1, ref_type="tag", max_snapshot_age_ms=1), "Tags do not support"),
         ({"action": "set-snapshot-ref", "type": "tag", "snapshot-id": 1}, "ref-name"),
     ],
 )
@@ -318,7 +318,7 @@ def test_remove_snapshots_takes_statistics_and_dangling_refs_along() -> None:
         kit.with_snapshots(kit.table(), 2),
         *statistics,
         *partition_statistics,
-        kit.set_ref("v1", 1, kind="tag"),
+        kit.set_ref("v1", 1, ref_type="tag"),
     )
     made = kit.apply(base, remove(1, 404))
     assert list(made.snapshot_ids) == [2]

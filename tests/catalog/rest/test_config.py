@@ -75,7 +75,7 @@ def test_an_unknown_warehouse_is_not_found_with_a_hint(
 ) -> None:
     rest.run(
         rest.lake.storage.buckets.create(
-            "plain", kind="general", owner=kit.ACCOUNT, region=kit.REGION
+            "plain", bucket_type="general", owner=kit.ACCOUNT, region=kit.REGION
         )
     )
     status, kind, message = config(rest, f"?warehouse={warehouse}").error

@@ -131,7 +131,9 @@ def test_without_prefix_the_default_warehouse_is_meant(rest: kit.RestServer) -> 
 
 def test_another_warehouse_is_another_catalog(rest: kit.RestServer) -> None:
     rest.run(
-        rest.lake.storage.buckets.create("pond", kind="table", owner=kit.ACCOUNT, region=kit.REGION)
+        rest.lake.storage.buckets.create(
+            "pond", bucket_type="table", owner=kit.ACCOUNT, region=kit.REGION
+        )
     )
     rest.make_namespace("ns")
     assert rest.ask("GET", "namespaces", prefix="pond").json["namespaces"] == []

@@ -676,7 +676,7 @@ def test_files_at_a_location_that_is_replaced_are_not_the_tables_own(tmp_path: P
         rest.run(rest.lake.storage.buckets.update("lake", {"requested_location": "override"}))
         rest.run(
             rest.lake.storage.buckets.create(
-                "pond", kind="table", owner=kit.ACCOUNT, region=kit.REGION
+                "pond", bucket_type="table", owner=kit.ACCOUNT, region=kit.REGION
             )
         )
         rest.make_table("ns.t")

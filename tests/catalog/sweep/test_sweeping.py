@@ -175,7 +175,7 @@ def test_a_file_that_a_table_of_another_bucket_references_stays(bench: datafiles
 
     async def prepare() -> set[str]:
         await lake.storage.buckets.create(
-            "other", kind="table", owner=lakes.ACCOUNT, region="us-east-1"
+            "other", bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
         )
         await lake.namespaces.create("other", ("ns",), {}, by=BY)
         mine = await bench.add(await bench.create("ns.mine"), rows(1))

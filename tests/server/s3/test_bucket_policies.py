@@ -440,7 +440,7 @@ def test_ownership_controls_say_that_the_bucket_owner_owns_the_objects(
 def test_few_large_policies_are_kept_compiled(place: kit.ObjectStore) -> None:
     owned = ownership.Ownership(buckets=place.storage.buckets)
     create = place.storage.buckets.create
-    place.run(create("memory", kind="general", owner=kit.ACCOUNT, region=kit.REGION))
+    place.run(create("memory", bucket_type="general", owner=kit.ACCOUNT, region=kit.REGION))
     demand = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::memory/k")
     compiled_before = compiled_count()
     for number in range(60):

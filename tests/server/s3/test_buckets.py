@@ -143,7 +143,7 @@ def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
 ) -> None:
     store.run(
         store.storage.buckets.create(
-            "a-table-bucket", kind="table", owner=kit.ACCOUNT, region=kit.REGION
+            "a-table-bucket", bucket_type="table", owner=kit.ACCOUNT, region=kit.REGION
         )
     )
     assert "a-table-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]

@@ -118,7 +118,7 @@ def test_a_bad_configuration_is_refused_and_changes_nothing(
 
 def test_object_lock_of_a_table_bucket_is_refused(store: kit.ObjectStore) -> None:
     create = store.storage.buckets.create
-    store.run(create("lock-tables", kind="table", owner=kit.ACCOUNT, region=kit.REGION))
+    store.run(create("lock-tables", bucket_type="table", owner=kit.ACCOUNT, region=kit.REGION))
     answer = kit.call(store, "PUT", "/lock-tables?object-lock", body=lock_document(""))
     assert (answer.status, answer.code) == (405, "MethodNotAllowed")
 

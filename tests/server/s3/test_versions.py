@@ -119,7 +119,7 @@ def test_versioning_of_an_absent_bucket_is_no_such_bucket(store: kit.ObjectStore
 def test_the_configuration_of_a_table_bucket_is_refused(store: kit.ObjectStore, s3: Any) -> None:
     store.run(
         store.storage.buckets.create(
-            "table-bucket", kind="table", owner=kit.ACCOUNT, region=kit.REGION
+            "table-bucket", bucket_type="table", owner=kit.ACCOUNT, region=kit.REGION
         )
     )
     for method, target, body in (
