@@ -1,1 +1,1 @@
-"""The S3 face: bytes of a request become one closed operation, the operation meets storage."""
+"""The S3 face: it parses each request into one operation, and runs it on storage."""

@@ -1,7 +1,7 @@
 """face: the operations on buckets.
 
-Buckets made here are general ones. Table buckets share their name space and are listed beside them,
-but are made and removed through the s3tables API, which knows what hangs on them.
+CreateBucket creates general buckets. Table buckets share their name space, and ListBuckets shows
+them too, but only the s3tables API creates and deletes them: their deletion depends on tables.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from server.s3 import (
 from storage import errors as storage_errors
 
 GLOBAL_REGION: Final = "us-east-1"
-"""Where CreateBucket takes any region's constraint, and succeeds for a bucket that the caller owns
-already (Amazon S3 API, CreateBucket)."""
+"""The region where CreateBucket accepts every region's constraint, and succeeds for a bucket that
+the caller owns already (Amazon S3 API, CreateBucket)."""
 
 LOCATION: Final = "location_constraint"
 """The setting of a bucket that keeps the LocationConstraint it was created with."""
@@ -154,7 +154,7 @@ async def put_bucket_versioning(services: engines.S3Services, call: calls.Call) 
 async def refuse_absent(
     code: str, message: str, services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
-    """Answer that the bucket has no such configuration, by the code that AWS has for it."""
+    """Raise NotConfigured, with the code that AWS has for this configuration."""
     operation: operations.Target = call.value
     services.buckets.get(operation.bucket)
     raise errors.NotConfigured(code, message, BucketName=operation.bucket)
@@ -163,8 +163,8 @@ async def refuse_absent(
 def _check_region(constraint: str | None, region: str) -> None:
     """Raise unless a bucket can be created with this constraint at an endpoint of the region.
 
-    As on AWS, the endpoint of us-east-1 takes every region's name, and others their own. AWS
-    refuses us-east-1 itself; clients such as s3fs send it. All buckets are served here.
+    As on AWS, the endpoint of us-east-1 accepts every region's name, and another endpoint its own.
+    AWS refuses the name us-east-1; it is accepted here, because clients such as s3fs send it.
     """
     if constraint is None or constraint == region:
         return

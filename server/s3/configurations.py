@@ -1,9 +1,9 @@
 """face: the documents that configure a general bucket: tags, CORS rules, its policy, the block of
 public access, ownership controls.
 
-Each is a setting in the bucket's record. A change is made in a transaction in which the policy is
-still the one by which it was allowed. A table bucket has none of them: the s3tables API configures
-it.
+Each is a setting in the bucket's record. The transaction of a change checks that the bucket's
+policy is still the one that allowed it. A table bucket has none of them: the s3tables API
+configures it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ABSENT: Final[Mapping[str, tuple[str, str]]] = {
         "The bucket ownership controls were not found",
     ),
 }
-"""What S3 answers for a configuration that a bucket does not have: code and message."""
+"""The code and message of S3 for a configuration that a bucket does not have."""
 
 
 async def get_bucket_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -150,7 +150,7 @@ async def put_bucket_ownership_controls(
 async def delete_configuration(
     name: str, services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
-    """Remove a configuration; one that is not there is removed too."""
+    """Remove a configuration. It is no error if the bucket does not have it."""
     gone = {name, ownership.PUBLIC} if name == ownership.POLICY else {name}
 
     def delete(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -161,7 +161,7 @@ async def delete_configuration(
 
 
 async def preflight(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    """Answer a browser's question before a cross-origin request. It is never signed."""
+    """Answer a browser's CORS preflight request, which is never signed."""
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
     wanted = cors.parse_wanted(call.request.headers.joined)
@@ -196,7 +196,7 @@ def _find(services: engines.S3Services, call: calls.Call, name: str) -> Any:
 async def _put(
     services: engines.S3Services, call: calls.Call, name: str, parse: Callable[[bytes], Any]
 ) -> None:
-    """Replace a bucket's configuration by what the body says."""
+    """Replace a bucket's configuration by the document in the body."""
     operation: operations.PutConfiguration = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     value = parse(data)
@@ -212,8 +212,8 @@ async def _change(
 ) -> None:
     """Change a bucket's settings while its policy is the one that allowed the change.
 
-    Raises AccessDenied if a policy that came meanwhile refuses it, and ExpectationFailed if the
-    policy never stops changing.
+    Raises AccessDenied if a newer policy refuses the change, and ExpectationFailed if the policy
+    changes during every attempt.
     """
     for number in range(1, engines.ATTEMPTS_MAX + 1):
         bucket = _bucket(services, call)
@@ -237,14 +237,14 @@ async def _change(
 
 
 def _check_allowed(services: engines.S3Services, call: calls.Call) -> None:
-    """Raise AccessDenied if the call is not allowed any more; the audit log has the permission."""
+    """Raise AccessDenied if the call is no longer allowed. The audit log has the first decision."""
     for demand in call.operation.demands(services, call):
         if not services.authoriser.permits(call.principal, demand):
             services.authoriser.check(call.principal, demand)
 
 
 def _judged(settings: Mapping[str, Any]) -> object:
-    """Return the settings that rights depend on."""
+    """Return the settings that access decisions depend on."""
     return settings.get(ownership.POLICY), settings.get(ownership.PUBLIC_ACCESS_BLOCK)
 
 
@@ -257,7 +257,7 @@ def _parse_policy(data: bytes) -> policies.CompiledPolicy:
 
 
 def _check_policy(document: Mapping[str, Any], bucket: str) -> None:
-    """Raise MalformedPolicy for what a bucket's policy must not have."""
+    """Raise MalformedPolicy for statements that a bucket's policy must not contain."""
     statements = document["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:
         if statement["Effect"] == "Allow" and "NotPrincipal" in statement:
@@ -286,7 +286,7 @@ def _can_be_of(resource: str, bucket: str) -> bool:
 def _check_access_kept(
     services: engines.S3Services, call: calls.Call, policy: policies.CompiledPolicy
 ) -> None:
-    """Raise Forbidden if a policy would keep its own writer from changing it again."""
+    """Raise Forbidden if a policy would deny its writer the right to replace it."""
     bucket = _bucket(services, call)
     demand = access_model.Demand(
         action="s3:PutBucketPolicy", resource=arns.bucket_arn(bucket.name), place=f"{bucket.name}/"

@@ -1,6 +1,6 @@
-"""rule: a bucket's CORS rules, and the headers that they give an answer.
+"""rule: a bucket's CORS rules, and the response headers that follow from them.
 
-The first rule counts that allows the origin, the method and every header that the browser names.
+The first rule that allows the origin, the method and every header that the browser names applies.
 Patterns have at most one `*`. Source: Amazon S3 API reference, CORSRule; Fetch standard, "HTTP
 responses".
 """
@@ -13,11 +13,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 SETTING: Final = "cors"
-"""The setting of a bucket that keeps its rules."""
+"""The bucket setting that contains the rules."""
 METHODS: Final = frozenset({"GET", "PUT", "HEAD", "POST", "DELETE"})
 RULES_MAX: Final = 100
 BYTES_MAX: Final = 64 * 1024
-"""Of a configuration, as at S3."""
+"""The largest number of rules in a configuration, as in S3."""
 STAR: Final = "*"
 VARY: Final = ("vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
 
@@ -25,7 +25,7 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One rule, as the bucket's record keeps it."""
+    """One rule, as the bucket's record contains it."""
 
     id: str = ""
     methods: tuple[str, ...]
@@ -36,7 +36,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a browser wants to send. headers: lower-case names."""
+    """The cross-origin request that a browser announces. headers: lower-case names."""
 
     origin: str
     method: str
@@ -44,25 +44,25 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(rules: Iterable[Rule]) -> list[dict[str, Any]]:
-    """Return rules as a bucket's record keeps them."""
+    """Return rules in the form of a bucket's record."""
     value: list[dict[str, Any]] = msgspec.to_builtins(list(rules))
     return value
 
 
 def decode(value: Any) -> tuple[Rule, ...]:
-    """Return the rules that a record keeps."""
+    """Return the rules in a bucket's record."""
     return msgspec.convert(value, tuple[Rule, ...])
 
 
 def rules_of(value: Any) -> tuple[Rule, ...]:
-    """Return the rules that a record keeps; none for a bucket without any."""
+    """Return the rules in a bucket's settings; an empty tuple if it has none."""
     return () if value is None else decode(value)
 
 
 def parse_wanted(headers: Mapping[bytes, bytes], method: str = "") -> Wanted | None:
-    """Return what a request's headers say of its origin; None for a request that names none.
+    """Return the cross-origin request of some headers; None if they have no Origin.
 
-    method: that of the request itself, "" for a preflight, which must name one.
+    method: the method of the request, or "" for a preflight request, whose header names it.
     """
     origin = headers.get(b"origin")
     stated = headers.get(b"access-control-request-method")
@@ -78,7 +78,7 @@ def parse_wanted(headers: Mapping[bytes, bytes], method: str = "") -> Wanted | N
 
 
 def allow(rules: Sequence[Rule], wanted: Wanted) -> Headers | None:
-    """Return the headers of an answer that the browser may use; None if no rule allows it."""
+    """Return the CORS headers of the response; None if no rule allows the request."""
     for rule in rules:
         pattern = _allowing(rule, wanted)
         if pattern is not None:
@@ -87,7 +87,7 @@ def allow(rules: Sequence[Rule], wanted: Wanted) -> Headers | None:
 
 
 def _allowing(rule: Rule, wanted: Wanted) -> str | None:
-    """Return the pattern that fits the origin, if the rule allows what is wanted."""
+    """Return the pattern that matches the origin, if the rule allows the request; else None."""
     if wanted.method not in rule.methods:
         return None
     patterns = [name.lower() for name in rule.headers]

@@ -1,8 +1,9 @@
-"""face: DeleteObjects, up to a thousand keys at once, each with an answer of its own.
+"""face: DeleteObjects: up to a thousand keys in one request, with one result for each key.
 
-Every key is authorised and ruled as in a single DELETE. Those that are simply removed go some at a
-time in one index transaction, which expects what their rulings were made of; if that has changed,
-each of them is deleted by itself. An anonymous caller is refused: the keys stand in the body.
+The access decision and the Ruling of each key are those of a single DELETE. Keys that are removed
+outright share index transactions, some keys in each. A transaction expects the rows that the
+Rulings depend on; if a row has changed, its keys are deleted one by one. An anonymous caller is
+refused: the keys are in the body, which is read only for an identified caller.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from storage import errors as storage_errors
 from storage import model, removals, versions
 
 KEYS_AT_ONCE: Final = 32
-"""Keys that are judged, or begun to be deleted, before others get their turn."""
+"""Keys that are authorised, or whose deletion starts, before other requests are served."""
 
 _Outcome: TypeAlias = tuple[int, model.Deleted | Exception]
-"""The number of a key in the request, and what became of it."""
+"""The index of a key in the request, and the result of its deletion."""
 
 
 async def delete_objects(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -84,7 +85,7 @@ def _row(target: documents.ObjectToDelete, outcome: model.Deleted | Exception) -
 def _is_plain(
     services: engines.S3Services, bucket: str, target: documents.ObjectToDelete, call: calls.Call
 ) -> bool:
-    """Authorise one key; say whether it can go with others. Raises AccessDenied."""
+    """Authorise one key; return whether it can share a transaction. Raises AccessDenied."""
     demand = demands.deletion(call.context, bucket, target.key, target.version_id)
     services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
     if target.version_id is not None and not versions.is_version_id(target.version_id):
@@ -99,7 +100,7 @@ async def _remove(
     numbers: Sequence[int],
     call: calls.Call,
 ) -> list[_Outcome]:
-    """Remove keys in one transaction; each by itself if a table was made around one meanwhile."""
+    """Remove keys in one transaction, or one by one if a Ruling has changed meanwhile."""
     rulings = [engines.ruling(call, bucket, targets[number].key) for number in numbers]
     expects = tuple(dict.fromkeys(expect for ruling in rulings for expect in ruling.expects))
     try:
@@ -120,7 +121,7 @@ async def _remove(
         )
     except storage_errors.ExpectationFailed:
         return await _delete_each(services, bucket, targets, numbers, call)
-    except Exception as error:  # noqa: BLE001 - `_known` tells whose fault it is
+    except Exception as error:  # noqa: BLE001 - `_known` raises faults of the server
         return [(number, error) for number in numbers]
     return list(zip(numbers, outcome, strict=True))
 
@@ -153,7 +154,7 @@ async def _delete_one(
 
 
 def _known(error: Exception) -> Exception:
-    """Return an error that a row of the answer may name; a fault of ours fails the request."""
+    """Return an error that the result of a key may name. Re-raises the server's own faults."""
     if isinstance(error, access_errors.AccessDenied):
         return error
     row, _ = wire_errors.find(error)

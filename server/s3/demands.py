@@ -1,9 +1,9 @@
 """rule: what must be allowed for each S3 operation.
 
-In a general bucket that is the S3 action on the bucket or object. Below a table's location it is
-what the guard says: reading or writing the table's data. A row of `server.s3.rows` has one of the
-functions here, which get the services and the call. Keys that come in a body (DeleteObjects) are
-asked for one by one, with `key`, once the body is there.
+In a general bucket an operation demands the S3 action on the bucket or object. Below a table's
+location it demands the action that the guard returns: reading or writing the table's data. Each row
+of `server.s3.rows` has one of these functions, with the arguments (services, call). DeleteObjects
+has its keys in the body: its handler demands each with `key` after it has read the body.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EVERY_BUCKET: Final = "arn:aws:s3:::*"
 
 
 def in_request(demanding: calls.Demanding) -> calls.Demanding:
-    """Return demands with the condition keys of the request, which policies may ask for."""
+    """Return demands with the condition keys of the request, which policies may test."""
 
     def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
         return tuple(with_request_keys(services, call, each) for each in demanding(services, call))
@@ -38,7 +38,7 @@ def in_request(demanding: calls.Demanding) -> calls.Demanding:
 def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> model.Demand:
     """Return a demand with the condition keys of the request and of the object's tags."""
     if decide.is_unbound(call.principal):
-        return demand  # no policy is asked
+        return demand  # no policy applies
     context: dict[str, model.ContextValue] = dict(_request_context(call))
     written = getattr(call.value, "written", None)
     if written is not None and written.storage_class != "STANDARD":
@@ -72,7 +72,7 @@ def with_object_tags(
     buckets: buckets.Buckets,
     objects: objects.Objects,
 ) -> model.Demand:
-    """Return a demand with the tags of its object, if a policy of either side asks for them."""
+    """Return a demand with the tags of its object, if a policy of caller or resource tests them."""
     if decide.is_unbound(principal):
         return demand
     documents = (*principal.policies, *authoriser.side_of(demand).policies)
@@ -83,7 +83,7 @@ def with_object_tags(
 
 
 def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
-    """Yield the condition keys that headers are, as headers or in the query."""
+    """Yield the condition keys that come from headers, or from their form in the query."""
     headers = call.request.headers.joined
     for name, value in call.request.pairs:
         raw_name = name.lower().encode()
@@ -99,9 +99,9 @@ def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
 
 
 def _presigned_hash(call: calls.Call) -> str:
-    """Return what the signature of a presigned URL or of a form says of the body's hash.
+    """Return the payload hash that the signature of a presigned URL or a form covers.
 
-    A header beside it that the signature does not cover says nothing.
+    An x-amz-content-sha256 header that the signature does not cover is ignored.
     """
     query = dict(call.request.pairs)
     if "X-Amz-Signature" in query and query.get("X-Amz-Content-Sha256"):
@@ -215,7 +215,7 @@ def for_attributes(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
 
 
 def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand PutObject, and the actions of the tags and the lock that the object is to have."""
+    """Demand PutObject, and the actions for the tags and the lock in the headers."""
     value: operations.PutObject | operations.CreateMultipartUpload = call.value
     put = key(call.context, value.bucket, value.key, "s3:PutObject", "write")
     written = value.written
@@ -233,7 +233,7 @@ def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
 
 
 def for_create_bucket(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand CreateBucket, and what object lock sets if the bucket is to have it."""
+    """Demand CreateBucket, and with object lock the actions that it implies."""
     value: operations.CreateBucket = call.value
     actions = ["s3:CreateBucket"]
     if value.object_lock:
@@ -242,14 +242,14 @@ def for_create_bucket(services: Any, call: calls.Call) -> tuple[model.Demand, ..
 
 
 def for_form(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand what a write demands, once the form's fields say what it writes."""
+    """Demand what PutObject demands, after the fields of the form are parsed."""
     if isinstance(call.value, operations.PostObject):
         return ()
     return for_write(services, call)
 
 
 def for_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand GetObject on the source, and what a write of the copy demands."""
+    """Demand GetObject on the source, and what PutObject demands for the copy."""
     return (_source(call), *for_write(services, call))
 
 
@@ -285,7 +285,7 @@ def for_list_uploads(services: Any, call: calls.Call) -> tuple[model.Demand, ...
 
 
 def for_unimplemented(action: str) -> calls.Demanding:
-    """Demand an action on what the request names, of an operation that is not implemented."""
+    """Demand the action of an unimplemented operation, on the bucket or object of the request."""
 
     def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
         value: operations.Target = call.value
@@ -303,7 +303,7 @@ def for_unimplemented(action: str) -> calls.Demanding:
 def key(
     rulings: guard.Guard, bucket: str, name: str, action: str, access: guard.Access
 ) -> model.Demand:
-    """Return what an action on one object demands. action: that of a general bucket."""
+    """Return the demand for an action on one object. action: the one in a general bucket."""
     resource = rulings.at(bucket, name).resource(access)
     place = f"{bucket}/{name}"
     if resource is None:
@@ -325,14 +325,14 @@ def version(
     action: str,
     access: guard.Access,
 ) -> model.Demand:
-    """Return what an action on one version of an object demands, as `key` does."""
+    """Return the demand for an action on one version of an object; see `key`."""
     demand = key(rulings, bucket, name, action, access)
     context = {**demand.context, "s3:VersionId": version_id}
     return msgspec.structs.replace(demand, context=context)
 
 
 def deletion(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
-    """Return what the deletion of an object, or of the version named, demands."""
+    """Return the demand for deleting an object, or one of its versions."""
     if version_id is None:
         return key(rulings, bucket, name, "s3:DeleteObject", "write")
     return version(rulings, bucket, name, version_id, "s3:DeleteObjectVersion", "write")
@@ -346,7 +346,7 @@ def listing(
     *,
     action: str = "s3:ListBucket",
 ) -> model.Demand:
-    """Return what it takes to list keys that begin with prefix."""
+    """Return the demand for listing the keys that begin with prefix."""
     resource = rulings.at(bucket, prefix).resource("list")
     place = f"{bucket}/{prefix}"
     context: dict[str, model.ContextValue] = {"s3:prefix": prefix}
@@ -382,7 +382,7 @@ def _read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) 
 
 
 def bypass(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
-    """Return what it takes to remove or change a version in spite of a GOVERNANCE retention.
+    """Return the demand for removing or changing a version in spite of a GOVERNANCE retention.
 
     version_id: None for the newest.
     """

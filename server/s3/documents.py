@@ -1,7 +1,8 @@
-"""rule: the XML bodies that S3 requests carry, as values.
+"""rule: the XML bodies of S3 requests, parsed into values.
 
-Names are taken without their namespace: some clients leave it out. What is not the document that
-the operation takes is UnexpectedXml; what asks for more than Boathouse does is refused by name.
+Elements match with and without the namespace, because some clients leave it out. A body that is not
+the operation's document raises UnexpectedXml; an element for a feature that Boathouse does not have
+raises S3FeatureNotImplemented with its name.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _CHECKSUM_FIELDS: Mapping[str, str] = {
 
 LOCK_DAYS_MAX = 36_500
 LOCK_YEARS_MAX = 100
-"""The longest retention that a bucket gives to new versions."""
+"""The longest default retention of a bucket."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectToDelete:
-    """One key of DeleteObjects. etag: the delete happens only if the object has it."""
+    """One key of DeleteObjects. etag: delete only if the object has this ETag."""
 
     key: str
     version_id: str | None = None
@@ -45,7 +46,7 @@ class ObjectToDelete:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deletes:
-    """The body of DeleteObjects. quiet: only failures are reported."""
+    """The body of DeleteObjects. quiet: the response lists failures only."""
 
     targets: tuple[ObjectToDelete, ...]
     quiet: bool
@@ -61,7 +62,7 @@ class NamedPart:
 
 
 def parse_create_bucket(data: bytes) -> str | None:
-    """Return the region that CreateBucket asks for, None for the server's own."""
+    """Return CreateBucket's LocationConstraint; None if it has none."""
     if not data.strip():
         return None
     root = _root(data, "CreateBucketConfiguration")
@@ -73,7 +74,7 @@ def parse_create_bucket(data: bytes) -> str | None:
 
 
 def parse_versioning(data: bytes) -> model.Versioning:
-    """Return what PutBucketVersioning sets; MFA delete is refused by name."""
+    """Return PutBucketVersioning's state. Raises S3FeatureNotImplemented for MFA delete."""
     root = _root(data, "VersioningConfiguration")
     for child in root.children:
         if child.name not in ("Status", "MfaDelete", "MFADelete"):
@@ -92,7 +93,7 @@ def parse_versioning(data: bytes) -> model.Versioning:
 
 
 def parse_object_lock(data: bytes) -> locks.DefaultRetention | None:
-    """Return the retention of new versions that PutObjectLockConfiguration sets, None for none."""
+    """Return PutObjectLockConfiguration's default retention; None if it has none."""
     root = _root(data, "ObjectLockConfiguration")
     rule, status = root.child("Rule"), root.child("ObjectLockEnabled")
     if len(root.children) != 1 + (rule is not None) or status is None:
@@ -114,7 +115,7 @@ def parse_object_lock(data: bytes) -> locks.DefaultRetention | None:
 
 
 def parse_retention(data: bytes) -> locks.VersionRetention | None:
-    """Return the retention that PutObjectRetention sets, None for none."""
+    """Return PutObjectRetention's retention; None if it removes the retention."""
     root = _root(data, "Retention")
     if not root.children:
         return None
@@ -128,7 +129,7 @@ def parse_retention(data: bytes) -> locks.VersionRetention | None:
 
 
 def parse_legal_hold(data: bytes) -> bool:
-    """Return whether PutObjectLegalHold turns the hold on."""
+    """Return whether PutObjectLegalHold turns the legal hold on."""
     root = _root(data, "LegalHold")
     status = root.child("Status")
     if status is None or len(root.children) != 1 or status.text.strip() not in ("ON", "OFF"):
@@ -166,7 +167,7 @@ def _period(element: xmltext.Element, count_max: int) -> int:
 
 
 def parse_deletes(data: bytes) -> Deletes:
-    """Return which keys DeleteObjects names, at most a thousand."""
+    """Return the keys of DeleteObjects, at most a thousand."""
     root = _root(data, "Delete")
     targets = []
     quiet = False
@@ -183,7 +184,7 @@ def parse_deletes(data: bytes) -> Deletes:
 
 
 def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
-    """Return the parts that CompleteMultipartUpload names, in the order it names them."""
+    """Return the parts of CompleteMultipartUpload, in the order of the document."""
     root = _root(data, "CompleteMultipartUpload")
     parts = tuple(_part(child) for child in root.children)
     if not 1 <= len(parts) <= fields.PARTS_MAX:
@@ -192,7 +193,7 @@ def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
 
 
 def parse_tagging(data: bytes, *, tags_max: int = fields.TAGS_MAX) -> dict[str, str]:
-    """Return the tags that PutObjectTagging sets; raises InvalidTag for those it may not."""
+    """Return the tags of PutObjectTagging. Raises InvalidTag, TooManyTags."""
     root = _root(data, "Tagging")
     tag_set = root.child("TagSet")
     if tag_set is None:
@@ -207,7 +208,7 @@ def parse_tagging(data: bytes, *, tags_max: int = fields.TAGS_MAX) -> dict[str, 
 
 
 def parse_cors(data: bytes) -> tuple[cors.Rule, ...]:
-    """Return the rules of PutBucketCors; raises InvalidRequest for one that S3 does not take."""
+    """Return the rules of PutBucketCors. Raises InvalidRequest for a rule that S3 refuses."""
     if len(data) > cors.BYTES_MAX:
         raise errors.InvalidRequest(f"A CORS configuration has at most {cors.BYTES_MAX} bytes")
     root = _root(data, "CORSConfiguration")
@@ -218,7 +219,7 @@ def parse_cors(data: bytes) -> tuple[cors.Rule, ...]:
 
 
 def parse_public_access_block(data: bytes) -> dict[str, bool]:
-    """Return the members of PutPublicAccessBlock; one that is left out is false."""
+    """Return the members of PutPublicAccessBlock; an absent one is false."""
     root = _root(data, "PublicAccessBlockConfiguration")
     block = dict.fromkeys(PUBLIC_ACCESS_BLOCK, False)
     for child in root.children:
@@ -230,7 +231,7 @@ def parse_public_access_block(data: bytes) -> dict[str, bool]:
 
 
 def parse_ownership(data: bytes) -> str:
-    """Return what PutBucketOwnershipControls sets."""
+    """Return PutBucketOwnershipControls' object ownership."""
     root = _root(data, "OwnershipControls")
     rules = [child.child("ObjectOwnership") for child in root.children if child.name == "Rule"]
     if len(rules) != 1 or len(root.children) != 1 or rules[0] is None:

@@ -1,8 +1,7 @@
 """face: the services of every S3 handler, and the steps that several handlers share.
 
-Handlers are functions of (services, call). The call's value is the operation's own, its context the
-request's Rulings. Whether something may be written at a key is asked here, so that no write path
-can forget it.
+Handlers are functions of (services, call). The call's value is the parsed operation, and its
+context holds the request's Rulings. All write paths check here whether a key may be written.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from storage import batch, blobs, buckets, conditions, model, objects, uploads
 from storage import errors as storage_errors
 
 READ_BYTES: Final = 1 << 20
-"""How much of a body is read at once to look at its content."""
+"""The bytes of a body that one read for the content check returns."""
 LINES_REMEMBERED_MAX: Final = 4096
 LINES_BYTES_REMEMBERED_MAX: Final = 1024
-"""How many objects' headers are remembered, and the longest of them."""
+"""The number of objects whose headers are cached, and the largest size of one entry."""
 ATTEMPTS_MAX: Final = 20
-"""Times that a change is judged anew because what it was judged on has changed."""
+"""Attempts at a change whose access decision is repeated because its rows have changed."""
 
 Result = TypeVar("Result")
 
 
 class ObjectLines:
-    """The encoded headers of objects that are read again, by the object itself. Mutable.
+    """A cache of the encoded headers of objects, by object. Mutable.
 
-    Storage returns the same object for the same record. A small GET takes a tenth less CPU.
+    Storage returns the same ObjectInfo for the same record. A small GET takes a tenth less CPU.
     """
 
     def __init__(self) -> None:
@@ -59,7 +58,7 @@ class ObjectLines:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Services:
     """The engines behind the face. root: the principal of the server's own account. verifier:
-    authenticates forms, whose proof is in the body."""
+    authenticates POST forms, whose signature is in the body."""
 
     buckets: buckets.Buckets
     objects: objects.Objects
@@ -75,15 +74,15 @@ class S3Services:
 def ruling(
     call: calls.Call, bucket: str, key: str, reading: batch.Reading | None = None
 ) -> guard.Ruling:
-    """Return what held for a key when the request first asked about it."""
+    """Return the Ruling of a key: the first one that the request asked for."""
     rulings: guard.Rulings = call.context
     return rulings.at(bucket, key, reading)
 
 
 def check_writable(call: calls.Call, bucket: str, key: str, size_bytes: int | None) -> None:
-    """Raise unless the bucket exists and takes a body of this size at key.
+    """Raise unless the bucket exists and accepts a body of this size at key.
 
-    size_bytes: None where it is not known yet. Called before the first byte of a body is read.
+    size_bytes: None if it is unknown. Handlers call this before they read the body.
     """
     held = ruling(call, bucket, key)
     bucket_of(held, bucket)
@@ -106,7 +105,7 @@ def check_lockable(bucket: model.BucketInfo) -> None:
 def may_bypass(
     services: S3Services, call: calls.Call, bucket: str, key: str, version_id: str | None
 ) -> bool:
-    """Return whether the caller asks to bypass a version's GOVERNANCE retention, and may."""
+    """Return whether the request asks to bypass a version's GOVERNANCE retention, and may do so."""
     if not call.value.bypass:
         return False
     demand = demands.bypass(call.context, bucket, key, version_id)
@@ -116,7 +115,7 @@ def may_bypass(
 
 
 def bucket_of(held: guard.Ruling, name: str) -> model.BucketInfo:
-    """Return the bucket that a ruling is about. Raises NoSuchBucket."""
+    """Return the bucket of a Ruling. Raises NoSuchBucket."""
     if held.bucket is None:
         raise storage_errors.NoSuchBucket(f"the bucket {name!r} does not exist", name=name)
     return held.bucket
@@ -130,12 +129,12 @@ async def settle(
     *,
     judge: Callable[[], Awaitable[None]],
 ) -> Result:
-    """Change a key on a ruling that holds in the very transaction that changes it.
+    """Change a key under a Ruling that still holds in the transaction of the change.
 
-    change: hands the ruling's `expects` to storage. Where those rows have changed since the ruling,
-    for instance because a table was created around the key, `judge` is awaited and change tried
-    anew; judge raises if the caller may no longer do it. Raises ExpectationFailed if the rows never
-    stop changing.
+    change: passes the Ruling's `expects` to storage. If those rows have changed since the Ruling,
+    for instance because a table was created around the key, `settle` awaits `judge`, which raises
+    if the caller may no longer do it, and calls change again. Raises ExpectationFailed if the rows
+    change during every attempt.
     """
     for number in range(1, ATTEMPTS_MAX + 1):
         held = ruling(call, bucket, key)
@@ -152,7 +151,7 @@ async def settle(
 
 
 def authorise(services: S3Services, call: calls.Call) -> None:
-    """Raise AccessDenied unless the call is allowed, as its keys are ruled now."""
+    """Raise AccessDenied unless the call is allowed with the current Rulings of its keys."""
     for demand in call.operation.demands(services, call):
         services.authoriser.check(call.principal, demand)
 
@@ -160,7 +159,7 @@ def authorise(services: S3Services, call: calls.Call) -> None:
 def refuse_strict(
     handler: calls.Handler, services: S3Services, call: calls.Call
 ) -> asgi.Response | Awaitable[asgi.Response]:
-    """Let a handler do what AWS does not offer on tables' storage, unless the bucket is strict."""
+    """Run the handler. Raises ResourceMethodNotAllowed in a bucket that is as strict as AWS."""
     value = call.value
     key = getattr(value, "key", "") or getattr(value, "prefix", "")
     if ruling(call, value.bucket, key).is_aws_strict:
@@ -181,7 +180,7 @@ def check_owner(services: S3Services, bucket: str, account: str) -> None:
 async def check_content(
     services: S3Services, held: guard.Ruling, body: model.Body, size_bytes: int
 ) -> None:
-    """Raise LayoutRefused unless these bytes may lie at a key. Called before they get its name."""
+    """Raise LayoutRefused unless a received body may be stored at a key."""
     check = held.content_check
     if check is None:
         return
@@ -220,7 +219,7 @@ def _read(store: blobs.Blobs, pieces: Sequence[bytes | model.FileSlice]) -> byte
 def check_precondition(
     services: S3Services, call: calls.Call, bucket: str, key: str, precondition: model.Precondition
 ) -> None:
-    """Raise if a client's conditions fail already, before a body is sent for nothing."""
+    """Raise if a client's conditions already fail, before the client sends the body."""
     if precondition is model.ALWAYS:
         return
     held = ruling(call, bucket, key)
@@ -232,7 +231,7 @@ def check_precondition(
 
 
 def guarded(precondition: model.Precondition, held: guard.Ruling) -> model.Precondition:
-    """Return what storage is to judge: the client's conditions, and write-once if it applies."""
+    """Return the Precondition for storage: the client's conditions and the key's write-once."""
     if held.is_write_once:
         return dataclasses.replace(precondition, write_once=True)
     return precondition
@@ -249,7 +248,7 @@ def find(
 ) -> model.ObjectInfo:
     """Return an object for a read. reading: an open view to read from.
 
-    An absent key is NoSuchKey only to those who may list it; others learn nothing.
+    Raises NoSuchKey for an absent key only if the caller may list it, and Forbidden otherwise.
     """
     try:
         held = ruling(call, bucket, key, reading)
@@ -265,7 +264,7 @@ def find(
 
 
 def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHeaders:
-    """Return the version header of a read; a bucket that was never versioned shows none."""
+    """Return the version header of a read; none if the bucket was never versioned."""
     bucket = ruling(call, info.bucket, info.key).bucket
     if bucket is None or bucket.versioning is None:
         return ()
@@ -273,7 +272,7 @@ def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHead
 
 
 def owner_of(services: S3Services, account: str, principal: access_model.Principal) -> wire.Owner:
-    """Return the Owner that S3 shows for an account. principal: the caller, who may be of it."""
+    """Return the Owner element of an account. principal: the caller, who may belong to it."""
     for holder in (services.root, principal):
         if holder.account_id == account:
             return wire.Owner(canonical_id=holder.canonical_id, display_name=holder.display_name)

@@ -1,7 +1,7 @@
-"""rule: the facts that the S3 face itself raises; `server.s3.wire_errors` gives each its code.
+"""rule: the errors that the S3 face itself raises; `server.s3.wire_errors` has the code of each.
 
-A fact carries the fields its answer shows. Facts of storage, authentication and access are raised
-by those floors and meet the same table.
+An error has the fields that its response shows. The table also has rows for the errors of storage,
+authentication and access.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class ResourceMethodNotAllowed(S3Error):
 
 
 class S3FeatureNotImplemented(S3Error):
-    """An operation or a header asks for something that Boathouse does not do."""
+    """The request uses an operation or a header that Boathouse does not implement."""
 
 
 class UnexpectedXml(S3Error):
-    """A body is not the XML document that the operation takes."""
+    """A body is not the XML document that the operation requires."""
 
 
 class MissingRequestBody(S3Error):
@@ -44,7 +44,7 @@ class MissingRequestBody(S3Error):
 
 
 class MissingContentLength(S3Error):
-    """The request tells no length for its body."""
+    """The request has no length for its body."""
 
 
 class EntityTooLarge(S3Error):
@@ -64,7 +64,7 @@ class InvalidDigest(S3Error):
 
 
 class BadDigest(S3Error):
-    """The body does not have the digest that the client sent along."""
+    """The body does not match the digest that the client sent."""
 
 
 class InvalidTag(S3Error):
@@ -72,7 +72,7 @@ class InvalidTag(S3Error):
 
 
 class TooManyTags(S3Error):
-    """An object is given more tags than it may have."""
+    """The request has more tags than an object may have."""
 
 
 class InvalidStorageClass(S3Error):
@@ -80,39 +80,39 @@ class InvalidStorageClass(S3Error):
 
 
 class InvalidLocationConstraint(S3Error):
-    """The region asked for is not this server's."""
+    """The LocationConstraint is not this server's region."""
 
 
 class IllegalLocationConstraint(S3Error):
-    """The default region must not be spelt as a constraint."""
+    """The LocationConstraint names the default region, which S3 does not allow."""
 
 
 class BucketAlreadyOwnedByYou(S3Error):
-    """The caller already owns the bucket that he wants to create."""
+    """The caller already owns a bucket of this name."""
 
 
 class TableBucketVerb(S3Error):
-    """A table bucket is made and removed through the s3tables API."""
+    """The S3 API does not offer the operation on a table bucket."""
 
 
 class IllegalVersioning(S3Error):
-    """PutBucketVersioning does not say which versioning the bucket is to have."""
+    """PutBucketVersioning has no valid Status."""
 
 
 class InvalidRetentionPeriod(S3Error):
-    """The retention that a bucket gives to new versions is too short or too long."""
+    """The default retention of a bucket is too short or too long."""
 
 
 class InvalidPartNumber(S3Error):
-    """The object has fewer parts than the one asked for."""
+    """The object has fewer parts than the part number of the request."""
 
 
 class Forbidden(S3Error):
-    """The caller may not do that, or may not know whether it could be done."""
+    """The caller may not do this, or may not learn whether it is possible."""
 
 
 class NotConfigured(S3Error):
-    """The bucket has no such configuration; code is AWS's own word for its absence."""
+    """The bucket has no such configuration. code: AWS's error code for this configuration."""
 
     def __init__(self, code: str, message: str, /, **fields: str) -> None:
         super().__init__(message, **fields)
@@ -136,8 +136,8 @@ class FileMissing(S3Error):
 
 
 class CorsNotEnabled(S3Error):
-    """A bucket has no CORS rule that allows what a preflight request asks."""
+    """No CORS rule of the bucket allows the request that a preflight request announces."""
 
 
 class PreflightIncomplete(S3Error):
-    """A preflight request does not say from where, or what, the browser wants to send."""
+    """A preflight request lacks its Origin or its Access-Control-Request-Method."""

@@ -1,6 +1,6 @@
-"""face: S3, mounted: which row a request means, and how errors are answered.
+"""face: S3: identifies the row of each request, and encodes errors.
 
-The operations stand in `server.s3.rows`. Decides nothing; rules and engines do.
+The operations are the rows of `server.s3.rows`. Handlers and engines decide; this module does not.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from storage import opening
 
 PLAIN_REMEMBERED: Final = 4096
 PLAIN_PATH_BYTES_MAX: Final = 1024
-"""How many requests without a query and without a header of S3's are remembered as identified, and
-the longest path of one: objects are read again and again."""
+"""The number of requests without a query and without S3 headers whose parsed form is cached, and
+the longest path of one: clients read the same objects repeatedly."""
 
 
 class S3Face:
@@ -69,7 +69,7 @@ class S3Face:
         self._domain = domain
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return the operation that a request means, with its value and rulings of its own."""
+        """Return the operation of a request, with its parsed value and its own Rulings."""
         host_bucket = dispatch.bucket_of_host(request.host, self._domain)
         headers = fields.select_headers(request.headers.raw)
         if not headers and not request.query and len(request.raw_path) <= PLAIN_PATH_BYTES_MAX:
@@ -112,7 +112,7 @@ class S3Face:
         return response
 
     def _crossing(self, operation: calls.Operation) -> calls.Operation:
-        """Return an operation whose answer a page of another origin may read, if rules allow."""
+        """Return an operation that adds the CORS headers of the bucket to its response."""
         handler = operation.handler
         if handler is None:
             return operation
@@ -131,9 +131,9 @@ class S3Face:
         return dataclasses.replace(operation, handler=handle)
 
     def _allow_origin(self, response: asgi.Response, request: asgi.Request) -> asgi.Response:
-        """Return an answer with the headers that the bucket's CORS rules give it."""
+        """Return a response with the headers that follow from the bucket's CORS rules."""
         if request.method == "OPTIONS":
-            return response  # its handler judged the origin
+            return response  # its handler has checked the origin
         wanted = cors.parse_wanted(request.headers.joined, request.method)
         if wanted is None:
             return response
@@ -151,7 +151,7 @@ class S3Face:
     def _expecting(
         self, row: routes.S3Row, owner: str | None, source_owner: str | None
     ) -> calls.Operation:
-        """Return a row's operation, which first checks the accounts that the client expects."""
+        """Return an operation that first checks the bucket owners that the client expects."""
         operation = row.operation
 
         async def check_and_handle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -172,7 +172,7 @@ class S3Face:
 def _identify_plain(
     method: str, raw_path: bytes, host_bucket: str | None
 ) -> tuple[routes.S3Row, Any]:
-    """Return the row and the value of a request that is nothing but a method and a path."""
+    """Return the row and the value of a request that has only a method and a path."""
     return rows.TABLE.identify(
         method=method, raw_path=raw_path, host_bucket=host_bucket, pairs=(), headers={}
     )

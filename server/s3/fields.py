@@ -1,8 +1,9 @@
-"""rule: what the headers and query parameters of an S3 request say, as values.
+"""rule: the headers and query parameters of S3 requests, parsed into values.
 
-One function per question: what is written, with which digests, under which conditions, copied from
-where, which page of a listing. A header that asks for something Boathouse does not do is refused by
-name, so that nothing is accepted and ignored. Never says which operation a request is.
+One function for each group of fields: the attributes of a write, the digests of a body, the source
+of a copy, the page of a listing. A header for a feature that Boathouse does not have raises
+S3FeatureNotImplemented with its name, so that no such header is silently ignored.
+`server.s3.routes` identifies the operation.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ CHECKSUM_BYTES = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256":
 
 
 OBJECT_ATTRIBUTES = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})
-"""What GetObjectAttributes can be asked for."""
+"""The attributes that GetObjectAttributes may name."""
 
 
 CHECKSUM_PREFIX = "x-amz-checksum-"
@@ -122,7 +123,7 @@ _FOREIGN_HEADERS = frozenset(
     }
 )
 
-# What a presigned URL's query has of the signature itself.
+# The parameters of the signature in a presigned URL.
 _OF_SIGNATURE = frozenset(
     {
         "x-amz-algorithm",
@@ -138,7 +139,7 @@ _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
-# Headers that ask for more than Boathouse does, and the values that ask for nothing.
+# Headers of features that Boathouse does not have, and their values that mean "not used".
 _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-bucket-namespace": frozenset({"global"}),
     "x-amz-if-match-initiated-time": frozenset(),
@@ -174,10 +175,10 @@ _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Integrity:
-    """What the client says about the body it sends.
+    """The digests that the client announces for a body.
 
     content_md5: sixteen raw bytes. checksum: algorithm and base64 value by header.
-    trailer: algorithm whose value comes behind the body. announced: the algorithm that
+    trailer: algorithm whose value follows the body. announced: the algorithm that
     x-amz-sdk-checksum-algorithm names.
     """
 
@@ -192,7 +193,7 @@ NO_INTEGRITY = Integrity()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """What a writer says about an object besides its bytes: headers, metadata, tags, class, lock.
+    """The attributes of a write: headers, metadata, tags, storage class, lock.
 
     lock: retention and legal hold, as stored headers (`storage.locks`).
     """
@@ -211,7 +212,7 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopySource:
-    """Where a copy reads from, and under which conditions."""
+    """The source of a copy, and the conditions on it."""
 
     bucket: str
     key: str
@@ -221,7 +222,8 @@ class CopySource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
-    """What a GET or HEAD asks for. byte_range: the Range header; only a size gives it a meaning.
+    """The parameters of a GET or HEAD. byte_range: the Range header, resolved when the size is
+    known.
 
     overrides: response headers by lower-case name.
     """
@@ -238,9 +240,9 @@ PLAIN_READ = Read()
 
 
 def select_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers that mean something to S3, by lower-case name; repeated ones are joined.
+    """Return the headers that S3 defines, by lower-case name; values of a repeated one are joined.
 
-    Most of what a client sends is for others, and is not even decoded.
+    Other headers, which are the majority, are not decoded.
     """
     metadata: dict[str, str] = {}
     for name, value in raw:
@@ -251,10 +253,10 @@ def select_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def select_form_headers(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields of a POST form that mean a header, as `select_headers` returns headers.
+    """Return the fields of a POST form that have the meaning of a header; see `select_headers`.
 
-    values: by lower-case names; an empty one says nothing. Raises InvalidArgument for a value that
-    no header can have.
+    values: by lower-case names; an empty one counts as absent. Raises InvalidArgument for a value
+    that a header cannot have.
     """
     headers: dict[str, str] = {}
     for name, text in values.items():
@@ -276,17 +278,17 @@ def select_form_headers(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_header(name: str) -> bool:
-    """Whether a query parameter means a header: all with S3's prefix do."""
+    """Return whether a query parameter has the meaning of a header: all with S3's prefix have."""
     return name[:6].lower() == "x-amz-"
 
 
 def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, str]]) -> None:
-    """Add to headers, in place, those that stand in the query.
+    """Add to headers, in place, those that come as query parameters.
 
-    Clients that presign put them there: boto3, by version 2 of the signature, all that begin with
-    `x-amz-`, Content-MD5 and Content-Type; SDKs that sign by version 4 the former. Signatures cover
-    them there. Raises InvalidRequest for one that comes twice, that a header contradicts, or whose
-    value no header can have.
+    Presigned URLs have them there: with signature version 4 the names that begin with `x-amz-`,
+    with version 2 (boto3) also Content-MD5 and Content-Type. The signature covers them. Raises
+    InvalidRequest for one that comes twice, that differs from the header of the same name, or whose
+    value a header cannot have.
     """
     plain = any(name == _PRESIGNED_V2 for name, _ in pairs)
     taken = set()
@@ -311,7 +313,7 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
 
 
 def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | None = None) -> Read:
-    """Return what a GET or HEAD asks for."""
+    """Return the parameters of a GET or HEAD."""
     byte_range = None
     conditional = with_checksums = False
     for name, value in headers.items():
@@ -347,7 +349,7 @@ def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | Non
 
 
 def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
-    """Return what a write's headers say of the object, and whether they name a storage class."""
+    """Return the attributes in a write's headers, and whether they name a storage class."""
     stored: dict[str, str] = {}
     user_metadata: dict[str, str] = {}
     tags: dict[str, str] = {}
@@ -390,7 +392,7 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
 
 
 def parse_lock(headers: preconditions.HeaderView) -> Mapping[str, str]:
-    """Return the retention and the legal hold that a write's headers name, as stored headers."""
+    """Return the retention and the legal hold of a write's headers, as stored headers."""
     mode, until = headers.get(locks.MODE), headers.get(locks.RETAIN_UNTIL)
     retention = None
     if (mode is None) != (until is None):
@@ -424,7 +426,7 @@ def parse_lock(headers: preconditions.HeaderView) -> Mapping[str, str]:
 
 
 def parse_flag(headers: preconditions.HeaderView, name: str) -> bool:
-    """Return whether a header says true. Raises InvalidArgument for another word."""
+    """Return whether a header is `true`. Raises InvalidArgument unless it is `true` or `false`."""
     value = (headers.get(name) or "false").lower()
     if value not in ("true", "false"):
         raise errors.InvalidArgument(
@@ -434,9 +436,10 @@ def parse_flag(headers: preconditions.HeaderView, name: str) -> bool:
 
 
 def check_headers_done(headers: preconditions.HeaderView, *, done: str = "") -> None:
-    """Raise S3FeatureNotImplemented if a header asks for something that the operation does not do.
+    """Raise S3FeatureNotImplemented for a header of a feature that the operation does not
+    implement.
 
-    done: a header that it does.
+    done: a header that it implements.
     """
     for name, value in headers.items():
         if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name] and name != done:
@@ -444,7 +447,7 @@ def check_headers_done(headers: preconditions.HeaderView, *, done: str = "") -> 
 
 
 def parse_integrity(headers: preconditions.HeaderView) -> Integrity:
-    """Return the digests that accompany a body; raises for malformed or contradicting ones."""
+    """Return the digests announced for a body. Raises for malformed or contradictory ones."""
     content_md5 = None
     checksum = trailer = announced = None
     for name, value in headers.items():
@@ -490,7 +493,7 @@ def parse_integrity(headers: preconditions.HeaderView) -> Integrity:
 
 
 def parse_checksum(name: str, value: str) -> str:
-    """Return a checksum's base64 form; raises InvalidRequest if it is none of that algorithm."""
+    """Return a checksum in base64. Raises InvalidRequest if it is not one of that algorithm."""
     try:
         raw = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
@@ -501,7 +504,7 @@ def parse_checksum(name: str, value: str) -> str:
 
 
 def parse_whole_checksum(headers: preconditions.HeaderView) -> tuple[str, str] | None:
-    """Return the checksum of a whole multipart object, of which `-N` may be a part."""
+    """Return the checksum of a whole multipart object, with or without the suffix `-N`."""
     for name, value in headers.items():
         algorithm = name.removeprefix(CHECKSUM_PREFIX)
         if name.startswith(CHECKSUM_PREFIX) and algorithm in CHECKSUM_BYTES:
@@ -514,7 +517,7 @@ def parse_whole_checksum(headers: preconditions.HeaderView) -> tuple[str, str] |
 
 
 def parse_size(headers: preconditions.HeaderView) -> int | None:
-    """Return the length of the body as the client means it: without aws-chunked framing."""
+    """Return the length of the body without aws-chunked framing."""
     decoded = headers.get("x-amz-decoded-content-length")
     value = headers.get("content-length") if decoded is None else decoded
     if value is None:
@@ -525,7 +528,7 @@ def parse_size(headers: preconditions.HeaderView) -> int | None:
 
 
 def parse_source(headers: preconditions.HeaderView) -> CopySource:
-    """Return where a copy reads from: `[/]bucket/key[?versionId=...]`, percent-encoded or not."""
+    """Return the source of a copy: `[/]bucket/key[?versionId=...]`, percent-encoded or not."""
     value = headers.get("x-amz-copy-source") or ""
     path, _, version_id = value.partition("?versionId=")
     # The header's text is Latin-1, one character a byte; a client may send UTF-8 unescaped.
@@ -633,7 +636,7 @@ def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> 
 
 
 def parse_version_id(query: Mapping[str, str]) -> str | None:
-    """Return the version asked for, None for the newest."""
+    """Return the version id of the request; None for the newest version."""
     version_id = query.get("versionId")
     if version_id == "":
         raise errors.InvalidArgument(
@@ -643,7 +646,7 @@ def parse_version_id(query: Mapping[str, str]) -> str | None:
 
 
 def refuse_version_id(query: Mapping[str, str]) -> None:
-    """Raise InvalidArgument if a write names a version: it makes a new one."""
+    """Raise InvalidArgument if a write has a version id: it always creates a version."""
     if "versionId" in query:
         raise errors.InvalidArgument(
             "This operation does not accept a version-id.",
@@ -653,7 +656,7 @@ def refuse_version_id(query: Mapping[str, str]) -> None:
 
 
 def check_version_id(version_id: str, name: str) -> str:
-    """Return a version id. Raises InvalidArgument if no version can have it. name: who says it."""
+    """Return a version id. Raises InvalidArgument if it is malformed. name: of the parameter."""
     if not versions.is_version_id(version_id):
         raise errors.InvalidArgument(
             "Invalid version id specified", ArgumentName=name, ArgumentValue=version_id
@@ -662,7 +665,7 @@ def check_version_id(version_id: str, name: str) -> str:
 
 
 def parse_version_markers(query: Mapping[str, str]) -> tuple[str, str]:
-    """Return key and version after which a listing of versions starts; "" for none."""
+    """Return the key and the version after which a listing of versions starts; "" if absent."""
     key_marker, version_marker = query.get("key-marker", ""), query.get("version-id-marker")
     if version_marker is None:
         return key_marker, ""
@@ -692,7 +695,7 @@ def parse_page_size(query: Mapping[str, str], name: str) -> int:
 
 
 def parse_attribute_names(headers: preconditions.HeaderView) -> frozenset[str]:
-    """Return the attributes of an object that GetObjectAttributes is to tell."""
+    """Return the attribute names of GetObjectAttributes."""
     stated = headers.get("x-amz-object-attributes")
     names = frozenset(name.strip() for name in (stated or "").split(",")) - {""}
     if not names:
@@ -713,7 +716,7 @@ def parse_attribute_names(headers: preconditions.HeaderView) -> frozenset[str]:
 def parse_count(
     query: Mapping[str, str] | preconditions.HeaderView, name: str, default: int
 ) -> int:
-    """Return a number of the query or the headers. Raises InvalidArgument."""
+    """Return a number from the query or the headers. Raises InvalidArgument."""
     value = query.get(name)
     if value is None or value == "":
         return default
@@ -740,7 +743,7 @@ def parse_encoding(query: Mapping[str, str]) -> bool:
 
 
 def bad_token(token: str) -> errors.InvalidArgument:
-    """Return the refusal of a continuation token that this query did not hand out."""
+    """Return the error for a continuation token that does not belong to this query."""
     return errors.InvalidArgument(
         "The continuation token provided is incorrect",
         ArgumentName="continuation-token",

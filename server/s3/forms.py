@@ -1,9 +1,9 @@
-"""rule: the multipart/form-data body of a browser's POST, decoded as it arrives.
+"""rule: an incremental decoder of the multipart/form-data body of a browser's POST.
 
-Bytes in, events out: the fields before the file, the start of the file, and its bytes, of which no
-more are kept than a delimiter has. What precedes the file is bounded; fields behind it are ignored,
-as S3 does. Reads no socket, and knows neither policies nor what a field means. Sources: RFC 7578,
-and RFC 2046, section 5.1.1.
+The decoder turns bytes into events: the fields before the file, the start of the file, and its
+bytes, of which it holds back at most the length of a delimiter. The fields before the file are
+bounded; fields after it are ignored, as S3 does. Reads no socket and interprets no field. Sources:
+RFC 7578, and RFC 2046, section 5.1.1.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ Event: TypeAlias = Field | File | bytes
 class Decoder:
     """Decodes one body: `feed` it, then `finish`. Mutable.
 
-    _buffer: the bytes that no event contains yet. _searched: how many of them have no whole mark
-    that the present state looks for. _taken_bytes: how many bytes left the buffer before the file.
+    _buffer: the bytes that are in no event yet. _searched: how many of them do not contain the mark
+    that the current state searches. _taken_bytes: the bytes decoded before the file.
     """
 
     def __init__(self, boundary: str) -> None:
@@ -67,7 +67,7 @@ class Decoder:
         self._state: _State = "preamble"
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return what further bytes of the body contain. Raises MalformedForm, FormTooLarge."""
+        """Return the events of further bytes of the body. Raises MalformedForm, FormTooLarge."""
         events: list[Event] = []
         self._buffer += data
         while self._step(events):
@@ -84,7 +84,7 @@ class Decoder:
             raise errors.FileMissing("POST requires exactly one file upload per request.")
 
     def _step(self, events: list[Event]) -> bool:
-        """Take one thing out of the buffer; return whether there may be another."""
+        """Decode one item of the buffer; return whether there may be another."""
         match self._state:
             case "preamble":
                 return self._take_to(self._delimiter, then="delimited") is not None
@@ -108,7 +108,7 @@ class Decoder:
                 return False
 
     def _take_delimiter_end(self) -> bool:
-        """Take what follows a delimiter: a line break, or the two hyphens behind the last one."""
+        """Take the bytes after a delimiter: a line break, or two hyphens after the last one."""
         if len(self._buffer) < len(_CRLF):
             return False
         mark = self._take(len(_CRLF))
@@ -210,7 +210,7 @@ def _parse_headers(block: str) -> tuple[str, str]:
 
 
 def _parse_parameters(text: str) -> dict[str, str]:
-    """Return the parameters behind a header's value. Browsers escape quotes alone."""
+    """Return the parameters of a header's value. Browsers escape quotes alone."""
     parameters: dict[str, str] = {}
     position = 0
     while position < len(text):

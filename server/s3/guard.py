@@ -1,10 +1,10 @@
-"""rule: what a key is, as far as the S3 face must know: a plain object, or a file of a table.
+"""rule: the interface through which the S3 face learns the rules of a key.
 
-The S3 face serves general buckets and table buckets. Whether a key may be written, what a DELETE
-does and which right it takes depends on the tables, which this package does not know: a Guard that
-`mini.py` passes in returns one Ruling per key. A Ruling is a value. It names the index rows that it
-was made of, and a write expects those rows in its own transaction, so that the Ruling still holds
-where the write happens. Keys are decoded text, as the client means them.
+The S3 face serves general buckets and table buckets. In a table bucket the tables decide whether a
+key may be written, what a DELETE does and which action it demands. This package does not import the
+catalog: `program.application` passes in a Guard, which returns one Ruling per key. A Ruling is a
+value. It has the index rows that it depends on, and a write expects those rows in its transaction,
+so that the Ruling still holds at that moment. Keys are decoded text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OnDelete: TypeAlias = Literal["remove", "tombstone", "refuse"]
 Access: TypeAlias = Literal["read", "write", "list"]
 
 SEGMENT_CHARACTERS_MAX: Final = 128
-"""How much of a refused segment is shown."""
+"""The length at which an error cuts the refused segment."""
 
 
 class LayoutRefused(Exception):
@@ -39,7 +39,7 @@ class LayoutRefused(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resource:
-    """The action and ARN that an S3 request on a key amounts to."""
+    """The action and ARN that an S3 request on a key demands."""
 
     action: str
     arn: str
@@ -48,7 +48,7 @@ class Resource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BodyEnds:
-    """A body as far as it is looked at: head and tail are its first and last bytes."""
+    """The examined part of a body: head and tail are its first and last bytes."""
 
     size_bytes: int
     head: bytes
@@ -58,10 +58,10 @@ class BodyEnds:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContentCheck:
-    """What a body must pass to lie at a key.
+    """The check of a body before it is stored at a key.
 
-    edge_bytes: how much of either end is looked at. whole_bytes_max: a body up to this size is read
-    whole. judge: raises LayoutRefused; takes its time with a large body, and may run in any thread.
+    edge_bytes: how much of either end is examined. whole_bytes_max: a body up to this size is read
+    whole. judge: raises LayoutRefused; slow for a large body, and may run in any thread.
     """
 
     edge_bytes: int
@@ -70,19 +70,19 @@ class ContentCheck:
 
 
 class Ruling(Protocol):
-    """What holds for one key in one state of the index. Nothing here reads the index."""
+    """The rules of one key in one state of the index. Its methods do not read the index."""
 
     @property
     def bucket(self) -> model.BucketInfo | None:
-        """The bucket; None if there is none of that name."""
+        """The bucket; None if it does not exist."""
 
     @property
     def expects(self) -> tuple[batch.Expect, ...]:
-        """The rows of the index that the ruling was made of, beside the bucket's id."""
+        """The rows of the index that the ruling depends on, beside the bucket's id."""
 
     @property
     def table_path(self) -> str | None:
-        """Where the table begins that the key lies at or below, if it lies in one."""
+        """The location path of the table that contains the key; None if no table does."""
 
     @property
     def is_aws_strict(self) -> bool:
@@ -90,39 +90,39 @@ class Ruling(Protocol):
 
     @property
     def is_write_once(self) -> bool:
-        """Whether the key, once written, only accepts identical bytes."""
+        """Whether a written key accepts only identical bytes."""
 
     @property
     def on_delete(self) -> OnDelete:
-        """What a DELETE of the key does: remove it, write a tombstone, or be refused."""
+        """The effect of a DELETE of the key: removal, a tombstone, or a refusal."""
 
     @property
     def content_check(self) -> ContentCheck | None:
-        """What a body must pass before it gets the name; None if any will do."""
+        """The check of a body before it is stored at the key; None if every body may be."""
 
     def resource(self, access: Access) -> Resource | None:
-        """Return what access to the key must be allowed to do; None means the plain S3 action."""
+        """Return the action and ARN that access to the key demands; None means the S3 action."""
 
     def check_write(self) -> None:
-        """Raise LayoutRefused if nothing may be written at the key. Needs no body."""
+        """Raise LayoutRefused if the key may not be written, whatever the body."""
 
     def check_body(self, size_bytes: int) -> None:
-        """Raise LayoutRefused (marker-body) if a body of this decoded size may not lie there."""
+        """Raise LayoutRefused (marker-body) for a body of a size that the key refuses."""
 
     def refuse_overwrite(self) -> NoReturn:
-        """Raise LayoutRefused (write-once): the key was written before, with other bytes."""
+        """Raise LayoutRefused (write-once): the key exists with other bytes."""
 
 
 class Guard(Protocol):
-    """Answers everything about a key at once."""
+    """Returns the Ruling of a key."""
 
     def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> Ruling:
-        """Return what holds for a key now. key: of an object, or a prefix that is listed. reading:
-        an open view to read from."""
+        """Return the current Ruling of a key. key: of an object, or the prefix of a listing.
+        reading: an open view to read from."""
 
 
 class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A key of a general bucket, or of one that does not exist: no rule but the bucket's own.
+    """The Ruling of a key in a general bucket, or in one that does not exist: no table rules apply.
 
     Every request makes one, so it is a Struct: a fifth of what a dataclass costs.
     """
@@ -136,7 +136,7 @@ class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_check: ContentCheck | None = None
 
     def resource(self, access: Access) -> Resource | None:
-        """Ask for the plain S3 action."""
+        """Return None: the S3 action applies."""
         return None
 
     def check_write(self) -> None:
@@ -151,7 +151,7 @@ class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Rulings:
-    """A Guard for one request: it asks about each key once, until `forget`."""
+    """A Guard for one request: it keeps the Ruling of each key until `forget`."""
 
     __slots__ = ("_guard", "_rulings")
 
@@ -160,7 +160,7 @@ class Rulings:
         self._rulings: dict[tuple[str, str], Ruling] = {}
 
     def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> Ruling:
-        """Return what held for a key when the request first asked about it."""
+        """Return the Ruling of a key: the first one that the request asked for."""
         ruling = self._rulings.get((bucket, key))
         if ruling is None:
             ruling = self._rulings[bucket, key] = self._guard.at(bucket, key, reading)
@@ -171,5 +171,5 @@ class Rulings:
         return Rulings(self._guard)
 
     def forget(self, bucket: str, key: str) -> None:
-        """Ask about a key anew: the rows that its ruling was made of have changed."""
+        """Drop the Ruling of a key: the rows that it depends on have changed."""
         self._rulings.pop((bucket, key), None)

@@ -1,8 +1,8 @@
-"""face: a request's body on its way into storage, with every digest the client sent checked.
+"""face: receives the body of a request into storage, and checks every digest of the client.
 
-The payload's decoder takes off aws-chunked framing and checks signatures; storage computes the
-digests off the event loop, each once. Nothing that fails here has a name in the index yet, and what
-was written of it is removed.
+The payload's decoder removes aws-chunked framing and checks signatures. Storage computes each
+digest once, off the event loop. A body that fails a check has no row in the index, and its file is
+removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from server.s3 import errors, fields
 from storage import blobs, checksums, model
 
 OBJECT_BYTES_MAX: Final = 5 * 1024**3
-"""What one PutObject or UploadPart may hold; larger objects come in parts."""
+"""The largest body of one PutObject or UploadPart; larger objects are uploaded in parts."""
 
 LINES_AT_ONCE_MAX: Final = 256
 FRAMED_STEP_BYTES: Final = 8 * 1024
@@ -27,8 +27,10 @@ Document = TypeVar("Document")
 
 
 def check_size(size_bytes: int | None, request: asgi.Request, *, beside_bytes: int = 0) -> None:
-    """Raise EntityTooLarge for too large an announced size, and MissingContentLength for none;
-    a body in chunked transfer coding needs none. beside_bytes: what it may have beside an object.
+    """Raise EntityTooLarge if the announced size is too large, and MissingContentLength without
+    one.
+
+    A body in chunked transfer coding needs none. beside_bytes: allowed in addition to an object.
     """
     if size_bytes is None:
         if b"transfer-encoding" not in request.headers.joined:
@@ -38,7 +40,7 @@ def check_size(size_bytes: int | None, request: asgi.Request, *, beside_bytes: i
 
 
 class BodySource(Protocol):
-    """A body that arrives: a request, or the file of a form."""
+    """The source of a body: a request, or the file of a form."""
 
     def chunks(self) -> AsyncIterator[bytes]: ...
 
@@ -52,9 +54,9 @@ async def receive(
     integrity: fields.Integrity,
     also: str | None = None,
 ) -> tuple[model.Received, Mapping[str, str]]:
-    """Return the durable body, and the checksum that the client sent for it, if any, as base64.
+    """Return the durable body, and the checksum in base64 that the client sent for it, or None.
 
-    size_bytes: what the client announced, None for nothing. also: a further algorithm to digest by.
+    size_bytes: the announced size, or None. also: a further digest algorithm.
     Raises BadDigest, IncompleteBody, EntityTooLarge, and what the payload and storage raise.
     """
     payload = caller.payload
@@ -89,8 +91,9 @@ async def receive(
 
 
 def arriving(request: asgi.Request, *, size_bytes: int | None) -> asyncio.Future[None] | None:
-    """Return a future that is done once `receive_arrived` can take a small body; None if it can
-    now, or never."""
+    """Return a future that is done when `receive_arrived` can receive a small body.
+
+    None if it can now, or if the body is not small."""
     if size_bytes is None or size_bytes > blobs.INLINE_BYTES_MAX or request.arrived() is not None:
         return None
     return request.arriving(limit_bytes=blobs.INLINE_BYTES_MAX)
@@ -103,7 +106,7 @@ def receive_arrived(
     size_bytes: int | None,
     integrity: fields.Integrity,
 ) -> tuple[model.Received, Mapping[str, str]] | None:
-    """Do what `receive` does for a small body that has arrived, at once; else return None.
+    """Do what `receive` does for a small body that has arrived, without a wait; else return None.
 
     A PUT of 4 KiB takes a quarter less CPU in process than through `receive`.
     """
@@ -132,7 +135,7 @@ def receive_arrived(
 
 
 def _digests_of(payload: chunked.Payload, integrity: fields.Integrity) -> set[str]:
-    """Return the algorithms that a body's ETag, its signature and the client's checksum take."""
+    """Return the digest algorithms for a body's ETag, its signature and the client's checksum."""
     wanted = {checksums.MD5}
     if payload.sha256 is not None:
         wanted.add("sha256")
@@ -143,8 +146,7 @@ def _digests_of(payload: chunked.Payload, integrity: fields.Integrity) -> set[st
 
 
 async def parsed(parse: Callable[[bytes], Document], data: bytes) -> Document:
-    """Return the result of parsing a body; a large one is parsed in a thread, off the event
-    loop."""
+    """Return the result of parsing a body. A large one is parsed in a thread."""
     if len(data) <= limits.PARSED_HERE_BYTES_MAX:
         return parse(data)
     return await asyncio.to_thread(parse, data)
@@ -156,7 +158,7 @@ async def read_document(
     *,
     integrity: fields.Integrity = fields.NO_INTEGRITY,
 ) -> bytes:
-    """Return a small body, an XML document, once its signature and digests held."""
+    """Return a small body, an XML document, after the check of its signature and digests."""
     decoder = caller.payload.decoder()
     wire_bytes = await request.read(limit_bytes=limits.XML_BYTES_MAX)
     data = decoder.feed(wire_bytes) if wire_bytes else b""
@@ -170,7 +172,7 @@ async def read_document(
 def check_integrity(
     integrity: fields.Integrity, trailers: Mapping[str, str], digests: Mapping[str, bytes]
 ) -> Mapping[str, str]:
-    """Return the checksum that the client sent, by algorithm; raises BadDigest if one is wrong."""
+    """Return the checksum that the client sent, with its algorithm. Raises BadDigest."""
     if integrity is fields.NO_INTEGRITY:
         return {}
     if integrity.content_md5 is not None and not hmac.compare_digest(
@@ -196,7 +198,7 @@ def check_integrity(
 
 
 def _steps(payload: chunked.Payload, data: bytes) -> Iterable[bytes]:
-    """Return data, in small steps if it is framed in so small chunks that decoding takes long."""
+    """Yield data, in small pieces if its chunks are so small that decoding takes long."""
     if not payload.framed or data.count(b"\r\n") <= LINES_AT_ONCE_MAX:
         return (data,)
     return (

@@ -92,7 +92,7 @@ async def _page(
     after: str,
 ) -> model.ListedPage:
     if operation.max_keys == 0:
-        # Nothing was asked for, so nothing is left: a truncated page would be asked for again.
+        # With max-keys=0 the page is not truncated, or clients would request it again for ever.
         return model.ListedPage(objects=(), common_prefixes=(), next_after=None)
     visibility = visible.across_tables(services, call, operation.bucket, operation.prefix)
     if visibility is not None:

@@ -1,6 +1,6 @@
 """face: object lock: the configuration of a bucket, retention and legal hold of a version.
 
-Storage judges in its transaction whether a retention may be changed and a version removed.
+Storage decides in its transaction whether a retention may be changed and a version removed.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ async def _put(
     call: calls.Call,
     change: Callable[[guard.Ruling], Awaitable[model.ObjectInfo]],
 ) -> asgi.Response:
-    """Change the lock of a version, judged anew if what its rights depend on changes meanwhile."""
+    """Change the lock of a version; repeat the access decision if its rows change meanwhile."""
     operation: operations.PutObjectLock = call.value
     _find(services, call)
 
@@ -119,7 +119,7 @@ async def _put(
 
 
 def _find(services: engines.S3Services, call: calls.Call) -> model.ObjectInfo:
-    """Return the version that a call is about, in a bucket that has object lock."""
+    """Return the version of a call. Raises InvalidRequest in a bucket without object lock."""
     operation: operations.GetObjectLock | operations.PutObjectLock = call.value
     held = engines.ruling(call, operation.bucket, operation.key)
     engines.check_lockable(engines.bucket_of(held, operation.bucket))

@@ -1,7 +1,7 @@
 """face: the operations on one object: get, head, put, copy, delete, tags.
 
-GetObject and PutObject are the hot path: one look at the index, no parsing beyond `identify`, and
-bodies that pass as slices of files or straight into storage.
+GetObject and PutObject are the hot path: one lookup in the index, no parsing after `identify`.
+Bodies are sent as slices of files and received directly into storage.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
         else:
             status, headers, byte_range = _read(info, read, call)
         pieces = services.objects.pieces(info, byte_range, reading=view)
-    # One file is open from the first byte to the last; of several, each only in its turn.
+    # One file stays open for the whole response; of several files, one is open at a time.
     holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
     return asgi.Response(status, headers, pieces, holding, prepared)
 
@@ -82,7 +82,7 @@ def put_object(
 def _put_arrived(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response | Awaitable[asgi.Response]:
-    """Put an object, in one attempt if its small body has arrived. The write was allowed before."""
+    """Put an object whose write is allowed, in one attempt if its small body has arrived."""
     operation: operations.PutObject = call.value
     bucket, key = operation.bucket, operation.key
     arrived = incoming.receive_arrived(
@@ -124,8 +124,9 @@ async def _receive_and_put(
     call: calls.Call,
     arrived: tuple[model.Received, Mapping[str, str]] | None,
 ) -> asgi.Response:
-    """Put an object whose body is not here yet, or takes more than one attempt. arrived: its
-    body."""
+    """Put an object whose body has not arrived, or that needs another attempt.
+
+    arrived: the body, if it has arrived."""
     operation: operations.PutObject = call.value
     if arrived is None:
         arrived = await incoming.receive(
@@ -144,7 +145,7 @@ async def store(
     received: model.Received,
     sent: Mapping[str, str],
 ) -> model.ObjectInfo:
-    """Put a received body as the call's PutObject says; it is removed if it becomes no object.
+    """Put a received body with the attributes of the call's PutObject; on an error discard it.
 
     sent: the client's checksum.
     """
@@ -184,7 +185,7 @@ async def store(
 
 
 def _attributes_of(call: calls.Call, sent: Mapping[str, str]) -> model.ObjectAttributes:
-    """Return the attributes that a PutObject gives. sent: the client's checksum."""
+    """Return the attributes of a PutObject. sent: the client's checksum."""
     written = call.value.written
     return model.ObjectAttributes(
         headers=written.stored,
@@ -318,7 +319,7 @@ async def delete(
     precondition: model.Precondition,
     call: calls.Call,
 ) -> model.Deleted:
-    """Do what a DELETE of key means in this bucket: remove it, hide it, or refuse.
+    """Remove or hide an object, or raise, as the Ruling of its key says.
 
     version_id: the version to remove. Objects of table buckets have the null version alone.
     """
@@ -367,7 +368,7 @@ async def delete(
 def find_source(
     services: engines.S3Services, source: fields.CopySource, call: calls.Call
 ) -> model.ObjectInfo:
-    """Return the object that a copy reads, once its conditions hold."""
+    """Return the source of a copy. Raises PreconditionFailed unless its conditions hold."""
     try:
         info = engines.find(services, call, source.bucket, source.key, source.version_id)
     except storage_errors.IsDeleteMarker:
@@ -382,7 +383,7 @@ def find_source(
 
 
 def source_version(call: calls.Call, source: model.ObjectInfo) -> asgi.ResponseHeaders:
-    """Return the header that says which version a copy has read."""
+    """Return the header with the version id of the source of a copy."""
     shown = engines.version_shown(call, source)
     return tuple(("x-amz-copy-source-version-id", value) for _, value in shown)
 
@@ -390,7 +391,7 @@ def source_version(call: calls.Call, source: model.ObjectInfo) -> asgi.ResponseH
 def _read(
     info: model.ObjectInfo, read: fields.Read, call: calls.Call
 ) -> tuple[int, asgi.ResponseHeaders, model.ByteRange | None]:
-    """Return the status, the headers but for the length, and which bytes to send."""
+    """Return the status, the headers without the length, and the range of bytes to send."""
     if read.overrides and call.principal.type == "anonymous":
         raise errors.InvalidRequest(
             "Request specific response headers cannot be used for anonymous GET requests."
@@ -417,7 +418,7 @@ def _read(
 
 
 def _part_range(info: model.ObjectInfo, part_number: int) -> model.ByteRange | None:
-    """Return where a part lies; None for the empty body of an object stored whole."""
+    """Return the byte range of a part; None for an empty object."""
     sizes = info.attributes.part_sizes_bytes or (info.size_bytes,)
     if part_number > len(sizes):
         raise errors.InvalidPartNumber(

@@ -1,8 +1,8 @@
-"""rule: the value of each S3 operation, and how it is parsed out of a request.
+"""rule: the value of each S3 operation, and the parser that makes it from a request.
 
-A parser reads query and headers once; past it, no code reads a header or a query string. All
-parsers have one signature, that of a row's column (`server.s3.routes`). Which operation a request
-means is not decided here; no body is read, and nothing is looked up.
+A parser reads query and headers once; after it, no code reads a header or a query string. All
+parsers have one signature, that of a row's column (`server.s3.routes`, which identifies the
+operation of a request). Parsers read no body and no index.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from server.s3 import documents, errors, fields, forms, preconditions
 from storage import model
 
 Query: TypeAlias = Mapping[str, str]
-"""The query's parameters, decoded; the last one of a name counts."""
+"""The query's parameters, decoded; the last value of a repeated name."""
 Headers: TypeAlias = preconditions.HeaderView
 
 HEADERS_BESIDE_FORM: Final = frozenset({"x-amz-expected-bucket-owner", "x-amz-request-payer"})
-"""Headers of S3 that a request with a form may have; others are fields of the form."""
+"""S3 headers that a request with a form may have; the others are fields of the form."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """What an operation without parameters is about. key is "" below no object."""
+    """The bucket and key of an operation without parameters. key is "" for a bucket."""
 
     bucket: str = ""
     key: str = ""
@@ -52,7 +52,7 @@ class CreateBucket:
 class PutConfiguration:
     """Replace one configuration of a bucket; the body is the document.
 
-    gives_up_access: a policy may keep its own writer from changing it again.
+    gives_up_access: the policy may deny its writer the right to replace it.
     """
 
     bucket: str
@@ -152,7 +152,7 @@ class HeadObject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectAttributes:
-    """Tell what an object is without its bytes. names: the attributes that are asked for."""
+    """Return attributes of an object without its bytes. names: the attributes."""
 
     bucket: str
     key: str
@@ -164,7 +164,7 @@ class GetObjectAttributes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutObject:
-    """Write an object. size_bytes is the decoded length, None when the client tells none."""
+    """Write an object. size_bytes is the decoded length, None if the client sent none."""
 
     bucket: str
     key: str
@@ -176,9 +176,9 @@ class PutObject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PostObject:
-    """Write an object by a browser's form, as far as the request's head says.
+    """Write an object by a browser's form; the fields from the request's head.
 
-    boundary: what separates the fields. owner: the account that the bucket must belong to.
+    boundary: the separator of the fields. owner: the account that the bucket must belong to.
     """
 
     bucket: str
@@ -189,7 +189,7 @@ class PostObject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyObject:
-    """Copy an object. checksum_algorithm: what the copy's checksum is to be computed by."""
+    """Copy an object. checksum_algorithm: the algorithm of the copy's checksum."""
 
     bucket: str
     key: str
@@ -256,7 +256,7 @@ class UploadPart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UploadPartCopy:
-    """Take a part from an object. byte_range: first and last offset, both inclusive."""
+    """Copy a part from an object. byte_range: first and last offset, both inclusive."""
 
     bucket: str
     key: str
@@ -268,7 +268,7 @@ class UploadPartCopy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompleteMultipartUpload:
-    """Finish an upload. checksum: what the client expects of the whole object, `-N` included."""
+    """Finish an upload. checksum: the client's checksum of the whole object, with its `-N`."""
 
     bucket: str
     key: str
@@ -310,8 +310,8 @@ class ListMultipartUploads:
 def locate(raw_path: bytes, host_bucket: str | None) -> tuple[str, str]:
     """Return bucket and key, decoded once; either may be empty.
 
-    A key that is not UTF-8 keeps its bad bytes as surrogates, so that a layout rule may name them;
-    `is_text` tells.
+    A key that is not UTF-8 keeps its bad bytes as surrogates, so that a layout rule can name them;
+    `is_text` detects them.
     """
     path = raw_path[1:] if raw_path[:1] == b"/" else raw_path
     if host_bucket is not None:
@@ -323,7 +323,7 @@ def locate(raw_path: bytes, host_bucket: str | None) -> tuple[str, str]:
 
 
 def is_text(key: str) -> bool:
-    """Say whether the key came from valid UTF-8."""
+    """Return whether the key came from valid UTF-8."""
     if key.isascii():
         return True
     try:
@@ -334,17 +334,17 @@ def is_text(key: str) -> bool:
 
 
 def parse_target(bucket: str, key: str, query: Query, headers: Headers) -> Target:
-    """Return bucket and key: the operation has no parameters, or is not implemented."""
+    """Return bucket and key, for operations without parameters and for unimplemented ones."""
     return Target(bucket=bucket, key=key)
 
 
 def parse_nothing(bucket: str, key: str, query: Query, headers: Headers) -> Target:
-    """Return the target of an operation that is about no bucket, although its path names one."""
+    """Return an empty target, for an operation on no bucket; the path may name one all the same."""
     return Target()
 
 
 def parse_object_target(bucket: str, key: str, query: Query, headers: Headers) -> Target:
-    """Return bucket and key of what lies at a sub-resource; its version must be one that can be."""
+    """Return bucket and key for a sub-resource of an object, after a check of its version id."""
     fields.parse_version_id(query)
     return Target(bucket=bucket, key=key)
 
@@ -518,9 +518,9 @@ def parse_post_object(bucket: str, key: str, query: Query, headers: Headers) -> 
 
 
 def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
-    """Return the write that a form asks for. values: its fields, by lower-case names.
+    """Return the PutObject of a form. values: its fields, by lower-case names.
 
-    Fields mean what the headers of their names mean to PutObject; `acl` is x-amz-acl.
+    A field has the meaning of the PutObject header of the same name; `acl` is x-amz-acl.
     """
     if "key" not in values:
         raise errors.InvalidArgument(
@@ -737,7 +737,7 @@ def parse_list_parts(bucket: str, key: str, query: Query, headers: Headers) -> L
 
 
 def _parse_part(query: Query, headers: Headers) -> tuple[str, int]:
-    """Return upload id and part number. Either may be missing: one of them names the operation."""
+    """Return upload id and part number. Raises InvalidArgument if one of them is missing."""
     upload_id = query.get("uploadId")
     if upload_id is None or "partNumber" not in query:
         missing = "uploadId" if upload_id is None else "partNumber"

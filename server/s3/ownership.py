@@ -1,8 +1,7 @@
-"""engine: which account owns what is asked for, and the policy of its bucket, for the one decision
-function.
+"""engine: the owner account and the bucket policy of a resource, for the access decision.
 
-A bucket belongs to the account of who made it, its objects to the bucket's owner. What an ARN of
-s3tables names belongs to the account that the ARN itself spells.
+A bucket belongs to the account of its creator, and its objects to the bucket's owner. A resource of
+s3tables belongs to the account in its ARN.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from storage import model as storage_model
 POLICY: Final = "policy"
 PUBLIC_ACCESS_BLOCK: Final = "public_access_block"
 RESTRICT: Final = "RestrictPublicBuckets"
-"""The settings of a bucket that this module reads, and the member of the second."""
+"""The bucket settings that this module reads, and the member of the second."""
 PUBLIC: Final = "policy_is_public"
-"""The setting that says whether the policy is public."""
+"""The bucket setting: whether the policy is public."""
 
 COMPILED_MAX: Final = 1024
 COMPILED_CHARACTERS_MAX: Final = 512 * 1024
-"""Policies that are kept compiled, and their text, of which each character takes some 40 bytes."""
+"""The number of compiled policies in the cache, and the size of their texts: a compiled policy
+takes some 40 bytes per character."""
 
 
 class Ownership:
-    """Answers the authoriser what a resource says for itself. Mutable: it keeps compiled
-    policies, by their text."""
+    """Returns the resource side of access decisions. Mutable: it caches compiled policies."""
 
     def __init__(self, *, buckets: buckets.Buckets) -> None:
         self._buckets = buckets
@@ -36,8 +35,9 @@ class Ownership:
         self._compiled_characters = 0
 
     def side_of(self, demand: model.Demand) -> decide.ResourceSide:
-        """Return the account and policy of a demand's resource; one without an owner is the
-        caller's."""
+        """Return the account and policy of a demand's resource.
+
+        A resource without an owner belongs to the caller's account."""
         try:
             named = arns.parse_arn(demand.resource)
         except access_errors.MalformedARN:
@@ -47,7 +47,7 @@ class Ownership:
         if named.service != "s3":
             return decide.NO_POLICY
         try:
-            # Every caller may request any name; it is taken if a bucket has it.
+            # Every caller may learn whether a bucket's name is taken.
             if demand.action == "s3:CreateBucket":
                 return decide.NO_POLICY
             bucket = self._buckets.get(named.resource.partition("/")[0])

@@ -1,8 +1,8 @@
-"""face: PostObject: a browser's form, whose last field becomes an object.
+"""face: PostObject: stores the file of a browser's form as an object.
 
-The fields before the file say who sends it, under which policy, and what is written; they are read
-and judged before the file, which then streams into storage like the body of a PUT. The size that
-the policy allows is held while the file arrives.
+The fields before the file have the signature, the policy, and the attributes of the object. The
+face checks them before it reads the file, which then streams into storage like the body of a PUT.
+The policy's limits on the size are checked while the file arrives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from storage import model
 FILENAME: Final = "${filename}"
 STATUSES: Final = (200, 201, 204)
 STATUS: Final = 204
-"""Of an answer to a form that asks for none of STATUSES."""
+"""The status of a response to a form that names none of STATUSES."""
 
 
 class Form:
@@ -36,7 +36,7 @@ class Form:
         """Return the fields before the file, by lower-case names, and set the file's name.
 
         Raises MalformedForm, FormTooLarge, FileMissing; InvalidArgument for a field that comes
-        twice, since a policy would judge only one of them.
+        twice, because the policy would be compared with only one of the two.
         """
         values: dict[str, str] = {}
         async for data in self._chunks:
@@ -106,7 +106,7 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
 
 
 def _answer(info: model.ObjectInfo, values: dict[str, str], *, location: str) -> asgi.Response:
-    """Return what the form asks for: a redirect, a status, or the answer without content."""
+    """Return the response that the form names: a redirect, a status, or 204."""
     headers = (
         ("etag", f'"{info.etag}"'),
         ("location", location),
@@ -126,7 +126,7 @@ def _answer(info: model.ObjectInfo, values: dict[str, str], *, location: str) ->
 
 
 def _redirect(info: model.ObjectInfo, url: str | None) -> str | None:
-    """Return where a form wants the browser to go; None for no URL that a browser could follow."""
+    """Return the URL of the redirect of a form; None if a browser could not follow it."""
     if not url or not url.isascii() or not url.isprintable() or " " in url:
         return None
     try:
@@ -149,7 +149,7 @@ def _location(request: asgi.Request, info: model.ObjectInfo) -> str:
 
 
 def _check_unsigned(request: asgi.Request) -> None:
-    """Raise InvalidArgument for a signature outside the form: it would be ignored."""
+    """Raise InvalidArgument for a signature outside the form, because it is not checked."""
     signed = b"authorization" in request.headers.joined or (
         request.query and (presign.is_v4(request.query) or presign.is_v2(request.query))
     )

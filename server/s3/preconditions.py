@@ -1,7 +1,7 @@
-"""rule: the If-* headers of a request as values; storage judges them.
+"""rule: the If-* headers of a request as values; storage evaluates them.
 
-An unreadable date is as good as none (RFC 9110, section 13.1.3), and If-Match with nothing in it
-matches nothing.
+A date that cannot be parsed is ignored (RFC 9110, section 13.1.3). An empty If-Match matches no
+ETag.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_CONDITIONS: Final = conditions.ReadConditions()
 
 
 class HeaderView(Protocol):
-    """A request's headers, by lower-case name. `items` repeats a name that came repeatedly."""
+    """A request's headers, by lower-case name. `items` yields each value of a repeated header."""
 
     def get(self, name: str, /) -> str | None: ...
 
@@ -48,7 +48,7 @@ def parse_write(headers: HeaderView) -> model.Precondition:
 
 
 def parse_date(value: str | None) -> int | None:
-    """Return an HTTP date as Unix milliseconds, or None if it is none."""
+    """Return an HTTP date as Unix milliseconds, or None if it is malformed."""
     if value is None:
         return None
     try:

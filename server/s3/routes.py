@@ -1,8 +1,8 @@
-"""rule: the row of an S3 operation, and which row a request means.
+"""rule: the row of an S3 operation, and the lookup of the row for a request.
 
-A request is matched by its scope (service, bucket or object), then by a sub-resource in its query,
-then by its method, then by a row's own condition; the first row that fits is the one. The rows
-stand in `server.s3.rows`. Reads no body and looks nothing up.
+The lookup compares the scope (service, bucket or object), then the sub-resource in the query, then
+the method, then a row's own condition; the first row that matches wins. The rows are in
+`server.s3.rows`. Reads no body and no index.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Scope: TypeAlias = Literal["service", "bucket", "object"]
 Status: TypeAlias = Literal["yes", "partly", "no"]
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 Parse: TypeAlias = Callable[[str, str, operations.Query, operations.Headers], Any]
-"""Makes the operation's value of bucket, key, query and headers. Raises the errors of S3."""
+"""Returns the operation's value for bucket, key, query and headers. Raises S3Error."""
 Condition: TypeAlias = Callable[[str, operations.Query, operations.Headers], bool]
-"""Says by bucket, query and headers whether a row is meant, where scope and method do not tell."""
+"""Returns whether a row matches bucket, query and headers, beyond scope and method."""
 
 _WITHOUT_SUBRESOURCE: Final = frozenset({"HEAD", "OPTIONS"})
-"""Methods that mean the object or bucket itself, whatever the query names. A browser asks by
-OPTIONS for the URL that it wants to send something else to."""
+"""Methods that ignore the sub-resource in the query. A browser sends OPTIONS to the URL of its
+intended request."""
 _NO_QUERY: Final[operations.Query] = MappingProxyType({})
 
 
@@ -35,9 +35,9 @@ class S3Row:
 
     operation: its name, handler and demands; without a handler it is not implemented.
     subresource: the query parameter that names it, "" for none. when: None if scope, sub-resource
-    and method tell. status: what COMPATIBILITY.md says of it; None for what S3 gives no name.
-    on_tables: AWS offers it on the storage of tables. owner_checked: its bucket exists, so the
-    client may say which account the bucket must belong to.
+    and method are enough. status: its status in COMPATIBILITY.md; None if S3 has no name for the
+    operation. on_tables: AWS offers it on the storage of tables. owner_checked: its bucket exists,
+    so the request may name the expected owner of the bucket.
     """
 
     operation: calls.Operation
@@ -57,7 +57,7 @@ class S3Row:
 
 
 class RouteTable:
-    """Rows, found by what a request says."""
+    """The rows, looked up by request."""
 
     def __init__(self, rows: Iterable[S3Row]) -> None:
         by_place: dict[tuple[Scope, str, str], list[S3Row]] = {}
@@ -76,10 +76,10 @@ class RouteTable:
         pairs: Pairs,
         headers: operations.Headers,
     ) -> tuple[S3Row, Any]:
-        """Return the row that a request means, and its value.
+        """Return the row of a request, and its parsed value.
 
         raw_path: percent-encoded, without the query. host_bucket: the bucket that the Host names,
-        or None for path style. pairs: the query, decoded, in order. Raises the errors of S3.
+        or None for path style. pairs: the query, decoded, in order. Raises S3Error.
         """
         bucket, key = operations.locate(raw_path, host_bucket)
         scope: Scope = "object" if key else "bucket" if bucket else "service"

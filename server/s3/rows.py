@@ -1,9 +1,9 @@
 """face: the table of S3's operations, one row each.
 
-A row says how a request for the operation looks, how it is parsed, what must be allowed, which
-function does it, whether AWS offers it on the storage of tables, and how far it is done. Of rows
-that fit a request the first is taken. Operations that are not implemented are rows without a
-handler: they are refused by name, after the caller was allowed in.
+A row has the method and sub-resource of the operation's requests, the parser, the demands, the
+handler, whether AWS offers it on the storage of tables, and the status in COMPATIBILITY.md. The
+first row that matches a request wins. An operation that is not implemented is a row without a
+handler: the face authorises the caller, and then refuses the operation by name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _row(
     on_tables: bool = True,
     owner_checked: bool = True,
     only_reads: bool = False,
-    # What an anonymous caller may do, policies say.
+    # Policies decide what an anonymous caller may do.
     authentication: callers.Authentication = callers.Authentication.SIGNED_OR_ANONYMOUS,
 ) -> routes.S3Row:
     return routes.S3Row(
@@ -80,7 +80,7 @@ def _row(
 def _absent(
     name: str, subresource: str, code: str, message: str, *, action: str | None = None
 ) -> routes.S3Row:
-    """Return the row of a configuration that no bucket has: the answer says so by its own code."""
+    """Return the row of a configuration that no bucket has; its response has its own error code."""
     return _row(
         name,
         "GET",
@@ -117,7 +117,7 @@ def _unimplemented(
 
 
 def _preflight(scope: routes.Scope) -> routes.S3Row:
-    """Return the row of a browser's OPTIONS request before a cross-origin one."""
+    """Return the row of a browser's CORS preflight request."""
     return _row(
         "Preflight",
         "OPTIONS",
@@ -126,7 +126,7 @@ def _preflight(scope: routes.Scope) -> routes.S3Row:
         demands=calls.demand_nothing,
         handler=configurations.preflight,
         status=None,
-        # A browser sends it without the signature of the request that is to follow.
+        # A browser sends it without the signature of the request that follows.
         authentication=callers.Authentication.NONE,
     )
 
@@ -460,7 +460,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         demands=demands.for_form,
         handler=posts.post_object,
         authentication=callers.Authentication.IN_BODY,
-        # The form's handler checks it, once the caller is known.
+        # The form's handler checks it, after the caller is authenticated.
         owner_checked=False,
     ),
     _row(

@@ -1,8 +1,8 @@
-"""rule: continuation tokens: where a listing goes on, bound to the query that made it.
+"""rule: continuation tokens: where a listing continues, bound to its query.
 
-A token names the last key of its page, so it survives every insert and delete between two pages.
-A digest of the query rides along: a token of another bucket, prefix or delimiter is refused
-instead of listing something odd. It is opaque to clients and no secret.
+A token has the last key of its page, so it stays valid whatever is created or deleted between two
+pages. It also has a digest of the query: a token of another bucket, prefix or delimiter is refused.
+It is opaque to clients and not secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def issue(after: str, *query: str) -> str:
 
 
 def redeem(token: str, *query: str) -> str | None:
-    """Return the key to continue after, or None if this query never issued the token."""
+    """Return the key to continue after, or None if the token does not belong to this query."""
     try:
         padded = token + "=" * (-len(token) % 4)
         data = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)

@@ -1,8 +1,8 @@
 """face: multipart uploads: create, put and copy parts, list, complete, abort.
 
-Completing copies nothing, so its answer never needs to keep a client waiting with white space: an
-error is an error's status. What the client says of the whole object, its checksum and its size, is
-compared with the named parts before they become the object; a part's ETag pins its bytes.
+CompleteMultipartUpload copies no bytes, so it answers at once, with the status of any error. It
+compares the checksum and the size that the client sent for the whole object with the named parts
+before they become the object. The ETag of a part identifies its bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from storage import checksums, model
 from storage import errors as storage_errors
 
 PARTS_AT_ONCE_MAX: Final = 500
-"""Parts whose records are read without leaving the event loop."""
+"""The number of parts whose records are read without a turn for other requests."""
 
 
 async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -248,9 +248,9 @@ def _copied_range(
 def _check_whole(
     services: engines.S3Services, call: calls.Call, named: Sequence[documents.NamedPart]
 ) -> None:
-    """Raise if the named parts do not make what the client, or the layout, says of the whole.
+    """Raise if the named parts contradict the checksum or size of the request, or the layout.
 
-    Parts that are not there, and uploads that are finished, are left to storage to judge.
+    Storage reports missing parts and finished uploads.
     """
     operation: operations.CompleteMultipartUpload = call.value
     wanted = operation.checksum
@@ -290,7 +290,7 @@ def _check_whole(
 async def _check_content(
     services: engines.S3Services, call: calls.Call, named: Sequence[documents.NamedPart]
 ) -> None:
-    """Raise unless the named parts make a body that may lie at the key; their ETags pin it."""
+    """Raise LayoutRefused unless the body of the named parts may be stored at the key."""
     operation: operations.CompleteMultipartUpload = call.value
     bucket, key = operation.bucket, operation.key
     ruling = engines.ruling(call, bucket, key)
@@ -300,7 +300,7 @@ async def _check_content(
     try:
         body = services.uploads.joined(bucket, key, operation.upload_id, parts)
     except storage_errors.NoSuchUpload:
-        # Finished already: storage knows whether this is a repetition.
+        # The upload is finished: storage detects a repeated request.
         return
     size_bytes = sum(segment.length for segment in body.segments)
     await engines.check_content(services, ruling, body, size_bytes)
@@ -323,7 +323,7 @@ def _all_parts(
 def _whole_checksum(
     algorithm: str, upload: model.UploadInfo, parts: Sequence[model.PartInfo]
 ) -> str | None:
-    """Return the checksum of the object that the parts make, or None if it cannot be told."""
+    """Return the checksum of the object made of the parts; None if it cannot be computed."""
     if algorithm == checksums.CRC64NVME and upload.checksum_algorithm in (None, algorithm):
         pieces = [(part.crc64nvme, part.size_bytes) for part in parts]
         return checksums.to_text(checksums.combine(algorithm, pieces).to_bytes(8, "big"))

@@ -1,9 +1,9 @@
-"""face: which entries of a listing across tables a caller may see.
+"""face: filters a listing across tables by what the caller may see.
 
-To list a table bucket above its tables is one right, on the bucket. An explicit Deny of a table
-binds there too: keys of a table whose own listing is denied to the caller are left out, and a
-common prefix with no other keys below it. A page goes on behind what it leaves out, so that neither
-it nor its token names anything hidden.
+A listing above the tables of a table bucket demands one action, on the bucket. An explicit Deny on
+a table applies there too: the listing omits the keys of a table whose own listing is denied to the
+caller, and a common prefix that has only such keys. The next page starts after the omitted keys, so
+that neither a page nor its token contains a hidden name.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from storage import model
 from storage.pages import PAGE_ENTRIES_MAX
 
 ENTRIES_AT_ONCE: Final = 100
-"""Entries that are judged before other requests get their turn."""
+"""Entries that are checked before the event loop serves other requests."""
 LAST_CHARACTER: Final = "\U0010ffff"
 
 
 class Visibility:
-    """What the caller may see of one bucket's keys. For one request."""
+    """The decisions on one bucket's keys for the caller of one request."""
 
     def __init__(self, services: engines.S3Services, call: calls.Call, bucket: str) -> None:
         self._services = services
@@ -33,7 +33,7 @@ class Visibility:
         self._judged = 0
 
     async def _is_denied_key(self, key: str) -> bool:
-        """Say whether the listing of the table that key lies in is denied; False outside tables."""
+        """Return whether the listing of a key's table is denied; False outside tables."""
         if self._table_path is None or not key.startswith(f"{self._table_path}/"):
             self._table_path = engines.ruling(self._call, self._bucket, key).table_path
             self._is_denied = False
@@ -48,11 +48,11 @@ class Visibility:
         return self._is_denied
 
     def _behind(self, key: str) -> str:
-        """Return what comes after all keys of the table of a key that was just denied."""
+        """Return the position after all keys of the table that contains a denied key."""
         return max(key, f"{self._table_path}/{LAST_CHARACTER}")
 
     async def _is_empty(self, prefix: str) -> bool:
-        """Say whether all keys below a prefix are denied."""
+        """Return whether all keys below a prefix are denied."""
         after = ""
         while True:
             page = await self._services.objects.list_patiently(
@@ -120,7 +120,7 @@ class Visibility:
             after = page.next_after
 
     async def _shows_uploads(self, prefix: str) -> bool:
-        """Say whether one of the first uploads below a prefix is not denied."""
+        """Return whether one of the first uploads below a prefix is not denied."""
         page = self._services.uploads.list(self._bucket, prefix=prefix)
         for upload in page.uploads:
             if not await self._is_denied_key(upload.key):
@@ -131,9 +131,9 @@ class Visibility:
 def across_tables(
     services: engines.S3Services, call: calls.Call, bucket: str, prefix: str
 ) -> Visibility | None:
-    """Return what the caller may see below a prefix; None where the right to list it says all.
+    """Return the filter for a listing; None if the demand for the listing decides alone.
 
-    That is in general buckets, within one table, and for root, whom no Deny binds.
+    None in general buckets, within one table, and for root, to whom no Deny applies.
     """
     held = engines.ruling(call, bucket, prefix)
     is_within = held.table_path is not None and prefix != held.table_path

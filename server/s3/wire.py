@@ -1,8 +1,8 @@
-"""rule: the answers of S3 as headers and XML documents.
+"""rule: the responses of S3 as headers and XML documents.
 
 Element order and spelling are AWS's: some clients compare the root element's name before they read
-on. Documents are plain string building, since a listing of a thousand keys is a hot path. Never
-looks anything up; times are Unix milliseconds and come from the caller.
+on. Documents are built as strings, because a listing of a thousand keys is a hot path. Reads no
+index; times are Unix milliseconds and come from the caller.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ XML_HEADERS: Headers = (("content-type", "application/xml"),)
 DEFAULT_CONTENT_TYPE = "binary/octet-stream"
 
 SECONDS_REMEMBERED = 1024
-"""How many moments keep their text: neighbours in a listing, and objects read again, share them."""
+"""The number of formatted timestamps in the cache: entries of one listing often share them."""
 
 ROWS_REMEMBERED = 8192
-"""Rows of listings whose text is kept: readers of tables list the same folders again and again."""
+"""The number of listing rows in the cache: readers of tables list the same prefixes repeatedly."""
 
 CHECKSUMS_REMEMBERED = 64
-"""Combinations of checksums whose text is kept; hardly any client mixes more."""
+"""The number of combinations of checksums in the cache; few clients use more."""
 
 OWNERS_REMEMBERED = 2
-"""Ways to show an owner for which rows are kept: not at all, and one account."""
+"""The number of owner forms whose rows are cached: without owner, and one account."""
 
 RECORD_BYTES_REMEMBERED_MAX = 1024
-"""The longest record of an object whose row is kept."""
+"""The longest object record whose row is cached."""
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - an offset would be formatted, at twice the cost
 _MILLISECONDS = tuple(f".{number:03d}Z" for number in range(1000))
@@ -50,7 +50,7 @@ _UNRESERVED_BYTES = bytes(code for code in range(128) if _UNRESERVED.fullmatch(c
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Owner:
-    """S3's Owner: a canonical user id and a name for people."""
+    """S3's Owner: a canonical user id and a display name."""
 
     canonical_id: str
     display_name: str
@@ -58,7 +58,7 @@ class Owner:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deletion:
-    """What became of one key of DeleteObjects. error: code and message, None when it is gone.
+    """The result for one key of DeleteObjects. error: code and message, None if it was deleted.
 
     version_id: the version that the request named. delete_marker: the version id of the delete
     marker that was written or removed.
@@ -83,7 +83,7 @@ def document(root: str, content: str) -> bytes:
 
 
 def _listing(before: str, contents: bytes, behind: str) -> bytes:
-    """Return a ListBucketResult. before, behind: what stands around its Contents."""
+    """Return a ListBucketResult. before, behind: the elements before and after its Contents."""
     head = f'{PROLOGUE}<ListBucketResult xmlns="{NAMESPACE}">{before}'
     return b"".join((head.encode(), contents, f"{behind}</ListBucketResult>".encode()))
 
@@ -104,7 +104,7 @@ def object_headers(
     overrides: Mapping[str, str] | None = None,
     with_checksums: bool = False,
 ) -> list[tuple[str, str]]:
-    """Return what GET and HEAD say of an object, but for its length.
+    """Return the headers of GET and HEAD, without the length.
 
     overrides: response headers by lower-case name, in place of the stored ones.
     """
@@ -132,7 +132,7 @@ def object_headers(
 
 
 def written_version(info: model.ObjectInfo) -> Headers:
-    """Return the version header of a write; S3 shows none for a null version."""
+    """Return the version header of a write; none for a null version, as in S3."""
     if info.version_id == model.NULL_VERSION:
         return ()
     return (("x-amz-version-id", info.version_id),)
@@ -141,7 +141,7 @@ def written_version(info: model.ObjectInfo) -> Headers:
 def checksums_of(info: model.ObjectInfo) -> tuple[Mapping[str, str], model.ChecksumType]:
     """Return an object's checksums and their type.
 
-    Where the client gave none, S3 shows the CRC64NVME that it computed itself.
+    Without one from the client, S3 shows the CRC64NVME that it computed.
     """
     attributes = info.attributes
     if attributes.checksums:
@@ -270,7 +270,7 @@ def delete_result(deletions: Sequence[Deletion], *, quiet: bool) -> bytes:
 
 
 def copy_result(root: str, *, etag: str, modified_at_ms: int, elements: str) -> bytes:
-    """Return CopyObjectResult or CopyPartResult. elements: the checksums', ready made."""
+    """Return CopyObjectResult or CopyPartResult. elements: the encoded checksum elements."""
     return document(
         root,
         f"<LastModified>{format_timestamp(modified_at_ms)}</LastModified>"
@@ -415,7 +415,7 @@ def complete_multipart_upload(info: model.ObjectInfo, *, location: str) -> bytes
 
 
 def post_response(info: model.ObjectInfo, *, location: str) -> bytes:
-    """Return PostObject's answer 201, whose elements S3 puts in no namespace."""
+    """Return PostObject's response 201, whose elements have no namespace, as in S3."""
     return (
         f"{PROLOGUE}<PostResponse><Location>{xmltext.escape(location)}</Location>"
         f"<Bucket>{info.bucket}</Bucket><Key>{xmltext.escape(info.key)}</Key>"
@@ -460,7 +460,7 @@ def list_parts(
 def object_attributes(
     info: model.ObjectInfo, *, names: Container[str], after_part_number: int, max_parts: int
 ) -> bytes:
-    """Return GetObjectAttributes' answer. names: the attributes that are asked for."""
+    """Return GetObjectAttributes' answer. names: the attributes to include."""
     attributes = info.attributes
     parts = ""
     if "ObjectParts" in names and attributes.part_sizes_bytes:
@@ -479,8 +479,7 @@ def object_attributes(
 
 
 def _object_parts(attributes: model.ObjectAttributes, *, after: int, max_parts: int) -> str:
-    """Return a page of the parts. S3 lists them where a COMPOSITE checksum covers them, and tells
-    their number alone elsewhere."""
+    """Return a page of the parts. Without a COMPOSITE checksum S3 shows only their number."""
     sizes = attributes.part_sizes_bytes
     count = f"<PartsCount>{len(sizes)}</PartsCount>"
     digests = attributes.part_checksums
@@ -545,7 +544,7 @@ def list_multipart_uploads(
 
 
 def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
-    """Return an error document. What XML cannot hold is replaced, so that clients can read it."""
+    """Return an error document. Characters that XML does not allow are replaced."""
     rows = [f"<{name}>{xmltext.escape(_legible(value))}</{name}>" for name, value in fields]
     return (
         f"{PROLOGUE}<Error><Code>{code}</Code><Message>{xmltext.escape(_legible(message))}</Message>"
@@ -561,7 +560,7 @@ def _contents(
     keys = [key for key, _ in objects]
     if b"".join(keys).translate(None, _UNRESERVED_BYTES):
         keys = [encode_key(key.decode(), encode=encode).encode() for key in keys]
-    # Three pieces per object, put in place a whole column at a time.
+    # Three pieces per object, assigned a whole column at a time.
     pieces = [b"<Contents><Key>"] * (3 * len(keys))
     pieces[1::3] = keys
     pieces[2::3] = _rows_of(shown_owner).find([value for _, value in objects])
@@ -569,8 +568,9 @@ def _contents(
 
 
 class _Rows:
-    """What listings show of objects behind their keys, by their records, where owners are shown in
-    one way. Mutable; bounded. A page of rows that are remembered is found without a call for each.
+    """A cache of the listing text of objects without their keys, by record, for one owner form.
+
+    Mutable; bounded. A page whose rows are all in the cache needs no call for each row.
     """
 
     def __init__(self, shown_owner: str) -> None:
@@ -578,7 +578,7 @@ class _Rows:
         self._rows: dict[bytes, bytes] = {}
 
     def find(self, values: Sequence[bytes]) -> list[bytes]:
-        """Return the rows of some records."""
+        """Return the listing text of some records."""
         remembered = list(map(self._rows.get, values))
         if None not in remembered:
             return cast("list[bytes]", remembered)
@@ -598,7 +598,7 @@ _rows_of = functools.lru_cache(OWNERS_REMEMBERED)(_Rows)
 
 
 def _row(value: bytes, shown_owner: str) -> bytes:
-    """Return what a listing shows of an object behind its key. value: its record."""
+    """Return the listing text of an object after its key. value: its record."""
     listed = records.listed_object(value)
     checksum = _listed_checksum(listed.checksum_algorithms, listed.checksum_type)
     return (
@@ -610,7 +610,7 @@ def _row(value: bytes, shown_owner: str) -> bytes:
 
 @functools.lru_cache(CHECKSUMS_REMEMBERED)
 def _listed_checksum(algorithms: tuple[str, ...], checksum_type: model.ChecksumType) -> str:
-    """Return what a listing shows of an object's checksums."""
+    """Return the listing text of an object's checksums."""
     rows = "".join(
         f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
         for name in algorithms or ("crc64nvme",)

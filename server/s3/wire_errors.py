@@ -1,8 +1,8 @@
-"""face: what S3 answers for each error of this floor and those below: code, status, message.
+"""face: the S3 code, status and message for each error of this floor and those below.
 
-One row per class, looked up along the error's own ancestry; a test walks every class. AWS's message
-stands in the row where clients or people know it by heart; elsewhere the fact's own sentence is
-shown. What no row knows becomes InternalError, of which the client learns no more than its name.
+One row per class, looked up along the error's base classes; a test checks every class. A row has
+AWS's message where clients depend on it; otherwise the error's own message is shown. An error
+without a row becomes InternalError, without details.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LAYOUT_HEADER = "x-boathouse-layout-rule"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3WireError:
-    """One answer. message: None shows the error's own.
+    """One error response. message: None shows the error's own.
 
     fields, headers: error -> further elements and headers.
     """
@@ -37,7 +37,7 @@ class S3WireError:
 
 
 def encode(error: Exception, *, resource: str, request_id: str) -> asgi.Response:
-    """Return the answer to an error. resource: the path asked for, as people read it."""
+    """Return the response to an error. resource: the decoded path of the request."""
     if isinstance(error, storage_errors.NotModified):
         return asgi.Response(304, _not_modified(error))
     row, message = find(error)
@@ -74,7 +74,7 @@ def _not_modified(error: storage_errors.NotModified) -> wire.Headers:
 
 
 def _own(error: Exception) -> Fields:
-    """The fields of an error of the S3 face are elements already."""
+    """Return the fields of an error of the S3 face, which are elements already."""
     assert isinstance(error, errors.S3Error)
     return tuple(error.fields.items())
 
@@ -112,9 +112,9 @@ def _signature(error: Exception) -> Fields:
 
 
 def _delete_marker(error: Exception) -> Fields:
-    """Return the headers that say that a version is a delete marker.
+    """Return the headers of a delete marker.
 
-    One that the request names also has its time, and the one method that it takes.
+    If the request has its version id, also its time and the one method that it allows.
     """
     assert isinstance(error, storage_errors.KeyDeleted | storage_errors.IsDeleteMarker)
     headers: Fields = (
