@@ -1,1 +1,1 @@
-"""Proofs of identity: pure schemes, and the one engine that applies them."""
+"""Authentication: signature schemes as rules, and the engine that applies them."""

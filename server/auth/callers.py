@@ -1,5 +1,5 @@
-"""rule: what authentication is asked for and finds out: who calls, by which credential, and how the
-body is signed."""
+"""rule: the input and the result of authentication: the caller, its credential, and how the body is
+signed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Scheme: TypeAlias = Literal[
 
 
 class Authentication(enum.Enum):
-    """What an operation asks of its caller's credentials.
+    """Which credentials an operation requires.
 
-    NONE: nothing is looked at (health, the OAuth token endpoint). SELF: the face authenticates in
-    `handle`, by tokens that the kit does not know (Snowflake sessions); demands are not asked.
-    IN_BODY: the proof is in the body; the handler reads it and admits the caller (POST forms).
-    SIGNED_OR_ANONYMOUS: a credential, if there is one, must be right. REQUIRED: there must be one.
+    NONE: no credential is read (health, the OAuth token endpoint). SELF: the face authenticates in
+    `handle`, by tokens that only it can verify (Snowflake sessions); its rows have no demands.
+    IN_BODY: the signature is in the body, which the handler reads and verifies (POST forms).
+    SIGNED_OR_ANONYMOUS: a credential, if present, must be valid. REQUIRED: a valid credential.
     """
 
     NONE = "none"
@@ -35,7 +35,7 @@ class Authentication(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signing:
-    """How a request proved itself. region and service are the credential scope's, else empty."""
+    """How a request was authenticated. region, service: of the credential scope, else empty."""
 
     scheme: Scheme
     region: str = ""
@@ -44,7 +44,7 @@ class Signing:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The caller. credential_id: the access key or the token's id; empty for an anonymous one.
+    """The caller. credential_id: the access key or the token's id; empty for an anonymous caller.
 
     payload: the checks of the body, see `chunked.Payload`.
     """

@@ -1,10 +1,9 @@
 """rule: bodies whose integrity the request signs: a plain hash, or aws-chunked framing.
 
-x-amz-content-sha256 says which of six forms a body has; Content-Encoding does not decide, since
-clients leave `aws-chunked` out of it. The framed forms are decoded without I/O: bytes in whatever
-portions they arrive go in, the object's own bytes come out, and `finish` says whether all of it
-was as signed. Bytes come out before their chunk's signature is known to be right, so nothing made
-of them may become visible before `finish` has returned.
+x-amz-content-sha256 names one of six forms; Content-Encoding is ignored, because clients omit
+`aws-chunked` from it. The framed forms are decoded without I/O: `feed` takes pieces of any size and
+returns the object's bytes, and `finish` checks the rest. `feed` returns bytes before their chunk's
+signature is verified, so an object must not become visible before `finish` has returned.
 
 Wire form: `LENGTH[;chunk-signature=SIGNATURE] CRLF data CRLF`, repeated, the last with length 0
 and no data; then trailer lines `name:value`, with `x-amz-trailer-signature` if they are signed;
@@ -48,7 +47,7 @@ _TRAILER_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seed:
-    """What the first chunk's signature chains from: the request's own signature and its key."""
+    """The start of the chain of chunk signatures: the request's signature and its key."""
 
     signing_key: bytes
     timestamp: str
@@ -60,9 +59,9 @@ class Seed:
 class Payload:
     """The checks of a request's body.
 
-    sha256: the signed hash in hexadecimal, for mode `hash`. decoded_length: the object's size as
-    announced beside framing. seed: None if chunk signatures are not checked, because no signature
-    is required (`--no-auth`). trailers: the announced trailer names, lower case.
+    sha256: the signed hash in hexadecimal, for mode `hash`. decoded_length: the announced size of
+    the object, for a framed body. seed: None if chunk signatures are not checked, because no
+    signature is required (`--no-auth`). trailers: the announced trailer names, lower case.
     """
 
     mode: Mode = "unsigned"
@@ -73,21 +72,21 @@ class Payload:
 
     @property
     def framed(self) -> bool:
-        """Whether the wire holds more than the object's bytes."""
+        """Whether the body on the wire has framing around the object's bytes."""
         return self.mode not in ("unsigned", "hash")
 
     def decoder(self, *, verify_hash: bool = True) -> PayloadDecoder:
         """Return a fresh decoder for the body.
 
-        verify_hash: whether mode `hash` hashes here; a caller that hashes anyway, off the event
-        loop, says False and asks `check_sha256`.
+        verify_hash: whether the decoder computes the hash of mode `hash`. False for a caller that
+        computes it off the event loop and calls `check_sha256`.
         """
         if self.framed:
             return ChunkDecoder(self)
         return PlainDecoder(self.sha256 if verify_hash else None)
 
     def check_sha256(self, digest: bytes) -> None:
-        """Raise PayloadHashMismatch if a body with this SHA-256 is not the one signed."""
+        """Raise PayloadHashMismatch if this SHA-256 of a body differs from the signed one."""
         if self.sha256 is not None and not hmac.compare_digest(self.sha256, digest.hex()):
             raise errors.PayloadHashMismatch(
                 "the body's SHA-256 is not the signed x-amz-content-sha256",
@@ -97,13 +96,13 @@ class Payload:
 
 
 class PayloadDecoder(Protocol):
-    """Wire bytes in, the object's bytes out."""
+    """Decodes the bytes on the wire into the object's bytes."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the object's bytes among these. Raises PayloadError."""
+        """Return the object's bytes in data. Raises PayloadError."""
 
     def finish(self) -> dict[str, str]:
-        """Return the trailers, lower-case names, once everything held. Raises PayloadError."""
+        """Return the trailers, by lower-case name, after all checks. Raises PayloadError."""
 
 
 def parse_payload(
@@ -113,7 +112,7 @@ def parse_payload(
     trailer: str | None,
     seed: Seed | None,
 ) -> Payload:
-    """Return what the headers of an S3 request say of its body.
+    """Return the payload checks that an S3 request's headers announce.
 
     content_sha256, decoded_length, trailer: x-amz-content-sha256, x-amz-decoded-content-length
     and x-amz-trailer, None where absent. seed: None where no signature is checked.
@@ -146,7 +145,7 @@ def parse_payload(
 
 
 def malformed_hash(content_sha256: str) -> errors.MalformedPayloadHash:
-    """Return the error for an x-amz-content-sha256 that is none of its forms."""
+    """Return the error for a malformed x-amz-content-sha256."""
     return errors.MalformedPayloadHash(
         "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- form, or a SHA-256 in "
         "hexadecimal",
@@ -155,14 +154,14 @@ def malformed_hash(content_sha256: str) -> errors.MalformedPayloadHash:
 
 
 UNSIGNED_PAYLOAD: Final = Payload()
-"""A body of which nothing was signed."""
+"""A body without a signature."""
 
 EMPTY_PAYLOAD: Final = Payload(mode="hash", sha256=EMPTY_SHA256)
-"""No body, signed as such."""
+"""An empty body, whose hash is signed."""
 
 
 class PlainDecoder:
-    """A body without framing; hashed on the way if a hash was signed."""
+    """Decodes a body without framing; computes its hash if one was signed."""
 
     __slots__ = ("_expected", "_hash")
 
@@ -187,7 +186,7 @@ State: TypeAlias = Literal["size", "data", "data-end", "end", "trailers", "done"
 
 
 class ChunkDecoder:
-    """An aws-chunked body, fed in any portions. Errors are the same however it is cut."""
+    """Decodes an aws-chunked body. The size of the pieces does not affect errors."""
 
     __slots__ = (
         "_buffer",
@@ -223,7 +222,7 @@ class ChunkDecoder:
         self._trailer_signature: str | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Return the object's bytes among these. Raises PayloadError."""
+        """Return the object's bytes in data. Raises PayloadError."""
         out = []
         position = 0
         size = len(data)
@@ -246,7 +245,7 @@ class ChunkDecoder:
         return out[0] if len(out) == 1 else b"".join(out)
 
     def finish(self) -> dict[str, str]:
-        """Return the trailers once everything held. Raises PayloadError."""
+        """Return the trailers after all checks. Raises PayloadError."""
         if self._state != "done":
             raise errors.IncompletePayload("the aws-chunked body ends before its last chunk")
         if self._decoded_bytes != self._payload.decoded_length:
@@ -257,7 +256,7 @@ class ChunkDecoder:
         return dict(self._raw_trailers)
 
     def _take_line(self, data: bytes, position: int) -> int:
-        """Take bytes up to the end of a line, act on the line if it is whole, say how far."""
+        """Take bytes up to the end of a line, process a whole line, and return the new position."""
         newline = data.find(b"\n", position)
         stop = len(data) if newline < 0 else newline + 1
         room = limits.CHUNK_HEADER_BYTES_MAX - len(self._buffer)

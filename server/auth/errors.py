@@ -1,13 +1,14 @@
-"""rule: the facts about proofs of identity and signed bodies. No HTTP word here.
+"""rule: the errors of authentication and of signed bodies, without HTTP statuses.
 
-`AuthError` is a refused identity, `PayloadError` a body that is not what was signed or announced.
+`AuthError`: the caller is not authenticated. `PayloadError`: a body differs from the signed or
+announced one.
 """
 
 from __future__ import annotations
 
 
 class AuthError(Exception):
-    """A proof of identity is missing, malformed or wrong. `str()` never holds a secret."""
+    """A credential or signature is missing, malformed or wrong. `str()` contains no secret."""
 
     def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(message)
@@ -21,7 +22,7 @@ class MissingCredentials(AuthError):
 
 
 class MalformedAuthorization(AuthError):
-    """The Authorization header, or its form in the query, cannot be read.
+    """The Authorization header, or its form in the query, is malformed.
 
     in_query: whether it was a presigned request.
     """
@@ -30,39 +31,39 @@ class MalformedAuthorization(AuthError):
 
 
 class IncompleteForm(MalformedAuthorization):
-    """A POST form with a proof of identity has not all fields of one; `field` is missing."""
+    """A POST form has some fields of a signature, but not all; `field` is missing."""
 
     field: str
 
 
 class UnsupportedAuthorization(AuthError):
-    """A scheme, or a signing algorithm, that this door does not take; `scheme` names it."""
+    """The face does not accept this scheme or signing algorithm; `scheme` names it."""
 
     scheme: str
 
 
 class RegionMismatch(AuthError):
-    """The credential scope names another region; `expected` is ours."""
+    """The credential scope names another region; `expected` is the server's."""
 
     expected: str
     actual: str
 
 
 class ServiceMismatch(AuthError):
-    """The credential scope names another service; `expected` are those taken here."""
+    """The credential scope names another service; `expected` are those that the face accepts."""
 
     expected: tuple[str, ...]
     actual: str
 
 
 class InvalidAccessKey(AuthError):
-    """No such access key; `access_key` is what was given."""
+    """The access key does not exist; `access_key` is the one in the request."""
 
     access_key: str
 
 
 class TooManyFailures(AuthError):
-    """The name was given with wrong passwords too often; it may be tried again later."""
+    """A client sent too many wrong passwords for a name; it may try again later."""
 
     retry_after_seconds: int = 1
 
@@ -81,13 +82,13 @@ class SignatureDoesNotMatch(AuthError):
 
 
 class HeadersNotSigned(AuthError):
-    """Headers that change what a request means are not covered by its signature; `names`."""
+    """A request's signature does not cover headers that change its meaning; `names`."""
 
     names: tuple[str, ...]
 
 
 class RequestTimeTooSkewed(AuthError):
-    """The request was signed too far from now; both times in Unix milliseconds."""
+    """The time of the signature differs too much from the server's; both in Unix milliseconds."""
 
     request_time_ms: int
     server_time_ms: int
@@ -95,30 +96,30 @@ class RequestTimeTooSkewed(AuthError):
 
 
 class ExpiredPresign(AuthError):
-    """A presigned request is past its end."""
+    """A presigned request has expired."""
 
     expires_at_ms: int
     server_time_ms: int
 
 
 class PresignNotYetValid(AuthError):
-    """A presigned request starts later than now."""
+    """A presigned request is not valid yet."""
 
 
 class InvalidToken(AuthError):
-    """A bearer or session token is not one of ours, was changed, or is for another use."""
+    """A bearer or session token is not from this server, was changed, or is for another use."""
 
 
 class ExpiredToken(AuthError):
-    """A bearer or session token is past its end."""
+    """A bearer or session token has expired."""
 
 
 class MalformedPostPolicy(AuthError):
-    """A POST form's policy document cannot be read."""
+    """A POST form's policy document is malformed."""
 
 
 class ExpiredPostPolicy(AuthError):
-    """A POST form's policy document is past its expiration."""
+    """A POST form's policy document has expired."""
 
 
 class PostPolicyViolated(AuthError):
@@ -136,7 +137,7 @@ class PostBodyTooLarge(AuthError):
 
 
 class PayloadError(Exception):
-    """A body is not what was signed or announced."""
+    """A body differs from the signed or announced one."""
 
     def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(message)
@@ -146,28 +147,28 @@ class PayloadError(Exception):
 
 
 class MalformedPayloadHash(PayloadError):
-    """x-amz-content-sha256 is missing, or none of the forms that exist; `actual`."""
+    """x-amz-content-sha256 is missing or malformed; `actual` is its value."""
 
 
 class UnsupportedPayload(PayloadError):
-    """A payload form that exists and is not taken here (signatures on elliptic curves)."""
+    """A payload form of AWS that is not supported here (signatures on elliptic curves)."""
 
 
 class PayloadHashMismatch(PayloadError):
-    """The body's SHA-256 is another one than was signed; both in hexadecimal."""
+    """The body's SHA-256 differs from the signed one; both in hexadecimal."""
 
     expected: str
     computed: str
 
 
 class ChunkSignatureMismatch(PayloadError):
-    """A chunk's or the trailer's signature is another one than ours; `chunk` counts from 0."""
+    """A chunk's or the trailer's signature is wrong; `chunk` counts from 0."""
 
     chunk: int
 
 
 class MalformedChunk(PayloadError):
-    """The framing of an aws-chunked body cannot be read."""
+    """The framing of an aws-chunked body is malformed."""
 
 
 class IncompletePayload(PayloadError):

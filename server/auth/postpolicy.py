@@ -1,9 +1,9 @@
 """rule: the signed policy of a browser's POST form.
 
-The form carries a JSON document in base64, and its signature (version 4 or 2) over exactly that
-text. Every field of the form must be named by a condition and meet it, but for those that carry
-the proof itself; so must the bucket that the form was sent to, which is handed in as a field. Field
-names compare without regard to case. Reads no body. Source: Amazon S3 API reference, "POST policy".
+The form has a JSON document in base64, and a signature (version 4 or 2) of exactly that text. Each
+field of the form must have a condition and meet it, except the fields of the signature. The bucket
+counts as a field. Field names are case-insensitive. Reads no body. Source: Amazon S3 API reference,
+"POST policy".
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ UNCONDITIONED: Final = frozenset(
     {"policy", "signature", "x-amz-signature", "awsaccesskeyid", "file"}
 )
 FREE_PREFIXES: Final = ("x-ignore-", "x-amz-checksum-")
-"""Fields that need no condition: those that S3 ignores, and those that can only refuse the form. A
-client computes the checksum of its file after the policy was signed."""
+"""Fields that need no condition: those that S3 ignores, and those that can only cause a refusal. A
+client computes the checksum of its file after the policy is signed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormCondition:
-    """One condition on one field; field is lower case and without its dollar."""
+    """One condition on one field. field: lower case, without the dollar sign."""
 
     operator: Literal["eq", "starts-with"]
     field: str
@@ -41,7 +41,7 @@ class FormCondition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PostPolicy:
-    """What a form may say. size_range: smallest and largest file, None if it is not limited."""
+    """A parsed policy. size_range: sizes of the smallest and largest file; None if unlimited."""
 
     expires_at_ms: int
     conditions: tuple[FormCondition, ...]
@@ -70,7 +70,7 @@ class ProofV2:
 
 
 def parse_proof(fields: Mapping[str, str]) -> ProofV4 | ProofV2 | None:
-    """Return what a form offers as its signature; None for a form without any.
+    """Return the signature of a form; None if it has none.
 
     fields: lower-case names. Raises MalformedAuthorization, UnsupportedAuthorization.
     """
@@ -124,7 +124,7 @@ def _require(fields: Mapping[str, str], *names: str) -> None:
 
 
 def parse_policy(text: str) -> PostPolicy:
-    """Return what a policy field says. Raises MalformedPostPolicy."""
+    """Parse the field `policy`. Raises MalformedPostPolicy."""
     if len(text) > limits.POST_POLICY_BYTES_MAX:
         raise _malformed("is too long")
     try:
@@ -171,9 +171,9 @@ def parse_policy(text: str) -> PostPolicy:
 
 
 def check_policy(policy: PostPolicy, fields: Mapping[str, str], *, now_ms: int) -> None:
-    """Raise ExpiredPostPolicy or PostPolicyViolated unless the form is what the policy allows.
+    """Raise ExpiredPostPolicy or PostPolicyViolated unless the policy allows the form.
 
-    fields: lower-case names; `bucket` is where the form was sent, `key` as in the form.
+    fields: by lower-case name; `bucket` is the bucket of the request, `key` as in the form.
     """
     if now_ms >= policy.expires_at_ms:
         raise errors.ExpiredPostPolicy("the policy has expired")
@@ -207,7 +207,7 @@ def check_size(policy: PostPolicy, size_bytes: int) -> None:
 
 
 def check_largest(policy: PostPolicy, size_bytes: int) -> None:
-    """Raise PostBodyTooLarge if a file has so many bytes already that the policy refuses it."""
+    """Raise PostBodyTooLarge if the bytes of a file so far exceed the policy's maximum."""
     if policy.size_range is not None and size_bytes > policy.size_range[1]:
         raise errors.PostBodyTooLarge(
             "Your proposed upload exceeds the maximum allowed size: the policy allows "
@@ -221,7 +221,7 @@ def _meets(condition: FormCondition, value: str | None) -> bool:
     if value is None:
         return condition.value == ""
     if condition.field == "content-type" and "," in value:
-        # A list of types: each must begin so.
+        # A list of types: each must start with the prefix.
         return all(part.strip().startswith(condition.value) for part in value.split(","))
     return value.startswith(condition.value)
 

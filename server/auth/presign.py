@@ -1,9 +1,8 @@
-"""rule: what a presigned request says in its query, in both generations.
+"""rule: the query of a presigned request, for signature versions 4 and 2.
 
-Version 4 has X-Amz-* parameters and lives at most seven days from its date; version 2 has
-AWSAccessKeyId, Expires (epoch seconds) and Signature, and does not say when it was signed: it is
-valid in the seven days before its end. Either is refused after its end; neither is believed before
-its signature was checked, which is for `sigv4` and `sigv2`.
+Version 4 has X-Amz-* parameters and is valid for at most seven days from its date. Version 2 has
+AWSAccessKeyId, Expires (epoch seconds) and Signature but no signing time: it is valid in the seven
+days before its end. `sigv4` and `sigv2` check the signatures.
 """
 
 from __future__ import annotations
@@ -51,19 +50,19 @@ class PresignV2:
 
 
 def is_v4(query: bytes) -> bool:
-    """Say whether a query offers a version 4 signature."""
+    """Return whether a query has a version 4 signature."""
     return b"X-Amz-Algorithm=" in query or b"X-Amz-Signature=" in query
 
 
 def is_v2(query: bytes) -> bool:
-    """Say whether a query offers a version 2 signature."""
+    """Return whether a query has a version 2 signature."""
     return b"AWSAccessKeyId=" in query and b"Signature=" in query
 
 
 def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
-    """Return what the decoded query says. Raises MalformedAuthorization, UnsupportedAuthorization.
+    """Parse a decoded query. Raises MalformedAuthorization, UnsupportedAuthorization.
 
-    Every parameter of the signature must be there exactly once.
+    Each parameter of the signature must occur exactly once.
     """
     parameters = _single(pairs, V4_PARAMETERS)
     if parameters["X-Amz-Algorithm"] != sigv4.ALGORITHM:
@@ -98,7 +97,7 @@ def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
 
 
 def parse_v2(pairs: Iterable[tuple[str, str]]) -> PresignV2:
-    """Return what the decoded query says. Raises MalformedAuthorization."""
+    """Parse a decoded query. Raises MalformedAuthorization."""
     parameters = _single(pairs, V2_PARAMETERS)
     expires = parameters["Expires"]
     if not (expires.isascii() and expires.isdecimal() and len(expires) < 14):

@@ -1,7 +1,7 @@
-"""rule: AWS Signature Version 2 as S3 had it: HMAC-SHA1 over method, dates, headers and resource.
+"""rule: AWS Signature Version 2 of S3: HMAC-SHA1 of method, dates, headers and resource.
 
-Old, and still what boto3 and awscli presign with on a custom endpoint. The resource is the raw
-path as sent, after the bucket if the Host names it, plus those query parameters that choose a
+boto3 and awscli still presign with it on a custom endpoint. The resource is the raw path of the
+request, after the bucket if the Host names it, plus the query parameters that select a
 sub-resource. Source: Amazon S3 API reference, "Signing and authenticating REST requests
 (signature version 2)".
 """
@@ -35,14 +35,14 @@ SUBRESOURCES: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SigV2Proof:
-    """What an `AWS KEY:SIGNATURE` header offers."""
+    """A parsed `AWS KEY:SIGNATURE` header."""
 
     access_key: str
     signature: str
 
 
 def parse_authorization(text: str) -> SigV2Proof:
-    """Return what an Authorization header of this scheme says. Raises MalformedAuthorization."""
+    """Parse an Authorization header of this scheme. Raises MalformedAuthorization."""
     access_key, colon, signature = text.removeprefix("AWS ").strip().rpartition(":")
     if not colon or not access_key or not signature:
         raise errors.MalformedAuthorization("the Authorization header is not AWS KEY:SIGNATURE")
@@ -58,10 +58,10 @@ def string_to_sign(
     bucket_of_host: str | None,
     expires: str | None,
 ) -> bytes:
-    """Return what the signature is computed over.
+    """Return the string to sign.
 
-    expires: the Expires parameter of a presigned request, which stands in the Date's place. Such a
-    request may carry its x-amz- headers, Content-MD5 and Content-Type in the query instead.
+    expires: the Expires parameter of a presigned request, which replaces the Date. Such a request
+    may have its x-amz- headers, Content-MD5 and Content-Type in the query instead.
     """
     signed_headers: dict[bytes, bytes] = {}
     for name, value in headers:
@@ -97,8 +97,8 @@ def string_to_sign(
 
 
 def resources_of(raw_path: bytes, bucket_of_host: str | None) -> tuple[bytes, ...]:
-    """Return the paths that a client may have signed for a request: the one sent; for a bucket
-    alone also the one that ends in a slash, as botocore signs it (its `authPath`)."""
+    """Return the paths that a client may have signed for a request: the path as sent, and for a
+    bucket also the path with a slash at its end, as botocore signs it (its `authPath`)."""
     if bucket_of_host is None and len(raw_path) > 1 and b"/" not in raw_path[1:]:
         return raw_path, raw_path + b"/"
     return (raw_path,)

@@ -1,10 +1,10 @@
-"""rule: AWS Signature Version 4, the verifier's side.
+"""rule: AWS Signature Version 4: parsing and verification.
 
-Canonical forms are made from the raw bytes of the request and only from what they mean: each path
-segment and query part is decoded once and encoded again, so two spellings of the same request
-have one signature, and an encoded slash stays apart from a slash. For services other than S3 the
-path as sent is encoded a second time. Dot segments are not resolved and double slashes not
-joined: a path that needs it has no valid signature here.
+Canonical forms are computed from the raw bytes of the request: each path segment and query part is
+decoded once and encoded again, so two spellings of one request have one signature, and an encoded
+slash differs from a slash. For services other than S3 the path as sent is encoded a second time.
+Dot segments are not resolved and double slashes are not joined: a client that does so before it
+signs gets SignatureDoesNotMatch.
 Source: IAM user guide, "Create a signed AWS API request".
 """
 
@@ -37,7 +37,7 @@ _PAIR: Final = re.compile(r"([A-Za-z]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credential:
-    """An access key and the scope its signature holds for."""
+    """An access key, and the scope of its signature."""
 
     access_key: str
     date: str
@@ -52,9 +52,9 @@ class Credential:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """What a signature claims to be for: a credential and the headers it covers.
+    """The credential of a signature, and the headers that it covers.
 
-    names: signed_headers as they stand on the wire; covered: the same as a set.
+    names: signed_headers as sent. covered: the same names as a set.
     """
 
     credential: Credential
@@ -65,7 +65,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """What a request offers as its signature."""
+    """The signature of a request, parsed."""
 
     claim: Claim
     signature: str
@@ -83,7 +83,7 @@ def make_claim(credential: Credential, signed_headers: tuple[str, ...]) -> Claim
 
 
 def parse_authorization(text: str) -> Proof:
-    """Return what an Authorization header of this scheme says. Raises AuthError."""
+    """Parse an Authorization header of this scheme. Raises AuthError."""
     scheme, _, rest = text.partition(" ")
     if scheme != ALGORITHM:
         raise errors.UnsupportedAuthorization(f"{scheme} is not supported", scheme=scheme)
@@ -103,7 +103,7 @@ def parse_authorization(text: str) -> Proof:
 
 
 def parse_credential(text: str, *, in_query: bool = False) -> Credential:
-    """Return what `KEY/DATE/REGION/SERVICE/aws4_request` says. Raises MalformedAuthorization."""
+    """Parse `KEY/DATE/REGION/SERVICE/aws4_request`. Raises MalformedAuthorization."""
     parts = text.rsplit("/", 4)
     if len(parts) != 5 or not parts[0]:
         raise _malformed(
@@ -118,7 +118,7 @@ def parse_credential(text: str, *, in_query: bool = False) -> Credential:
 
 
 def parse_signed_headers(text: str, *, in_query: bool = False) -> tuple[str, ...]:
-    """Return the signed headers' names, which must hold `host`. Raises MalformedAuthorization."""
+    """Parse the names of signed headers, `host` among them. Raises MalformedAuthorization."""
     names = tuple(text.split(";"))
     if len(names) > limits.SIGNED_HEADERS_MAX:
         raise _malformed("SignedHeaders has too many names", in_query=in_query)
@@ -153,7 +153,7 @@ def format_timestamp(moment_ms: int) -> str:
 
 
 def canonical_path(raw_path: bytes, *, double_encoded: bool) -> bytes:
-    """Return the canonical URI of a path as it came over the wire."""
+    """Return the canonical URI of a path as sent."""
     if double_encoded:
         return urllib.parse.quote_from_bytes(raw_path, safe="/~").encode() or b"/"
     if _PLAIN_PATH.fullmatch(raw_path):
@@ -203,7 +203,7 @@ def canonical_request(
     names: tuple[bytes, ...],
     payload_hash: str,
 ) -> bytes:
-    """Return the canonical request of canonical parts."""
+    """Return the canonical request."""
     return b"%s\n%s\n%s\n%s\n%s\n%s" % (
         method.encode(),
         path,
@@ -215,7 +215,7 @@ def canonical_request(
 
 
 def string_to_sign(timestamp: str, scope: str, canonical: bytes) -> str:
-    """Return what the signature is computed over."""
+    """Return the string to sign."""
     return f"{ALGORITHM}\n{timestamp}\n{scope}\n{hashlib.sha256(canonical).hexdigest()}"
 
 
@@ -254,7 +254,7 @@ def unsigned_names(
 
 
 def check_skew(request_time_ms: int, *, now_ms: int) -> None:
-    """Raise RequestTimeTooSkewed if a request was signed too far from now."""
+    """Raise RequestTimeTooSkewed if the time of a signature differs too much from now."""
     if abs(request_time_ms - now_ms) > limits.CLOCK_SKEW_MS_MAX:
         raise errors.RequestTimeTooSkewed(
             "the difference between the request's time and the server's is too large",
@@ -272,7 +272,7 @@ def check_scope(
     region: str | None,
     in_query: bool = False,
 ) -> None:
-    """Raise if a scope is for another day, service or, where one is demanded, region."""
+    """Raise if a scope has another day or service, or another region than the required one."""
     if credential.date != timestamp[:8]:
         raise _malformed(
             f"the Credential's date {credential.date} is not the request's {timestamp[:8]}",

@@ -1,8 +1,8 @@
 """engine: delays repeated wrong passwords.
 
-A name with an address of origin may be wrong `limits.FAILURES_FREE` times; from then on each
-failure makes both wait, twice as long as the one before, up to `limits.FAILURE_WAIT_SECONDS_MAX`.
-An attempt within the wait is refused without a check and does not lengthen it; success resets it.
+A pair of name and client address has `limits.FAILURES_FREE` failures without delay. Each further
+failure doubles the delay of the pair, up to `limits.FAILURE_WAIT_SECONDS_MAX`.
+An attempt within the delay is refused without a check and does not extend it; success resets it.
 The right password is never delayed from another address, but it is from the address that sends
 wrong ones for the same name. Signatures and tokens are never delayed: they cannot be guessed.
 Each login endpoint has its own throttle.
@@ -30,7 +30,7 @@ class _Failures(NamedTuple):
 class Throttle:
     """Remembers failures, at most twice `limits.FAILURES_KEPT_MAX` names and addresses. Mutable.
 
-    Those that must wait are kept apart: new names, however many, drive out only each other.
+    Delayed pairs have their own table: new names, however many, evict only each other.
     """
 
     def __init__(self, *, now_ms: storage_model.NowMs) -> None:
@@ -80,7 +80,7 @@ class Throttle:
         self._keep(key, _Failures(times, now_ms))
 
     def _take_back(self, key: bytes, before: _Failures | None) -> None:
-        """Undo one count; what others counted meanwhile stays."""
+        """Undo one count; counts of concurrent attempts stay."""
         now = self._find(key)
         if now is None:
             return
@@ -109,6 +109,6 @@ def _trim(kept: OrderedDict[bytes, _Failures]) -> None:
 
 
 def _key_of(name: str, client_ip: str) -> bytes:
-    # A digest, because the name is as long as the client likes.
+    # A digest, because the client chooses the length of the name.
     text = f"{client_ip} {name.casefold()}".encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16).digest()

@@ -1,15 +1,15 @@
-"""engine: a request's proof of identity, whichever it is, becomes a Caller.
+"""engine: authenticates a request by any supported scheme, and returns its Caller.
 
-The schemes are rules of their own; here they meet the clock, the principals and, for services that
-sign their body's hash without sending it, the body. What is remembered is bounded and outlives no
-change of credentials: keys derived for a day's signatures, tokens already verified, principals with
-their connection's condition keys, and requests whose signature was right. A request that repeats
-one of these in every signed byte, and with the secret of that time, needs no second computation;
-its time, scope, token and unsigned headers are checked anew.
+The schemes are rules; this module adds the clock, the principals and the body, for services that
+sign the hash of a body without sending it. Its caches are bounded, and a change of credentials
+invalidates their entries: signing keys of a day, verified tokens, principals with the condition
+keys of their connection, and requests with a right signature. A request that equals a cached one in
+every signed byte, under the same secret, is not verified by computation again; its time, scope,
+token and unsigned headers are.
 
-For S3 an unknown access key costs the same computation as a wrong signature; elsewhere the body is
-not even read. Who has no credential at all is the anonymous principal, and what that may do is not
-decided here.
+For S3 an unknown access key costs the same computation as a wrong signature; for other services the
+body is not read. A request without a credential has the anonymous principal. The access decision is
+made elsewhere.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ SERVICES: Final = {
     dispatch.ICEBERG: ("s3tables", "glue", "execute-api"),
     dispatch.NATIVE: ("s3tables", "execute-api"),
 }
-"""Which services of a credential scope each face takes."""
+"""The services of a credential scope that each face accepts."""
 
 BODY_BYTES_MAX: Final = {dispatch.ICEBERG: limits.SIGNED_BODY_BYTES_MAX}
-"""The largest body that is read for its signature; `limits.MODEL_BODY_BYTES_MAX` elsewhere."""
+"""The largest body that is read for its signature; by default `limits.MODEL_BODY_BYTES_MAX`."""
 
 BEARER_FACES: Final = frozenset({dispatch.ICEBERG, dispatch.NATIVE})
 BASIC_FACES: Final = frozenset({dispatch.NATIVE})
@@ -63,10 +63,10 @@ ContextKey: TypeAlias = tuple[str, str, str]
 class Verifier:
     """Authenticates requests.
 
-    region: that scopes must name, or None for any. sigv2_header: whether the header form of
-    version 2 is accepted. open_to_all: every client is root and no signature is checked, only
-    framing and hashes of bodies; `--no-auth`. A page of another site in a browser on this machine
-    is refused even then.
+    region: the region of valid scopes; None accepts any. sigv2_header: whether the header form of
+    version 2 is accepted. open_to_all (`--no-auth`): every client is root, and only the framing and
+    hashes of bodies are checked, no signature. Requests that a page of another site sends through a
+    browser on this machine are refused even then.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class Verifier:
         return caller
 
     def standing(self, request: asgi.Request, caller: callers.Caller) -> Standing | None:
-        """Return what stays of a caller's proof for requests of the same bytes; None if nothing.
+        """Return the Standing of a caller for requests of the same bytes; None if there is none.
 
-        caller: the result of `begin` for request. That is the proof of a presigned URL or a token;
-        a signature in the header is made anew for each request.
+        caller: the result of `begin` for request. Presigned URLs and tokens have one; a client
+        computes a signature in the header for each request.
         """
         until_ms = from_ms = 0
         token: str | None = None
@@ -156,7 +156,7 @@ class Verifier:
         )
 
     def again(self, standing: Standing, request: asgi.Request) -> callers.Caller | None:
-        """Return the caller of a request of the same bytes; None if the proof does not hold now."""
+        """Return the caller of a request of the same bytes; None if standing is not valid now."""
         if not standing.from_ms <= self._now_ms() < standing.until_ms:
             return None
         if not self._principals.holds(standing.owner):
@@ -169,20 +169,21 @@ class Verifier:
         return msgspec.structs.replace(caller, principal=principal)
 
     async def verify(self, request: asgi.Request, face: str) -> callers.Caller:
-        """Return who sent a request to a face: the result of `begin`, awaited if necessary."""
+        """Return the caller of a request to a face: the result of `begin`, awaited if necessary."""
         caller = self.begin(request, face)
         return caller if isinstance(caller, callers.Caller) else await caller
 
     def begin(
         self, request: asgi.Request, face: str
     ) -> callers.Caller | Coroutine[Any, Any, callers.Caller]:
-        """Return who sent a request to a face, or a coroutine of it, which reads the body.
+        """Return the caller of a request to a face, or a coroutine that reads the body and returns
+        it.
 
-        The body is read for services other than s3, which sign its hash unsent; `request.read`
-        keeps it. Raises AuthError, PayloadError and what reading a body raises.
+        The body is read for services other than s3, which sign its hash without sending it;
+        `request.read` keeps it. Raises AuthError, PayloadError and what reading a body raises.
         """
         if self._open_to_all:
-            return self._everybody(request, face)
+            return self._as_root(request, face)
         raw = request.headers.joined.get(b"authorization")
         if raw is not None and raw.startswith(b"AWS4-"):
             signed = self._read_signed(request, face, raw.decode("latin-1"))
@@ -200,11 +201,11 @@ class Verifier:
     async def _judge_body(
         self, request: asgi.Request, face: str, signed: _Signed, entry: principals.KeyedPrincipal
     ) -> callers.Caller:
-        """Return who made a signature over the hash of a body."""
+        """Return the caller whose signature covers the hash of a body."""
         limit_bytes = BODY_BYTES_MAX.get(face, limits.MODEL_BODY_BYTES_MAX)
         announced = _announced_hash(request.headers.joined, signed.claim.covered)
         if announced is None:
-            # The body's hash is signed and not sent: the body comes first.
+            # The body's hash is signed and not sent, so the body is read first.
             payload_hash = await _hash_body(request, limit_bytes)
             return self._judge(request, face, signed, payload_hash, entry)
         caller = self._judge(request, face, signed, announced, entry)
@@ -221,14 +222,15 @@ class Verifier:
     def verify_post(
         self, request: asgi.Request, fields: Mapping[str, str]
     ) -> tuple[callers.Caller, postpolicy.PostPolicy | None]:
-        """Return who sent a POST form, and the policy it carries, signed and met.
+        """Return the caller of a POST form, and its policy, whose signature and conditions are
+        checked.
 
-        fields: the form's, lower-case names, with `bucket` for where it was sent; the file's size
-        is for `postpolicy.check_size`. A form without signature is anonymous. The caller's payload
-        is the file, of which nothing is signed. Raises AuthError.
+        fields: the form's, by lower-case name, with the `bucket` of the request.
+        `postpolicy.check_size` checks the file's size. A form without signature is anonymous. The
+        caller's payload is the file, which no signature covers. Raises AuthError.
         """
         if self._open_to_all:
-            everybody = self._everybody(request, dispatch.S3)
+            everybody = self._as_root(request, dispatch.S3)
             return msgspec.structs.replace(everybody, payload=chunked.UNSIGNED_PAYLOAD), None
         proof = postpolicy.parse_proof(fields)
         if proof is None:
@@ -275,7 +277,7 @@ class Verifier:
     def _verify_otherwise(
         self, request: asgi.Request, face: str, raw: bytes | None
     ) -> callers.Caller:
-        """Return who sent a request that has no version 4 signature."""
+        """Return the caller of a request without a version 4 signature."""
         if raw is None:
             if face == dispatch.S3:
                 if request.query and presign.is_v2(request.query):
@@ -298,7 +300,7 @@ class Verifier:
         )
 
     def _read_signed(self, request: asgi.Request, face: str, authorization: str) -> _Signed:
-        """Read a header's signature and check what can be without the secret or the body."""
+        """Parse a header's signature; check what does not need the secret or the body."""
         joined = request.headers.joined
         head, _, signature = authorization.rpartition("Signature=")
         verified = self._proven.get(head)
@@ -308,7 +310,7 @@ class Verifier:
             proof = sigv4.parse_authorization(authorization)
             claim, signing = proof.claim, _signing_of(proof.claim, scheme="sigv4")
             if proof.signature != signature:
-                # The signature does not stand last: right, but not worth remembering.
+                # The signature is not the last field: valid, but too rare for the cache.
                 head, signature = "", proof.signature
         timestamp, signed_at_ms = self._time_of(joined)
         sigv4.check_scope(
@@ -340,7 +342,7 @@ class Verifier:
         )
 
     def _read_presigned(self, request: asgi.Request, face: str) -> _Signed:
-        """Read a query's signature and check what can be without the secret or the body."""
+        """Parse a query's signature; check what does not need the secret or the body."""
         parsed = self._presigned.get(request.query)
         if parsed is None:
             presigned = presign.parse_v4(request.pairs)
@@ -378,12 +380,12 @@ class Verifier:
         )
 
     def _time_of(self, joined: Mapping[bytes, bytes]) -> tuple[str, int]:
-        """Return when a request says it was signed, as text and in milliseconds."""
+        """Return the signing time of a request, as text and in Unix milliseconds."""
         raw = joined.get(b"x-amz-date")
         signed_at_ms: int | None
         if raw is not None:
             timestamp = raw.decode("latin-1")
-            # Most requests were signed in the same second as the one before them.
+            # Most requests have the signing second of the previous one.
             if timestamp == self._stamp[0]:
                 return self._stamp
             signed_at_ms = sigv4.parse_timestamp(timestamp)
@@ -406,7 +408,7 @@ class Verifier:
         payload_hash: str,
         entry: principals.KeyedPrincipal | None,
     ) -> callers.Caller:
-        """Return who made a signature, which must be the one that is computed here."""
+        """Return the caller of a signature, after its verification."""
         claim = signed.claim
         credential = claim.credential
         joined = request.headers.joined
@@ -451,7 +453,7 @@ class Verifier:
         payload_hash: str,
         entry: principals.KeyedPrincipal | None,
     ) -> None:
-        """Compute a signature and compare it. Raises InvalidAccessKey, SignatureDoesNotMatch."""
+        """Compute the signature and compare it. Raises InvalidAccessKey, SignatureDoesNotMatch."""
         claim = signed.claim
         credential = claim.credential
         joined = request.headers.joined
@@ -479,7 +481,7 @@ class Verifier:
             )
 
     def _remember(self, request: asgi.Request, signed: _Signed, verdict: _Verdict) -> None:
-        """Remember a right signature; wrong ones would let any caller fill the tables."""
+        """Cache a right signature. Wrong ones would let any client fill the tables."""
         if signed.head:
             _keep(
                 self._proven, signed.head, (signed.claim, signed.signing), limits.SIGNED_CLAIMS_MAX
@@ -497,7 +499,7 @@ class Verifier:
         _keep(self._verdicts, signed.signature, verdict, limits.VERDICTS_MAX)
 
     def _known(self, access_key: str, token: str | None) -> principals.KeyedPrincipal | None:
-        """Return whose access key it is: a stored one, or one vended with the token beside it."""
+        """Return the principal of an access key: a stored key, or one vended with the token."""
         if token is None:
             try:
                 return self._principals.by_access_key(access_key)
@@ -645,7 +647,7 @@ class Verifier:
             return dataclasses.replace(principal, context=_context(request))
         key = (principal.arn, request.client_ip, request.scheme)
         cached = self._connected.get(key)
-        # Identity, not equality: a principal that changed is another object.
+        # Identity, not equality: a changed principal is another object.
         if cached is not None and cached[0] is principal:
             return cached[1]
         connected = dataclasses.replace(principal, context=_context(request))
@@ -676,8 +678,10 @@ class Verifier:
         )
 
     def _check_not_foreign(self, request: asgi.Request) -> None:
-        """Raise AccessDenied for what a browser sends on behalf of another site's page: it names
-        its origin, or reaches us by a name that the site made point here."""
+        """Raise AccessDenied for a request that a browser sends for a page of another site.
+
+        Its Origin names another site, or its Host is a name that the site resolves to this address.
+        """
         origin = request.headers.get("origin", request.origin)
         if origin == request.origin and _is_local(request.host, self._domain):
             return
@@ -688,7 +692,7 @@ class Verifier:
             resource="*",
         )
 
-    def _everybody(self, request: asgi.Request, face: str) -> callers.Caller:
+    def _as_root(self, request: asgi.Request, face: str) -> callers.Caller:
         self._check_not_foreign(request)
         return callers.Caller(
             principal=self._in_context(self._principals.root, request),
@@ -701,10 +705,10 @@ class Verifier:
 
 
 class Standing(NamedTuple):
-    """A proof that holds for all requests of the same bytes, for a time.
+    """An authentication that is valid for all requests of the same bytes, for a time.
 
-    caller: of the request that brought it, from client_ip over scheme. owner: the principal's entry
-    at that time; another one ends it. from_ms, until_ms: when it holds; until_ms is past it.
+    caller: of the first request, from client_ip over scheme. owner: the principal's entry at that
+    time; a changed entry invalidates it. from_ms, until_ms: its validity, until_ms excluded.
     """
 
     caller: callers.Caller
@@ -716,12 +720,12 @@ class Standing(NamedTuple):
 
 
 class _Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A version 4 signature that was read and not yet computed. A Struct, because it is made for
-    every signed request: a third of what a named tuple costs.
+    """A version 4 signature that is parsed and not verified yet. A Struct, because each signed
+    request creates one: it costs a third of a named tuple.
 
-    payload_hash: what takes its place in the canonical request, empty where the body's is to be
-    computed. head: under which its claim can be remembered, empty if it is or should not be.
-    asked: the query's parameters where they are to be remembered.
+    payload_hash: its text in the canonical request; empty if it is computed from the body. head:
+    the cache key of its claim; empty if it is cached already or must not be. asked: the query's
+    parameters if they are to be cached.
     """
 
     claim: sigv4.Claim
@@ -737,11 +741,11 @@ class _Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class _Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Everything that a right signature was computed of. Another request with an equal verdict and
-    the same signature is right too.
+    """The complete input of a right signature. A request with an equal verdict and the same
+    signature has a right signature, too.
 
-    in_query: the signature came in the query, which is then signed without it, and has an end.
-    headers: the values of claim.names, None for one that is absent.
+    in_query: the signature is in the query, which is signed without it, and expires. headers: the
+    values of claim.names, None for an absent one.
     """
 
     claim: sigv4.Claim
@@ -763,14 +767,14 @@ _V = TypeVar("_V")
 
 
 def _keep(table: dict[_K, _V], key: _K, value: _V, count_max: int) -> None:
-    """Remember something in a bounded table; a full one begins anew."""
+    """Add an entry to a bounded cache; a full cache is cleared first."""
     if len(table) >= count_max:
         table.clear()
     table[key] = value
 
 
 def _announced_hash(joined: Mapping[bytes, bytes], covered: frozenset[bytes]) -> str | None:
-    """Return the body's hash as a signed header announces it, or None."""
+    """Return the body's hash from a signed header, or None."""
     raw = joined.get(b"x-amz-content-sha256")
     if raw is None or b"x-amz-content-sha256" not in covered or _HEX_SHA256.fullmatch(raw) is None:
         return None
@@ -785,7 +789,7 @@ async def _hash_body(request: asgi.Request, limit_bytes: int) -> str:
 
 
 def _is_local(host: str, domain: str | None) -> bool:
-    """Say whether a Host header is a name by which only this machine knows itself."""
+    """Return whether a Host header names this machine in a way that other machines cannot use."""
     name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
     name = name.strip("[]").lower()
     labels = name.split(".")
@@ -808,7 +812,7 @@ def _signing_of(claim: sigv4.Claim, *, scheme: callers.Scheme) -> callers.Signin
 
 
 def _unsigned_payload(request: asgi.Request) -> chunked.Payload:
-    """Return what an S3 body announces of itself where no version 4 signature vouches for it."""
+    """Return the payload checks of an S3 body that no version 4 signature covers."""
     joined = request.headers.joined
     raw = joined.get(b"x-amz-content-sha256")
     return _payload_of(joined, None if raw is None else raw.decode("latin-1"), None)
