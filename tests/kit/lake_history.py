@@ -55,6 +55,14 @@ class Known:
     events: list[Event] = field(default_factory=list)
     counter: int = 0
     guard: threading.Lock = field(default_factory=threading.Lock)
+    call_after: tuple[int, Callable[[], None]] | None = None
+    """A number of events, and what is called as soon as so many have happened."""
+
+    def happened(self, event: Event) -> None:
+        with self.guard:
+            self.events.append(event)
+            if self.call_after is not None and len(self.events) == self.call_after[0]:
+                self.call_after[1]()
 
     def fresh(self) -> int:
         with self.guard:
@@ -247,8 +255,7 @@ class Client:
                 called_ns=called_ns,
                 returned_ns=returned_ns,
             )
-            with self.known.guard:
-                self.known.events.append(event)
+            self.known.happened(event)
 
     def anything(self) -> None:
         """Do one random operation."""
@@ -636,13 +643,19 @@ def etag_of(body: bytes) -> str:
 
 
 def record(
-    crew: Sequence[Faces], seed: str, *, operations: int, weights: Mapping[str, int] = WEIGHTS
+    crew: Sequence[Faces],
+    seed: str,
+    *,
+    operations: int,
+    weights: Mapping[str, int] = WEIGHTS,
+    call_after: tuple[int, Callable[[], None]] | None = None,
 ) -> list[Event]:
     """Let every client do some random operations; return all that happened.
 
-    A client ends early where its server is gone.
+    A client ends early where its server is gone. call_after: a number of events, and what is called
+    as soon as so many have happened.
     """
-    known = Known(bucket=f"lin-{seed}")
+    known = Known(bucket=f"lin-{seed}", call_after=call_after)
     clients = [
         Client(number, faces, known, random.Random(f"{seed} {number}"), weights)
         for number, faces in enumerate(crew)
