@@ -24,6 +24,10 @@ from sql import confinement, engine, engine_datafusion, frames, ipc
 REST_SECONDS_MAX = 0.5
 REST_STEP_SECONDS = 0.02
 REST_STEPS = 3
+THREAD_NAME = Path("/proc/self/comm")
+"""The name of this process's own threads: the interpreter's. The library names its threads."""
+REST_STEPS_MIN = 6
+"""Looked at even after REST_SECONDS_MAX: a machine that pauses costs no worker."""
 
 
 async def serve(connection: socket.socket, spill_directory: Path) -> None:
@@ -72,15 +76,33 @@ async def _rest_or_leave() -> None:
     worth less than a fresh one.
     """
     deadline = time.monotonic() + REST_SECONDS_MAX
-    quiet = 0
-    while time.monotonic() < deadline:
+    quiet = steps = 0
+    while time.monotonic() < deadline or steps < REST_STEPS_MIN:
+        steps += 1
         before = time.process_time()
         await asyncio.sleep(REST_STEP_SECONDS)
-        # One quiet step may be the machine's: busy threads that had to wait for a core.
-        quiet = quiet + 1 if time.process_time() - before < REST_STEP_SECONDS / 4 else 0
+        is_quiet = time.process_time() - before < REST_STEP_SECONDS / 4
+        quiet = quiet + 1 if is_quiet and not _library_computes() else 0
         if quiet == REST_STEPS:
             return
     os._exit(0)
+
+
+def _library_computes() -> bool:
+    """Return whether a thread of the execution library runs or waits for a processor.
+
+    On a busy machine threads that compute get so little of a processor that the process looks
+    quiet. Without /proc the answer is False.
+    """
+    states: dict[str, set[str]] = {}
+    for stat in Path("/proc/self/task").glob("*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # the thread has ended
+        states.setdefault(name, set()).add(rest.split()[0])
+    own = THREAD_NAME.read_text().strip() if states else ""
+    return any("R" in each for name, each in states.items() if name != own)
 
 
 async def _send(

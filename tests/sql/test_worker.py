@@ -17,6 +17,8 @@ import pytest
 
 from server import children
 from sql import engine, engine_datafusion, frames, ipc, worker
+from tests.kit import processes
+from tests.kit.waits import WAIT_SECONDS
 
 LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n % 7 = 9"
 
@@ -33,7 +35,7 @@ class Child:
             cwd=children.CHECKOUT,
         )
         theirs.close()
-        self.ours.settimeout(30)
+        self.ours.settimeout(WAIT_SECONDS)
 
     def send(self, kind: frames.FrameType, payload: bytes) -> None:
         for piece in frames.encode(kind, payload):
@@ -58,23 +60,14 @@ class Child:
 
     def wait_computing(self, *, seconds: int) -> None:
         """Return once the child has computed for that long, whatever else the machine does."""
-        while True:
-            shown = subprocess.run(
-                ["ps", "-o", "cputime=", "-p", str(self.process.pid)],
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-            hours, minutes, rest = ("0:" + shown.strip()).split(":")[-3:]
-            if int(hours) * 3600 + int(minutes) * 60 + float(rest) >= seconds:
-                return
+        while processes.cpu_seconds(self.process.pid) < seconds:
             time.sleep(0.05)
 
     def end(self) -> None:
         self.ours.close()
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(10)
+        self.process.wait(WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -140,7 +133,7 @@ def test_a_query_that_goes_on_computing_takes_its_process_along(child: Child) ->
     child.wait_computing(seconds=2)
     child.send(frames.FrameType.CANCEL, b"")
 
-    assert child.process.wait(60) == 0
+    assert child.process.wait(WAIT_SECONDS) == 0
 
 
 def test_cancelling_nothing_does_nothing(child: Child) -> None:
@@ -157,7 +150,7 @@ def test_a_child_ends_when_its_server_is_gone(child: Child, is_busy: bool) -> No
         assert child.receive()[0] is frames.FrameType.SCHEMA
     child.ours.close()
 
-    assert child.process.wait(15) == 0
+    assert child.process.wait(WAIT_SECONDS) == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS tells no process's memory under /proc")
@@ -227,7 +220,7 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
         for _ in range(2):
             query = msgspec.msgpack.encode(engine.EngineQuery(text="select 1"))
             writer.writelines(frames.encode(frames.FrameType.QUERY, query))
-            kind, payload = await asyncio.wait_for(incoming.next(), 20)
+            kind, payload = await asyncio.wait_for(incoming.next(), WAIT_SECONDS)
             assert kind is frames.FrameType.FAULT
             assert msgspec.msgpack.decode(payload) == ["panicked", "panicked at ...:7", ""]
         writer.close()
