@@ -20,7 +20,7 @@ RUN = uuid.uuid4().hex
 """Stands in the environment of every process that a test starts, and of theirs."""
 
 PROCESSES = Path("/proc")
-END_SECONDS = 20
+END_SECONDS = 60
 
 os.environ[RUN_VARIABLE] = RUN
 os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")

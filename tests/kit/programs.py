@@ -30,7 +30,7 @@ from server import config
 from server.transport import connection
 from storage import disk, opening
 
-START_SECONDS = 20
+START_SECONDS = 120
 MAP_SIZE_BYTES = 1 << 30
 RESERVE_BYTES = 1 << 20
 SETTINGS = dataclasses.replace(

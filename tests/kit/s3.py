@@ -31,7 +31,7 @@ from server.s3 import guard, rows
 from storage import opening
 from tests.kit import programs
 
-START_SECONDS = 20
+START_SECONDS = 120
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 

@@ -17,8 +17,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 COVERAGE_VARIABLE = "BOATHOUSE_COVERAGE"
 """`make coverage` sets it to the path of coverage's settings."""
-READY_TIMEOUT_SECONDS = 60
-STOP_TIMEOUT_SECONDS = 40
+READY_TIMEOUT_SECONDS = 120
+STOP_TIMEOUT_SECONDS = 90
 
 
 @dataclass
@@ -122,7 +122,7 @@ def start(
     raise AssertionError(f"mini.py was not ready in time:\n{log.read_text()}")
 
 
-def get(url: str, *, timeout_seconds: float = 10) -> tuple[int, bytes]:
+def get(url: str, *, timeout_seconds: float = 60) -> tuple[int, bytes]:
     """A plain unsigned GET; the status and the body, errors included."""
     try:
         with urllib.request.urlopen(url, timeout=timeout_seconds) as answer:

@@ -51,7 +51,9 @@ done = []
 threading.Thread(target=lambda: done.append(sys.stdin.read()), daemon=True).start()
 samples = []
 connection = None
-while not done:
+ended = False
+while not ended:
+    ended = bool(done)  # one more request: there is one that began after the row did
     before = waited()
     began = time.monotonic()
     try:

@@ -69,7 +69,9 @@ def campaign(
                 histories[seed] = lake_history.observe(crew[0], seed, events)
                 explanation = lake_history.check(histories[seed])
                 assert explanation is None, f"seed {seed}: {explanation}"
-                succeeded |= {each.name.partition(" ")[0] for each in events if each.outcome == "ok"}
+                succeeded |= {
+                    each.name.partition(" ")[0] for each in events if each.outcome == "ok"
+                }
         assert server.stop() == 0
         # Nothing is remembered now: what is read comes from the disk.
         server = servers.start(folder / "data")

@@ -19,6 +19,7 @@ from sql import errors, outcomes, queries, sessions
 from sql import limits as bounds
 from storage import batch as batches
 from storage import index as indexes
+from tests.kit.waits import WAIT_SECONDS
 from tests.sql.rest import served
 
 NUMBER = outcomes.Column(name="N", type="fixed", precision=19, scale=0)
@@ -55,7 +56,7 @@ def test_an_answer_carries_the_context_after_the_statement(tmp_path: Path) -> No
 
         parts.statements.answers["use"] = use
         query = submit(parts, session, "use")
-        assert await parts.queries.wait(query, 5)
+        assert await parts.queries.wait(query, WAIT_SECONDS)
         assert query.result is not None
         assert (query.result.database, query.result.schema) == ("lake", "s")
         session.parameters["QUERY_TAG"] = "later"
@@ -93,14 +94,14 @@ def test_a_result_stream_is_closed_when_it_fails_or_is_cancelled(tmp_path: Path)
 
         answer("select fault", "fault")
         failing = submit(parts, session, "select fault")
-        await parts.queries.wait(failing, 5)
+        await parts.queries.wait(failing, WAIT_SECONDS)
         assert failing.error is not None
         assert failing.error.code == "100051"
         answer("select endless", "cancel")
         endless = submit(parts, session, "select endless")
-        await asyncio.wait_for(reached.wait(), 5)
+        await asyncio.wait_for(reached.wait(), WAIT_SECONDS)
         assert parts.queries.cancel(endless)
-        await parts.queries.wait(endless, 5)
+        await parts.queries.wait(endless, WAIT_SECONDS)
         assert endless.status == "ABORTED"
         assert closed == ["select fault", "select endless"]
         assert not parts.queries.cancel(endless)
@@ -115,7 +116,7 @@ def test_a_stream_that_holds_what_its_columns_deny_is_our_fault(
         floats = pa.record_batch([pa.array([1.5])], names=["n"])
         parts.statements.table("select wrong", [NUMBER], floats)
         query = submit(parts, session, "select wrong")
-        await parts.queries.wait(query, 5)
+        await parts.queries.wait(query, WAIT_SECONDS)
         assert query.error is not None
         assert query.error.code == "000603"
         assert query.id in query.error.message
@@ -134,7 +135,7 @@ def test_what_the_caller_may_not_is_answered_in_sql(tmp_path: Path) -> None:
 
         parts.statements.answers["select hidden"] = denied
         query = submit(parts, session, "select hidden")
-        await parts.queries.wait(query, 5)
+        await parts.queries.wait(query, WAIT_SECONDS)
         assert query.error is not None
         assert (query.error.code, query.error.sqlstate) == ("003001", "42501")
         assert "s3tables:GetTableData" in query.error.message
@@ -160,7 +161,7 @@ def test_a_kept_error_does_not_keep_what_the_statement_held(tmp_path: Path) -> N
         parts.statements.answers["one"] = parts.statements.answers["two"] = failing
         for text in ("one", "one; two"):
             query = submit(parts, session, text)
-            await parts.queries.wait(query, 5)
+            await parts.queries.wait(query, WAIT_SECONDS)
             assert query.error is not None
             await asyncio.sleep(0)
         gc.collect()
@@ -173,10 +174,10 @@ def test_a_kept_error_does_not_keep_what_the_statement_held(tmp_path: Path) -> N
 def test_old_answers_are_swept_and_requests_of_dead_sessions_with_them(tmp_path: Path) -> None:
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         first = submit(parts, session, "select 1")
-        await parts.queries.wait(first, 5)
+        await parts.queries.wait(first, WAIT_SECONDS)
         parts.clock.added_ms = 5_000
         second = submit(parts, session, "select 1")
-        await parts.queries.wait(second, 5)
+        await parts.queries.wait(second, WAIT_SECONDS)
         parts.clock.added_ms = 12_000
         parts.queries.sweep()
         assert parts.queries.find(session, first.id) is None
@@ -196,7 +197,7 @@ def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Pat
         for number in range(10):
             parts.statements.table(f"select {number}0", [text], row)
             made.append(submit(parts, session, f"select {number}0"))
-            await parts.queries.wait(made[-1], 5)
+            await parts.queries.wait(made[-1], WAIT_SECONDS)
         kept = [query for query in made if parts.queries.find(session, query.id)]
         assert made[-1] in kept
         assert 1 <= len(kept) <= 3
@@ -216,10 +217,10 @@ def test_many_results_of_one_principal_displace_no_result_of_another(tmp_path: P
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         bobs = another(parts, session)
         kept = submit(parts, bobs, "select 1")
-        await parts.queries.wait(kept, 5)
+        await parts.queries.wait(kept, WAIT_SECONDS)
         many = [submit(parts, session, "select 1") for _ in range(20)]
         for query in many:
-            await parts.queries.wait(query, 5)
+            await parts.queries.wait(query, WAIT_SECONDS)
         assert parts.queries.find(bobs, kept.id) is kept
         assert [query for query in many if parts.queries.find(session, query.id)] == many[-7:]
 
@@ -232,13 +233,13 @@ def test_a_growing_result_displaces_no_smaller_ones_of_another_principal(tmp_pat
         rows = pa.record_batch([pa.array(range(400_000))], names=["n"])
         parts.statements.table("select some", [NUMBER], rows)
         kept = submit(parts, bobs, "select some")
-        await parts.queries.wait(kept, 5)
+        await parts.queries.wait(kept, WAIT_SECONDS)
         assert kept.result is not None
         assert kept.result.chunks
         rows = pa.record_batch([pa.array(range(1_000_000))], names=["n"])
         parts.statements.table("select many", [NUMBER], rows)
         refused = submit(parts, session, "select many")
-        await parts.queries.wait(refused, 5)
+        await parts.queries.wait(refused, WAIT_SECONDS)
         assert refused.error is not None
         assert refused.error.code == "000625"
         assert parts.queries.find(bobs, kept.id) is kept
@@ -272,7 +273,7 @@ def test_a_statement_aborted_before_its_first_step_is_answered_all_the_same(
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         query = submit(parts, session, "select 1")
         assert parts.queries.cancel(query)
-        assert await parts.queries.wait(query, 5)
+        assert await parts.queries.wait(query, WAIT_SECONDS)
         assert query.status == "ABORTED"
         assert parts.statements.calls == []
         assert (session.running, parts.queries.running) == (0, 0)
@@ -333,7 +334,7 @@ def test_an_answer_that_changes_the_transaction_waits_until_its_record_is_on_dis
         await gate.reached.wait()
         was_finished = query.is_finished
         gate.allowed.set()
-        assert await parts.queries.wait(query, 5)
+        assert await parts.queries.wait(query, WAIT_SECONDS)
         assert not was_finished
         record = parts.index.get(batches.Store.SESSIONS, session.id.to_bytes(8, "big"))
         assert record is not None
@@ -351,7 +352,7 @@ def test_other_answers_do_not_wait_for_the_record(
         monkeypatch.setattr(parts.index, "commit", gate.commit)
         session.schema = "elsewhere"
         query = submit(parts, session, "select 1")
-        is_answered = await parts.queries.wait(query, 5)
+        is_answered = await parts.queries.wait(query, WAIT_SECONDS)
         gate.allowed.set()
         assert is_answered
 
@@ -366,7 +367,7 @@ def test_a_finished_statement_keeps_a_head_of_its_text_and_a_repeated_one_is_kno
         parts.statements.outcome(text, outcomes.status("ok"))
         submission = queries.Submission(text=text, request_id="r1")
         query = parts.queries.submit(session, submission)
-        assert await parts.queries.wait(query, 5)
+        assert await parts.queries.wait(query, WAIT_SECONDS)
         assert query.submission.text == text[:4096]
         assert parts.queries.submit(session, submission) is query
         other = queries.Submission(text=text + "y", request_id="r1")
@@ -404,7 +405,7 @@ def test_running_statements_hold_a_bounded_size_and_number_for_each_owner(
         assert parts.queries.running == 3
         for query in running:
             parts.queries.cancel(query)
-            await parts.queries.wait(query, 5)
+            await parts.queries.wait(query, WAIT_SECONDS)
         assert parts.queries.running == 0
 
     lived(tmp_path, story)

@@ -12,6 +12,7 @@ import uvicorn
 
 from server import asgi, errors, limits
 from server.transport import connection, watch
+from tests.kit.waits import WAIT_SECONDS, pass_by
 
 
 def read_all(client: socket.socket) -> bytes:
@@ -25,7 +26,7 @@ def read_all(client: socket.socket) -> bytes:
 def flood(server, head: bytes, piece: bytes, count: int) -> tuple[int, bytes]:
     """Send head, then piece count times; return how many went out and what came back."""
     sent = 0
-    with socket.create_connection((server.host, server.port), timeout=20) as client:
+    with socket.create_connection((server.host, server.port), timeout=WAIT_SECONDS) as client:
         client.sendall(head)
         with contextlib.suppress(ConnectionError):
             while sent < count:
@@ -50,7 +51,7 @@ def test_a_head_without_end_is_cut_off(server, head, piece):
 
 def test_a_head_at_the_bounds_of_the_application_is_answered_by_it(server):
     value = b"v" * (limits.HEADERS_BYTES_MAX - 2000)
-    with socket.create_connection((server.host, server.port), timeout=20) as client:
+    with socket.create_connection((server.host, server.port), timeout=WAIT_SECONDS) as client:
         client.sendall(
             b"GET /_health HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-A: " + value + b"\r\n\r\n"
         )
@@ -60,7 +61,7 @@ def test_a_head_at_the_bounds_of_the_application_is_answered_by_it(server):
 def test_a_head_of_many_headers_is_answered_and_one_of_very_many_is_cut_off(server):
     def ask(count):
         headers = b"".join(b"x-%d: 1\r\n" % number for number in range(count - 2))
-        with socket.create_connection((server.host, server.port), timeout=20) as client:
+        with socket.create_connection((server.host, server.port), timeout=WAIT_SECONDS) as client:
             client.sendall(b"GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + headers)
             with contextlib.suppress(ConnectionError):
                 client.sendall(b"\r\n")
@@ -88,7 +89,7 @@ def test_a_client_that_goes_on_sending_reads_why_its_head_was_refused(head, stat
             await asyncio.sleep(0.1)
             writer.write(b"b" * 4_000_000)
             await writer.drain()
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return answer
 
@@ -171,7 +172,7 @@ def test_a_head_that_does_not_come_ends_the_connection(begun):
     async def wait():
         async with serving(Impatient) as (reader, writer):
             writer.write(begun)
-            answer = await asyncio.wait_for(reader.read(), 10)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return answer
 
@@ -180,14 +181,19 @@ def test_a_head_that_does_not_come_ends_the_connection(begun):
 
 def test_a_body_and_an_answer_may_take_longer_than_a_head():
     async def talk():
-        async with serving(Impatient) as (reader, writer):
-            for _ in range(2):
+        app = Bodies()
+        async with serving(connection.Connection, app) as (reader, writer):
+            for received_bytes in (1, 3):
                 writer.write(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
-                await asyncio.sleep(0.3)
+                await app.has(received_bytes)
+                app.proceed.clear()
+                await pass_by(connection.Connection.head_seconds_max + 1)
                 writer.write(b"b")
-                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
-                assert head.startswith(b"HTTP/1.1 200 ")
-                assert await reader.readexactly(2) == b"ab"
+                await app.has(received_bytes + 1)
+                await pass_by(connection.Connection.head_seconds_max + 1)
+                app.proceed.set()
+                answer = await asyncio.wait_for(reader.readuntil(b"whole"), WAIT_SECONDS)
+                assert answer.startswith(b"HTTP/1.1 200 ")
             writer.close()
 
     asyncio.run(talk())
@@ -195,18 +201,23 @@ def test_a_body_and_an_answer_may_take_longer_than_a_head():
 
 @pytest.mark.parametrize("begun", [b"GET / HT", b"\r\n"])
 def test_a_second_head_that_does_not_come_ends_the_connection_too(begun):
+    first = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
     async def talk():
-        async with serving(Impatient) as (reader, writer):
-            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            await asyncio.sleep(0.05)
+        watching = Watching()
+        async with serving(connection.Connection, watching=watching) as (reader, writer):
+            writer.write(first)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
+            assert head.startswith(b"HTTP/1.1 200 ")
             writer.write(begun)
-            answer = await asyncio.wait_for(reader.read(), 10)
+            (only,) = watching.connections
+            await until(lambda: only._received_bytes == len(first + begun))
+            await pass_by(connection.Connection.head_seconds_max + 1)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return answer
 
-    answer = asyncio.run(talk())
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert b"HTTP/1.1 408 " in answer
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 408 ")
 
 
 def test_trailers_are_bounded_and_no_headers():
@@ -218,7 +229,7 @@ def test_trailers_are_bounded_and_no_headers():
                     writer.write(b"X-A: b\r\n" * 8192)
                     await writer.drain()
             with contextlib.suppress(ConnectionError):
-                assert await asyncio.wait_for(reader.read(), 10) == b""
+                assert await asyncio.wait_for(reader.read(), WAIT_SECONDS) == b""
             writer.close()
 
     asyncio.run(talk())
@@ -280,7 +291,7 @@ class Bodies:
 
 async def until(condition):
     """Wait until condition() is true, and return what it is."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         while not (held := condition()):  # noqa: ASYNC110 - what is waited for lies in uvicorn
             await asyncio.sleep(0.002)
     return held
@@ -303,7 +314,7 @@ def test_a_body_that_stops_is_answered_and_its_connection_closed():
                 watching.look_after(seconds)
             assert len(watching.connections) == 1
             watching.look_after(1)
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
         return answer
 
@@ -403,9 +414,9 @@ def test_a_body_refused_while_its_start_fills_the_buffer_is_received_and_dropped
             await until(lambda: only._read_paused)
             refusing.set()
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403")
-            await asyncio.wait_for(writer.drain(), 20)
+            await asyncio.wait_for(writer.drain(), WAIT_SECONDS)
             writer.write(b"GET /b HTTP/1.1\r\nhost: a\r\n\r\n")
-            answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+            answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
             assert answer.startswith(b"HTTP/1.1 403")
             writer.close()
 
@@ -424,9 +435,9 @@ def test_the_answer_of_a_connection_that_ends_is_read_behind_a_refused_body():
             # As http.client does: all of the body goes out before the answer is looked at.
             for _ in range(16):
                 writer.write(bytes(size_bytes // 16))
-                await asyncio.wait_for(writer.drain(), 20)
+                await asyncio.wait_for(writer.drain(), WAIT_SECONDS)
                 await asyncio.sleep(0.01)
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             assert answer.startswith(b"HTTP/1.1 403")
             await until(lambda: not watching.connections)
             writer.close()
@@ -454,7 +465,7 @@ def test_no_request_behind_a_refused_body_is_served_by_a_connection_that_ends():
             writer.write(PUT)
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403")
             writer.write(b"0123456789" + PIPELINED)
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+            assert await asyncio.wait_for(reader.read(), WAIT_SECONDS) == b""
             await until(lambda: not watching.connections)
             writer.close()
 
@@ -472,7 +483,7 @@ def test_nothing_follows_the_answer_of_a_connection_that_ends(rest, caplog):
             writer.write(rest)
             await until(lambda: not watching.connections)
             with contextlib.suppress(ConnectionError):
-                head += await asyncio.wait_for(reader.read(), 20)
+                head += await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return head
 
@@ -505,7 +516,7 @@ def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
             await until(lambda: only._received_bytes == len(PUT) + 1)
             for seconds in (0, 61):
                 watching.look_after(seconds)
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+            assert await asyncio.wait_for(reader.read(), WAIT_SECONDS) == b""
             await until(lambda: not watching.connections)
             writer.close()
 
@@ -523,7 +534,7 @@ def test_a_connection_with_no_further_request_ends_even_if_the_last_body_came_la
             await until(lambda: only._received_bytes == len(PUT) + 10)
             for seconds in (0, connection.Connection.keep_alive_seconds):
                 watching.look_after(seconds)
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+            assert await asyncio.wait_for(reader.read(), WAIT_SECONDS) == b""
             writer.close()
 
     asyncio.run(talk())
@@ -565,7 +576,7 @@ def test_a_malformed_body_is_answered_if_nothing_else_was():
             writer.write(CHUNKED + b"5\r\n12345\r\n")
             await app.has(5)
             writer.write(b"no size\r\n")
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return answer
 
@@ -608,7 +619,7 @@ def test_what_is_no_request_is_answered_after_the_requests_before_it(
             assert only.transport.get_write_buffer_size() == 0
             assert not reader._buffer, "nothing is answered before its turn"
             app.proceed.set()
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             await until(lambda: not watching.connections)
             return answer
@@ -626,10 +637,12 @@ def test_a_client_that_goes_on_sending_behind_what_is_no_request_reads_all_answe
             await until(lambda: only._refusal is not None)
             app.proceed.set()
             for _ in range(2):
-                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
                 assert head.startswith(b"HTTP/1.1 200")
-                assert await asyncio.wait_for(reader.readexactly(8 << 20), 20) == bytes(8 << 20)
-            assert await asyncio.wait_for(reader.read(), 20) == connection.INVALID
+                assert await asyncio.wait_for(reader.readexactly(8 << 20), WAIT_SECONDS) == bytes(
+                    8 << 20
+                )
+            assert await asyncio.wait_for(reader.read(), WAIT_SECONDS) == connection.INVALID
             writer.close()
 
     asyncio.run(talk())
@@ -638,7 +651,7 @@ def test_a_client_that_goes_on_sending_behind_what_is_no_request_reads_all_answe
 def test_a_repeated_piece_with_what_is_no_request_is_refused_each_time(server):
     health = b"GET /_health HTTP/1.1\r\nHost: a\r\n\r\n"
     for _ in range(3):
-        with socket.create_connection((server.host, server.port), timeout=20) as client:
+        with socket.create_connection((server.host, server.port), timeout=WAIT_SECONDS) as client:
             client.sendall(health)
             assert client.recv(65536).startswith(b"HTTP/1.1 200")
             client.sendall(health + b"no request\r\n\r\n")
@@ -653,7 +666,7 @@ def test_what_follows_a_request_that_ends_its_connection_is_not_answered():
             writer.write(
                 b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nno request\r\n\r\n"
             )
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return answer
 
@@ -683,7 +696,7 @@ def test_requests_that_wait_for_their_turn_are_counted(shape):
             assert only._holdings.total_bytes >= waiting * least_bytes
             app.proceed.set()
             for _ in range(count + 1):
-                await asyncio.wait_for(reader.readuntil(b"whole"), 20)
+                await asyncio.wait_for(reader.readuntil(b"whole"), WAIT_SECONDS)
             await until(lambda: only._holdings.total_bytes == 0)
             writer.close()
 
@@ -704,11 +717,11 @@ def test_a_head_that_is_not_whole_yet_is_counted(before, begun):
         async with serving(connection.Connection, app, watching) as (reader, writer):
             writer.write(before + begun)
             if before:
-                await asyncio.wait_for(reader.readuntil(b"whole"), 20)
+                await asyncio.wait_for(reader.readuntil(b"whole"), WAIT_SECONDS)
             (only,) = await until(lambda: list(watching.connections))
             await until(lambda: only._holdings.total_bytes >= 40_000)
             writer.write(b"\r\n\r\n")
-            await asyncio.wait_for(reader.readuntil(b"whole"), 20)
+            await asyncio.wait_for(reader.readuntil(b"whole"), WAIT_SECONDS)
             await until(lambda: only._holdings.total_bytes == 0)
             writer.close()
 
@@ -745,10 +758,11 @@ def test_a_reader_that_stops_is_cut_off_and_a_slow_one_is_not():
 async def settled(watching):
     """Wait until no byte moves any more in a connection whose client takes none."""
     (only,) = watching.connections
-    before = None
-    while (now := only._owed()) != before:
-        before = now
-        await asyncio.sleep(0.1)
+    before, same = None, 0
+    while same < 3:
+        now = only._owed()
+        before, same = now, same + 1 if now == before else 0
+        await asyncio.sleep(0.05)
 
 
 def test_a_draining_server_waits_little_for_a_body_that_has_stopped():
@@ -761,7 +775,7 @@ def test_a_draining_server_waits_little_for_a_body_that_has_stopped():
             watching.look_after(20)
             watching.watch.drain()
             watching.look_after(0)
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
         return answer
 
@@ -776,7 +790,7 @@ def test_a_few_requests_may_come_before_the_first_is_answered():
         async with serving(connection.Connection) as (reader, writer):
             writer.write(PIPELINED * limits.PIPELINED_MAX)
             for _ in range(limits.PIPELINED_MAX):
-                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
                 assert head.startswith(b"HTTP/1.1 200 ")
             writer.close()
 
@@ -795,7 +809,7 @@ def test_too_many_requests_before_the_first_is_answered_end_the_connection():
         async with serving(connection.Connection, counting) as (reader, writer):
             writer.write(PIPELINED * 5000)
             with contextlib.suppress(ConnectionError):
-                await asyncio.wait_for(reader.read(), 20)
+                await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
 
     asyncio.run(talk())
@@ -822,8 +836,8 @@ def test_a_pipelined_request_is_answered_once_its_client_takes_the_answer_before
             (only,) = watching.connections
             assert only.answering, "what waits in the transport counts as an answer under way"
             for _ in range(4):
-                await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
-                await asyncio.wait_for(reader.readexactly(len(answer)), 20)
+                await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
+                await asyncio.wait_for(reader.readexactly(len(answer)), WAIT_SECONDS)
             assert begun == 4
             writer.close()
 
@@ -866,7 +880,7 @@ def test_a_draining_server_waits_for_a_slow_body_but_not_for_ever():
             writer.write(b"x")
             await app.has(6)
             watching.look_after(5)
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
         return answer
 
@@ -967,9 +981,9 @@ def test_a_head_keeps_the_headers_that_came_before_the_large_request_ahead_was_a
         async with serving(connection.Connection, Echo()) as (reader, writer):
             first = b"GET / HTTP/1.1\r\nHost: a\r\n" + large + b"\r\n"
             writer.write(first + b"GET / HTTP/1.1\r\nHost: a\r\nX-B: b\r\nX-C: c\r\n")
-            assert await asyncio.wait_for(reader.readuntil(b"host,x-a"), 20)
+            assert await asyncio.wait_for(reader.readuntil(b"host,x-a"), WAIT_SECONDS)
             writer.write(b"X-D: d\r\n\r\n")
-            second = await asyncio.wait_for(reader.readuntil(b"x-d"), 20)
+            second = await asyncio.wait_for(reader.readuntil(b"x-d"), WAIT_SECONDS)
             writer.close()
             return second
 
@@ -984,7 +998,7 @@ def test_a_request_that_came_with_a_broken_body_is_not_begun():
             writer.write(
                 b"DELETE / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n"
             )
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return answer
 
@@ -1006,7 +1020,7 @@ def test_an_application_that_reads_a_broken_body_late_sends_no_continue_behind_t
             )
             await asyncio.sleep(0.05)
             writer.write(b"no\r\n")
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             app.proceed.set()
             await until(lambda: app.disconnected)
             writer.close()
@@ -1032,9 +1046,9 @@ def test_an_answer_that_comes_after_the_refusal_of_its_body_does_not_cut_the_ref
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
             await asyncio.sleep(0.05)
             writer.write(b"no\r\n")
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             proceed.set()
-            await asyncio.wait_for(refused.wait(), 20)
+            await asyncio.wait_for(refused.wait(), WAIT_SECONDS)
             writer.write(b"b" * 1_000_000)
             await writer.drain()
             assert len(watching.connections) == 1
@@ -1106,7 +1120,7 @@ def test_answers_that_wait_for_a_future_come_in_order_and_take_no_task():
                 if target != b"/now?2":
                     await until(lambda: app.futures)
                     app.end()
-                answer = await asyncio.wait_for(reader.readuntil(target), 20)
+                answer = await asyncio.wait_for(reader.readuntil(target), WAIT_SECONDS)
                 bodies.append(answer.count(b"HTTP/1.1 200"))
             return first, bodies
 
@@ -1123,7 +1137,7 @@ def test_a_step_that_raises_is_answered_by_500(caplog):
             writer.write(b"GET /fails HTTP/1.1\r\nHost: a\r\n\r\n")
             await until(lambda: app.futures)
             app.end()
-            return await asyncio.wait_for(reader.read(), 20)
+            return await asyncio.wait_for(reader.read(), WAIT_SECONDS)
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 500")
     assert "planted" in caplog.text
@@ -1168,7 +1182,7 @@ def test_an_answer_that_is_left_incomplete_at_once_ends_the_connection(path, ahe
     async def talk():
         async with serving(connection.Connection, Breaks()) as (reader, writer):
             writer.write(b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n" % path * (ahead + 1))
-            return await asyncio.wait_for(reader.read(), 10)
+            return await asyncio.wait_for(reader.read(), WAIT_SECONDS)
 
     answer = asyncio.run(talk())
     assert answer.startswith(b"HTTP/1.1 200" if path == b"/half" else b"HTTP/1.1 500")
@@ -1214,7 +1228,7 @@ def test_a_body_that_has_arrived_is_taken_at_once(framing, expect):
                 for part in parts:
                     writer.write(part)
                     await asyncio.sleep(0.05)
-                answers.append(await asyncio.wait_for(reader.readuntil(b":abcdef"), 20))
+                answers.append(await asyncio.wait_for(reader.readuntil(b":abcdef"), WAIT_SECONDS))
             return answers
 
     for answer in asyncio.run(talk(head + b"".join(pieces))):
@@ -1263,11 +1277,11 @@ def test_a_small_body_is_waited_for_without_a_task(expect):
                 for part in parts:
                     writer.write(part)
                     await asyncio.sleep(0.05)
-                answers.append(await asyncio.wait_for(reader.readuntil(b":abcdef"), 20))
+                answers.append(await asyncio.wait_for(reader.readuntil(b":abcdef"), WAIT_SECONDS))
             writer.write(head.replace(b": 6", b": 7") + b"abc")
             await asyncio.sleep(0.05)
             writer.write(b"defg")
-            answers.append(await asyncio.wait_for(reader.readuntil(b":abcdefg"), 20))
+            answers.append(await asyncio.wait_for(reader.readuntil(b":abcdefg"), WAIT_SECONDS))
             return answers
 
     *answers, last = asyncio.run(talk())
@@ -1287,7 +1301,7 @@ def test_a_small_body_that_stalls_or_is_cut_off_ends_the_wait(monkeypatch):
             await until(lambda: any(each.newest for each in watching.connections))
             watching.watch.look()
             watching.look_after(Watching.idle_seconds + 1)
-            stalled = await asyncio.wait_for(reader.readuntil(b"stalled"), 20)
+            stalled = await asyncio.wait_for(reader.readuntil(b"stalled"), WAIT_SECONDS)
             writer.close()
         cut = Watching()
         async with serving(connection.Connection, Arrives(), watching=cut) as (_, writer):

@@ -17,6 +17,7 @@ import uvloop
 from server import asgi, errors, limits
 from server.transport import connection, cycle
 from storage import disk, model
+from tests.kit.waits import WAIT_SECONDS
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 LOOPS = pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
@@ -60,16 +61,18 @@ async def serving(app):
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         while not condition():  # noqa: ASYNC110 - what is waited for lies in uvicorn
             await asyncio.sleep(0.002)
 
 
 async def answer_of(reader):
     """Read one answer: its head's lines and its body."""
-    head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)).split(b"\r\n")
+    head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)).split(b"\r\n")
     fields = dict(line.split(b": ", 1) for line in head[1:] if line)
-    return head, await asyncio.wait_for(reader.readexactly(int(fields[b"content-length"])), 20)
+    return head, await asyncio.wait_for(
+        reader.readexactly(int(fields[b"content-length"])), WAIT_SECONDS
+    )
 
 
 def file_of(path, size_bytes):
@@ -157,7 +160,7 @@ def test_an_answer_that_is_the_last_says_so_and_ends_the_connection(
             reader, writer = await asyncio.open_connection(*address)
             writer.write(request_bytes)
             head, found = await answer_of(reader)
-            rest = await asyncio.wait_for(reader.read(), 20)
+            rest = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             await until(lambda: not connections)
             writer.close()
             return head, found, rest
@@ -175,9 +178,9 @@ def test_answer_to_head_has_the_length_alone(tmp_path):
         async with serving(app) as (address, _):
             reader, writer = await asyncio.open_connection(*address)
             writer.write(GET.replace(b"GET", b"HEAD"))
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
             writer.write(GET)
-            empty = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+            empty = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
             writer.close()
             return head, empty
 
@@ -220,7 +223,7 @@ def test_a_client_that_leaves_is_no_line_in_the_log(tmp_path, runner, caplog):
                 reader, writer = await asyncio.open_connection(*address)
                 writer.write(GET)
                 with contextlib.suppress(ConnectionError):
-                    await asyncio.wait_for(reader.read(), 20)
+                    await asyncio.wait_for(reader.read(), WAIT_SECONDS)
                 await until(lambda: app.raised and not connections)
                 writer.close()
 
@@ -256,8 +259,8 @@ def test_what_is_no_request_is_answered_behind_the_whole_answer_before_it(tmp_pa
             (only,) = connections
             await until(lambda: only._blocked is not None)
             writer.write(b"no request\r\n\r\n")
-            body = await asyncio.wait_for(reader.readexactly(len(data)), 60)
-            rest = await asyncio.wait_for(reader.read(), 20)
+            body = await asyncio.wait_for(reader.readexactly(len(data)), WAIT_SECONDS)
+            rest = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             await until(lambda: not connections)
             return body, rest
@@ -300,10 +303,11 @@ def test_a_reader_that_stops_within_a_file_is_cut_off_and_a_slow_one_is_not(
 
 
 async def settled(only):
-    before = None
-    while (now := only._owed()) != before or now is None:
-        before = now
-        await asyncio.sleep(0.1)
+    before, same = None, 0
+    while same < 3:
+        now = only._owed()
+        before, same = now, same + 1 if now == before and now is not None else 0
+        await asyncio.sleep(0.05)
 
 
 def test_a_file_that_is_cut_short_ends_the_connection(tmp_path):
@@ -314,7 +318,7 @@ def test_a_file_that_is_cut_short_ends_the_connection(tmp_path):
         async with serving(app) as (address, _):
             reader, writer = await asyncio.open_connection(*address)
             writer.write(GET)
-            found = await asyncio.wait_for(reader.read(), 20)
+            found = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
             return found
 

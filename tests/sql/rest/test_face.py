@@ -26,7 +26,7 @@ NUMBER = outcomes.Column(name="N", type="fixed", precision=19, scale=0)
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
         threading.Event().wait(0.005)
