@@ -9,9 +9,10 @@ server's own: AWS has no operation that changes a namespace, but the REST catalo
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping
 from typing import Final
+
+from server.access import globs
 
 _S3: Final = """
     AbortMultipartUpload AssociateAccessGrantsIdentityCenter BypassGovernanceRetention
@@ -150,19 +151,22 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "lake": ("Admin", "Query"),
 }
 
+_BY_LOWER: Final[Mapping[str, Mapping[str, str]]] = {
+    service: {name.lower(): name for name in names} for service, names in ACTIONS.items()
+}
+
 
 def suggest(service: str, name: str) -> str | None:
     """Return why a service has no action of this name, or None if it has one.
 
     name: letters, digits, `*` and `?`, in any case; a pattern must match at least one action.
     """
-    names = ACTIONS[service]
+    by_lower = _BY_LOWER[service]
     if "*" in name or "?" in name:
-        pattern = re.escape(name).replace(r"\*", ".*").replace(r"\?", ".")
-        if any(re.fullmatch(pattern, each, re.IGNORECASE) for each in names):
+        pattern = globs.parse(name.lower())
+        if any(map(pattern.matches, by_lower)):
             return None
         return f"no action of {service} fits {name!r}"
-    by_lower = {each.lower(): each for each in names}
     if name.lower() in by_lower:
         return None
     close = difflib.get_close_matches(name.lower(), by_lower, n=1)

@@ -50,16 +50,19 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Service -> its keys as AWS writes them. One that ends in a slash is followed by a tag's name."""
 
+_BY_LOWER: Final[Mapping[str, Mapping[str, str]]] = {
+    service: {key.lower(): key for key in names} for service, names in KEYS.items()
+}
+
 
 def suggest(service: str, name: str) -> str | None:
     """Return why a service has no condition key of this name, or None if it has one.
 
     service: lower case. name: in any case, as condition keys may be written.
     """
-    names = KEYS.get(service)
-    if names is None:
+    by_lower = _BY_LOWER.get(service)
+    if by_lower is None:
         return None
-    by_lower = {each.lower(): each for each in names}
     stem, slash, tag = name.lower().partition("/")
     if f"{stem}{slash}" in by_lower and bool(slash) == bool(tag):
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import ipaddress
 import json
 import re
@@ -19,8 +20,10 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
+
 from server import limits
-from server.access import actions, conditionkeys, errors, model
+from server.access import actions, conditionkeys, errors, globs, model
 
 PolicyType: TypeAlias = Literal["identity", "resource"]
 Values: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -36,28 +39,44 @@ STATEMENT_ELEMENTS: Final = frozenset(
 )  # fmt: skip
 PRINCIPAL_TYPES: Final = frozenset({"AWS", "CanonicalUser", "Service", "Federated"})
 
-STAR: Final = "*"
-"""Any run of characters, in a list of regular expression pieces, in which a star is `\\*`."""
-
 _ACTION: Final = re.compile(r"([a-z0-9-]+):([a-z0-9*?]+)", re.IGNORECASE)
 _PRINCIPAL_ARN: Final = re.compile(
     r"arn:aws[a-z-]*:(iam|sts)::([0-9]{12})?:(root|user/.+|role/.+|assumed-role/.+)"
 )
-_VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
+_PARTITION: Final = re.compile(r"aws(-[a-z]+)*|\*")
+_ACCOUNT: Final = re.compile(r"[0-9]{12}")
+_QUOTED: Final = re.compile(r"\s*'(.*)'\s*")
 _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
+PARSED_VALUES_REMEMBERED: Final = 16
+"""Values of requests that are remembered parsed: each is compared with many of a policy."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pattern:
+
+class PolicyVariable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A variable of a pattern: a condition key in lower case, and the text used without it."""
+
+    key: str
+    default: str | None
+
+    def text(self, values: Values) -> str | None:
+        """Return its text, or None if it has none, several, or a very long one."""
+        key_values = values.get(self.key, ())
+        text = key_values[0] if len(key_values) == 1 else self.default
+        return text if text is None or len(text) <= limits.POLICY_VARIABLE_CHARS_MAX else None
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A text with `*`, `?` and, if they are enabled, variables like `${aws:username}`.
 
-    parts: pieces of a regular expression, STAR, and variables as tuples (key, default or None).
-    regex: the whole expression, if it has no variable.
+    glob: the whole, in lower case if case is ignored; None if it has variables. elements: what to
+    build it of once the variables have values. prefix: all of it, if a `*` ends it and it has no
+    other wildcard; most patterns of every request are such.
     """
 
     text: str
-    parts: tuple[str | tuple[str, str | None], ...]
-    regex: re.Pattern[str] | None
+    glob: globs.Glob | None
+    prefix: str | None = None
+    elements: tuple[globs.Element | PolicyVariable, ...] = ()
     ignore_case: bool = False
 
     def matches(self, value: str, values: Values) -> bool:
@@ -68,22 +87,25 @@ class Pattern:
         """
         if len(value) > limits.POLICY_MATCHED_CHARS_MAX:
             return self.text == "*"
-        if self.regex is not None:
-            return self.regex.fullmatch(value) is not None
-        pieces = []
-        for part in self.parts:
-            if isinstance(part, str):
-                pieces.append(part)
+        if self.ignore_case:
+            value = value.casefold()
+        if self.prefix is not None:
+            return value.startswith(self.prefix)
+        glob = self._filled(values) if self.glob is None else self.glob
+        return glob is not None and glob.matches(value)
+
+    def _filled(self, values: Values) -> globs.Glob | None:
+        """Return the glob with the values of its variables, or None if one has no value."""
+        elements: list[globs.Element] = []
+        for element in self.elements:
+            if not isinstance(element, PolicyVariable):
+                elements.append(element)
                 continue
-            key, default = part
-            key_values = values.get(key, ())
-            if len(key_values) != 1 and default is None:
-                return False
-            text = key_values[0] if len(key_values) == 1 else default or ""
-            if len(text) > limits.POLICY_VARIABLE_CHARS_MAX:
-                return False
-            pieces.append(re.escape(text))
-        return _compile(pieces, self.ignore_case).fullmatch(value) is not None
+            text = element.text(values)
+            if text is None:
+                return None
+            elements.append(text.casefold() if self.ignore_case else text)
+        return globs.build(elements)
 
 
 Test: TypeAlias = Callable[[str, Values], bool]
@@ -232,7 +254,7 @@ def parse_policy(
 
 
 def _check_variables_count(document: Mapping[str, Any]) -> None:
-    """Raise MalformedPolicy for many variables: each is an expression to compile at every request.
+    """Raise MalformedPolicy for many variables: each is given its value anew at every request.
 
     Clients write the policies of resources, and the event loop evaluates them.
     """
@@ -303,11 +325,11 @@ def _resource(text: str, path: str, *, variables: bool) -> Pattern:
         parts = text.split(":", 5)
         if len(parts) != 6 or parts[0] != "arn" or not parts[5]:
             raise _fault(path, f"{text!r} is neither * nor an ARN")
-        if not re.fullmatch(r"aws(-[a-z]+)*|\*", parts[1]):
+        if not _PARTITION.fullmatch(parts[1]):
             raise _fault(path, f"{text!r}: no partition {parts[1]!r}")
         if parts[2] not in ACTION_PREFIXES and parts[2] != "*":
             raise _fault(path, f"{text!r}: no service {parts[2]!r}")
-    if variables:
+    if variables and "${" in text:
         _check_variables(text, path)
     return compile_pattern(text, variables=variables)
 
@@ -328,7 +350,7 @@ def _principals(value: Any, path: str) -> PrincipalElement:
                 continue  # a service or a federation: validated, but no principal here matches
             elif text == "*":
                 everyone = True
-            elif re.fullmatch(r"[0-9]{12}", text):
+            elif _ACCOUNT.fullmatch(text):
                 accounts.add(text)
             elif "*" in text or "?" in text:
                 # It would be compared as it stands, and a Deny would never bind.
@@ -401,70 +423,67 @@ def _condition(operator: str, key: str, raw: Any, path: str, *, variables: bool)
 def compile_pattern(
     text: str, *, variables: bool, ignore_case: bool = False, wildcards: bool = True
 ) -> Pattern:
-    """Return the matcher of a text with `*`, `?` and, from version 2012-10-17 on, variables."""
-    parts: list[str | tuple[str, str | None]] = []
-    position = 0
-    while position < len(text):
-        variable = _VARIABLE.match(text, position) if variables else None
-        if variable is not None:
-            parts.append(_variable(variable[1]))
-            position = variable.end()
-            continue
-        character = text[position]
-        if wildcards and character in "*?":
-            parts.append(STAR if character == "*" else ".")
-        else:
-            parts.append(re.escape(character))
-        position += 1
-    pieces = [part for part in parts if isinstance(part, str)]
-    regex = _compile(pieces, ignore_case) if len(pieces) == len(parts) else None
-    return Pattern(text=text, parts=tuple(parts), regex=regex, ignore_case=ignore_case)
+    """Return the matcher of a text with `*`, `?` and, from version 2012-10-17 on, variables.
 
-
-def _compile(pieces: Sequence[str], ignore_case: bool) -> re.Pattern[str]:
-    """Return the expression of pieces and stars.
-
-    The text between two stars matches at its first occurrence only: without these atomic groups a
-    key could make a pattern of many stars backtrack for hours.
+    Without regard to case, texts are compared by Unicode's default case folding.
     """
-    runs: list[list[str]] = [[]]
-    for piece in pieces:
-        if piece == STAR:
-            runs.append([])
+    if not variables or "${" not in text:
+        folded = text.casefold() if ignore_case else text
+        glob = globs.parse(folded) if wildcards else globs.Glob(head=folded)
+        return Pattern(text=text, glob=glob, prefix=glob.prefix, ignore_case=ignore_case)
+    elements: list[globs.Element | PolicyVariable] = []
+    for piece, is_variable in _pieces(text):
+        folded = piece.casefold() if ignore_case and not is_variable else piece
+        if is_variable:
+            elements.append(_variable(piece))
+        elif wildcards:
+            elements.extend(globs.elements_of(folded))
         else:
-            runs[-1].append(piece)
-    first, *others = ("".join(run) for run in runs)
-    text = first
-    if others:
-        text += "".join(f"(?>.*?{run})" for run in others[:-1] if run) + ".*" + others[-1]
-    return re.compile(text, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+            elements.append(folded)
+    fixed = [element for element in elements if not isinstance(element, PolicyVariable)]
+    if len(fixed) == len(elements):
+        return Pattern(text=text, glob=globs.build(fixed), ignore_case=ignore_case)
+    return Pattern(text=text, glob=None, elements=tuple(elements), ignore_case=ignore_case)
 
 
 def _check_variables(text: str, path: str) -> None:
     """Raise MalformedPolicy for a variable of a condition key that does not exist."""
-    for inside in _VARIABLE.findall(text):
-        named = _variable(inside)
-        if isinstance(named, str):
+    for piece, is_variable in _pieces(text):
+        named = _variable(piece) if is_variable else piece
+        if not isinstance(named, PolicyVariable):
             continue
-        service, colon, name = named[0].partition(":")
+        service, colon, name = named.key.partition(":")
+        shown = f"${{{piece}}}"
         if not colon or not name or service not in KEY_PREFIXES:
-            raise _fault(path, f"no condition key {named[0]!r} for the variable ${{{inside}}}")
+            raise _fault(path, f"no condition key {named.key!r} for the variable {shown}")
         fault = conditionkeys.suggest(service, name)
         if fault is not None:
-            raise _fault(path, f"the variable ${{{inside}}}: {fault}")
+            raise _fault(path, f"the variable {shown}: {fault}")
 
 
-def _variable(inside: str) -> str | tuple[str, str | None]:
+def _pieces(text: str) -> list[tuple[str, bool]]:
+    """Return the literal pieces of a text and the insides of its variables, which are marked."""
+    pieces = []
+    position = 0
+    while (start := text.find("${", position)) >= 0 and (stop := text.find("}", start)) >= 0:
+        pieces.append((text[position:start], False))
+        pieces.append((text[start + 2 : stop], True))
+        position = stop + 1
+    pieces.append((text[position:], False))
+    return pieces
+
+
+def _variable(inside: str) -> str | PolicyVariable:
     if inside in ("*", "?", "$"):
-        return re.escape(inside)
+        return inside
     name, comma, default = inside.partition(",")
-    quoted = re.fullmatch(r"\s*'(.*)'\s*", default) if comma else None
-    return name.strip().lower(), quoted[1] if quoted else None
+    quoted = _QUOTED.fullmatch(default) if comma else None
+    return PolicyVariable(key=name.strip().lower(), default=quoted[1] if quoted else None)
 
 
 def _text_test(*, ignore_case: bool, wildcards: bool) -> Callable[[str, str, bool], Test]:
     def build(text: str, path: str, variables: bool) -> Test:
-        if variables:
+        if variables and "${" in text:
             _check_variables(text, path)
         pattern = compile_pattern(
             text, variables=variables, ignore_case=ignore_case, wildcards=wildcards
@@ -480,7 +499,7 @@ def _arn_test(text: str, path: str, variables: bool) -> Test:
         parts = ["*"] * 6
     if len(parts) != 6:
         raise _fault(path, f"{text!r} is not an ARN")
-    if variables:
+    if variables and "${" in text:
         _check_variables(text, path)
     patterns = [compile_pattern(part, variables=variables) for part in parts]
 
@@ -514,6 +533,7 @@ def _ordered_test(
     return build
 
 
+@functools.lru_cache(PARSED_VALUES_REMEMBERED)
 def _number(text: str) -> Decimal | None:
     try:
         number = Decimal(text)
@@ -522,6 +542,7 @@ def _number(text: str) -> Decimal | None:
     return number if number.is_finite() else None
 
 
+@functools.lru_cache(PARSED_VALUES_REMEMBERED)
 def _date(text: str) -> datetime | None:
     try:
         if _EPOCH.fullmatch(text):
@@ -548,18 +569,29 @@ def _binary_test(text: str, path: str, variables: bool) -> Test:
 
 
 def _address_test(text: str, path: str, variables: bool) -> Test:
+    if "/" not in text:
+        wanted = _address(text)
+        if wanted is None:
+            raise _fault(path, f"{text!r} is neither an IP address nor a CIDR range")
+        return lambda value, values: _address(value) == wanted
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise _fault(path, f"{text!r} is neither an IP address nor a CIDR range") from None
 
     def test(value: str, values: Values) -> bool:
-        try:
-            return ipaddress.ip_address(value) in network
-        except ValueError:
-            return False
+        address = _address(value)
+        return address is not None and address in network
 
     return test
+
+
+@functools.lru_cache(PARSED_VALUES_REMEMBERED)
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
 
 
 _EQUAL: Comparison = lambda value, wanted: bool(value == wanted)  # noqa: E731 - rows of a table

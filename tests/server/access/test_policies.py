@@ -460,3 +460,18 @@ def test_anonymous_caller_is_named_by_everyone_alone():
     for principal, expected in (("*", "direct"), ({"AWS": "000000000000"}, "none")):
         said = parse(statement(Principal=principal), policy_type="resource").statements[0]
         assert said.names(nobody) == expected
+
+
+@pytest.mark.parametrize("variables", ["2012-10-17", "2008-10-17"])
+def test_the_longest_hostile_documents_are_read_in_bounded_work(variables):
+    """Each took seconds to minutes while expressions and rescans read them."""
+    stars = [f"s3:{'*' * (i % 7)}Get{'*' * (i // 7)}x" for i in range(200)]
+    with pytest.raises(errors.MalformedPolicy) as caught:
+        parse(statement(Action=stars), version=variables)
+    assert caught.value.path == "Statement[0].Action[0]"
+    stars = [each.removesuffix("x") + "*" for each in stars]
+    assert applies({"Action": stars}) is True
+    unclosed = "arn:aws:s3:::b/" + "${" * 9_000
+    found = parse(statement(Resource=unclosed), version=variables).statements[0]
+    assert found.applies("s3:GetObject", unclosed, {}) is False  # longer than any name
+    assert found.applies("s3:GetObject", unclosed[:-1], {}) is False
