@@ -422,9 +422,12 @@ class Index:
         except BaseException as error:
             with contextlib.suppress(lmdb.Error):
                 transaction.abort()
+            # First: LMDB reports a meta page that it could not write as a full disk, too.
+            if self._is_poisoned():
+                raise
             if _is_full(error) or self._is_short_write(error):
                 raise _NoRoom(str(error)) from error
-            if isinstance(error, lmdb.Error) and not self._is_poisoned():
+            if isinstance(error, lmdb.Error):
                 failure = _refusal(error, f"the disk failed the index: {error}")
                 settled[:] = [_Settled(waiting=each, error=failure) for each in group]
                 return
@@ -553,8 +556,7 @@ class Index:
         """Return whether an I/O error of LMDB means a full disk: it reports short writes so."""
         if not isinstance(error, lmdb.Error) or "Input/output error" not in str(error):
             return False
-        room_bytes = self._disk.room_bytes(self._ballast.parent)
-        return room_bytes < SHORT_OF_ROOM_BYTES and not self._is_poisoned()
+        return self._disk.room_bytes(self._ballast.parent) < SHORT_OF_ROOM_BYTES
 
     def _map_is_crowded(self) -> bool:
         if self._environment.info()["last_pgno"] < self._soft_pages_max:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -564,6 +566,54 @@ def test_a_full_disk_gives_its_ballast_to_deletions_and_to_nothing_else(tmp_path
     index.commit_now(Batch(writes=(put(b"c"),)))
     assert [key for key, _ in rows(index)] == [b"b", b"c"]
     index.close()
+
+
+class MetaFull(Disk):
+    """A disk that has no room for LMDB's meta page, which is written last."""
+
+    def __init__(self) -> None:
+        self.full_at: Path | None = None
+
+    def transact(self, commit: Callable[[], Any]) -> None:
+        if self.full_at is not None:
+            full = os.open("/dev/full", os.O_WRONLY)
+            os.dup2(full, _synchronous_descriptor(self.full_at))
+            os.close(full)
+        super().transact(commit)
+
+
+def _synchronous_descriptor(path: Path) -> int:
+    """Return the descriptor of a file by which LMDB writes meta pages: it is opened O_DSYNC."""
+    for link in Path("/proc/self/fd").iterdir():
+        descriptor = int(link.name)
+        try:
+            is_synchronous = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DSYNC
+            if is_synchronous and link.readlink() == path:
+                return descriptor
+        except OSError:  # the descriptor of the listing itself is closed by now
+            continue
+    raise AssertionError(f"{path} is not open for synchronous writes")
+
+
+def test_without_room_for_the_meta_page_the_outcome_is_unknown_and_no_write_follows(
+    tmp_path: Path,
+) -> None:
+    """LMDB says ENOSPC here too, but the state may be the new one: it is no refusal."""
+    disk = MetaFull()
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    index.commit_now(Batch(writes=(put(b"a"),)))
+    disk.full_at = (tmp_path / "i" / "data.mdb").resolve()
+    with pytest.raises(errors.CommitUnknown):
+        index.commit_now(Batch(writes=(put(b"b"),)))
+    disk.full_at = None
+    with pytest.raises(errors.CommitRefused):
+        index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),), makes_room=True))
+    assert (tmp_path / "i" / "reserve").exists()
+    index.close()
+    again = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    assert rows(again)[0] == (b"a", b"v")
+    again.commit_now(Batch(writes=(put(b"c"),)))
+    again.close()
 
 
 class ReadOnly(Counting):
