@@ -153,7 +153,7 @@ def test_start_without_the_index_names_the_way_back_and_keeps_every_blob(tmp_pat
     assert folders.blob_files(tmp_path / "data") == before
 
 
-def test_recover_lists_what_it_would_remove_and_removes_it_when_told(tmp_path: Path) -> None:
+def test_recover_lists_what_it_would_remove_and_removes_it_with_yes(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     shutil.copytree(tmp_path / "data" / "index", tmp_path / "backup")
     storage = folders.open_folder(tmp_path / "data", ids=folders.Ids("later"))
@@ -397,7 +397,7 @@ def test_keys_that_were_damaged_are_named_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--prot", "1"], ["--port", "one"], ["connect", "cobol"]])
-def test_a_flag_that_nobody_knows_shows_the_usage(tmp_path: Path, arguments: list[str]) -> None:
+def test_an_unknown_flag_shows_the_usage(tmp_path: Path, arguments: list[str]) -> None:
     ended = run(tmp_path, *arguments)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "usage: mini.py" in ended.stderr
@@ -657,7 +657,7 @@ def test_a_body_that_stops_is_a_request_timeout_and_nothing_of_it_stays(tmp_path
         assert running.stop() == 0
 
 
-def test_a_second_ctrl_c_waits_for_nobody(own: servers.Running) -> None:
+def test_a_second_ctrl_c_ends_requests_in_flight(own: servers.Running) -> None:
     sending = send_half(own)
     own.process.send_signal(signal.SIGINT)
     until(lambda: refuses(own))
@@ -738,7 +738,7 @@ def children_of(pid: int) -> list[int]:
     return [child for child, parent in pairs if parent == pid]
 
 
-def test_no_auth_lets_everybody_on_this_machine_in_and_says_so(tmp_path: Path) -> None:
+def test_no_auth_admits_every_local_client_and_logs_a_warning(tmp_path: Path) -> None:
     running = servers.start(tmp_path / "data", "--no-auth")
     try:
         assert servers.get(running.url + "/lake")[0] == 200

@@ -99,7 +99,7 @@ def test_access_log_has_a_line_for_each_request_without_its_query(tmp_path: Path
     assert "hidden" not in running.log.read_text()
 
 
-def test_no_access_log_is_written_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_an_access_log_is_written_only_on_request(tmp_path: Path) -> None:
     running = servers.start(tmp_path / "data", "--log-level", "info")
     servers.get(running.url + "/_health")
     assert running.stop() == 0

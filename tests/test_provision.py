@@ -85,7 +85,7 @@ def test_changed_pins_are_installed_again(
     assert commands.words == ["pip"]
 
 
-def test_groups_are_installed_in_the_order_asked(commands: Commands) -> None:
+def test_groups_are_installed_in_the_order_of_the_arguments(commands: Commands) -> None:
     assert provision.main(["server", "test", "spark"]) == 0
     assert commands.words == ["venv", "pip", "pip", "pip"]
     assert [("lmdb" in c, "pytest" in c, "pyspark" in c) for c in commands.asked[1:]] == [

@@ -378,6 +378,18 @@ def test_local_names_say_what_they_hold() -> None:
     assert unplain == WITH_UNPLAIN_NAMES
 
 
+def test_names_of_tests_name_the_actor() -> None:
+    """A test's name is read alone, in a report: it says "the client" or "an anonymous request"."""
+    unplain = re.compile(r"_(nobody|whoever|everybody|anybody|somebody|hurts?|told)(_|$)")
+    named = [
+        f"{label(path)}::{node.name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and unplain.search(node.name)
+    ]
+    assert named == []
+
+
 def test_a_public_class_name_means_one_thing() -> None:
     """No public class name is defined twice in the product, not even in other letter case.
 

@@ -143,7 +143,7 @@ def test_a_permission_is_for_the_name_that_the_owner_had_when_it_was_given(
         do(lake, taking)
 
 
-def test_files_that_no_table_owns_are_asked_for_and_may_not_come_unasked(
+def test_files_without_an_owner_need_a_permission(
     lake: lakes.Lake,
 ) -> None:
     def put(key: str, data: bytes = b"x") -> None:

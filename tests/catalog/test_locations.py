@@ -71,7 +71,7 @@ def test_a_location_is_read_in_every_spelling(location: str) -> None:
         "",
     ],
 )
-def test_a_location_nobody_could_write_to_is_refused(location: str) -> None:
+def test_a_location_that_is_not_writable_is_refused(location: str) -> None:
     with pytest.raises(errors.InvalidLocation):
         locations.parse_location(location, table_bucket="lake")
 

@@ -236,7 +236,7 @@ def test_the_tables_properties_say_how_much_is_kept(
     assert (metrics.lower_bounds or {}).get(7) == lower
 
 
-def test_beyond_a_hundred_columns_nothing_is_kept_unless_asked() -> None:
+def test_beyond_a_hundred_columns_metrics_are_kept_only_on_request() -> None:
     schema = schema_of(*((number, f"c{number}", "long") for number in range(1, 121)))
     modes = parquet_stats.modes_of(schema, {})
     assert sorted(modes) == list(range(1, 101))

@@ -45,7 +45,7 @@ def test_a_path_where_the_layout_refuses_writers_is_refused(name: str, value: st
         properties.check_paths({name: value}, location=HOME)
 
 
-def test_metadata_is_compressed_only_when_asked() -> None:
+def test_metadata_is_compressed_only_on_request() -> None:
     codec = "write.metadata.compression-codec"
     assert properties.metadata_codec({}) == "none"
     assert properties.metadata_codec({codec: "GZIP"}) == "gzip"

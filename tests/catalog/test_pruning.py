@@ -415,7 +415,7 @@ def test_choosing_among_many_files_is_asking_each(column: int, data: st.DataObje
         assert filter_.choose(files, kept) == [filter_.may_match(file) for file in files]
 
 
-def test_columns_inside_lists_are_never_asked() -> None:
+def test_columns_inside_lists_are_never_pruned_on() -> None:
     element = {"type": "list", "element-id": 2, "element": "int", "element-required": True}
     schema = {"fields": [{"id": 1, "name": "l", "required": False, "type": element}]}
     file = file_of(

@@ -175,7 +175,7 @@ def test_what_is_cached_stays_within_its_bound(bench: datafiles.Bench) -> None:
     asyncio.run(work())
 
 
-def test_a_missing_manifest_is_told_by_name(bench: datafiles.Bench) -> None:
+def test_a_missing_manifest_is_named_in_the_error(bench: datafiles.Bench) -> None:
     async def work() -> None:
         loaded = await bench.add(await bench.create(), rows(1))
         (name,) = [key for key in bench.keys(loaded) if key.endswith("-m0.avro")]
@@ -187,7 +187,7 @@ def test_a_missing_manifest_is_told_by_name(bench: datafiles.Bench) -> None:
     asyncio.run(work())
 
 
-def test_a_manifest_that_is_none_is_told_by_name(bench: datafiles.Bench) -> None:
+def test_a_malformed_manifest_is_named_in_the_error(bench: datafiles.Bench) -> None:
     async def work() -> None:
         loaded = await bench.create()
         uri = f"{loaded.metadata.location}/metadata/snap-1-1-x.avro"

@@ -55,7 +55,7 @@ def read(lake: lakes.Lake, location: str | None) -> Any:
 # Create and load.
 
 
-def test_a_new_table_is_a_pointer_to_a_file_that_anybody_can_read(ns: lakes.Lake) -> None:
+def test_a_new_table_is_a_pointer_to_a_readable_metadata_file(ns: lakes.Lake) -> None:
     made = create(ns, properties={"a": "b"})
     assert made.pointer.location == "s3://lake/ns/t"
     assert made.metadata_location is not None
@@ -231,7 +231,7 @@ def test_a_renamed_table_that_awaits_its_metadata_keeps_its_place(ns: lakes.Lake
     )
 
 
-def test_metadata_that_is_gone_is_said_to_be_gone(ns: lakes.Lake) -> None:
+def test_missing_metadata_is_reported_as_missing(ns: lakes.Lake) -> None:
     made = create(ns)
     assert made.metadata_location is not None
     key = made.metadata_location.removeprefix("s3://lake/")
@@ -656,7 +656,7 @@ def test_a_refused_commit_of_large_metadata_leaves_no_file(
     assert sorted(path for path in blobs.rglob("*") if path.is_file()) == before
 
 
-def test_an_unknown_outcome_is_said_to_be_unknown_and_removes_nothing(
+def test_an_unknown_outcome_is_reported_and_removes_nothing(
     ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from storage import errors as storage_errors
@@ -706,7 +706,7 @@ async def _thread_of_the_loop() -> int:
     return threading.get_ident()
 
 
-def test_old_metadata_is_given_up_only_when_asked_and_only_after_the_commit(
+def test_old_metadata_is_tombstoned_only_on_request_after_the_commit(
     ns: lakes.Lake,
 ) -> None:
     first = create(ns, properties={"write.metadata.previous-versions-max": "2"})
@@ -1032,7 +1032,7 @@ def test_a_rename_needs_a_source_a_namespace_and_a_free_name(ns: lakes.Lake) -> 
     assert len(ns.log()) == 3
 
 
-def test_a_pointer_is_set_by_whoever_holds_its_token(ns: lakes.Lake) -> None:
+def test_a_pointer_is_set_with_its_version_token(ns: lakes.Lake) -> None:
     made = create(ns)
     content = {**json.loads(made.data), "properties": {"by": "hand"}}
     location = put(ns, "ns/t/metadata/00001-x.metadata.json", json.dumps(content).encode())

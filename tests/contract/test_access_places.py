@@ -323,7 +323,7 @@ def test_percent_signs_in_a_location_are_letters_and_open_no_other_place(
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_whoever_has_the_rights_on_a_gone_table_may_have_its_location(
+def test_rights_on_a_dropped_table_allow_reuse_of_its_location(
     shared: SharedServer, way: Way
 ) -> None:
     name = name_of("gone")

@@ -187,7 +187,7 @@ def test_pyiceberg_sees_the_catalogs_errors_by_their_types(
         catalog.create_table("nowhere.t", schema=ROWS.schema)
 
 
-def test_of_two_pyiceberg_writers_the_later_one_is_told_and_tries_again(
+def test_of_two_pyiceberg_writers_the_later_one_gets_409_and_retries(
     catalog: Catalog, namespace: str
 ) -> None:
     table = catalog.create_table(f"{namespace}.t", schema=ROWS.schema)

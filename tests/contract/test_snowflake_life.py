@@ -188,7 +188,7 @@ def test_a_statement_whose_answer_a_kill_took_away_has_its_first_answer_when_rep
 
 
 @pytest.mark.parametrize("opening", ["begin", "alter session set autocommit = false"])
-def test_a_transaction_that_a_restart_ended_is_not_said_to_be_committed(
+def test_a_transaction_ended_by_a_restart_is_not_reported_as_committed(
     tmp_path: Path, opening: str
 ) -> None:
     data = tmp_path / "data"
@@ -237,7 +237,7 @@ def test_a_commit_that_a_kill_followed_is_still_committed_when_it_is_repeated(
         assert running.stop() == 0
 
 
-def test_what_waited_for_commit_when_the_server_was_killed_is_said_to_be_lost(
+def test_dml_that_waited_for_commit_at_a_kill_is_reported_as_lost(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"

@@ -60,7 +60,7 @@ def target(pairs):
     st.booleans(),
     st.binary(max_size=20),
 )
-def test_garbage_is_nobody_or_refused(face, headers, pairs, sigv2_header, body):
+def test_garbage_is_anonymous_or_refused(face, headers, pairs, sigv2_header, body):
     headers = [(name, value.strip()) for name, value in headers]
     asked = request("PUT", target(pairs), headers, body)
     checker = requesting.verifier(sigv2_header=sigv2_header)

@@ -70,7 +70,7 @@ def payload(mode, length, trailers=()):
 
 @settings(max_examples=200)
 @given(chunk_lists, modes, places, st.dictionaries(st.sampled_from(["x-a", "x-b"]), st.just("v")))
-def test_what_was_framed_decodes_however_it_is_cut(chunks, mode, stops, trailers):
+def test_a_framed_body_decodes_alike_for_every_split(chunks, mode, stops, trailers):
     data = b"".join(chunks)
     if mode == "chunks":
         trailers = {}
@@ -94,7 +94,7 @@ tokens = st.sampled_from(
     st.integers(0, 12),
     places,
 )
-def test_garbage_is_refused_the_same_however_it_is_cut(body, mode, length, stops):
+def test_garbage_is_refused_alike_for_every_split(body, mode, length, stops):
     said = payload(mode, length, ("x-a",))
     whole = outcome(said, [body])
     assert outcome(said, cut(body, stops)) == whole

@@ -157,7 +157,7 @@ def test_the_lock_names_each_jar_once_with_a_whole_checksum() -> None:
         assert name in locked
 
 
-def test_cache_folder_is_told_or_the_user_s(
+def test_cache_folder_is_the_configured_one_or_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jars.sys, "platform", "linux")

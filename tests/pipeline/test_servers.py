@@ -30,7 +30,7 @@ def test_find_reads_the_data_folder_of_a_running_server(tmp_path: Path) -> None:
     assert server.iceberg == "http://h:1/iceberg"
 
 
-def test_find_takes_what_it_is_told_before_what_the_folder_says(tmp_path: Path) -> None:
+def test_find_prefers_its_arguments_to_running_json(tmp_path: Path) -> None:
     data = folder(tmp_path, running={"url": "http://h:1", "region": "eu-west-1"}, keys=KEYS)
     environment = {
         "BOATHOUSE_ACCESS_KEY": "AKENV",

@@ -58,7 +58,7 @@ def test_a_failure_of_any_length_is_cut() -> None:
 
 
 @pytest.mark.spark
-def test_a_master_that_is_none_is_said_in_one_sentence(server: server_kit.Running) -> None:
+def test_an_invalid_spark_master_fails_with_one_sentence(server: server_kit.Running) -> None:
     arguments = ("compact", "--table", "lake.a.b", "--master", "nonsense")
     done = subprocess.run(
         [sys.executable, "-m", "pipeline", *arguments, "--data", str(server.data)],

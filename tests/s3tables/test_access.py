@@ -157,7 +157,7 @@ def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(
         assert denied(guarded.client("nobody").get_table, **members) == "s3tables:GetTable"
 
 
-def test_what_only_the_body_tells_is_asked_before_anything_is_done(guarded: TablesService) -> None:
+def test_demands_from_the_body_are_checked_before_any_change(guarded: TablesService) -> None:
     writer = guarded.client("writer")
     schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
     made = {**ORDERS, "name": "made"}

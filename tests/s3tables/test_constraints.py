@@ -167,7 +167,7 @@ def test_the_cases_break_every_constraint_of_every_operation() -> None:
 
 
 @pytest.mark.parametrize(("operation", "members", "path", "constraint"), CASES)
-def test_a_broken_constraint_is_told_in_awss_words_and_changes_nothing(
+def test_a_broken_constraint_has_awss_message_and_changes_nothing(
     service: TablesService, client: Any, operation: str, members: Any, path: str, constraint: str
 ) -> None:
     before = everything(service)

@@ -158,7 +158,7 @@ def test_a_malformed_path_is_a_bad_request(service: TablesService) -> None:
     assert answer.headers["x-amzn-ErrorType"] == "BadRequestException"
 
 
-def test_a_bad_pattern_is_told_in_awss_words(client: Any, sales: str) -> None:
+def test_a_bad_pattern_has_awss_message(client: Any, sales: str) -> None:
     assert refused(client.get_table, tableBucketARN=sales, namespace="sales", name="foo-bar") == (
         400,
         "BadRequestException",
@@ -167,7 +167,7 @@ def test_a_bad_pattern_is_told_in_awss_words(client: Any, sales: str) -> None:
     )
 
 
-def test_a_missing_token_is_told_in_awss_words(service: TablesService, sales: str) -> None:
+def test_a_missing_token_has_awss_message(service: TablesService, sales: str) -> None:
     quoted = sales.replace(":", "%3A").replace("/", "%2F")
     path = f"/tables/{quoted}/sales/t/metadata-location"
     body = json.dumps({"metadataLocation": "s3://a/b"}).encode()

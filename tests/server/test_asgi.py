@@ -131,7 +131,7 @@ def test_origin_is_where_the_client_reached_us():
     assert request().origin == "http://"
 
 
-def test_read_keeps_the_body_for_everybody_who_asks():
+def test_read_keeps_the_body_for_later_calls():
     asked = request("PUT", body=[b"he", b"", b"llo"])
 
     async def twice():
@@ -144,7 +144,7 @@ def test_read_keeps_the_body_for_everybody_who_asks():
     assert asked.body_finished
 
 
-def test_read_refuses_a_body_beyond_its_limit_by_what_it_says_and_by_what_it_is():
+def test_read_refuses_a_body_whose_announced_or_actual_size_exceeds_the_limit():
     with pytest.raises(errors.BodyTooLarge) as caught:
         run(request("PUT", headers=[("content-length", "6")]).read(limit_bytes=5))
     assert caught.value.limit_bytes == 5
@@ -163,7 +163,7 @@ def test_read_again_with_a_smaller_limit_is_refused():
         run(twice())
 
 
-def test_client_that_leaves_within_its_body_is_told_apart():
+def test_client_that_disconnects_within_its_body_raises_its_own_error():
     asked = asgi.Request(
         {
             "type": "http", "method": "PUT", "path": "/", "raw_path": b"/", "query_string": b"",
@@ -178,7 +178,7 @@ def test_client_that_leaves_within_its_body_is_told_apart():
 
 
 @pytest.mark.parametrize("late", [b"", b"late"])
-def test_client_that_stops_within_its_body_is_told_apart_even_if_it_goes_on(late):
+def test_client_that_stalls_within_its_body_raises_even_if_it_resumes(late):
     scope = {
         "type": "http", "method": "PUT", "path": "/", "raw_path": b"/", "query_string": b"",
         "headers": [], "scheme": "http", "client": None,

@@ -114,7 +114,7 @@ def test_every_answer_of_s3_names_the_host_that_gave_it(server):
     assert "x-amz-id-2" not in ask(server, "GET", "/_health")[2]
 
 
-def test_health_opens_to_everybody(server):
+def test_health_needs_no_credential(server):
     status, body, headers = ask(server, "GET", "/_health")
     assert status == 200
     assert json.loads(body)["status"] == "ok"

@@ -249,7 +249,7 @@ def test_refusals_are_not_logged_as_failures(caplog):
 
 
 @pytest.mark.parametrize("service", ["sts", "iam"])
-def test_api_without_a_face_says_that_it_is_not_served_to_who_may_know(service):
+def test_an_api_without_a_face_answers_501_to_an_authorised_caller(service):
     app = make(EchoFace())
     status, headers, body = call_signed(app, "POST", "/", service=service, body=b"Action=X")
     assert status == 501
@@ -516,7 +516,7 @@ def test_refused_upload_that_expects_100_moves_no_byte_and_closes():
     assert b"100 Continue" not in answer
 
 
-def test_accepted_upload_is_told_to_continue_and_the_connection_serves_on():
+def test_accepted_upload_gets_100_continue_and_keeps_the_connection():
     with served(make(EchoFace())) as port, socket.create_connection(("127.0.0.1", port)) as wire:
         wire.settimeout(10)
         wire.sendall(
@@ -544,7 +544,7 @@ def test_refused_upload_that_does_not_wait_still_reads_its_answer():
         connection.close()
 
 
-def test_large_file_arrives_whole_and_a_client_that_leaves_harms_nobody(tmp_path):
+def test_large_file_arrives_whole_although_another_client_disconnects(tmp_path):
     path = tmp_path / "large"
     data = bytes(range(256)) * (1 << 15)
     path.write_bytes(data)
@@ -611,7 +611,7 @@ def test_boto3_reaches_a_face_by_every_style_of_address(monkeypatch):
     ]
 
 
-def test_a_coroutine_that_waits_for_nothing_ends_when_it_is_begun():
+def test_begin_ends_a_coroutine_that_never_waits():
     async def work():
         pass
 

@@ -219,7 +219,7 @@ def test_metrics_are_prometheus_text():
     assert 'boathouse_sent_bytes_total{face="s3"} 9' in lines
 
 
-def test_metrics_are_served_to_whoever_may_administer():
+def test_metrics_are_served_to_an_administrator():
     face = make()
     call = face.identify(request(target="/_metrics"))
     assert call.operation.demands(face.services, call) == (native.METRICS_DEMAND,)

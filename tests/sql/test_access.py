@@ -124,7 +124,7 @@ def test_a_user_of_one_schema_uses_it_by_its_full_name(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
-def test_whoever_may_list_tables_and_not_load_them_sees_their_names_alone(tmp_path: Path) -> None:
+def test_a_caller_who_may_list_but_not_load_tables_sees_names_alone(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create schema bob")
         await local.run("create table bob.secret (id int, hidden_word varchar) comment = 'hidden'")

@@ -57,6 +57,6 @@ def test_a_principal_comes_with_the_connections_context() -> None:
     assert made().principal_of("nobody", {}) is None
 
 
-def test_open_to_all_makes_everybody_root() -> None:
+def test_open_to_all_makes_every_client_root() -> None:
     assert made(open_to_all=True).check_password("anyone", "anything").type == "root"
     assert made(open_to_all=True).check_token("anything").type == "root"

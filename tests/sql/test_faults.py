@@ -144,7 +144,7 @@ def test_a_fault_that_the_engine_spells_as_a_structure_tells_the_value_alone(
 
 
 @pytest.mark.parametrize("planning", [True, False])
-def test_what_the_engine_cannot_nest_is_said_to_be_nested_too_deeply(planning: bool) -> None:
+def test_an_expression_too_deep_for_the_engine_is_reported_as_such(planning: bool) -> None:
     words = RuntimeError("SQL error: RecursionLimitExceeded (current limit: 500)")
     fault = engine_datafusion.fault_of(words, planning=planning)
     found = faults.of_engine(fault, query_id="q")

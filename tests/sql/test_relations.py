@@ -225,7 +225,7 @@ def test_columns_are_found_by_field_id_whatever_they_are_called_now(tmp_path: Pa
     local_sql.run_local(tmp_path, work)
 
 
-def test_one_name_for_two_columns_over_time_is_told_apart(tmp_path: Path) -> None:
+def test_two_columns_with_one_name_over_time_stay_distinct(tmp_path: Path) -> None:
     """a and b swap names: matching by name would swap the values."""
 
     async def work(local: local_sql.LocalSql) -> None:

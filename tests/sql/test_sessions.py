@@ -217,7 +217,7 @@ def test_a_closed_session_stays_closed_while_its_removal_is_being_written(tmp_pa
     lived(tmp_path, story)
 
 
-def test_the_sweep_forgets_what_nobody_can_renew(tmp_path: Path) -> None:
+def test_the_sweep_drops_sessions_that_cannot_be_renewed(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
         old = faulty.made.open(ALICE)
         await faulty.made.stop()
@@ -260,7 +260,7 @@ def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_pat
 
 
 @pytest.mark.parametrize("noticed_by", ["a request", "the sweep"])
-def test_a_transaction_that_idleness_ended_is_known_to_be_lost_whoever_notices(
+def test_a_transaction_ended_by_idleness_is_reported_as_lost(
     tmp_path: Path, noticed_by: str
 ) -> None:
     async def story(faulty: FaultyIndex) -> None:

@@ -737,7 +737,7 @@ def restarted(local: local_sql.LocalSql, record: bytes) -> None:
     local.session = sessions.Session(id=1, principal=local_sql.ROOT, **fields)
 
 
-def test_after_a_crash_a_commit_is_told_by_what_is_in_the_table(tmp_path: Path) -> None:
+def test_after_a_crash_the_table_shows_whether_a_commit_happened(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int)")
         await local.run("begin")

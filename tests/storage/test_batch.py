@@ -32,6 +32,6 @@ def test_merge_makes_room_only_if_all_do() -> None:
     assert not batch.merge(()).makes_room
 
 
-def test_stores_are_told_apart_in_dictionaries() -> None:
+def test_stores_are_distinct_keys_of_a_dictionary() -> None:
     assert len({store: store.value for store in Store}) == len(Store)
     assert Store("objects") is Store.OBJECTS

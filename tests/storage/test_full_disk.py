@@ -33,7 +33,7 @@ async def fill(storage: Storage, name: str, size_bytes: int) -> int:
         count += 1
 
 
-def test_a_full_disk_refuses_writes_and_lets_somebody_make_room(small_disk: Path) -> None:
+def test_a_full_disk_refuses_writes_but_not_deletes(small_disk: Path) -> None:
     storage = folders.open_folder(small_disk / "data", reserve_bytes=4 << 20)
 
     async def live() -> None:

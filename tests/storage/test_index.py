@@ -421,7 +421,7 @@ def test_stores_do_not_share_keys(index: Index) -> None:
     assert index.get(Store.LOG, b"a") is None
 
 
-def test_a_commit_that_was_cancelled_while_it_waits_harms_nobody(
+def test_a_commit_cancelled_while_it_waits_does_not_affect_others(
     index: Index, disk: Counting
 ) -> None:
     async def cancel_one() -> None:

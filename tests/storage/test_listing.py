@@ -92,7 +92,7 @@ def test_a_page_of_no_entries_is_the_last() -> None:
     assert page == listing.Page(rows=(), common_prefixes=(), next_after=None)
 
 
-def test_a_full_last_page_says_that_it_is_the_last() -> None:
+def test_a_full_last_page_has_no_token() -> None:
     assert [page.next_after for page in pages([b"a", b"b"], b"", b"", b"", 2)] == [None]
 
 

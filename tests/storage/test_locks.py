@@ -72,7 +72,7 @@ def test_a_retained_version_is_removed_only_by_a_bypass_of_governance(
         storage.objects.head("raw", "k")
 
 
-def test_a_legal_hold_yields_to_no_bypass_until_it_is_off(storage: Storage) -> None:
+def test_a_legal_hold_cannot_be_bypassed(storage: Storage) -> None:
     version_id = put(storage, locks.headers_of(None, True)).version_id
     for bypass in (False, True):
         with pytest.raises(errors.ObjectLocked):

@@ -284,7 +284,7 @@ def test_the_sweep_tries_again_what_failed(tmp_path: Path) -> None:
     storage.close()
 
 
-def test_the_sweep_runs_by_itself_and_stops_when_told(tmp_path: Path) -> None:
+def test_the_sweep_runs_periodically_and_stops_on_request(tmp_path: Path) -> None:
     clock = folders.Clock()
     storage = folders.open_folder(tmp_path / "data", clock=clock)
 

@@ -272,7 +272,7 @@ def test_check_table_of_a_contradiction_is_refused(changes: dict[str, Any], mess
         checks.check_table(decode(document(**changes)))
 
 
-def test_snapshots_with_one_id_are_refused_however_often_they_are_asked() -> None:
+def test_snapshots_with_one_id_are_refused_at_every_attempt() -> None:
     twice = model.Snapshots(b'[{"snapshot-id":2},{"snapshot-id":2}]')
     for _ in range(2):
         with pytest.raises(errors.InvalidMetadata, match="same id"):

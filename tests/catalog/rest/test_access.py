@@ -475,7 +475,7 @@ def test_who_may_not_see_a_table_sees_neither_its_loads_nor_its_reports(
         assert peopled.send("GET", path, headers=headers).status == 403
 
 
-def test_how_a_table_bucket_was_made_is_shown_to_whoever_may_see_it(tmp_path: Path) -> None:
+def test_a_table_buckets_settings_are_shown_to_an_authorised_caller(tmp_path: Path) -> None:
     people = {"reader": [kit.allow("s3tables:GetTableBucket", BUCKET)], "nobody": []}
     with kit.opened(tmp_path / "d", users=people) as rest:
         rest.run(rest.lake.storage.buckets.update("lake", {"layout": "off", "tags": {"a": "b"}}))

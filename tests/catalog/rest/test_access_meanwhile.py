@@ -158,7 +158,9 @@ def test_a_table_made_without_metadata_meanwhile_is_not_adopted_by_a_creator(
     assert rest.ask("POST", TABLE, CREATION, user="all").status == 200
 
 
-def test_a_table_made_anew_meanwhile_is_judged_as_the_one_that_it_is(rest: kit.RestServer) -> None:
+def test_a_table_created_again_meanwhile_is_authorised_as_the_new_table(
+    rest: kit.RestServer,
+) -> None:
     ident = rest.lake.ident("hr.new")
     first = rest.run(rest.lake.tables.create_empty(ident, by=BY))
 

@@ -14,7 +14,7 @@ def config(rest: kit.RestServer, query: str = "", **headers: str) -> kit.Answer:
     return rest.ask("GET", "config" + query, prefix="", **headers)
 
 
-def test_a_client_is_told_all_it_needs(rest: kit.RestServer) -> None:
+def test_config_has_all_settings_that_a_client_needs(rest: kit.RestServer) -> None:
     answer = config(rest, "?warehouse=lake")
     assert answer.status == 200
     content = answer.json
@@ -88,7 +88,7 @@ def test_addresses_are_those_by_which_the_client_came(rest: kit.RestServer) -> N
     assert answer.json["defaults"]["s3.endpoint"] == "http://lake.example:8080"
 
 
-def test_nothing_is_told_without_a_credential(rest: kit.RestServer) -> None:
+def test_an_anonymous_request_learns_nothing(rest: kit.RestServer) -> None:
     for path in ("config", "lake/namespaces", "lake/namespaces/ns/tables/t", "nonsense"):
         answer = rest.send("GET", f"/iceberg/v1/{path}")
         assert answer.error[:2] == (401, "NotAuthorizedException")

@@ -55,7 +55,7 @@ def test_a_listing_holds_direct_children_only(rest: kit.RestServer) -> None:
     assert rest.ask("GET", "namespaces?parent=none").error[1] == "NoSuchNamespaceException"
 
 
-def test_a_listing_comes_in_pages_when_asked(rest: kit.RestServer) -> None:
+def test_a_listing_is_paged_on_request(rest: kit.RestServer) -> None:
     for number in range(5):
         rest.make_namespace(f"n{number}")
     seen: list[Any] = []

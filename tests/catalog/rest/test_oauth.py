@@ -149,7 +149,7 @@ def test_a_token_that_has_ended_is_exchanged_by_who_has_the_pair(rest: kit.RestS
     assert answer.status == 200
 
 
-def test_nobody_exchanges_anothers_token_or_one_for_another_use(tmp_path: Any) -> None:
+def test_token_exchange_refuses_a_token_of_another_subject_or_use(tmp_path: Any) -> None:
     with kit.opened(tmp_path / "d", users={"alice": []}) as rest:
         theirs = rest.run(rest.token("alice"))
         form = {"grant_type": EXCHANGE, "subject_token": theirs}

@@ -67,7 +67,7 @@ def test_the_clients_way_to_the_files_comes_with_the_table(rest: kit.RestServer)
     assert fresh.json == {"storage-credentials": made["storage-credentials"]}
 
 
-def test_a_table_that_is_missing_is_said_to_be(rest: kit.RestServer) -> None:
+def test_a_missing_table_is_reported(rest: kit.RestServer) -> None:
     missing = (404, "NoSuchTableException", "Table does not exist: ns.t")
     for method, path, body in (
         ("GET", "", None),
@@ -164,7 +164,9 @@ def test_an_entity_tag_differs_whenever_the_answer_does(rest: kit.RestServer) ->
     assert len(set(tags)) == len(tags)
 
 
-def test_a_client_is_never_told_to_go_on_with_keys_that_have_ended(rest: kit.RestServer) -> None:
+def test_load_table_is_no_304_once_the_vended_keys_are_about_to_expire(
+    rest: kit.RestServer,
+) -> None:
     rest.make_table("ns.t")
     first = rest.load("ns.t")
     ends = int(first.json["config"]["s3.session-token-expires-at-ms"])
@@ -297,7 +299,7 @@ def test_an_unforeseen_failure_while_a_commit_is_planned_is_one_for_certain(
     assert rest.load("ns.t").json["metadata-location"] == before
 
 
-def test_a_full_disk_is_said_to_be_full(
+def test_a_full_disk_is_reported_as_full(
     rest: kit.RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from storage import errors as storage_errors
@@ -396,7 +398,7 @@ def test_a_transaction_needs_to_say_which_tables(
     ("query", "purge"),
     [("", False), ("?purgeRequested=true", True), ("?purgeRequested=false", False)],
 )
-def test_a_drop_honours_what_was_asked(rest: kit.RestServer, query: str, purge: bool) -> None:
+def test_a_drop_purges_only_on_request(rest: kit.RestServer, query: str, purge: bool) -> None:
     made = rest.make_table("ns.t")
     answer = rest.ask("DELETE", f"namespaces/ns/tables/t{query}")
     assert (answer.status, answer.body) == (204, b"")

@@ -107,7 +107,7 @@ def test_the_schema_of_a_view_is_the_versions_whatever_ids_the_client_gave(
     assert made["versions"][0]["schema-id"] == 0
 
 
-def test_a_view_that_is_missing_is_said_to_be(rest: kit.RestServer) -> None:
+def test_a_missing_view_is_reported(rest: kit.RestServer) -> None:
     missing = (404, "NoSuchViewException", "View does not exist: ns.v")
     rest.make_table("ns.t")
     for method, body_ in (

@@ -183,7 +183,7 @@ def test_log_that_cannot_be_written_for_another_reason_says_which(tmp_path):
     run(live())
 
 
-def test_writer_recovers_by_itself_when_a_refused_write_wakes_it(tmp_path):
+def test_writer_recovers_when_a_refused_write_wakes_it(tmp_path):
     full = FullDisk()
     log = make(tmp_path, disk=full)
 

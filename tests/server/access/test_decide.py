@@ -201,7 +201,7 @@ def test_condition_values_come_from_connection_principal_demand_and_clock():
     assert decide.condition_values(model.anonymous(), READ) == {}
 
 
-def test_nobody_can_pretend_a_principals_keys():
+def test_a_request_cannot_set_condition_keys_of_the_principal():
     demand = msgspec.structs.replace(READ, context={"aws:username": "bob", "AWS:PrincipalArn": "x"})
     values = decide.condition_values(principal(), demand)
     assert values["aws:username"] == ("alice",)

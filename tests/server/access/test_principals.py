@@ -61,7 +61,7 @@ def test_canonical_ids_are_64_digits_and_differ_by_account():
     assert principals.canonical_id_of("000000000000") in ids
 
 
-def test_name_of_nobody_finds_nobody():
+def test_an_unknown_name_has_no_principal():
     assert requesting.people(BOB).by_name("nobody") is None
 
 

@@ -253,7 +253,7 @@ def test_plain_hash_is_checked_at_the_end():
     assert caught.value.computed == hashlib.sha256(b"jello").hexdigest()
 
 
-def test_plain_hash_may_be_checked_by_whoever_hashes_anyway():
+def test_plain_hash_may_be_checked_by_a_caller_that_computes_it():
     said = chunked.Payload(mode="hash", sha256=hashlib.sha256(b"hello").hexdigest())
     decoder = said.decoder(verify_hash=False)
     assert decoder.feed(b"jello") == b"jello"

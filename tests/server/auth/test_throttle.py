@@ -81,7 +81,7 @@ def test_a_failure_of_another_kind_counts_for_nothing():
     right(guard)
 
 
-def test_old_failures_are_forgotten_and_a_clock_set_back_makes_nobody_wait():
+def test_old_failures_expire_and_a_clock_set_back_delays_no_attempt():
     clock = Clock()
     guard = throttle.Throttle(now_ms=clock)
     wrong(guard, times=5)

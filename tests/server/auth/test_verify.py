@@ -446,7 +446,7 @@ def test_presigned_version_2_ends():
         verify(as_request(presigned_v2()), clock=requesting.Clock(NOW_MS + 600_000))
 
 
-def test_presigned_version_2_of_nobody_is_refused():
+def test_presigned_version_2_of_an_unknown_key_is_refused():
     with pytest.raises(errors.InvalidAccessKey):
         verify(as_request(presigned_v2(access_key="NOBODY")))
 
@@ -550,7 +550,7 @@ def test_token_for_another_use_is_refused(typ):
         verify(bearer(issue(typ)), "iceberg")
 
 
-def test_token_of_nobody_or_of_another_server_is_refused():
+def test_token_of_an_unknown_subject_or_another_server_is_refused():
     with pytest.raises(errors.InvalidToken):
         verify(bearer(issue(subject="mallory")), "iceberg")
     other = dataclasses.replace(
@@ -687,7 +687,7 @@ def test_vended_keys_without_their_token_or_with_another_are_refused():
 # Nobody has to sign
 
 
-def test_open_server_lets_everybody_in_as_root_and_still_takes_framing_apart():
+def test_open_server_admits_every_client_as_root_and_decodes_framing():
     asked = request(
         "PUT",
         "/bucket/key",

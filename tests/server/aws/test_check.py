@@ -211,7 +211,7 @@ def test_integers_are_bounded_by_their_type() -> None:
     assert fault.constraint == "Member must have value less than or equal to 2147483647"
 
 
-def test_several_faults_are_told_in_one_message_in_the_models_order() -> None:
+def test_several_faults_are_in_one_message_in_the_models_order() -> None:
     with pytest.raises(errors.ValidationFailed) as caught:
         check.check_members(SERVICE, SERVICE.operations["CreateTable"], {"name": "A!"})
     assert str(caught.value).startswith(

@@ -69,7 +69,7 @@ def test_every_error_has_an_answer_that_is_no_fault_of_ours(kind: type[Exception
         ),
     ],
 )
-def test_what_may_be_tried_again_is_told_from_what_may_not(
+def test_errors_that_allow_a_retry_have_another_status(
     kind: type[Exception], common: tuple[int, str], query: tuple[int, str]
 ) -> None:
     error = kind.__new__(kind)

@@ -192,7 +192,7 @@ def test_every_account_has_and_lists_its_own_buckets(place: kit.ObjectStore) -> 
     assert (taken.status, taken.code) == (409, "BucketAlreadyExists")
 
 
-def test_a_wrong_secret_and_an_unknown_key_are_told_apart_as_aws_does(
+def test_a_wrong_secret_and_an_unknown_key_have_aws_errors_of_their_own(
     place: kit.ObjectStore,
 ) -> None:
     wrong = kit.call(place, "GET", "/shared/open/k", secret_key="not it")

@@ -54,7 +54,7 @@ def test_an_object_stored_whole_has_everything_but_parts(s3: Any, bucket: str) -
     }
 
 
-def test_only_what_is_asked_for_is_told(s3: Any, bucket: str) -> None:
+def test_only_the_named_attributes_are_returned(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"hello")
     answer = attributes(s3, bucket, ObjectAttributes=["ObjectSize"])
     assert set(answer) == {"LastModified", "ObjectSize"}
@@ -122,7 +122,7 @@ def test_parts_below_a_checksum_of_the_whole_are_only_counted(s3: Any, bucket: s
         ({"x-amz-object-attributes": "ETag", "x-amz-part-number-marker": "x"}, "InvalidArgument"),
     ],
 )
-def test_what_cannot_be_told_is_refused(
+def test_get_object_attributes_refuses_invalid_headers(
     store: kit.ObjectStore, bucket: str, headers: dict[str, str], code: str
 ) -> None:
     kit.call(store, "PUT", f"/{bucket}/k", body=b"hello")

@@ -137,7 +137,9 @@ def test_a_policy_lets_in_whom_it_names(
     assert who_reads(place, bucket) == {"owner"}
 
 
-def test_a_deny_binds_everybody_but_root(place: kit.ObjectStore, owner: Any, bucket: str) -> None:
+def test_a_deny_applies_to_every_principal_but_root(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
     owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Effect="Deny"))
     assert who_reads(place, bucket) == set()
     assert kit.call(place, "GET", f"/{bucket}/k").status == 200

@@ -126,7 +126,7 @@ def test_ten_tags_of_the_longest_kind_are_taken() -> None:
     assert fields.check_tags(tags) == dict(tags)
 
 
-def test_a_storage_class_that_nobody_knows_is_invalid() -> None:
+def test_an_unknown_storage_class_is_invalid() -> None:
     with pytest.raises(errors.InvalidStorageClass):
         fields.parse_written({"x-amz-storage-class": "PLATINUM"})
 

@@ -248,7 +248,7 @@ def test_put_object_takes_in_what_the_headers_say() -> None:
     )
 
 
-def test_put_object_stores_no_content_encoding_when_only_aws_chunked_was_said() -> None:
+def test_put_object_stores_no_content_encoding_if_it_was_only_aws_chunked() -> None:
     operation = identify("PUT", "/b/k", {"content-encoding": "aws-chunked"})
     assert operation.written.headers == {}
 

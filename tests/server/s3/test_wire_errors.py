@@ -50,7 +50,7 @@ def test_no_row_is_for_a_class_that_is_gone() -> None:
     assert set(wire_errors.WIRE_ERRORS) <= set(ALL)
 
 
-def test_an_error_nobody_foresaw_is_an_internal_error_that_tells_nothing() -> None:
+def test_an_unexpected_error_is_an_internal_error_without_details() -> None:
     answer = wire_errors.encode(RuntimeError("secret detail"), resource="/b/k", request_id="1234")
     assert answer.status == 500
     assert isinstance(answer.body, bytes)

@@ -505,7 +505,7 @@ def test_a_connection_that_ends_does_not_wait_for_a_body_for_ever(monkeypatch):
     asyncio.run(talk())
 
 
-def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
+def test_an_unread_body_that_stalls_ends_its_connection():
     async def talk():
         watching = Watching()
         async with serving(connection.Connection, refuse, watching) as (reader, writer):
