@@ -8,9 +8,12 @@ returns NULL instead.
 
 from __future__ import annotations
 
+import base64
 import calendar
 import datetime
 import decimal
+import hashlib
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -665,6 +668,150 @@ def _split_part(_: re.Match[str]) -> Kernel:
     )
 
 
+def _by_row(*arguments: pa.DataType, result: pa.DataType) -> Callable[[Callable[..., Any]], Kernel]:
+    """Return what makes a kernel of a function of one row's values; NULL if one of them is."""
+
+    def make(compute: Callable[..., Any]) -> Kernel:
+        def function(*columns: Any) -> Any:
+            rows = zip(*(column.to_pylist() for column in columns), strict=True)
+            return pa.array([None if None in row else compute(*row) for row in rows], result)
+
+        # Volatile as `_nonzero` is.
+        return Kernel(function=function, arguments=arguments, result=result, volatility="volatile")
+
+    return make
+
+
+def _strtok(_: re.Match[str]) -> Kernel:
+    """The part of that number between characters that delimit; parts are never empty."""
+
+    def part(text: str, delimiters: str, number: int) -> str | None:
+        if number < 1:
+            raise coded("100039", str(number))
+        pieces = re.split(f"[{re.escape(delimiters)}]", text) if delimiters else [text]
+        parts = [piece for piece in pieces if piece]
+        return parts[number - 1] if number <= len(parts) else None
+
+    return _by_row(pa.string(), pa.string(), pa.int64(), result=pa.string())(part)
+
+
+def _insert(_: re.Match[str]) -> Kernel:
+    """A text in which so many characters from a place on are replaced by others."""
+
+    def inserted(text: str, place: int, length: int, other: str) -> str:
+        if not 1 <= place <= len(text) + 1 or length < 0:
+            raise coded("100039", str(place if length >= 0 else length))
+        return text[: place - 1] + other + text[place - 1 + length :]
+
+    return _by_row(pa.string(), pa.int64(), pa.int64(), pa.string(), result=pa.string())(inserted)
+
+
+def _months_between(_: re.Match[str]) -> Kernel:
+    """The months between two moments: whole ones between equal days or two last days."""
+    unit = decimal.Decimal("0.000001")
+
+    def between(first: datetime.datetime, last: datetime.datetime) -> decimal.Decimal:
+        months = (first.year - last.year) * 12 + first.month - last.month
+        days = [calendar.monthrange(each.year, each.month)[1] == each.day for each in (first, last)]
+        if first.day == last.day or all(days):
+            return decimal.Decimal(months).quantize(unit)
+        micros = [
+            each.day * MICROSECONDS_OF_DAY
+            + (each - each.replace(hour=0, minute=0, second=0, microsecond=0))
+            // datetime.timedelta(microseconds=1)
+            for each in (first, last)
+        ]
+        part = decimal.Decimal(micros[0] - micros[1]) / (31 * MICROSECONDS_OF_DAY)
+        return (months + part).quantize(unit, context=DIGITS)
+
+    moment = pa.timestamp("us")
+    return _by_row(moment, moment, result=pa.decimal128(38, 6))(between)
+
+
+def _sha1(_: re.Match[str]) -> Kernel:
+    def digest(text: str) -> str:
+        return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    return _by_row(pa.string(), result=pa.string())(digest)
+
+
+def _base64_encode(_: re.Match[str]) -> Kernel:
+    return _by_row(pa.binary(), result=pa.string())(lambda value: base64.b64encode(value).decode())
+
+
+def _base64_decode(match: re.Match[str]) -> Kernel:
+    def parse(text: str) -> bytes:
+        try:
+            return base64.b64decode(text, validate=True)
+        except ValueError:
+            raise coded("100116", text) from None
+
+    lenient = bool(match.group(1))
+    return _text_kernel(
+        lambda array: per_value(array, parse, pa.binary(), lenient=lenient), pa.binary()
+    )
+
+
+POSIX_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "ascii": r"\x00-\x7f",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\s",
+    "upper": "A-Z",
+    "word": r"\w",
+    "xdigit": "0-9a-fA-F",
+}
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return a pattern that Arrow's linear engine accepts; raises ValueError for any other."""
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)
+        classes = re.sub(
+            r"\[:(\w+):\]", lambda match: POSIX_CLASSES.get(match[1], match[0]), pattern
+        )
+        return re.compile(classes)
+    except (pa.ArrowInvalid, re.error):
+        raise coded("100048", pattern) from None
+
+
+def _regexp(match: re.Match[str]) -> Kernel:
+    """The text, or the place, of a match of that number from a place on; 0 is the whole match."""
+    wanted, start, occurrence, group = match.group(1), *map(int, match.group(2, 3, 4))
+
+    def result_of(text: str, pattern: re.Pattern[str]) -> str | int | None:
+        matches = pattern.finditer(text, min(start - 1, len(text)))
+        one = next(itertools.islice(matches, occurrence - 1, None), None)
+        if wanted == "substr":
+            return None if one is None else one.group(group)
+        if one is None:
+            return 0
+        return (one.start(group) if wanted == "instr" else one.end(group)) + 1
+
+    def function(texts: Any, patterns: Any) -> Any:
+        compiled = {text: _compiled(text) for text in pc.unique(patterns).to_pylist() if text}
+        compiled[""] = _compiled("")
+        rows = zip(texts.to_pylist(), patterns.to_pylist(), strict=True)
+        return pa.array(
+            [None if None in row else result_of(row[0], compiled[row[1]]) for row in rows], result
+        )
+
+    result = pa.string() if wanted == "substr" else pa.int64()
+    return Kernel(
+        function=function,
+        arguments=(pa.string(), pa.string()),
+        result=result,
+        volatility="volatile",
+    )
+
+
 def _epoch(_: re.Match[str]) -> Kernel:
     arrow_type = pa.timestamp("us")
     return Kernel(
@@ -725,6 +872,13 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_split_part"), _split_part),
     (re.compile("_epoch_to_timestamp"), _epoch),
     (re.compile("_real_to_text"), _real_to_text),
+    (re.compile("_strtok"), _strtok),
+    (re.compile("_insert"), _insert),
+    (re.compile("_months_between"), _months_between),
+    (re.compile("_sha1"), _sha1),
+    (re.compile("_base64_encode"), _base64_encode),
+    (re.compile("_(try_)?base64_decode"), _base64_decode),
+    (re.compile(r"_regexp_(substr|instr|end)_(\d+)_(\d+)_(\d+)"), _regexp),
 )
 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (

@@ -6,14 +6,14 @@ prove that it cannot overflow, because the engine wraps silently.
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
-from collections.abc import Mapping
 
 from sqlglot import exp
 
 from sql import errors
 from sql.dialect import builders, rewrites, sqltypes
-from sql.dialect.builders import FunctionCall
+from sql.dialect.builders import FunctionCall, aggregate, window
 from sql.plan import code
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -340,63 +340,71 @@ def ratio_to_report(call: FunctionCall) -> Expr:
     return call.aggregated(share.code, share.type, [value])
 
 
-FUNCTIONS: Mapping[str, builders.Function] = {
-    "COUNT": builders.aggregate(1, 16, count),
-    "COUNT_IF": builders.aggregate(1, None, count_if),
-    "SUM": builders.aggregate(1, None, total),
-    "AVG": builders.aggregate(1, None, average),
-    "MIN": builders.aggregate(1, None, same_type("min")),
-    "MAX": builders.aggregate(1, None, same_type("max")),
-    "ANY_VALUE": builders.aggregate(1, None, any_value),
-    "MEDIAN": builders.aggregate(1, None, median),
-    "PERCENTILE_CONT": builders.aggregate(1, None, percentile_cont),
-    "STDDEV": builders.aggregate(1, None, real_of("stddev_samp")),
-    "STDDEV_SAMP": builders.aggregate(1, None, real_of("stddev_samp")),
-    "STDDEV_POP": builders.aggregate(1, None, real_of("stddev_pop")),
-    "VARIANCE": builders.aggregate(1, None, real_of("var_samp")),
-    "VARIANCE_SAMP": builders.aggregate(1, None, real_of("var_samp")),
-    "VARIANCE_POP": builders.aggregate(1, None, real_of("var_pop")),
-    "VAR_SAMP": builders.aggregate(1, None, real_of("var_samp")),
-    "VAR_POP": builders.aggregate(1, None, real_of("var_pop")),
-    "CORR": builders.aggregate(2, None, real_of("corr")),
-    "COVAR_POP": builders.aggregate(2, None, real_of("covar_pop")),
-    "COVAR_SAMP": builders.aggregate(2, None, real_of("covar_samp")),
-    "REGR_AVGX": builders.aggregate(2, None, real_of("regr_avgx")),
-    "REGR_AVGY": builders.aggregate(2, None, real_of("regr_avgy")),
-    "REGR_COUNT": builders.aggregate(2, None, real_of("regr_count")),
-    "REGR_INTERCEPT": builders.aggregate(2, None, real_of("regr_intercept")),
-    "REGR_R2": builders.aggregate(2, None, real_of("regr_r2")),
-    "REGR_SLOPE": builders.aggregate(2, None, real_of("regr_slope")),
-    "REGR_SXX": builders.aggregate(2, None, real_of("regr_sxx")),
-    "REGR_SXY": builders.aggregate(2, None, real_of("regr_sxy")),
-    "REGR_SYY": builders.aggregate(2, None, real_of("regr_syy")),
-    "LISTAGG": builders.aggregate(1, 2, listagg),
-    "STRING_AGG": builders.aggregate(1, 2, listagg),
-    "BOOLAND_AGG": builders.aggregate(1, None, boolean_of("bool_and")),
-    "BOOLOR_AGG": builders.aggregate(1, None, boolean_of("bool_or")),
-    "BOOLXOR_AGG": builders.aggregate(1, None, boolxor_agg),
-    "BITAND_AGG": builders.aggregate(1, None, bits_of("bit_and")),
-    "BITOR_AGG": builders.aggregate(1, None, bits_of("bit_or")),
-    "BITXOR_AGG": builders.aggregate(1, None, bits_of("bit_xor")),
-    "APPROX_COUNT_DISTINCT": builders.aggregate(1, None, approx_count_distinct),
-    "HLL": builders.aggregate(1, None, approx_count_distinct),
-    "APPROX_PERCENTILE": builders.aggregate(2, None, approx_percentile),
-    "MAX_BY": builders.aggregate(2, None, best_by("DESC")),
-    "MIN_BY": builders.aggregate(2, None, best_by("ASC")),
-    "GROUPING": builders.aggregate(1, None, grouping),
-    "ROW_NUMBER": builders.window(0, None, _ranked("row_number")),
-    "RANK": builders.window(0, None, _ranked("rank")),
-    "DENSE_RANK": builders.window(0, None, _ranked("dense_rank")),
-    "PERCENT_RANK": builders.window(0, None, _relative("percent_rank")),
-    "CUME_DIST": builders.window(0, None, _relative("cume_dist")),
-    "NTILE": builders.window(1, None, ntile),
-    "LAG": builders.window(1, 3, _offset("lag")),
-    "LEAD": builders.window(1, 3, _offset("lead")),
-    "FIRST_VALUE": builders.window(1, None, _value("first_value")),
-    "LAST_VALUE": builders.window(1, None, _value("last_value")),
-    "NTH_VALUE": builders.window(2, None, _value("nth_value")),
-    "RATIO_TO_REPORT": builders.window(1, None, ratio_to_report),
-}
+def conditional_true_event(call: FunctionCall) -> Expr:
+    """The number of rows so far for which the condition holds."""
+    if call.over is None or not call.over.order:
+        raise call.refuse("no OVER (... ORDER BY ...)")
+    condition = rewrites.as_boolean(call.arg(0))
+    frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    number = code.FunctionUse(
+        name="count",
+        arguments=(code.case([(condition, 1)]),),
+        over=dataclasses.replace(call.over, frame=frame),
+    )
+    return call.aggregated(number, COUNT, [condition], nullable=False)
+
+
+AGGREGATES = (
+    aggregate("COUNT", "any [any]*15", "integer", count),
+    aggregate("COUNT_IF", "boolean", "integer", count_if),
+    aggregate("SUM", "number", "number", total),
+    aggregate("AVG", "number", "number", average),
+    aggregate("MIN", "any", "any", same_type("min")),
+    aggregate("MAX", "any", "any", same_type("max")),
+    aggregate("ANY_VALUE", "any", "any", any_value),
+    aggregate("MEDIAN", "number", "number", median),
+    aggregate("PERCENTILE_CONT", "constant", "real", percentile_cont),
+    aggregate("STDDEV STDDEV_SAMP", "real", "real", real_of("stddev_samp")),
+    aggregate("STDDEV_POP", "real", "real", real_of("stddev_pop")),
+    aggregate("VARIANCE VARIANCE_SAMP VAR_SAMP", "real", "real", real_of("var_samp")),
+    aggregate("VARIANCE_POP VAR_POP", "real", "real", real_of("var_pop")),
+    *(
+        aggregate(name.upper(), "real real", "real", real_of(name))
+        for name in ("corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count")
+    ),
+    *(
+        aggregate(name.upper(), "real real", "real", real_of(name))
+        for name in ("regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy")
+    ),
+    aggregate("LISTAGG STRING_AGG", "text [constant]", "text", listagg),
+    aggregate("BOOLAND_AGG", "boolean", "boolean", boolean_of("bool_and")),
+    aggregate("BOOLOR_AGG", "boolean", "boolean", boolean_of("bool_or")),
+    aggregate("BOOLXOR_AGG", "boolean", "boolean", boolxor_agg),
+    aggregate("BITAND_AGG", "whole", "integer", bits_of("bit_and")),
+    aggregate("BITOR_AGG", "whole", "integer", bits_of("bit_or")),
+    aggregate("BITXOR_AGG", "whole", "integer", bits_of("bit_xor")),
+    aggregate("APPROX_COUNT_DISTINCT HLL", "any", "integer", approx_count_distinct),
+    aggregate("APPROX_PERCENTILE", "real constant", "real", approx_percentile),
+    aggregate("MAX_BY", "any any", "any", best_by("DESC")),
+    aggregate("MIN_BY", "any any", "any", best_by("ASC")),
+    aggregate("GROUPING", "any", "integer", grouping),
+)
+
+WINDOWS = (
+    window("ROW_NUMBER", "", "integer", _ranked("row_number")),
+    window("RANK", "", "integer", _ranked("rank")),
+    window("DENSE_RANK", "", "integer", _ranked("dense_rank")),
+    window("PERCENT_RANK", "", "real", _relative("percent_rank")),
+    window("CUME_DIST", "", "real", _relative("cume_dist")),
+    window("NTILE", "constant", "integer", ntile),
+    window("LAG", "any [constant] [any]", "any", _offset("lag")),
+    window("LEAD", "any [constant] [any]", "any", _offset("lead")),
+    window("FIRST_VALUE", "any", "any", _value("first_value")),
+    window("LAST_VALUE", "any", "any", _value("last_value")),
+    window("NTH_VALUE", "any constant", "any", _value("nth_value")),
+    window("CONDITIONAL_TRUE_EVENT", "boolean", "integer", conditional_true_event),
+    window("RATIO_TO_REPORT", "number", "number", ratio_to_report),
+)
 
 WHOLE_PARTITION = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})
 """Their frame, when none is given, is the whole partition, not up to the current row."""

@@ -1,13 +1,15 @@
-"""rule: builders of function calls, and the call that a builder binds.
+"""rule: what a row of the table of functions declares, and the call that is bound by it.
 
-A builder gets bound arguments from a FunctionCall. Some arguments are words, not values (DATEADD's
+A row declares a function's names, the coercions of its parameters, its result, its volatility, and
+its lowering: a function of the engine, a kernel, or a builder that expands the call into code. A
+builder gets bound arguments from a FunctionCall. Some arguments are words, not values (DATEADD's
 first), so each is bound only when the builder requests it.
 """
 
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -138,29 +140,163 @@ Builder: TypeAlias = Callable[[FunctionCall], Expr]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EngineFunction:
+    """A lowering: the engine's function of that name over the coerced arguments."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelFunction:
+    """A lowering: the kernel of that name over the coerced arguments, in exact Arrow types."""
+
+    name: str
+
+
+Lowering: TypeAlias = "EngineFunction | KernelFunction | Builder"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Function:
-    """An allowed function: its number of arguments, its sort, its builder."""
+    """A row: an allowed function. names: its name, then its aliases.
 
-    build: Builder
-    low: int
-    high: int
-    function_type: str = "scalar"
+    required, optional: the coercion of each parameter (`COERCIONS`, WORDS). result: of `RESULTS`,
+    or as its first argument, or of no type of its own. Unless a builder does otherwise, the result
+    is NULL if an argument is.
+    """
+
+    names: tuple[str, ...]
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    result: str
+    lowering: Lowering
+    function_type: str
+    is_volatile: bool
+
+    @property
+    def low(self) -> int:
+        return len(self.required)
+
+    @property
+    def high(self) -> int:
+        return len(self.required) + len(self.optional)
+
+    def build(self, call: FunctionCall) -> Expr:
+        """Return the call bound; raises SqlError."""
+        lowering = self.lowering
+        if not isinstance(lowering, EngineFunction | KernelFunction):
+            return lowering(call)
+        coercions = (*self.required, *self.optional)[: len(call.nodes)]
+        arguments = [COERCIONS[name](call, index) for index, name in enumerate(coercions)]
+        computed: code.Code = code.call(lowering.name, *arguments)
+        if isinstance(lowering, KernelFunction):
+            exact = (
+                rewrites.as_arrow(argument, ARGUMENT_TYPES[name])
+                for argument, name in zip(arguments, coercions, strict=True)
+            )
+            computed = code.kernel(lowering.name, *exact)
+        if self.result == "integer":
+            return small_integer(computed, arguments)
+        return exprs.derived(computed, RESULTS[self.result], arguments)
 
 
-def scalar(low: int, high: int | None, build: Builder) -> Function:
-    return Function(build=build, low=low, high=low if high is None else high)
+def function(
+    names: str,
+    parameters: str,
+    result: str,
+    lowering: Lowering,
+    *,
+    function_type: str = "scalar",
+    is_volatile: bool = False,
+) -> Function:
+    """Return the row of a function.
 
-
-def aggregate(low: int, high: int | None, build: Builder) -> Function:
+    names: separated by spaces. parameters: coercions separated by spaces; `[text]` may be absent,
+    and so may each of the nine of `[any]*9`.
+    """
+    required, optional = [], []
+    for word in parameters.split():
+        if word.startswith("["):
+            name, _, count = word[1:].partition("]")
+            optional += [name] * int(count.removeprefix("*") or 1)
+        else:
+            required.append(word)
     return Function(
-        build=build, low=low, high=low if high is None else high, function_type="aggregate"
+        names=tuple(names.split()),
+        required=tuple(required),
+        optional=tuple(optional),
+        result=result,
+        lowering=lowering,
+        function_type=function_type,
+        is_volatile=is_volatile,
     )
 
 
-def window(low: int, high: int | None, build: Builder) -> Function:
-    return Function(
-        build=build, low=low, high=low if high is None else high, function_type="window"
-    )
+def aggregate(names: str, parameters: str, result: str, build: Builder) -> Function:
+    return function(names, parameters, result, build, function_type="aggregate")
+
+
+def window(names: str, parameters: str, result: str, build: Builder) -> Function:
+    return function(names, parameters, result, build, function_type="window")
+
+
+def engine(name: str) -> EngineFunction:
+    return EngineFunction(name=name)
+
+
+def kernel(name: str) -> KernelFunction:
+    return KernelFunction(name=name)
+
+
+COERCIONS: Mapping[str, Callable[[FunctionCall, int], Expr]] = {
+    "any": lambda call, index: call.arg(index),
+    "text": lambda call, index: call.text(index),
+    "number": lambda call, index: rewrites.as_number(call.arg(index)),
+    "real": lambda call, index: rewrites.cast(rewrites.as_number(call.arg(index)), sqltypes.REAL),
+    "whole": lambda call, index: rewrites.round_half_away(call.arg(index)),
+    "boolean": lambda call, index: rewrites.as_boolean(call.arg(index)),
+}
+"""How an argument becomes its parameter's type."""
+
+ARGUMENT_TYPES: Mapping[str, sqltypes.SqlType] = {
+    "text": sqltypes.TEXT,
+    "real": sqltypes.REAL,
+    "whole": sqltypes.integer(),
+    "boolean": sqltypes.BOOLEAN,
+}
+"""The type in which a kernel gets an argument of that coercion."""
+
+RESULTS: Mapping[str, sqltypes.SqlType] = {
+    "text": sqltypes.TEXT,
+    "real": sqltypes.REAL,
+    "boolean": sqltypes.BOOLEAN,
+    "integer": sqltypes.integer(),
+    "date": sqltypes.DATE,
+    "time": sqltypes.TIME,
+    "timestamp_ntz": sqltypes.TIMESTAMP_NTZ,
+    "timestamp_ltz": sqltypes.TIMESTAMP_LTZ,
+    "binary": sqltypes.BINARY,
+}
+
+SHOWN: Mapping[str, str] = {
+    "any": "ANY",
+    "text": "VARCHAR",
+    "number": "NUMBER",
+    "real": "FLOAT",
+    "whole": "NUMBER",
+    "integer": "NUMBER",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp_ntz": "TIMESTAMP_NTZ",
+    "timestamp_ltz": "TIMESTAMP_LTZ",
+    "binary": "BINARY",
+    "moment": "TIMESTAMP",
+    "word": "VARCHAR",
+    "constant": "ANY",
+}
+"""Parameters and results as SHOW FUNCTIONS names them. moment: a date or a time of any type. word:
+a bare word or a string. constant: known when the statement is bound."""
 
 
 def text_result(computed: code.Code, parts: Sequence[Expr]) -> Expr:

@@ -8,11 +8,11 @@ user's own call.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sql import errors, kernels, outcomes
 from sql.dialect import aggregates, builders, formats, moments, names, rewrites, sqltypes
-from sql.dialect.builders import FunctionCall
+from sql.dialect.builders import FunctionCall, engine, function, kernel
 from sql.plan import code
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -20,47 +20,48 @@ from sql.plan.expressions import Expr
 
 def build(call: FunctionCall) -> Expr:
     """Return the call bound; raises SqlError for an unknown name or a wrong number of arguments."""
-    function = FUNCTIONS.get(call.name)
-    if function is None:
+    row = FUNCTIONS.get(call.name)
+    if row is None:
         raise errors.unknown_function(call.name)
-    if not function.low <= len(call.nodes) <= function.high:
-        raise _arity(call, function)
-    if call.over and function.function_type == "scalar":
+    if not row.low <= len(call.nodes) <= row.high:
+        raise _arity(call, row)
+    if call.over and row.function_type == "scalar":
         raise call.refuse("OVER")
-    if call.distinct and function.function_type != "aggregate":
+    if call.distinct and row.function_type != "aggregate":
         raise call.refuse("DISTINCT")
-    if (call.order or call.ignore_nulls) and function.function_type == "scalar":
+    if (call.order or call.ignore_nulls) and row.function_type == "scalar":
         raise call.refuse("an ordering")
-    return function.build(call)
+    return row.build(call)
 
 
 def is_aggregate(name: str) -> bool:
     """Return whether name is an aggregate function."""
-    function = FUNCTIONS.get(name.upper())
-    return function is not None and function.function_type == "aggregate"
+    row = FUNCTIONS.get(name.upper())
+    return row is not None and row.function_type == "aggregate"
 
 
 def signature(name: str) -> str:
-    """Return a function's arguments and result as in SHOW FUNCTIONS.
+    """Return a function's parameters and result as in SHOW FUNCTIONS.
 
-    The table of functions declares numbers of arguments and no types, so every type is ANY;
-    arguments that may be absent stand in brackets.
+    Parameters that may be absent stand in brackets.
     """
-    function = FUNCTIONS[name]
-    optional = function.high - function.low
-    required = ", ".join(["ANY"] * function.low)
-    rest = " [, ANY ...]" if optional > SIGNATURE_OPTIONAL_MAX else " [, ANY]" * optional
+    row = FUNCTIONS[name]
+    required = ", ".join(builders.SHOWN[each] for each in row.required)
+    optional = [builders.SHOWN[each] for each in row.optional]
+    rest = f" [, {optional[0]} ...]" if len(optional) > SIGNATURE_OPTIONAL_MAX else ""
+    if not rest:
+        rest = "".join(f" [, {each}]" for each in optional)
     if not required:
         rest = rest.replace(" [, ", "[", 1)
-    return f"{name}({required}{rest}) RETURN ANY"
+    return f"{name}({required}{rest}) RETURN {builders.SHOWN[row.result]}"
 
 
 SIGNATURE_OPTIONAL_MAX = 8
 
 
-def _arity(call: FunctionCall, function: builders.Function) -> errors.SqlError:
-    few = len(call.nodes) < function.low
-    wanted = function.low if few else function.high
+def _arity(call: FunctionCall, row: builders.Function) -> errors.SqlError:
+    few = len(call.nodes) < row.low
+    wanted = row.low if few else row.high
     return errors.SqlError(
         "000938" if few else "000939",
         "22023",
@@ -71,24 +72,6 @@ def _arity(call: FunctionCall, function: builders.Function) -> errors.SqlError:
 
 
 # Text
-
-
-def _texts(name: str) -> builders.Builder:
-    """Return the builder of a function from texts to a text."""
-
-    def build_one(call: FunctionCall) -> Expr:
-        parts = call.texts()
-        return builders.text_result(code.call(name, *parts), parts)
-
-    return build_one
-
-
-def _text_predicate(name: str) -> builders.Builder:
-    def build_one(call: FunctionCall) -> Expr:
-        parts = call.texts()
-        return exprs.derived(code.call(name, *parts), sqltypes.BOOLEAN, parts)
-
-    return build_one
 
 
 def _count_of(argument: Expr) -> Expr:
@@ -239,6 +222,10 @@ def _concat(call: FunctionCall) -> Expr:
 
 def _concat_ws(call: FunctionCall) -> Expr:
     separator, *rest = call.args
+    if len(rest) == 1 and separator.nullable:
+        present = exprs.derived(code.is_not_null(separator), sqltypes.BOOLEAN, [separator])
+        whole = rewrites.cast(rest[0], sqltypes.TEXT, forms=call.context.forms)
+        return rewrites.case([(present, whole)], None)
     joined = []
     for index, part in enumerate(rest):
         if index:
@@ -248,26 +235,99 @@ def _concat_ws(call: FunctionCall) -> Expr:
 
 
 def _sha2(call: FunctionCall) -> Expr:
+    return builders.text_result(code.call("encode", _sha2_digest(call), "hex"), [call.text(0)])
+
+
+def _sha2_binary(call: FunctionCall) -> Expr:
+    return _bytes(_sha2_digest(call), call.text(0))
+
+
+def _md5_binary(call: FunctionCall) -> Expr:
+    value = call.text(0)
+    return _bytes(code.call("digest", value, "md5"), value)
+
+
+def _bytes(digest: code.Code, value: Expr) -> Expr:
+    return exprs.derived(code.exactly(digest, sqltypes.BINARY), sqltypes.BINARY, [value])
+
+
+def _sha2_digest(call: FunctionCall) -> code.FunctionUse:
     size = call.whole(1, 256)
     if size not in (224, 256, 384, 512):
         raise call.refuse(f"a digest of {size} bits")
-    value = call.text(0)
-    return builders.text_result(code.call("encode", code.call(f"sha{size}", value), "hex"), [value])
+    return code.call(f"sha{size}", call.text(0))
 
 
-def _ascii(call: FunctionCall) -> Expr:
+def _strtok(call: FunctionCall) -> Expr:
     value = call.text(0)
-    return builders.small_integer(code.call("ascii", value), [value])
+    delimiters = call.text(1) if len(call.nodes) > 1 else exprs.text(" ")
+    number = rewrites.round_half_away(call.arg(2)) if len(call.nodes) > 2 else exprs.integer(1)
+    texts = (rewrites.as_arrow(part, sqltypes.TEXT) for part in (value, delimiters))
+    part = code.kernel("_strtok", *texts, code.exactly(number, sqltypes.integer()))
+    return exprs.derived(part, sqltypes.TEXT, [value, delimiters, number], nullable=True)
+
+
+def _rtrimmed_length(call: FunctionCall) -> Expr:
+    value = call.text(0)
+    trimmed = code.call("rtrim", value, " ")
+    return builders.small_integer(code.call("character_length", trimmed), [value])
+
+
+def _bit_length(call: FunctionCall) -> Expr:
+    octets = _octet_length(call)
+    return builders.small_integer(code.infix(octets, "*", 8), [octets], 0, 1 << 34)
+
+
+def _edit_distance(call: FunctionCall) -> Expr:
+    distance = builders.small_integer(
+        code.call("levenshtein", call.text(0), call.text(1)), call.args[:2]
+    )
+    if len(call.nodes) == 2:
+        return distance
+    return rewrites.extreme([distance, _count_of(call.arg(2))], "least")
+
+
+def _hex_decode(target: sqltypes.SqlType) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Expr:
+        lenient = call.name.startswith("TRY_")
+        return _decoded(rewrites.cast(call.text(0), sqltypes.BINARY, lenient=lenient), target, call)
+
+    return build_one
+
+
+def _base64_decode(target: sqltypes.SqlType) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Expr:
+        return _decoded(_from_base64(call.text(0), call), target, call)
+
+    return build_one
+
+
+def _from_base64(value: Expr, call: FunctionCall) -> Expr:
+    lenient = call.name.startswith("TRY_")
+    name = "_try_base64_decode" if lenient else "_base64_decode"
+    decoded = code.kernel(name, rewrites.as_arrow(value, sqltypes.TEXT))
+    return exprs.derived(decoded, sqltypes.BINARY, [value], nullable=lenient or None)
+
+
+def _decoded(value: Expr, target: sqltypes.SqlType, call: FunctionCall) -> Expr:
+    if target.name == "binary":
+        return value
+    lenient = call.name.startswith("TRY_")
+    text = code.exactly(value, sqltypes.TEXT, lenient=lenient)
+    return exprs.derived(text, sqltypes.TEXT, [value], nullable=lenient or None)
+
+
+def _base64_encode(call: FunctionCall) -> Expr:
+    value = call.arg(0)
+    if value.type.name != "binary":
+        value = call.text(0)
+    encoded = code.kernel("_base64_encode", code.exactly(value, sqltypes.BINARY))
+    return builders.text_result(encoded, [value])
 
 
 def _chr(call: FunctionCall) -> Expr:
     point = rewrites.round_half_away(call.arg(0))
     return builders.text_result(code.call("chr", code.arrow(point, "Int64")), [point])
-
-
-def _edit_distance(call: FunctionCall) -> Expr:
-    parts = call.texts()
-    return builders.small_integer(code.call("levenshtein", *parts), parts)
 
 
 def _regexp_like(call: FunctionCall) -> Expr:
@@ -301,22 +361,65 @@ def _regexp_count(call: FunctionCall) -> Expr:
 
 def _regexp_substr(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
-    if call.whole(2, 1) != 1 or call.whole(3, 1) != 1:
-        raise call.refuse("a position or an occurrence")
+    start, occurrence = _match_place(call)
     parameters = str(call.constant(4, "c"))
     flags = rewrites.regexp_flags(parameters)
-    group = call.whole(5, 1 if "e" in parameters else 0)
-    if group:
-        if not isinstance(pattern.literal, str):
-            raise call.refuse("a group of a pattern that is no constant")
-        groups = _groups(call, pattern.literal)
-        if not groups and len(call.nodes) < 6:
-            group = 0  # the group is the default, not an argument: the whole match
-        elif group > groups:
-            raise call.refuse("a group that the pattern does not have")
-    whole = code.infix(f"{flags}(", "||", pattern, "||", ")")
-    matched = code.call("array_element", code.call("regexp_match", value, whole), group + 1)
+    group = _group(call, pattern, parameters, 5)
+    if (start, occurrence) == (1, 1):
+        whole = code.infix(f"{flags}(", "||", pattern, "||", ")")
+        matched = code.call("array_element", code.call("regexp_match", value, whole), group + 1)
+    else:
+        matched = _matched("substr", value, flags, pattern, (start, occurrence, group))
     return exprs.derived(matched, sqltypes.TEXT, [value, pattern], nullable=True)
+
+
+def _regexp_instr(call: FunctionCall) -> Expr:
+    """The place of a match, or if its fifth argument is 1 the place after it."""
+    value, pattern = _first_two(call)
+    start, occurrence = _match_place(call)
+    option, parameters = call.whole(4, 0), str(call.constant(5, "c"))
+    if option not in (0, 1):
+        raise call.invalid()
+    group = _group(call, pattern, parameters, 6)
+    flags = rewrites.regexp_flags(parameters)
+    places = (start, occurrence, group)
+    place = _matched("end" if option else "instr", value, flags, pattern, places)
+    return builders.small_integer(place, [value, pattern])
+
+
+def _match_place(call: FunctionCall) -> tuple[int, int]:
+    """Return where a search starts, and the number of the wanted match."""
+    start, occurrence = call.whole(2, 1), call.whole(3, 1)
+    if start < 1 or occurrence < 1:
+        raise call.invalid()
+    return start, occurrence
+
+
+def _matched(
+    wanted: str, value: Expr, flags: str, pattern: Expr, places: tuple[int, int, int]
+) -> code.FunctionUse:
+    name = "_".join(("_regexp", wanted, *map(str, places)))
+    flagged = code.infix(flags, "||", pattern) if flags else pattern
+    return code.kernel(
+        name, rewrites.as_arrow(value, sqltypes.TEXT), code.exactly(flagged, sqltypes.TEXT)
+    )
+
+
+def _group(call: FunctionCall, pattern: Expr, parameters: str, index: int) -> int:
+    """Return the number of the wanted group, the argument at index; 0: the whole match."""
+    group = call.whole(index, 1 if "e" in parameters else 0)
+    if not group:
+        return 0
+    if group < 0:
+        raise call.invalid()
+    if not isinstance(pattern.literal, str):
+        raise call.refuse("a group of a pattern that is no constant")
+    groups = _groups(call, pattern.literal)
+    if not groups and len(call.nodes) <= index:
+        return 0  # the group is the default, not an argument: the whole match
+    if group > groups:
+        raise call.refuse("a group that the pattern does not have")
+    return group
 
 
 def _groups(call: FunctionCall, pattern: str) -> int:
@@ -539,6 +642,17 @@ def _extreme(name: str) -> builders.Builder:
     return lambda call: rewrites.extreme(call.args, name)
 
 
+def _extreme_of_present(name: str) -> builders.Builder:
+    """GREATEST_IGNORE_NULLS and LEAST_IGNORE_NULLS, as the engine's own functions are."""
+
+    def build_one(call: FunctionCall) -> Expr:
+        parts, sql_type = rewrites.unify(call.args, call.name)
+        nullable = all(part.nullable for part in parts)
+        return exprs.derived(code.call(name, *parts), sql_type, parts, nullable=nullable)
+
+    return build_one
+
+
 def _logic(operator: str) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
         parts = [rewrites.as_boolean(item) for item in call.args]
@@ -592,9 +706,14 @@ def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
 
 
 def _to_binary(call: FunctionCall) -> Expr:
-    if str(call.constant(1, "HEX")).upper() != "HEX":
-        raise call.refuse(f"format {call.constant(1)}")
-    return rewrites.cast(call.arg(0), sqltypes.BINARY, lenient=call.name.startswith("TRY_"))
+    value, form = call.arg(0), str(call.constant(1, "HEX")).upper()
+    if value.type.name == "binary" or form == "HEX":
+        return rewrites.cast(value, sqltypes.BINARY, lenient=call.name.startswith("TRY_"))
+    if form == "BASE64":
+        return _from_base64(call.text(0), call)
+    if form in ("UTF-8", "UTF8"):
+        return _bytes(rewrites.as_arrow(call.text(0), sqltypes.TEXT), value)
+    raise call.refuse(f"format {call.constant(1)}")
 
 
 def _hex_encode(call: FunctionCall) -> Expr:
@@ -640,139 +759,179 @@ def _uuid_string(call: FunctionCall) -> Expr:
     return Expr(code=code.call("uuid"), type=sqltypes.TEXT, nullable=False, is_volatile=True)
 
 
-FUNCTIONS: Mapping[str, builders.Function] = {
-    **aggregates.FUNCTIONS,
-    **moments.FUNCTIONS,
-    "UPPER": builders.scalar(1, None, _texts("upper")),
-    "LOWER": builders.scalar(1, None, _texts("lower")),
-    "INITCAP": builders.scalar(1, 2, _initcap),
-    "REVERSE": builders.scalar(1, None, _texts("reverse")),
-    "TRANSLATE": builders.scalar(3, None, _texts("translate")),
-    "MD5": builders.scalar(1, None, _texts("md5")),
-    "MD5_HEX": builders.scalar(1, None, _texts("md5")),
-    "SHA2": builders.scalar(1, 2, _sha2),
-    "SHA2_HEX": builders.scalar(1, 2, _sha2),
-    "LENGTH": builders.scalar(1, None, _length),
-    "LEN": builders.scalar(1, None, _length),
-    "OCTET_LENGTH": builders.scalar(1, None, _octet_length),
-    "LEFT": builders.scalar(2, None, _left_or_right("left")),
-    "RIGHT": builders.scalar(2, None, _left_or_right("right")),
-    "SUBSTR": builders.scalar(2, 3, _substring),
-    "SUBSTRING": builders.scalar(2, 3, _substring),
-    "TRIM": builders.scalar(1, 2, _trim("btrim")),
-    "LTRIM": builders.scalar(1, 2, _trim("ltrim")),
-    "RTRIM": builders.scalar(1, 2, _trim("rtrim")),
-    "LPAD": builders.scalar(2, 3, _pad("lpad")),
-    "RPAD": builders.scalar(2, 3, _pad("rpad")),
-    "REPEAT": builders.scalar(2, None, _repeat),
-    "SPACE": builders.scalar(1, None, _space),
-    "REPLACE": builders.scalar(2, 3, _replace),
-    "SPLIT_PART": builders.scalar(3, None, _split_part),
-    "CONCAT": builders.scalar(1, 64, _concat),
-    "CONCAT_WS": builders.scalar(2, 64, _concat_ws),
-    "CONTAINS": builders.scalar(2, None, _text_predicate("contains")),
-    "STARTSWITH": builders.scalar(2, None, _text_predicate("starts_with")),
-    "ENDSWITH": builders.scalar(2, None, _text_predicate("ends_with")),
-    "POSITION": builders.scalar(2, 3, _position),
-    "CHARINDEX": builders.scalar(2, 3, _position),
-    "ASCII": builders.scalar(1, None, _ascii),
-    "UNICODE": builders.scalar(1, None, _ascii),
-    "CHR": builders.scalar(1, None, _chr),
-    "CHAR": builders.scalar(1, None, _chr),
-    "EDITDISTANCE": builders.scalar(2, None, _edit_distance),
-    "REGEXP_LIKE": builders.scalar(2, 3, _regexp_like),
-    "RLIKE": builders.scalar(2, 3, _regexp_like),
-    "REGEXP": builders.scalar(2, 3, _regexp_like),
-    "REGEXP_REPLACE": builders.scalar(2, 6, _regexp_replace),
-    "REGEXP_COUNT": builders.scalar(2, 4, _regexp_count),
-    "REGEXP_SUBSTR": builders.scalar(2, 6, _regexp_substr),
-    "ABS": builders.scalar(1, None, _abs),
-    "CEIL": builders.scalar(1, 2, _whole("ceil")),
-    "CEILING": builders.scalar(1, 2, _whole("ceil")),
-    "FLOOR": builders.scalar(1, 2, _whole("floor")),
-    "ROUND": builders.scalar(1, 2, _round),
-    "TRUNC": builders.scalar(1, 2, _truncate),
-    "TRUNCATE": builders.scalar(1, 2, _truncate),
-    "MOD": builders.scalar(2, None, _mod),
-    "SIGN": builders.scalar(1, None, _sign),
-    "SQUARE": builders.scalar(1, None, _square),
-    "PI": builders.scalar(0, None, _pi),
-    "RANDOM": builders.scalar(0, 1, _random),
-    **{
-        name: builders.scalar(count, None, _real(engine))
-        for name, engine, count in (
-            ("SQRT", "sqrt", 1),
-            ("CBRT", "cbrt", 1),
-            ("EXP", "exp", 1),
-            ("LN", "ln", 1),
-            ("LOG", "log", 2),
-            ("POWER", "power", 2),
-            ("POW", "power", 2),
-            ("SIN", "sin", 1),
-            ("COS", "cos", 1),
-            ("TAN", "tan", 1),
-            ("COT", "cot", 1),
-            ("ASIN", "asin", 1),
-            ("ACOS", "acos", 1),
-            ("ATAN", "atan", 1),
-            ("ATAN2", "atan2", 2),
-            ("SINH", "sinh", 1),
-            ("COSH", "cosh", 1),
-            ("TANH", "tanh", 1),
-            ("ASINH", "asinh", 1),
-            ("ACOSH", "acosh", 1),
-            ("ATANH", "atanh", 1),
-            ("DEGREES", "degrees", 1),
-            ("RADIANS", "radians", 1),
-        )
-    },
-    "BITAND": builders.scalar(2, None, _bits("&")),
-    "BITOR": builders.scalar(2, None, _bits("|")),
-    "BITXOR": builders.scalar(2, None, _bitxor),
-    "BITSHIFTLEFT": builders.scalar(2, None, _shift),
-    "BITSHIFTRIGHT": builders.scalar(2, None, _shift),
-    "DIV0": builders.scalar(2, None, _div0),
-    "DIV0NULL": builders.scalar(2, None, _div0),
-    "COALESCE": builders.scalar(1, 64, _coalesce),
-    "NVL": builders.scalar(2, None, _coalesce),
-    "IFNULL": builders.scalar(2, None, _coalesce),
-    "NVL2": builders.scalar(3, None, _nvl2),
-    "IFF": builders.scalar(3, None, _iff),
-    "NULLIF": builders.scalar(2, None, _nullif),
-    "NULLIFZERO": builders.scalar(1, None, _nullifzero),
-    "ZEROIFNULL": builders.scalar(1, None, _zeroifnull),
-    "DECODE": builders.scalar(3, 255, _decode),
-    "EQUAL_NULL": builders.scalar(2, None, _equal_null),
-    "GREATEST": builders.scalar(1, 64, _extreme("greatest")),
-    "LEAST": builders.scalar(1, 64, _extreme("least")),
-    "BOOLAND": builders.scalar(2, None, _logic("AND")),
-    "BOOLOR": builders.scalar(2, None, _logic("OR")),
-    "BOOLXOR": builders.scalar(2, None, _logic("<>")),
-    "BOOLNOT": builders.scalar(1, None, _boolnot),
-    "TO_CHAR": builders.scalar(1, 2, _to_text),
-    "TO_VARCHAR": builders.scalar(1, 2, _to_text),
-    **{
-        f"{prefix}{name}": builders.scalar(1, 3, _to_number(lenient=bool(prefix)))
-        for name in ("TO_NUMBER", "TO_NUMERIC", "TO_DECIMAL")
-        for prefix in ("", "TRY_")
-    },
-    "TO_DOUBLE": builders.scalar(1, None, _to(sqltypes.REAL)),
-    "TRY_TO_DOUBLE": builders.scalar(1, None, _to(sqltypes.REAL, lenient=True)),
-    "TO_BOOLEAN": builders.scalar(1, None, _to(sqltypes.BOOLEAN)),
-    "TRY_TO_BOOLEAN": builders.scalar(1, None, _to(sqltypes.BOOLEAN, lenient=True)),
-    "TO_BINARY": builders.scalar(1, 2, _to_binary),
-    "TRY_TO_BINARY": builders.scalar(1, 2, _to_binary),
-    "HEX_ENCODE": builders.scalar(1, None, _hex_encode),
-    "UUID_STRING": builders.scalar(0, None, _uuid_string),
-    "CURRENT_DATABASE": builders.scalar(0, None, _shown_context("database")),
-    "CURRENT_SCHEMA": builders.scalar(0, None, _shown_context("schema")),
-    "CURRENT_WAREHOUSE": builders.scalar(0, None, _context("warehouse")),
-    "CURRENT_ROLE": builders.scalar(0, None, _context("role")),
-    "CURRENT_USER": builders.scalar(0, None, _context("user")),
-    "CURRENT_ACCOUNT": builders.scalar(0, None, _context("account")),
-    "CURRENT_REGION": builders.scalar(0, None, _context("region")),
-    "CURRENT_SESSION": builders.scalar(0, None, _context("session_id")),
-    "CURRENT_VERSION": builders.scalar(0, None, _context("version")),
-    "CURRENT_CLIENT": builders.scalar(0, None, _context("client")),
-    "LAST_QUERY_ID": builders.scalar(0, 1, _last_query_id),
+def _by_name(*tables: Iterable[builders.Function]) -> Mapping[str, builders.Function]:
+    return {name: row for table in tables for row in table for name in row.names}
+
+
+TEXT_FUNCTIONS = (
+    function("UPPER", "text", "text", engine("upper")),
+    function("LOWER", "text", "text", engine("lower")),
+    function("INITCAP", "text [text]", "text", _initcap),
+    function("REVERSE", "text", "text", engine("reverse")),
+    function("TRANSLATE", "text text text", "text", engine("translate")),
+    function("MD5 MD5_HEX", "text", "text", engine("md5")),
+    function("SHA2 SHA2_HEX", "text [constant]", "text", _sha2),
+    function("LENGTH LEN", "any", "integer", _length),
+    function("OCTET_LENGTH", "any", "integer", _octet_length),
+    function("LEFT", "text whole", "text", _left_or_right("left")),
+    function("RIGHT", "text whole", "text", _left_or_right("right")),
+    function("SUBSTR SUBSTRING", "text whole [whole]", "text", _substring),
+    function("TRIM", "text [text]", "text", _trim("btrim")),
+    function("LTRIM", "text [text]", "text", _trim("ltrim")),
+    function("RTRIM", "text [text]", "text", _trim("rtrim")),
+    function("LPAD", "text whole [text]", "text", _pad("lpad")),
+    function("RPAD", "text whole [text]", "text", _pad("rpad")),
+    function("REPEAT", "text whole", "text", _repeat),
+    function("SPACE", "whole", "text", _space),
+    function("REPLACE", "text text [text]", "text", _replace),
+    function("SPLIT_PART", "text text whole", "text", _split_part),
+    function("CONCAT", "any [any]*63", "text", _concat),
+    function("CONCAT_WS", "text any [any]*62", "text", _concat_ws),
+    function("CONTAINS", "text text", "boolean", engine("contains")),
+    function("STARTSWITH", "text text", "boolean", engine("starts_with")),
+    function("ENDSWITH", "text text", "boolean", engine("ends_with")),
+    function("POSITION CHARINDEX", "text text [constant]", "integer", _position),
+    function("ASCII UNICODE", "text", "integer", engine("ascii")),
+    function("CHR CHAR", "whole", "text", _chr),
+    function("EDITDISTANCE", "text text [whole]", "integer", _edit_distance),
+    function("STRTOK", "text [text] [whole]", "text", _strtok),
+    function("INSERT", "text whole whole text", "text", kernel("_insert")),
+    function("RTRIMMED_LENGTH", "text", "integer", _rtrimmed_length),
+    function("BIT_LENGTH", "any", "integer", _bit_length),
+    function("SHA1 SHA1_HEX", "text", "text", kernel("_sha1")),
+    function("SHA2_BINARY", "text [constant]", "binary", _sha2_binary),
+    function("MD5_BINARY", "text", "binary", _md5_binary),
+    function("BASE64_ENCODE", "any", "text", _base64_encode),
+    function(
+        "BASE64_DECODE_STRING TRY_BASE64_DECODE_STRING",
+        "text",
+        "text",
+        _base64_decode(sqltypes.TEXT),
+    ),
+    function(
+        "BASE64_DECODE_BINARY TRY_BASE64_DECODE_BINARY",
+        "text",
+        "binary",
+        _base64_decode(sqltypes.BINARY),
+    ),
+    function("HEX_DECODE_STRING TRY_HEX_DECODE_STRING", "text", "text", _hex_decode(sqltypes.TEXT)),
+    function(
+        "HEX_DECODE_BINARY TRY_HEX_DECODE_BINARY", "text", "binary", _hex_decode(sqltypes.BINARY)
+    ),
+    function("REGEXP_INSTR", "text text [constant]*5", "integer", _regexp_instr),
+    function("REGEXP_LIKE RLIKE REGEXP", "text text [constant]", "boolean", _regexp_like),
+    function("REGEXP_REPLACE", "text text [text] [constant]*3", "text", _regexp_replace),
+    function("REGEXP_COUNT", "text text [constant]*2", "integer", _regexp_count),
+    function("REGEXP_SUBSTR", "text text [constant]*4", "text", _regexp_substr),
+    function("HEX_ENCODE", "any", "text", _hex_encode),
+    function("UUID_STRING", "", "text", _uuid_string, is_volatile=True),
+)
+
+NUMBER_FUNCTIONS = (
+    function("ABS", "number", "number", _abs),
+    function("CEIL CEILING", "number [constant]", "number", _whole("ceil")),
+    function("FLOOR", "number [constant]", "number", _whole("floor")),
+    function("ROUND", "number [constant]", "number", _round),
+    function("TRUNC TRUNCATE", "any [word]", "any", _truncate),
+    function("MOD", "number number", "number", _mod),
+    function("SIGN", "number", "integer", _sign),
+    function("SQUARE", "real", "real", _square),
+    function("PI", "", "real", _pi),
+    function("RANDOM", "[constant]", "integer", _random, is_volatile=True),
+    function("SQRT", "real", "real", _real("sqrt")),
+    function("CBRT", "real", "real", _real("cbrt")),
+    function("EXP", "real", "real", _real("exp")),
+    function("LN", "real", "real", _real("ln")),
+    function("LOG", "real real", "real", _real("log")),
+    function("POWER POW", "real real", "real", _real("power")),
+    function("SIN", "real", "real", _real("sin")),
+    function("COS", "real", "real", _real("cos")),
+    function("TAN", "real", "real", _real("tan")),
+    function("COT", "real", "real", _real("cot")),
+    function("ASIN", "real", "real", _real("asin")),
+    function("ACOS", "real", "real", _real("acos")),
+    function("ATAN", "real", "real", _real("atan")),
+    function("ATAN2", "real real", "real", _real("atan2")),
+    function("SINH", "real", "real", _real("sinh")),
+    function("COSH", "real", "real", _real("cosh")),
+    function("TANH", "real", "real", _real("tanh")),
+    function("ASINH", "real", "real", _real("asinh")),
+    function("ACOSH", "real", "real", _real("acosh")),
+    function("ATANH", "real", "real", _real("atanh")),
+    function("DEGREES", "real", "real", _real("degrees")),
+    function("RADIANS", "real", "real", _real("radians")),
+    function("BITAND", "whole whole", "integer", _bits("&")),
+    function("BITOR", "whole whole", "integer", _bits("|")),
+    function("BITXOR", "whole whole", "integer", _bitxor),
+    function("BITSHIFTLEFT BITSHIFTRIGHT", "whole constant", "number", _shift),
+    function("DIV0 DIV0NULL", "number number", "number", _div0),
+)
+
+CHOICE_FUNCTIONS = (
+    function("COALESCE", "any [any]*63", "any", _coalesce),
+    function("NVL IFNULL", "any any", "any", _coalesce),
+    function("NVL2", "any any any", "any", _nvl2),
+    function("IFF", "boolean any any", "any", _iff),
+    function("NULLIF", "any any", "any", _nullif),
+    function("NULLIFZERO", "number", "number", _nullifzero),
+    function("ZEROIFNULL", "number", "number", _zeroifnull),
+    function("DECODE", "any any any [any]*252", "any", _decode),
+    function("EQUAL_NULL", "any any", "boolean", _equal_null),
+    function("GREATEST", "any [any]*63", "any", _extreme("greatest")),
+    function("LEAST", "any [any]*63", "any", _extreme("least")),
+    function("GREATEST_IGNORE_NULLS", "any [any]*63", "any", _extreme_of_present("greatest")),
+    function("LEAST_IGNORE_NULLS", "any [any]*63", "any", _extreme_of_present("least")),
+    function("BOOLAND", "boolean boolean", "boolean", _logic("AND")),
+    function("BOOLOR", "boolean boolean", "boolean", _logic("OR")),
+    function("BOOLXOR", "boolean boolean", "boolean", _logic("<>")),
+    function("BOOLNOT", "boolean", "boolean", _boolnot),
+)
+
+CONVERSION_FUNCTIONS = (
+    function("TO_CHAR TO_VARCHAR", "any [constant]", "text", _to_text),
+    function(
+        "TO_NUMBER TO_NUMERIC TO_DECIMAL",
+        "any [constant]*2",
+        "number",
+        _to_number(lenient=False),
+    ),
+    function(
+        "TRY_TO_NUMBER TRY_TO_NUMERIC TRY_TO_DECIMAL",
+        "any [constant]*2",
+        "number",
+        _to_number(lenient=True),
+    ),
+    function("TO_DOUBLE", "any", "real", _to(sqltypes.REAL)),
+    function("TRY_TO_DOUBLE", "any", "real", _to(sqltypes.REAL, lenient=True)),
+    function("TO_BOOLEAN", "any", "boolean", _to(sqltypes.BOOLEAN)),
+    function("TRY_TO_BOOLEAN", "any", "boolean", _to(sqltypes.BOOLEAN, lenient=True)),
+    function("TO_BINARY TRY_TO_BINARY", "any [constant]", "binary", _to_binary),
+)
+
+CONTEXT_FUNCTIONS = (
+    function("CURRENT_DATABASE", "", "text", _shown_context("database")),
+    function("CURRENT_SCHEMA", "", "text", _shown_context("schema")),
+    function("CURRENT_WAREHOUSE", "", "text", _context("warehouse")),
+    function("CURRENT_ROLE", "", "text", _context("role")),
+    function("CURRENT_USER", "", "text", _context("user")),
+    function("CURRENT_ACCOUNT", "", "text", _context("account")),
+    function("CURRENT_REGION", "", "text", _context("region")),
+    function("CURRENT_SESSION", "", "text", _context("session_id")),
+    function("CURRENT_VERSION", "", "text", _context("version")),
+    function("CURRENT_CLIENT", "", "text", _context("client")),
+    function("LAST_QUERY_ID", "[constant]", "text", _last_query_id),
+)
+
+GROUPS: Mapping[str, tuple[builders.Function, ...]] = {
+    "Aggregate": aggregates.AGGREGATES,
+    "Window": aggregates.WINDOWS,
+    "Date and time": moments.MOMENT_FUNCTIONS,
+    "Text": TEXT_FUNCTIONS,
+    "Numbers": NUMBER_FUNCTIONS,
+    "Choices": CHOICE_FUNCTIONS,
+    "Conversion": CONVERSION_FUNCTIONS,
+    "Session": CONTEXT_FUNCTIONS,
 }
+"""The table of functions, in the groups of docs/SQL.md."""
+
+FUNCTIONS: Mapping[str, builders.Function] = _by_name(*GROUPS.values())

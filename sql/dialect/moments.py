@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from sql import errors
 from sql.dialect import builders, formats, rewrites, sqltypes
-from sql.dialect.builders import FunctionCall
+from sql.dialect.builders import FunctionCall, function
 from sql.plan import code
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -156,8 +156,8 @@ def _epoch(part: str, operand: Expr) -> Expr:
     return exprs.derived(count, sqltypes.integer(), [moment])
 
 
-def _extractor(part: str) -> builders.Function:
-    return builders.scalar(1, None, lambda call: extract(part, call.arg(0)))
+def _extractor(names: str, part: str) -> builders.Function:
+    return function(names, "moment", "integer", lambda call: extract(part, call.arg(0)))
 
 
 def date_part(call: FunctionCall) -> Expr:
@@ -313,6 +313,10 @@ def _micros(name: str, moment: Expr) -> code.Cast:
 
 def last_day(call: FunctionCall) -> Expr:
     part = part_of(call.word(1)) if len(call.nodes) > 1 else "month"
+    if part in ("week", "weekiso"):
+        moment = _local(as_moment(call.arg(0)))
+        sunday = code.infix(_monday(moment), "+", 6)
+        return exprs.derived(_date_of(sunday), sqltypes.DATE, [moment])
     steps = {"month": 1, "quarter": 3, "year": 12}
     if part not in steps:
         raise call.refuse(f"part {part}")
@@ -322,6 +326,57 @@ def last_day(call: FunctionCall) -> Expr:
         first, "+", code.interval(f"{steps[part]} month"), "-", code.interval("1 day")
     )
     return exprs.derived(code.exactly(last, sqltypes.DATE), sqltypes.DATE, [day])
+
+
+def _date_of(days: code.Part) -> code.Cast:
+    """Return days since 1970 as a DATE."""
+    return code.arrow(code.arrow(days, "Int32"), "Date32")
+
+
+def weekday_near(*, ahead: bool) -> builders.Builder:
+    """NEXT_DAY and PREVIOUS_DAY: the nearest day of that name after the moment, or before it."""
+
+    def build(call: FunctionCall) -> Expr:
+        word = str(call.constant(1)).strip().lower()
+        wanted = next((index for index, day in enumerate(WEEKDAYS) if word[:2] == day[:2]), None)
+        if wanted is None or not WEEKDAYS[wanted].startswith(word):
+            raise errors.unsupported(f"{call.name} of '{word}'")
+        moment = _local(as_moment(call.arg(0)))
+        day = _day_number(moment)
+        # Day 0, 1970-01-01, was a Thursday, day 4 of a week that begins on Sunday.
+        weekday = _modulo(code.infix(day, "+", 4), 7)
+        pair = (wanted, weekday) if ahead else (weekday, wanted)
+        steps = code.infix(_modulo(code.infix(pair[0], "-", pair[1], "-", 1), 7), "+", 1)
+        moved = code.infix(day, "+" if ahead else "-", steps)
+        return exprs.derived(_date_of(moved), sqltypes.DATE, [moment])
+
+    return build
+
+
+WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+
+
+def months_between(call: FunctionCall) -> Expr:
+    moments = [rewrites.cast(as_moment(each), sqltypes.TIMESTAMP_NTZ) for each in call.args]
+    exact = (rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ) for moment in moments)
+    return exprs.derived(code.kernel("_months_between", *exact), sqltypes.number(38, 6), moments)
+
+
+def time_from_parts(call: FunctionCall) -> Expr:
+    """TIME_FROM_PARTS(hour, minute, second, nanosecond): parts beyond their range move it on."""
+    parts = [rewrites.round_half_away(argument) for argument in call.args]
+    total: code.Part = code.exactly(exprs.integer(0), sqltypes.integer())
+    for part, micros in zip(parts[:3], (3_600_000_000, 60_000_000, 1_000_000), strict=True):
+        # Whole days change nothing, and without them the product stays small.
+        steps = code.infix(code.exactly(part, sqltypes.integer()), "%", DAY // micros)
+        total = code.infix(total, "+", code.infix(steps, "*", micros))
+    if len(parts) > 3:
+        nanos = code.infix(code.exactly(parts[3], sqltypes.integer()), "/", 1000)
+        total = code.infix(total, "+", nanos)
+    return exprs.derived(code.exactly(_modulo(total, DAY), sqltypes.TIME), sqltypes.TIME, parts)
+
+
+DAY = rewrites.MICROSECONDS["day"]
 
 
 def add_months(call: FunctionCall) -> Expr:
@@ -335,7 +390,7 @@ def add_months(call: FunctionCall) -> Expr:
     return rewrites.add_months(moment, count)
 
 
-def named(pattern: str) -> builders.Function:
+def named(pattern: str) -> builders.Builder:
     """DAYNAME and MONTHNAME."""
 
     def build(call: FunctionCall) -> Expr:
@@ -343,7 +398,7 @@ def named(pattern: str) -> builders.Function:
         name = code.call("to_char", rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ), pattern)
         return builders.text_result(name, [moment])
 
-    return builders.scalar(1, None, build)
+    return build
 
 
 def date_from_parts(call: FunctionCall) -> Expr:
@@ -361,6 +416,8 @@ def date_from_parts(call: FunctionCall) -> Expr:
 
 
 def timestamp_from_parts(call: FunctionCall) -> Expr:
+    if len(call.nodes) == 2:
+        return _at_time(call)
     if len(call.nodes) not in (6, 7):
         raise call.refuse(f"{len(call.nodes)} arguments")
     parts = [rewrites.round_half_away(argument) for argument in call.args]
@@ -378,7 +435,21 @@ def timestamp_from_parts(call: FunctionCall) -> Expr:
     return exprs.derived(moment.code, sqltypes.TIMESTAMP_NTZ, parts)
 
 
-def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Function:
+def _at_time(call: FunctionCall) -> Expr:
+    """TIMESTAMP_NTZ_FROM_PARTS(date, time)."""
+    day, time = rewrites.cast(call.arg(0), sqltypes.DATE), rewrites.cast(call.arg(1), sqltypes.TIME)
+    midnight = code.arrow(rewrites.cast(day, sqltypes.TIMESTAMP_NTZ), "Int64")
+    micros = code.infix(midnight, "+", code.arrow(time, "Int64"))
+    moment = code.exactly(micros, sqltypes.TIMESTAMP_NTZ)
+    return exprs.derived(moment, sqltypes.TIMESTAMP_NTZ, [day, time])
+
+
+def local_timestamp_from_parts(call: FunctionCall) -> Expr:
+    """TIMESTAMP_LTZ_FROM_PARTS: in the session's zone."""
+    return rewrites.cast(timestamp_from_parts(call), sqltypes.TIMESTAMP_LTZ)
+
+
+def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     """TO_DATE, TO_TIME, TO_TIMESTAMP and their like, with or without a format."""
 
     def build(call: FunctionCall) -> Expr:
@@ -402,7 +473,7 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Fu
         )
         return rewrites.cast(parsed, target)
 
-    return builders.scalar(1, 2, build)
+    return build
 
 
 def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltypes.SqlType) -> Expr:
@@ -429,7 +500,7 @@ def to_timestamp(call: FunctionCall) -> Expr:
     )
     if target is None:
         raise errors.unsupported(f"TIMESTAMP_TYPE_MAPPING = {mapping}")
-    return to_moment(target).build(call)
+    return to_moment(target)(call)
 
 
 def convert_timezone(call: FunctionCall) -> Expr:
@@ -465,58 +536,69 @@ def local_timestamp(call: FunctionCall) -> Expr:
     return exprs.timestamp(call.context.now)
 
 
-FUNCTIONS: Mapping[str, builders.Function] = {
-    "YEAR": _extractor("year"),
-    "QUARTER": _extractor("quarter"),
-    "MONTH": _extractor("month"),
-    "WEEK": _extractor("week"),
-    "WEEKOFYEAR": _extractor("week"),
-    "WEEKISO": _extractor("weekiso"),
-    "DAY": _extractor("day"),
-    "DAYOFMONTH": _extractor("day"),
-    "DAYOFWEEK": _extractor("dayofweek"),
-    "DAYOFWEEKISO": _extractor("dayofweekiso"),
-    "DAYOFYEAR": _extractor("dayofyear"),
-    "YEAROFWEEK": _extractor("yearofweek"),
-    "YEAROFWEEKISO": _extractor("yearofweekiso"),
-    "HOUR": _extractor("hour"),
-    "MINUTE": _extractor("minute"),
-    "SECOND": _extractor("second"),
-    "DATE_PART": builders.scalar(2, None, date_part),
-    "DATE_TRUNC": builders.scalar(2, None, date_trunc),
-    "DATEADD": builders.scalar(3, None, date_add),
-    "TIMEADD": builders.scalar(3, None, date_add),
-    "TIMESTAMPADD": builders.scalar(3, None, date_add),
-    "DATEDIFF": builders.scalar(3, None, date_diff),
-    "TIMEDIFF": builders.scalar(3, None, date_diff),
-    "TIMESTAMPDIFF": builders.scalar(3, None, date_diff),
-    "LAST_DAY": builders.scalar(1, 2, last_day),
-    "ADD_MONTHS": builders.scalar(2, None, add_months),
-    "DAYNAME": named("%a"),
-    "MONTHNAME": named("%b"),
-    "DATE_FROM_PARTS": builders.scalar(3, None, date_from_parts),
-    "DATEFROMPARTS": builders.scalar(3, None, date_from_parts),
-    "TIMESTAMP_FROM_PARTS": builders.scalar(6, 7, timestamp_from_parts),
-    "TIMESTAMP_NTZ_FROM_PARTS": builders.scalar(6, 7, timestamp_from_parts),
-    "TO_DATE": to_moment(sqltypes.DATE),
-    "DATE": to_moment(sqltypes.DATE),
-    "TRY_TO_DATE": to_moment(sqltypes.DATE, lenient=True),
-    "TO_TIME": to_moment(sqltypes.TIME),
-    "TIME": to_moment(sqltypes.TIME),
-    "TRY_TO_TIME": to_moment(sqltypes.TIME, lenient=True),
-    "TO_TIMESTAMP": builders.scalar(1, 2, to_timestamp),
-    "TO_TIMESTAMP_NTZ": to_moment(sqltypes.TIMESTAMP_NTZ),
-    "TO_TIMESTAMP_LTZ": to_moment(sqltypes.TIMESTAMP_LTZ),
-    "TRY_TO_TIMESTAMP": to_moment(sqltypes.TIMESTAMP_NTZ, lenient=True),
-    "TRY_TO_TIMESTAMP_NTZ": to_moment(sqltypes.TIMESTAMP_NTZ, lenient=True),
-    "TRY_TO_TIMESTAMP_LTZ": to_moment(sqltypes.TIMESTAMP_LTZ, lenient=True),
-    "CONVERT_TIMEZONE": builders.scalar(2, 3, convert_timezone),
-    "CURRENT_TIMESTAMP": builders.scalar(0, 1, current_timestamp),
-    "LOCALTIMESTAMP": builders.scalar(0, 1, local_timestamp),
-    "GETDATE": builders.scalar(0, None, current_timestamp),
-    "SYSTIMESTAMP": builders.scalar(0, None, current_timestamp),
-    "CURRENT_DATE": builders.scalar(0, None, current_date),
-    "CURRENT_TIME": builders.scalar(0, 1, current_time),
-    "LOCALTIME": builders.scalar(0, 1, current_time),
-    "SYSDATE": builders.scalar(0, None, sysdate),
-}
+NTZ, LTZ = sqltypes.TIMESTAMP_NTZ, sqltypes.TIMESTAMP_LTZ
+
+MOMENT_FUNCTIONS = (
+    _extractor("YEAR", "year"),
+    _extractor("QUARTER", "quarter"),
+    _extractor("MONTH", "month"),
+    _extractor("WEEK WEEKOFYEAR", "week"),
+    _extractor("WEEKISO", "weekiso"),
+    _extractor("DAY DAYOFMONTH", "day"),
+    _extractor("DAYOFWEEK", "dayofweek"),
+    _extractor("DAYOFWEEKISO", "dayofweekiso"),
+    _extractor("DAYOFYEAR", "dayofyear"),
+    _extractor("YEAROFWEEK", "yearofweek"),
+    _extractor("YEAROFWEEKISO", "yearofweekiso"),
+    _extractor("HOUR", "hour"),
+    _extractor("MINUTE", "minute"),
+    _extractor("SECOND", "second"),
+    function("DATE_PART", "word moment", "integer", date_part),
+    function("DATE_TRUNC", "word moment", "moment", date_trunc),
+    function("DATEADD TIMEADD TIMESTAMPADD", "word whole moment", "moment", date_add),
+    function("DATEDIFF TIMEDIFF TIMESTAMPDIFF", "word moment moment", "integer", date_diff),
+    function("LAST_DAY", "moment [word]", "date", last_day),
+    function("ADD_MONTHS", "moment whole", "moment", add_months),
+    function("DAYNAME", "moment", "text", named("%a")),
+    function("MONTHNAME", "moment", "text", named("%b")),
+    function("DATE_FROM_PARTS DATEFROMPARTS", "whole whole whole", "date", date_from_parts),
+    function(
+        "TIMESTAMP_FROM_PARTS TIMESTAMP_NTZ_FROM_PARTS",
+        "any any [whole]*5",
+        "timestamp_ntz",
+        timestamp_from_parts,
+    ),
+    function(
+        "TIMESTAMP_LTZ_FROM_PARTS",
+        "whole whole whole whole whole whole [whole]",
+        "timestamp_ltz",
+        local_timestamp_from_parts,
+    ),
+    function("TIME_FROM_PARTS TIMEFROMPARTS", "whole whole whole [whole]", "time", time_from_parts),
+    function("MONTHS_BETWEEN", "moment moment", "number", months_between),
+    function("NEXT_DAY", "moment constant", "date", weekday_near(ahead=True)),
+    function("PREVIOUS_DAY", "moment constant", "date", weekday_near(ahead=False)),
+    function("TO_DATE DATE", "any [constant]", "date", to_moment(sqltypes.DATE)),
+    function("TRY_TO_DATE", "any [constant]", "date", to_moment(sqltypes.DATE, lenient=True)),
+    function("TO_TIME TIME", "any [constant]", "time", to_moment(sqltypes.TIME)),
+    function("TRY_TO_TIME", "any [constant]", "time", to_moment(sqltypes.TIME, lenient=True)),
+    function("TO_TIMESTAMP", "any [constant]", "moment", to_timestamp),
+    function("TO_TIMESTAMP_NTZ", "any [constant]", "timestamp_ntz", to_moment(NTZ)),
+    function("TO_TIMESTAMP_LTZ", "any [constant]", "timestamp_ltz", to_moment(LTZ)),
+    function(
+        "TRY_TO_TIMESTAMP TRY_TO_TIMESTAMP_NTZ",
+        "any [constant]",
+        "timestamp_ntz",
+        to_moment(NTZ, lenient=True),
+    ),
+    function(
+        "TRY_TO_TIMESTAMP_LTZ", "any [constant]", "timestamp_ltz", to_moment(LTZ, lenient=True)
+    ),
+    function("CONVERT_TIMEZONE", "constant any [moment]", "moment", convert_timezone),
+    function("CURRENT_TIMESTAMP", "[constant]", "timestamp_ltz", current_timestamp),
+    function("GETDATE SYSTIMESTAMP", "", "timestamp_ltz", current_timestamp),
+    function("LOCALTIMESTAMP", "[constant]", "timestamp_ltz", local_timestamp),
+    function("CURRENT_DATE", "", "date", current_date),
+    function("CURRENT_TIME LOCALTIME", "[constant]", "time", current_time),
+    function("SYSDATE", "", "timestamp_ntz", sysdate),
+)

@@ -82,7 +82,7 @@ def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
         ("show primary keys", []),
         ("show user functions in schema ns", []),
         ("show user functions", []),
-        ("show functions like 'greatest%'", ["GREATEST"]),
+        ("show functions like 'greatest%'", ["GREATEST", "GREATEST_IGNORE_NULLS"]),
         ("show functions like '%_SHA%' in account", []),
         ("show builtin functions starts with 'BITA'", ["BITAND", "BITAND_AGG"]),
         ("show functions starts with 'bita'", []),
@@ -116,9 +116,9 @@ def test_show_functions_lists_exactly_what_a_text_may_call(tmp_path: Path) -> No
         assert {row["is_builtin"] for row in rows.values()} == {"Y"}
         substr = rows["SUBSTR"]
         assert (substr["min_num_arguments"], substr["max_num_arguments"]) == (2, 3)
-        assert substr["arguments"] == "SUBSTR(ANY, ANY [, ANY]) RETURN ANY"
-        assert rows["PI"]["arguments"] == "PI() RETURN ANY"
-        assert rows["RANDOM"]["arguments"] == "RANDOM([ANY]) RETURN ANY"
+        assert substr["arguments"] == "SUBSTR(VARCHAR, NUMBER [, NUMBER]) RETURN VARCHAR"
+        assert rows["PI"]["arguments"] == "PI() RETURN FLOAT"
+        assert rows["RANDOM"]["arguments"] == "RANDOM([ANY]) RETURN NUMBER"
         assert rows["COALESCE"]["arguments"] == "COALESCE(ANY [, ANY ...]) RETURN ANY"
         assert (substr["is_aggregate"], rows["SUM"]["is_aggregate"]) == ("N", "Y")
 
