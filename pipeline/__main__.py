@@ -26,8 +26,10 @@ from pipeline import (
     errors,
     ingest,
     interrupts,
+    jobs,
     maintenance,
     progress,
+    reading,
     samples,
     servers,
     session,
@@ -37,6 +39,9 @@ from pipeline import (
 INTERRUPTED = 130
 CHECKOUT = Path(__file__).resolve().parents[1]
 LOOPBACK = "127.0.0.1,localhost,::1"
+ROW_CHARACTERS_MAX = 500
+"""Characters that a plan shows of a row."""
+
 AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
@@ -68,17 +73,33 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
 def _ingest(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
-    load = ingest.Load(
-        place=settings.parse_place(options.source),
-        format=options.format,
+    places = _places(options.source)
+    if not options.master.startswith("local") and options.engine != "arrow":
+        for place in places:
+            if isinstance(place, settings.LocalPath):
+                raise errors.BadArgument(
+                    f"a Spark cluster cannot read {place}, a file of this machine; put it into a "
+                    "bucket, or use --master 'local[*]'"
+                )
+    load = jobs.Load(
+        places=places,
+        reader=reading.reader(options.format, _reader_options(options.option)),
         table=settings.parse_table(options.to),
         partitions=settings.parse_partitions(options.partition_by)
         if options.partition_by is not None
         else (),
         mode=options.mode,
-        options=_reader_options(options.option),
+        engine=options.engine,
     )
-    done = ingest.run(server, load, open_spark=_opener(options, server, say), say=say)
+    open_spark = _opener(options, server, say)
+    if options.dry_run:
+        plan = ingest.plan(server, load, open_spark=open_spark, say=say)
+        if plan is None:
+            return {"plan": None}, "would load nothing: everything was loaded before"
+        for line in _plan_lines(plan, load):
+            say(line)
+        return {"plan": dataclasses.asdict(plan)}, "planned the load, wrote nothing,"
+    done = ingest.run(server, load, open_spark=open_spark, say=say)
     if done.snapshot_id is None:
         sentence = f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
     else:
@@ -89,6 +110,35 @@ def _ingest(
             f"as {progress.counted(done.files, 'file')}{columns}"
         )
     return dataclasses.asdict(done), sentence
+
+
+def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
+    """Return a plan for a reader: engine, sources, table, columns, partitions and first rows."""
+    what = progress.counted(plan.sources, "object")
+    rows = "" if plan.rows is None else f", {progress.counted(plan.rows, 'row')}"
+    how = (
+        "creates"
+        if plan.creates_table
+        else f"{plan.mode}s to"
+        if plan.mode == "append"
+        else "replaces"
+    )
+    lines = [
+        f"{plan.engine} reads {what}, {plan.size_bytes / 1e6:.1f} MB{rows}; "
+        f"{plan.skipped} loaded before",
+        f"{how} {load.table.full}, partitioned by {', '.join(plan.partitions) or 'nothing'}",
+    ]
+    width = max((len(column.name) for column in plan.columns), default=0)
+    for column in plan.columns:
+        change = f"  ({column.change})" if column.change else ""
+        lines.append(f"  {column.name:<{width}}  {column.type}{change}")
+    lines.append("first rows:" if plan.first_rows else "no rows")
+    for row in plan.first_rows:
+        text = json.dumps(dict(row), default=str, ensure_ascii=False)
+        lines.append(
+            "  " + (text if len(text) <= ROW_CHARACTERS_MAX else text[:ROW_CHARACTERS_MAX] + "...")
+        )
+    return lines
 
 
 def _compact(
@@ -145,11 +195,17 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
-    job.add_argument("--from", dest="source", required=True, help="s3://bucket/prefix")
+    job.add_argument("--from", dest="source", action="append", required=True, metavar="PLACE",
+                     help="s3://bucket/prefix, ./folder or /a/file, also with * and **; @FILE for "
+                     "a list of them; may be repeated")  # fmt: skip
     job.add_argument("--to", required=True, help="warehouse.namespace.table")
     job.add_argument("--format", choices=settings.FORMATS, default="csv")
     job.add_argument("--partition-by", help="for a new table: column, month(c), bucket(16, c), ...")
     job.add_argument("--mode", choices=settings.MODES, default="append")
+    job.add_argument("--dry-run", action="store_true",
+                     help="show what a load would do; write nothing")  # fmt: skip
+    job.add_argument("--engine", choices=settings.ENGINES, default="auto",
+                     help="arrow: without Java, for small sources; auto: by size")  # fmt: skip
     job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
                      help="an option of Spark's reader, like nullValue=NA")  # fmt: skip
 
@@ -178,6 +234,20 @@ def _opener(
         return session.started(server, warehouse, master=options.master, say=say)
 
     return open_spark
+
+
+def _places(texts: list[str]) -> tuple[settings.Place, ...]:
+    places: list[settings.Place] = []
+    for text in texts:
+        if not text.startswith("@"):
+            places.append(settings.parse_place(text))
+            continue
+        try:
+            listed = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.BadArgument(f"--from {text}: the list cannot be read: {error}") from error
+        places.extend(settings.parse_list(listed))
+    return tuple(places)
 
 
 def _reader_options(pairs: list[str]) -> dict[str, str]:

@@ -43,3 +43,11 @@ class OutcomeUnknown(PipelineError):
 
 class SourceChanged(PipelineError):
     """A source object changed while it was being read; nothing was committed."""
+
+
+class BadSource(PipelineError):
+    """A source cannot be read as the load says; nothing was committed."""
+
+
+class NotForArrow(PipelineError):
+    """The load needs Spark: Arrow's path would not give the same result."""

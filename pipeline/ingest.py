@@ -12,44 +12,11 @@ and loads that.
 from __future__ import annotations
 
 import contextlib
-import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipeline import errors, loads, progress, session, settings, sources
-
-READER_OPTIONS: Mapping[settings.Format, Mapping[str, str]] = {
-    "csv": {"header": "true", "inferSchema": "true", "mode": "FAILFAST"},
-    "json": {"mode": "FAILFAST"},
-    "parquet": {"mergeSchema": "true"},
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Load:
-    """What to load: source, format, table, partitioning, mode and reader options."""
-
-    place: settings.ObjectPrefix
-    format: settings.Format
-    table: settings.TargetTable
-    partitions: tuple[settings.PartitionTransform, ...]
-    mode: settings.Mode
-    options: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Loaded:
-    """What a load did. snapshot_id is None if there was nothing to load."""
-
-    rows: int
-    sources: int
-    skipped: int
-    files: int
-    columns_added: tuple[str, ...]
-    snapshot_id: int | None
-
+from pipeline import arrow, errors, frames, jobs, loads, progress, session, settings, sources
 
 # What the catalog client throws when the server refused a commit and wrote nothing.
 CONFLICTS = frozenset({"CommitFailedException", "AlreadyExistsException", "ValidationException"})
@@ -58,14 +25,13 @@ UNANSWERED = frozenset({"CommitStateUnknownException", "RESTException"})
 ATTEMPTS_MAX = 3
 """How often a load starts again because another job committed first."""
 
-ALREADY_TAKEN = "already taken in"
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
 
 
 def run(
-    server: settings.ServerEndpoint, load: Load, *, open_spark: session.Open, say: progress.Say
-) -> Loaded:
+    server: settings.ServerEndpoint, load: jobs.Load, *, open_spark: session.Open, say: progress.Say
+) -> jobs.Loaded:
     """Load the sources that the table does not have yet. Raises PipelineError if nothing changed.
 
     open_spark: called only if there is something to load.
@@ -74,51 +40,102 @@ def run(
     wanted = _wanted(server, load, s3)
     if not wanted.fresh:
         return _nothing(load, wanted, say)
+    with _for_spark(load, say) as by_arrow:
+        if by_arrow:
+            return _tried(
+                server, load, s3, wanted, say,
+                lambda wanted: arrow.run(server, load, s3, wanted, say=say),
+            )  # fmt: skip
     with open_spark(load.table.warehouse) as spark, session.failures():
-        for _ in range(ATTEMPTS_MAX - 1):
-            try:
-                return _load(spark, load, s3, wanted, say)
-            except errors.Overtaken as error:
-                say(f"{error.reason}; trying again")
-            wanted = _wanted(server, load, s3)
-            if not wanted.fresh:
-                return _nothing(load, wanted, say)
-        return _load(spark, load, s3, wanted, say)
+        return _tried(
+            server, load, s3, wanted, say, lambda wanted: _load(spark, load, s3, wanted, say)
+        )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Wanted:
-    """The sources to load, and the number of listed sources to skip."""
+def plan(
+    server: settings.ServerEndpoint, load: jobs.Load, *, open_spark: session.Open, say: progress.Say
+) -> jobs.LoadPlan | None:
+    """Return what `run` would do, without writing anything; None if there is nothing to load.
 
-    fresh: Sequence[sources.Source]
-    skipped: int
+    Raises PipelineError as `run` does, where the sources, the table or the options are the reason.
+    """
+    s3 = sources.client(server)
+    wanted = _wanted(server, load, s3)
+    if not wanted.fresh:
+        return None
+    with _for_spark(load, say) as by_arrow:
+        if by_arrow:
+            return arrow.plan(server, load, s3, wanted)
+    with open_spark(load.table.warehouse) as spark, session.failures():
+        return _plan(spark, load, s3, wanted)
 
 
-def _wanted(server: settings.ServerEndpoint, load: Load, s3: Any) -> _Wanted:
+@contextlib.contextmanager
+def _for_spark(load: jobs.Load, say: progress.Say) -> Iterator[bool]:
+    """Yield whether Arrow is to be tried. A block that raises NotForArrow leaves the load to Spark.
+
+    Raises BadArgument instead where the load asks for Arrow.
+    """
+    try:
+        yield load.engine != "spark"
+    except errors.NotForArrow as reason:
+        if load.engine == "arrow":
+            raise errors.BadArgument(
+                f"--engine arrow does not load {reason} as Spark does; leave --engine out"
+            ) from reason
+        say(f"Spark loads this, because of {reason}")
+
+
+def _tried(
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    s3: Any,
+    wanted: sources.WantedSources,
+    say: progress.Say,
+    attempt: Callable[[sources.WantedSources], jobs.Loaded],
+) -> jobs.Loaded:
+    """Load what is wanted; where another job commits first, what is still missing then."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return attempt(wanted)
+        except errors.Overtaken as error:
+            say(f"{error.reason}; trying again")
+        wanted = _wanted(server, load, s3)
+        if not wanted.fresh:
+            return _nothing(load, wanted, say)
+    return attempt(wanted)
+
+
+def _wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> sources.WantedSources:
     """Return the sources to load. A replacing load takes all, or none if the table has just these.
 
     The table has them if a replacing load of these very sources wrote its current content.
     """
-    listed = sources.listed(s3, load.place)
+    listed = sources.listed_at(s3, load.places)
     if not listed:
-        raise errors.BadArgument(f"no objects at s3://{load.place.bucket}/{load.place.prefix}")
+        raise errors.BadArgument("no objects at " + ", ".join(map(str, load.places)))
+    sources.check_names(listed, load.places, load.reader.format)
     pairs = {(source.place, source.etag) for source in listed}
     if load.mode == "replace":
         is_equal = loads.content(server, load.table, s3) == pairs
-        return _Wanted(fresh=() if is_equal else listed, skipped=len(listed) if is_equal else 0)
+        return sources.WantedSources(
+            fresh=() if is_equal else listed, skipped=len(listed) if is_equal else 0
+        )
     taken = loads.taken(server, load.table)
     fresh = [source for source in listed if (source.place, source.etag) not in taken]
-    return _Wanted(fresh=fresh, skipped=len(listed) - len(fresh))
+    return sources.WantedSources(fresh=fresh, skipped=len(listed) - len(fresh))
 
 
-def _nothing(load: Load, wanted: _Wanted, say: progress.Say) -> Loaded:
+def _nothing(load: jobs.Load, wanted: sources.WantedSources, say: progress.Say) -> jobs.Loaded:
     say(f"nothing to load: {load.table.full} has all of these objects already")
-    return Loaded(
+    return jobs.Loaded(
         rows=0, sources=0, skipped=wanted.skipped, files=0, columns_added=(), snapshot_id=None
     )
 
 
-def _load(spark: session.Spark, load: Load, s3: Any, wanted: _Wanted, say: progress.Say) -> Loaded:
+def _load(
+    spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources, say: progress.Say
+) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
     fresh = wanted.fresh
     size_mb = sum(source.size_bytes for source in fresh) / 1e6
@@ -126,10 +143,14 @@ def _load(spark: session.Spark, load: Load, s3: Any, wanted: _Wanted, say: progr
     say(f"loading {what}, {size_mb:.1f} MB; {wanted.skipped} loaded before")
     load_id = uuid.uuid4().hex
     with _namespace(spark, load.table):
-        frame = _frame(spark, load, s3, fresh)
+        columns = frames.live_columns(spark, load.table)
+        frame = frames.read(spark, s3, load.reader, fresh, columns)
         transaction, added = _transaction(spark, load, frame)
         frame = _clustered(frame, load, transaction.table())
-        with progress.watching("writing", spark.counters):
+        with (
+            progress.watching("writing", spark.counters),
+            frames.located(s3, load.reader, fresh),
+        ):
             files = _write(spark, transaction, frame, load_id)
         with _given_back(transaction, files):
             append = transaction.newAppend()
@@ -139,7 +160,7 @@ def _load(spark: session.Spark, load: Load, s3: Any, wanted: _Wanted, say: progr
             for name, value in summary.items():
                 append.set(name, value)
             append.commit()
-            moved = sources.changed(s3, load.place, fresh)
+            moved = sources.changed(s3, load.places, fresh)
             if moved:
                 raise errors.SourceChanged(
                     f"{moved[0].place} changed while it was being read; nothing was loaded, "
@@ -150,14 +171,54 @@ def _load(spark: session.Spark, load: Load, s3: Any, wanted: _Wanted, say: progr
             with _contested(load.table):
                 transaction.commitTransaction()
         written = dict(snapshot.summary())
-        return Loaded(
+        return jobs.Loaded(
             rows=int(written.get("added-records", 0)),
             sources=len(fresh),
             skipped=wanted.skipped,
             files=int(written.get("added-data-files", 0)),
             columns_added=added,
             snapshot_id=int(snapshot.snapshotId()),
+            engine="spark",
         )
+
+
+def _plan(
+    spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources
+) -> jobs.LoadPlan:
+    columns = frames.live_columns(spark, load.table)
+    frame = frames.read(spark, s3, load.reader, wanted.fresh, columns)
+    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
+    catalog = spark.catalog(load.table.warehouse)
+    identifier = spark.identifier(load.table)
+    before = None
+    if catalog.tableExists(identifier):
+        table = catalog.loadTable(identifier)
+        _check_partitions(spark, table, load.partitions)
+        before, spec = _types(table.schema()), table.spec()
+        schema = table.updateSchema().unionByNameWith(schema).apply()
+    else:
+        spec = _partition_spec(spark, schema, load.partitions)
+    with frames.located(s3, load.reader, wanted.fresh):
+        first_rows = frame.limit(jobs.ROWS_SHOWN_MAX).collect()
+    return jobs.LoadPlan(
+        engine="spark",
+        creates_table=before is None,
+        mode=load.mode,
+        sources=len(wanted.fresh),
+        skipped=wanted.skipped,
+        size_bytes=sum(source.size_bytes for source in wanted.fresh),
+        rows=None,
+        columns=jobs.planned_columns(before, _types(schema)),
+        partitions=tuple(
+            f"{field.transform().toString()}({schema.findColumnName(field.sourceId())})"
+            for field in spec.fields()
+        ),
+        first_rows=tuple(row.asDict(recursive=True) for row in first_rows),
+    )
+
+
+def _types(schema: Any) -> dict[str, str]:
+    return {str(column.name()): str(column.type().toString()) for column in schema.columns()}
 
 
 @contextlib.contextmanager
@@ -187,7 +248,7 @@ def _contested(table: settings.TargetTable) -> Iterator[None]:
             ) from error
         if java_class not in CONFLICTS:
             raise
-        if ALREADY_TAKEN in message:
+        if loads.ALREADY_TAKEN in message:
             reason = f"another job has just loaded some of these objects into {table.full}"
         else:
             reason = f"another client has just changed {table.full} ({message})"
@@ -224,98 +285,7 @@ def _namespace(spark: session.Spark, table: settings.TargetTable) -> Iterator[No
         raise
 
 
-def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.Source]) -> Any:
-    """Read the sources as one data frame, with the column types that Spark infers.
-
-    CSV files are read together only where their header lines are the same: Spark takes the first
-    file's header for all of them, and would put values under the wrong names.
-    """
-    options = {**READER_OPTIONS[load.format], **load.options}
-    groups = (
-        sources.by_header(s3, fresh)
-        if load.format == "csv" and options["header"].lower() == "true"
-        else [fresh]
-    )
-    columns = _live_columns(spark, load)
-    # A Parquet file has types; Spark only infers those of text.
-    column_types = {} if load.format == "parquet" else columns
-    frames = []
-    for group in groups:
-        paths = [source.path for source in group]
-        frame = spark.session.read.format(load.format).options(**options).load(paths)
-        types = _types_to_read(frame.schema, column_types)
-        if types != frame.schema:
-            reader = spark.session.read.format(load.format).options(**options)
-            frame = reader.schema(types).load(paths)
-        frames.append(frame)
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame, allowMissingColumns=True)
-    return _spelled(whole, columns)
-
-
-def _spelled(frame: Any, columns: Iterable[str]) -> Any:
-    """Return the frame with the table's own spelling of names that differ only in case.
-
-    To Spark, `ID` and `id` are one name; it could not write a table that has both.
-    """
-    own = {name.lower(): name for name in columns}
-    for name in frame.columns:
-        frame = frame.withColumnRenamed(name, own.get(name.lower(), name))
-    return frame
-
-
-def _live_columns(spark: session.Spark, load: Load) -> Mapping[str, Any]:
-    """Return the live table's columns as Spark types; none if the table does not exist."""
-    catalog, identifier = spark.catalog(load.table.warehouse), spark.identifier(load.table)
-    if not catalog.tableExists(identifier):
-        return {}
-    # Imported here: PySpark is only there once Spark's half is installed.
-    from pyspark.sql import types
-
-    schema = catalog.loadTable(identifier).schema()
-    converted = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(schema)
-    columns = types.StructType.fromJson(json.loads(converted.json()))
-    return {column.name: column.dataType for column in columns}
-
-
-def _types_to_read(inferred: Any, column_types: Mapping[str, Any]) -> Any:
-    """Return the types to read the sources with: the table's own where it has the column.
-
-    Otherwise a file with an empty column would read it as text, and a text column's `007` as a
-    number. Where the inferred type is wider (long for int), it stays and the table is widened.
-    """
-    # Imported here: PySpark is only there once Spark's half is installed.
-    from pyspark.sql import types
-
-    by_name = {name.lower(): column_type for name, column_type in column_types.items()}
-
-    def wanted(field: Any) -> Any:
-        table_type, inferred_type = by_name.get(field.name.lower(), field.dataType), field.dataType
-        widens = (
-            (
-                isinstance(table_type, types.IntegerType)
-                and isinstance(inferred_type, types.LongType)
-            )
-            or (
-                isinstance(table_type, types.FloatType)
-                and isinstance(inferred_type, types.DoubleType)
-            )
-            or (
-                isinstance(table_type, types.DecimalType)
-                and isinstance(inferred_type, types.DecimalType)
-            )
-        )
-        nested = isinstance(table_type, types.StructType | types.ArrayType | types.MapType)
-        guessed = isinstance(inferred_type, types.StringType)
-        if widens or isinstance(table_type, types.BinaryType) or (nested and not guessed):
-            return field
-        return types.StructField(field.name, table_type)
-
-    return types.StructType([wanted(field) for field in inferred])
-
-
-def _clustered(frame: Any, load: Load, table: Any) -> Any:
+def _clustered(frame: Any, load: jobs.Load, table: Any) -> Any:
     """Bring the rows of a partition together, so that one task writes each partition as one file.
 
     The rows are sorted, so that a task has one file open at a time.
@@ -359,7 +329,7 @@ def _column(frame: Any, name: str) -> str | None:
     return ".".join(f"`{part}`" for part in parts)
 
 
-def _transaction(spark: session.Spark, load: Load, frame: Any) -> tuple[Any, tuple[str, ...]]:
+def _transaction(spark: session.Spark, load: jobs.Load, frame: Any) -> tuple[Any, tuple[str, ...]]:
     """Open the transaction: a new table's creation, or a live table's new columns."""
     catalog = spark.catalog(load.table.warehouse)
     identifier = spark.identifier(load.table)

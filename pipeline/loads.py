@@ -19,6 +19,8 @@ from pipeline import errors, settings, sources
 
 SUMMARY_KEY = "boathouse.loads"
 MODE_KEY = "boathouse.loads.mode"
+ALREADY_TAKEN = "already taken in"
+"""What the server's refusal says when the table has a source of the load."""
 INLINE_MAX = 100
 LISTS_BUCKET = "boathouse-loads"
 TIMEOUT_SECONDS = 30

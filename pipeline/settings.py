@@ -1,8 +1,8 @@
 """rule: a job's arguments, and the Spark settings that follow from them.
 
-`lake.ns.table`, `s3://bucket/prefix` and `month(time_hour)` are parsed here. Spark's catalog gets
-endpoint, path style, region and keys from the server's own configuration response; only S3A, which
-reads the raw files, needs them as settings.
+`lake.ns.table`, `s3://bucket/prefix`, `./folder` and `month(time_hour)` are parsed here. Spark's
+catalog gets endpoint, path style, region and keys from the server's own configuration response;
+only S3A, which reads the raw files, needs them as settings.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from urllib.parse import urlsplit
 
 from pipeline import errors
 
-Format: TypeAlias = Literal["csv", "json", "parquet"]
-FORMATS: tuple[Format, ...] = ("csv", "json", "parquet")
+Format: TypeAlias = Literal["csv", "json", "parquet", "orc"]
+FORMATS: tuple[Format, ...] = ("csv", "json", "parquet", "orc")
+Engine: TypeAlias = Literal["auto", "spark", "arrow"]
+ENGINES: tuple[Engine, ...] = ("auto", "spark", "arrow")
 Mode: TypeAlias = Literal["append", "replace"]
 MODES: tuple[Mode, ...] = ("append", "replace")
 
@@ -28,6 +30,9 @@ DRIVER_MEMORY = "1g"
 _WORD = r"[^\s.`'\"/]+"
 _TABLE = re.compile(rf"({_WORD})\.((?:{_WORD}\.)+)({_WORD})\Z")
 _TRANSFORM = re.compile(r"(\w+)\(\s*(?:(\d+)\s*,\s*)?([^(),]+?)\s*(?:,\s*(\d+)\s*)?\)\Z")
+_WILDCARD = re.compile(r"(\*\*/|\*\*|\*)")
+_WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+LOCAL_BEGINNINGS = ("/", "./", "../", "~/", "file:///")
 UNITS = ("year", "month", "day", "hour")
 SIZED = ("bucket", "truncate")
 
@@ -74,10 +79,28 @@ class TargetTable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectPrefix:
-    """A prefix of a bucket."""
+    """A prefix of a bucket. pattern: a regular expression for whole keys; None takes every key."""
 
     bucket: str
     prefix: str
+    pattern: str | None = None
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalPath:
+    """A file or folder of this machine. pattern: as for ObjectPrefix, of whole paths."""
+
+    path: str
+    pattern: str | None = None
+
+    def __str__(self) -> str:
+        return self.path
+
+
+Place: TypeAlias = ObjectPrefix | LocalPath
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,14 +126,59 @@ def parse_table(text: str) -> TargetTable:
     )
 
 
-def parse_place(text: str) -> ObjectPrefix:
-    """Parse `s3://bucket/prefix`. Raises BadArgument."""
-    parts = urlsplit(text)
+def parse_place(text: str) -> Place:
+    """Parse `s3://bucket/prefix`, `./folder` or `/a/path`, also with `*` and `**`.
+
+    `*` stays within one folder, `**` does not. Raises BadArgument.
+    """
+    if text.startswith(LOCAL_BEGINNINGS) or text in {".", "..", "~"}:
+        path = text.removeprefix("file://")
+        return LocalPath(path=_before_wildcards(path), pattern=_pattern(path))
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"s3", "s3a"} or not parts.netloc:
-        raise errors.BadArgument(f"{text!r} is not a source: write s3://bucket/prefix")
+        raise errors.BadArgument(
+            f"{text!r} is not a source: write s3://bucket/prefix, or ./{text.lstrip('/')} for a "
+            "file or folder of this machine"
+            if "://" not in text and text.isprintable()
+            else f"{text!r} is not a source: write s3://bucket/prefix"
+        )
+    key = text.split(parts.netloc, 1)[1].removeprefix("/")
     return ObjectPrefix(
-        bucket=parts.netloc, prefix=text.split(parts.netloc, 1)[1].removeprefix("/")
+        bucket=parts.netloc, prefix=_before_wildcards(key, folder=False), pattern=_pattern(key)
     )
+
+
+def parse_list(text: str) -> tuple[Place, ...]:
+    """Parse a list of sources: one in each line; empty lines and `#` lines are comments."""
+    lines = (line.strip() for line in text.splitlines())
+    places = tuple(parse_place(line) for line in lines if line and not line.startswith("#"))
+    if not places:
+        raise errors.BadArgument("the list of sources is empty")
+    return places
+
+
+def _before_wildcards(text: str, *, folder: bool = True) -> str:
+    """Return what stands before the first wildcard; for a folder, up to its last slash."""
+    match = _WILDCARD.search(text)
+    if match is None:
+        return text
+    before = text[: match.start()]
+    return (
+        (before.rpartition("/")[0] or ("/" if before.startswith("/") else "."))
+        if folder
+        else before
+    )
+
+
+def _pattern(text: str) -> str | None:
+    """Return the regular expression for a text with wildcards; None for one without."""
+    if _WILDCARD.search(text) is None:
+        return None
+    parts = (_WILDCARDS.get(part, re.escape(part)) for part in _WILDCARD.split(text))
+    return "".join(parts)
 
 
 def parse_partitions(text: str) -> tuple[PartitionTransform, ...]:

@@ -1,26 +1,33 @@
-"""engine: the raw objects that a load reads, as the S3 API lists them.
+"""engine: the raw files that a load reads: objects of a bucket, or files of this machine.
 
-An object is identified by its place and its ETag: a load skips a pair that the table has loaded.
+A file is identified by its place and its ETag: a load skips a pair that the table has loaded. The
+ETag of a local file is the MD5 of its content.
 As in Spark and Hive, directory markers and objects whose name or folder starts with `.` or `_` are
-not data, except for folders that the prefix of the load itself names.
+not data, except for folders that the prefix of the load itself names. A file whose name says that
+it has another format is refused: leaving it out silently, or reading it, would both be wrong.
 """
 
 from __future__ import annotations
 
-import codecs
-import concurrent.futures
+import bz2
 import contextlib
+import gzip
+import hashlib
+import io
+import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
-from pipeline import errors, settings
+from pipeline import errors, reading, settings
 
 SOURCES_MAX = 100_000
-HEADER_BYTES_MAX = 64 * 1024
-HEADERS_AT_ONCE = 16
-GZIP_WINDOW = 31
+BUFFER_BYTES = 1024 * 1024
+# What a packed file begins with, whatever its name is.
+MAGICS = {"gzip": b"\x1f\x8b", "bz2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
 CONNECT_SECONDS = 5
 ANSWER_SECONDS = 30
 ATTEMPTS_MAX = 3
@@ -28,7 +35,7 @@ ATTEMPTS_MAX = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Source:
-    """One raw object. etag is bare."""
+    """One raw file: an object (`s3://...`) or a local file (`file:///...`). etag is bare."""
 
     place: str
     etag: str
@@ -36,8 +43,21 @@ class Source:
 
     @property
     def path(self) -> str:
-        """The name by which Spark's S3A reads it."""
-        return "s3a" + self.place.removeprefix("s3")
+        """The name by which Spark reads it."""
+        return "s3a" + self.place.removeprefix("s3") if self.is_object else self.place
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it lies in a bucket."""
+        return self.place.startswith("s3://")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WantedSources:
+    """The sources to load, and the number of listed sources to skip."""
+
+    fresh: Sequence[Source]
+    skipped: int
 
 
 def client(server: settings.ServerEndpoint) -> Any:
@@ -85,58 +105,143 @@ def asking() -> Iterator[None]:
         raise errors.NoServer(f"the server does not answer: {error}") from error
 
 
-def listed(s3: Any, place: settings.ObjectPrefix) -> tuple[Source, ...]:
-    """Return every data object below a place, in key order. Raises BadArgument."""
+def listed(s3: Any, place: settings.Place) -> tuple[Source, ...]:
+    """Return every data file below a place, in order of their names. Raises BadArgument."""
+    if isinstance(place, settings.LocalPath):
+        return _local_files(place)
     listing: list[Source] = []
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
     with asking():
         for page in pages:
             listing.extend(_data_objects(place, page.get("Contents", ())))
-            if len(listing) > SOURCES_MAX:
-                raise errors.BadArgument(
-                    f"more than {SOURCES_MAX:,} objects below s3://{place.bucket}/{place.prefix}; "
-                    "load a narrower prefix"
-                )
+            _check_count(len(listing), place)
     return tuple(listing)
 
 
-def changed(s3: Any, place: settings.ObjectPrefix, read: Iterable[Source]) -> tuple[Source, ...]:
+def listed_at(s3: Any, places: Iterable[settings.Place]) -> tuple[Source, ...]:
+    """Return the data files below several places, each once. Raises BadArgument."""
+    by_place: dict[str, Source] = {}
+    for place in places:
+        for source in listed(s3, place):
+            by_place.setdefault(source.place, source)
+            _check_count(len(by_place), place)
+    return tuple(by_place.values())
+
+
+def changed(
+    s3: Any, places: Iterable[settings.Place], read: Iterable[Source]
+) -> tuple[Source, ...]:
     """Return those of `read` that were deleted or have another ETag now."""
-    present = set(listed(s3, place))
+    present = set(listed_at(s3, places))
     return tuple(source for source in read if source not in present)
 
 
-def by_header(s3: Any, csv_sources: Sequence[Source]) -> list[list[Source]]:
-    """Return the CSV sources in groups with the same first line, without empty files."""
+def check_names(
+    listing: Iterable[Source],
+    places: Iterable[settings.Place],
+    file_format: settings.Format,
+) -> None:
+    """Raise BadArgument if a file's name says that it has another format.
 
-    def header(source: Source) -> bytes:
-        bucket, _, key = source.place.removeprefix("s3://").partition("/")
-        if not source.size_bytes:
-            return b""
-        body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{HEADER_BYTES_MAX - 1}")[
-            "Body"
-        ]
-        begin = body.read()
-        # Spark also recognises compression by the name.
-        line = (_unpacked(begin) if key.endswith(".gz") else begin).split(b"\n", 1)[0]
-        return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r")
-
-    groups: dict[bytes, list[Source]] = {}
-    with asking(), concurrent.futures.ThreadPoolExecutor(HEADERS_AT_ONCE) as pool:
-        for source, line in zip(csv_sources, pool.map(header, csv_sources), strict=True):
-            if line:
-                groups.setdefault(line, []).append(source)
-    if not groups:
-        raise errors.BadArgument("every CSV file is empty: there is no header to name columns")
-    return list(groups.values())
+    A file that the load names itself is taken as it is.
+    """
+    named = {str(place) for place in places}
+    for source in listing:
+        name = source.place.rpartition("/")[2]
+        if source.place in named or source.place.removeprefix("file://") in named:
+            continue
+        if reading.is_stray(name, file_format):
+            ending = f".{file_format}"
+            raise errors.BadArgument(
+                f"{source.place} does not look like {file_format}; leave it out with a pattern, "
+                f"like --from '{source.place.rpartition('/')[0]}/*{ending}', or name its --format"
+            )
 
 
-def _unpacked(begin: bytes) -> bytes:
-    """Return the first bytes, decompressed; the same bytes if they are not gzip."""
+@contextlib.contextmanager
+def opened(s3: Any, source: Source) -> Iterator[IO[bytes]]:
+    """Open a source for reading, unpacked. Raises SourceChanged, NoServer, BadSource."""
+    with asking(), contextlib.ExitStack() as stack:
+        if source.is_object:
+            bucket, _, key = source.place.removeprefix("s3://").partition("/")
+            raw = s3.get_object(Bucket=bucket, Key=key)["Body"]
+        else:
+            raw = _open_local(source)
+        stack.callback(raw.close)
+        stream = io.BufferedReader(raw, BUFFER_BYTES)
+        packed = reading.packed_as(source.place)
+        try:
+            if packed is not None and stream.peek(4).startswith(MAGICS[packed]):
+                yield _unpacked(stream, packed)
+            else:
+                yield stream
+        except (EOFError, OSError, zlib.error) as error:
+            raise errors.BadSource(
+                f"{source.place} cannot be read: {' '.join(str(error).split())}"
+            ) from error
+
+
+def _unpacked(stream: io.BufferedReader, packed: str) -> IO[bytes]:
+    if packed == "gzip":
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream), BUFFER_BYTES)
+    if packed == "bz2":
+        return io.BufferedReader(bz2.BZ2File(stream), BUFFER_BYTES)
+    # Imported here: a job's `--help` need not load it.
+    import pyarrow
+
+    unpacked: Any = pyarrow.CompressedInputStream(pyarrow.PythonFile(stream, mode="r"), "zstd")
+    return io.BufferedReader(unpacked, BUFFER_BYTES)
+
+
+def _open_local(source: Source) -> Any:
     try:
-        return zlib.decompressobj(GZIP_WINDOW).decompress(begin, HEADER_BYTES_MAX)
-    except zlib.error:
-        return begin
+        return Path(source.place.removeprefix("file://")).open("rb", buffering=0)
+    except FileNotFoundError as error:
+        raise errors.SourceChanged(
+            f"{source.place} was deleted while it was being read; nothing was loaded, "
+            "run the same command again"
+        ) from error
+
+
+def _local_files(place: settings.LocalPath) -> tuple[Source, ...]:
+    root = Path(place.path).expanduser()
+    if not root.exists():
+        raise errors.BadArgument(f"there is no file or folder {place.path}")
+    root = root.resolve()
+    pattern = re.compile(place.pattern) if place.pattern is not None else None
+    # A pattern is compared with a path as the user writes it.
+    written = place.path.removesuffix("/")
+    paths: list[tuple[Path, str]] = []
+    if root.is_file():
+        paths.append((root, place.path))
+    else:
+        for folder, folders, names in os.walk(root):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+            for name in names:
+                path = Path(folder) / name
+                relative = path.relative_to(root).as_posix()
+                text = f"{written}/{relative}" if written != "." or not pattern else relative
+                if name.startswith((".", "_")) or not path.is_file():
+                    continue
+                if pattern is None or pattern.fullmatch(text) or pattern.fullmatch(f"./{relative}"):
+                    paths.append((path, text))
+                    _check_count(len(paths), place)
+    return tuple(
+        Source(place=f"file://{path}", etag=_md5(path), size_bytes=path.stat().st_size)
+        for path, _ in sorted(paths)
+    )
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _check_count(count: int, place: settings.Place) -> None:
+    if count > SOURCES_MAX:
+        raise errors.BadArgument(
+            f"more than {SOURCES_MAX:,} objects below {place}; load a narrower prefix"
+        )
 
 
 def _data_objects(
@@ -145,6 +250,8 @@ def _data_objects(
     folder_length = len(place.prefix.rpartition("/")[0])
     for entry in contents:
         names = entry["Key"][folder_length:].removeprefix("/").split("/")
+        if place.pattern is not None and not re.fullmatch(place.pattern, entry["Key"]):
+            continue
         if names[-1] and not any(name.startswith((".", "_")) for name in names):
             yield Source(
                 place=f"s3://{place.bucket}/{entry['Key']}",

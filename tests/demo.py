@@ -99,7 +99,7 @@ def _run(data: Path) -> None:
 
 INGEST = (
     "ingest", "--from", f"s3://{RAW}/flights/", "--to", f"lake.{TABLE}", "--format", "csv",
-    "--partition-by", "month(time_hour)", "--option", "nullValue=NA",
+    "--partition-by", "month(time_hour)", "--option", "nullValue=NA", "--engine", "spark",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline import servers, session, settings, sources
 from tests.kit import server as server_kit
-from tests.pipeline.lake import Lake, Raw
+from tests.pipeline.lake import Lake, Raw, Small
 
 
 @pytest.fixture(scope="session")
@@ -49,3 +49,18 @@ def lake(endpoint: settings.ServerEndpoint, spark: session.Spark) -> Lake:
         **{"oauth2-server-uri": f"{endpoint.iceberg}/v1/oauth/tokens"},
     )
     return Lake(server=endpoint, spark=spark, catalog=catalog)
+
+
+@pytest.fixture(scope="session")
+def small(endpoint: settings.ServerEndpoint) -> Small:
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog(
+        "lake",
+        type="rest",
+        uri=endpoint.iceberg,
+        warehouse="lake",
+        credential=f"{endpoint.access_key}:{endpoint.secret_key}",
+        **{"oauth2-server-uri": f"{endpoint.iceberg}/v1/oauth/tokens"},
+    )
+    return Small(endpoint, catalog)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline import ingest, loads, session, settings, sources
+from pipeline import ingest, jobs, loads, reading, session, settings, sources
 
 
 class Raw:
@@ -29,6 +30,23 @@ class Raw:
         return f"s3://{self.bucket}/{key}"
 
 
+def a_load(
+    table: str,
+    *,
+    place: settings.Place,
+    format: settings.Format = "csv",
+    options: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> jobs.Load:
+    """Return a load into a table. changes: of jobs.Load."""
+    return jobs.Load(
+        places=(place,),
+        reader=reading.reader(format, options or {}),
+        table=settings.parse_table(table),
+        **changes,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Lake:
     """The warehouse `lake`, its one Spark session, and PyIceberg as the witness."""
@@ -44,19 +62,10 @@ class Lake:
 
     def ingest(
         self, raw: Raw, table: str, *, prefix: str = "in/", say: Any = None, **changes: Any
-    ) -> ingest.Loaded:
-        """Load what lies at prefix into lake.TABLE. changes: of ingest.Load."""
-        load = ingest.Load(
-            **{
-                "place": raw.place(prefix),
-                "format": "csv",
-                "table": settings.parse_table(f"lake.{table}"),
-                "partitions": (),
-                "mode": "append",
-                "options": {},
-                **changes,
-            }
-        )
+    ) -> jobs.Loaded:
+        """Load what lies at prefix into lake.TABLE, by Spark. changes: of a_load."""
+        changes = {"place": raw.place(prefix), "engine": "spark", **changes}
+        load = a_load(f"lake.{table}", **changes)
         return ingest.run(
             self.server, load, open_spark=self.open_spark, say=say or self.said.append
         )
@@ -86,6 +95,48 @@ class Lake:
 
     def data_files(self, table: str) -> list[str]:
         """Return the data objects in the table's folder, whether or not a snapshot names them."""
+        s3 = sources.client(self.server)
+        prefix = table.replace(".", "/") + "/data/"
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+
+
+def no_spark(_: str) -> Any:
+    raise AssertionError("Spark was started for a small load")
+
+
+class Small:
+    """The warehouse `lake` for loads by Arrow, with PyIceberg as the witness."""
+
+    def __init__(self, server: settings.ServerEndpoint, catalog: Any) -> None:
+        self.server = server
+        self.catalog = catalog
+        self.said: list[str] = []
+
+    def ingest(
+        self, raw: Raw, table: str, *, prefix: str = "in/", say: Any = None, **changes: Any
+    ) -> jobs.Loaded:
+        changes = {"place": raw.place(prefix), "engine": "arrow", **changes}
+        load = a_load(f"lake.{table}", **changes)
+        return ingest.run(self.server, load, open_spark=no_spark, say=say or self.said.append)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.catalog.load_table(table).scan().to_arrow().to_pylist()
+        return sorted(rows, key=lambda row: str(next(iter(row.values()))))
+
+    def types(self, table: str) -> dict[str, str]:
+        fields = self.catalog.load_table(table).schema().fields
+        return {field.name: str(field.field_type) for field in fields}
+
+    def state(self, table: str) -> object:
+        """As for Lake."""
+        if not self.catalog.table_exists(table):
+            return None
+        loaded = self.catalog.load_table(table)
+        taken = loads.taken(self.server, settings.parse_table(f"lake.{table}"))
+        return loaded.metadata_location, self.rows(table), taken, self.files(table)
+
+    def files(self, table: str) -> list[str]:
         s3 = sources.client(self.server)
         prefix = table.replace(".", "/") + "/data/"
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=prefix)

@@ -18,9 +18,9 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from pipeline import errors, ingest, loads, settings, sources
+from pipeline import errors, ingest, jobs, loads, settings, sources
 from tests.pipeline import wire
-from tests.pipeline.lake import Lake, Raw
+from tests.pipeline.lake import Lake, Raw, a_load
 
 pytestmark = pytest.mark.spark
 
@@ -43,8 +43,14 @@ def test_ingest_makes_the_namespace_the_table_and_its_rows_in_one_commit(
     )
     table = lake.catalog.load_table("made.deeper.t")
     snapshot = table.current_snapshot()
-    assert done == ingest.Loaded(
-        rows=3, sources=2, skipped=0, files=3, columns_added=(), snapshot_id=snapshot.snapshot_id
+    assert done == jobs.Loaded(
+        rows=3,
+        sources=2,
+        skipped=0,
+        files=3,
+        columns_added=(),
+        snapshot_id=snapshot.snapshot_id,
+        engine="spark",
     )
     utc = datetime.UTC
     assert lake.rows("made.deeper.t") == [
@@ -68,14 +74,7 @@ def test_ingest_again_loads_only_what_is_new_or_written_anew(lake: Lake, raw: Ra
     raw.put("in/1.csv", "id\n1\n")
     assert lake.ingest(raw, "again.t").rows == 1
     before = lake.state("again.t")
-    load = ingest.Load(
-        place=raw.place("in/"),
-        format="csv",
-        table=settings.parse_table("lake.again.t"),
-        partitions=(),
-        mode="append",
-        options={},
-    )
+    load = a_load("lake.again.t", place=raw.place("in/"), engine="spark")
     said: list[str] = []
     idle = ingest.run(lake.server, load, open_spark=no_spark, say=said.append)
     assert (idle.rows, idle.sources, idle.skipped, idle.snapshot_id) == (0, 0, 1, None)
@@ -372,14 +371,17 @@ def deletes(raw: Raw, key: str) -> Any:
 FAILURES: dict[str, tuple[str, dict[str, Any], type[errors.PipelineError], str]] = {
     "a row with too many columns": (
         "id,name,day\n2,b,2026-01-02\n3,c,2026-01-03,more\n", {},
-        errors.SparkFailed,
-        r"^s3://pipeline-raw-\d+/in/2\.csv: Malformed CSV record: 3,c,2026-01-03,more$",
+        errors.BadSource,
+        r"^s3://pipeline-raw-\d+/in/2\.csv: line 3 has 4 columns, the header has 3$",
     ),
     "text where the table has a number": (
-        "id,name,day\nnone,b,2026-01-02\n", {}, errors.SparkFailed, "none",
+        "id,name,day\nnone,b,2026-01-02\n", {}, errors.BadSource,
+        r"^s3://pipeline-raw-\d+/in/2\.csv: line 2, column 'id': 'none' is not a whole number, "
+        r"and the table's column has the type int$",
     ),
     "a fraction where the table has a whole number": (
-        "id,name,day\n2.5,b,2026-01-02\n", {}, errors.SparkFailed, r"2\.5",
+        "id,name,day\n2.5,b,2026-01-02\n", {}, errors.BadSource,
+        r"^s3://pipeline-raw-\d+/in/2\.csv: line 2, column 'id': '2\.5' is not a whole number, ",
     ),
     "another partitioning than the live table's": (
         "id,name,day\n2,b,2026-01-02\n", {"partitions": settings.parse_partitions("name")},
@@ -502,9 +504,9 @@ def race(lake: Lake, raw: Raw, table: str, *modes: settings.Mode) -> list[Any]:
     return ended
 
 
-def winner_and_loser(ended: list[Any]) -> tuple[ingest.Loaded, ingest.Loaded]:
+def winner_and_loser(ended: list[Any]) -> tuple[jobs.Loaded, jobs.Loaded]:
     """Return what the job that loaded the sources did, and the one that found them loaded."""
-    assert all(isinstance(one, ingest.Loaded) for one in ended), ended
+    assert all(isinstance(one, jobs.Loaded) for one in ended), ended
     won, lost = sorted(ended, key=lambda one: one.snapshot_id is None)
     assert won.snapshot_id is not None
     return won, lost
@@ -544,7 +546,7 @@ def test_two_first_loads_of_other_sources_both_end_in_the_new_table(lake: Lake, 
     gate = threading.Barrier(2, timeout=120)
     waited: set[str] = set()
 
-    def load(prefix: str) -> ingest.Loaded:
+    def load(prefix: str) -> jobs.Loaded:
         def listed(line: str) -> None:
             if line.startswith("loading ") and prefix not in waited:
                 waited.add(prefix)
@@ -564,7 +566,7 @@ def test_of_two_replacing_loads_each_object_is_there_once(lake: Lake, raw: Raw) 
     lake.ingest(raw, "race_replace.t")
     raw.put("in/1.csv", "id\n1\n")
     ended = race(lake, raw, "race_replace.t", "replace", "replace")
-    assert any(isinstance(one, ingest.Loaded) for one in ended)
+    assert any(isinstance(one, jobs.Loaded) for one in ended)
     assert lake.rows("race_replace.t") == [{"id": 0}, {"id": 1}]
     assert len(lake.taken("race_replace.t")) == 2
 
@@ -594,14 +596,7 @@ def test_a_lost_answer_to_the_commit_is_said_and_the_next_run_loads_nothing_twic
         aws_secret_access_key=lake.server.secret_key,
     ).create_table_bucket(name="unanswered")
     raw.put("in/1.csv", "id\n1\n")
-    load = ingest.Load(
-        place=raw.place("in/"),
-        format="csv",
-        table=settings.parse_table("unanswered.a.t"),
-        partitions=(),
-        mode="append",
-        options={},
-    )
+    load = a_load("unanswered.a.t", place=raw.place("in/"), engine="spark")
 
     def commits(method: str, path: str) -> bool:
         return method == "POST" and path.endswith("/tables/t")
@@ -620,14 +615,7 @@ def test_a_lost_answer_to_the_commit_is_said_and_the_next_run_loads_nothing_twic
 
 def test_a_job_in_a_warehouse_that_is_not_there_says_so(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id\n1\n")
-    load = ingest.Load(
-        place=raw.place("in/"),
-        format="csv",
-        table=settings.parse_table("nowhere.a.t"),
-        partitions=(),
-        mode="append",
-        options={},
-    )
+    load = a_load("nowhere.a.t", place=raw.place("in/"), engine="spark")
     before = lake.catalog.list_namespaces()
     with pytest.raises(errors.BadArgument, match=r"^there is no table bucket 'nowhere'$"):
         ingest.run(lake.server, load, open_spark=no_spark, say=lake.said.append)

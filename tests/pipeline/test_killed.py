@@ -21,7 +21,7 @@ import pytest
 from pipeline import servers, settings
 from tests.kit import server as server_kit
 from tests.pipeline import wire
-from tests.pipeline.lake import Lake, Raw
+from tests.pipeline.lake import Lake, Raw, Small
 
 JOB_TIMEOUT_SECONDS = 240
 LEAVE_TIMEOUT_SECONDS = 60
@@ -110,6 +110,56 @@ def test_a_job_killed_at_any_moment_loads_each_row_once_when_run_again(
     assert lake.ingest(raw, table).snapshot_id is None
 
 
+SMALL_MOMENTS = {
+    "as it reads a source": (_reads_a_source, FILES, "before", "live", False),
+    "with some data files written": (_writes_data, FILES, "after", "new", False),
+    "ahead of a manifest": (_writes_a_manifest, 2, "before", "live", False),
+    "with its commit on the way": (_commits, 1, "before", "new", False),
+    "with its commit made and the answer lost": (_commits, 1, "after", "live", True),
+}
+
+
+@pytest.mark.parametrize("moment", SMALL_MOMENTS)
+def test_a_small_load_killed_at_any_moment_loads_each_row_once_when_run_again(
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, moment: str
+) -> None:
+    number = list(SMALL_MOMENTS).index(moment)
+    matches, count, side, target, committed = SMALL_MOMENTS[moment]
+    chosen = random.Random(number).randint(1, count)
+    table = f"killed_small_{number}.t"
+    day = settings.parse_partitions("day")
+    ids = list(range(1, FILES + 1))
+    if target == "live":
+        raw.put("in/0.csv", "id,day\n0,2026-01-09\n")
+        small.ingest(raw, table, partitions=day)
+        ids.insert(0, 0)
+    for one in range(1, FILES + 1):
+        raw.put(f"in/{one}.csv", f"id,day,more\n{one},2026-01-{one:02d},x\n")
+
+    job = Job(tmp_path, server, engine="arrow")
+    seen = threading.Semaphore(chosen - 1)
+
+    def strike(method: str, path: str) -> bool:
+        if not matches(method, path) or seen.acquire(blocking=False):
+            return False
+        door.closed.set()
+        job.kill()
+        return True
+
+    watches = {side: strike}
+    with wire.door(server.url, **watches) as door:
+        said = job.run(door.url, raw.uri("in/"), f"lake.{table}")
+        assert door.closed.is_set(), f"the moment never came:\n{said}\n{door.passed}"
+    assert job.children == [], "a small load starts no other process"
+    assert job.secrets_left() == []
+
+    done = small.ingest(raw, table, partitions=day)
+    assert done.sources == (0 if committed else FILES)
+    assert [row["id"] for row in small.rows(table)] == ids
+    assert len(small.catalog.load_table(table).metadata.snapshots) == (2 if target == "live" else 1)
+    assert small.ingest(raw, table).snapshot_id is None
+
+
 @pytest.mark.spark
 def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
     server: server_kit.Running, lake: Lake, raw: Raw, tmp_path: Path
@@ -171,7 +221,10 @@ def _without_files(state: object) -> object:
 class Job:
     """`python -m pipeline ingest` in a process group of its own, to be killed."""
 
-    def __init__(self, folder: Path, server: server_kit.Running) -> None:
+    def __init__(
+        self, folder: Path, server: server_kit.Running, *, engine: settings.Engine = "spark"
+    ) -> None:
+        self.engine = engine
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         self.log = folder / "job.log"
@@ -190,7 +243,8 @@ class Job:
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "pipeline", "ingest", "--url", url, "--from", source,
-                 "--to", table, "--partition-by", "day", "--master", "local[2]"],
+                 "--to", table, "--partition-by", "day", "--master", "local[2]",
+                 "--engine", self.engine],
                 cwd=server_kit.ROOT, env=self.environment, start_new_session=True,
                 stdout=output, stderr=output,
             )  # fmt: skip

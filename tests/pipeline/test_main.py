@@ -55,7 +55,8 @@ def test_wrong_flags_end_with_2_and_name_themselves(
     [
         (
             ("ingest", "--from", "raw/in", "--to", "lake.a.b"),
-            "pipeline: ingest failed: 'raw/in' is not a source: write s3://bucket/prefix",
+            "pipeline: ingest failed: 'raw/in' is not a source: write s3://bucket/prefix, or "
+            "./raw/in for a file or folder of this machine",
         ),
         (
             ("ingest", "--from", "s3://raw", "--to", "lake.t"),
@@ -109,6 +110,41 @@ def test_ingest_of_an_empty_place_ends_with_2(
         2,
         [f"pipeline: ingest failed: no objects at s3://{raw.bucket}/in/"],
     )
+
+
+def test_a_dry_run_shows_schema_partitions_size_and_rows_and_writes_nothing(
+    server: server_kit.Running, raw: Raw, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    raw.put("in/1.csv", "id,day\n1,2026-01-09\n")
+    listing = tmp_path / "list"
+    listing.write_text(f"# sources\n{raw.uri('in/*.csv')}\n")
+    arguments = (
+        "ingest",
+        "--from",
+        f"@{listing}",
+        "--to",
+        "lake.dry.t",
+        "--data",
+        str(server.data),
+    )
+    dry = (*arguments, "--partition-by", "day", "--dry-run")
+    code, said = run(capsys, *dry)
+    assert (code, said[:-1]) == (
+        0,
+        [
+            "pipeline: arrow reads 1 object, 0.0 MB, 1 row; 0 loaded before",
+            "pipeline: creates lake.dry.t, partitioned by identity(day)",
+            "pipeline:   id   int",
+            "pipeline:   day  date",
+            "pipeline: first rows:",
+            'pipeline:   {"id": 1, "day": "2026-01-09"}',
+        ],
+    )
+    assert said[-1].startswith("pipeline: planned the load, wrote nothing, in ")
+    assert run(capsys, *arguments)[0] == 0
+    code, said = run(capsys, *arguments, "--dry-run")
+    assert code == 0
+    assert said[0].startswith("pipeline: would load nothing: everything was loaded before in ")
 
 
 def test_a_folder_without_a_server_ends_with_1(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,53 @@ def test_parse_place_takes_a_bucket_and_a_prefix(text: str, bucket: str, prefix:
     assert settings.parse_place(text) == settings.ObjectPrefix(bucket=bucket, prefix=prefix)
 
 
-@pytest.mark.parametrize("text", ["raw/a", "file:///etc", "s3://", "http://raw/a"])
+@pytest.mark.parametrize("text", ["raw/a", "file://host/etc", "s3://", "http://raw/a"])
 def test_parse_place_refuses_other_schemes(text: str) -> None:
     with pytest.raises(errors.BadArgument):
         settings.parse_place(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "matching", "other"),
+    [
+        ("./in", "./in", None, None),
+        ("/data/in", "/data/in", None, None),
+        ("file:///data/in", "/data/in", None, None),
+        ("/data/*.csv", "/data", "/data/a.csv", "/data/b/a.csv"),
+        ("./in/**/*.csv", "./in", "./in/b/c/a.csv", "./in/b/a.json"),
+        ("./in/**/*.csv", "./in", "./in/a.csv", "./other/a.csv"),
+    ],
+)
+def test_parse_place_takes_files_of_this_machine(
+    text: str, path: str, matching: str | None, other: str | None
+) -> None:
+    place = settings.parse_place(text)
+    assert isinstance(place, settings.LocalPath)
+    assert place.path == path
+    if matching is None or other is None:
+        assert place.pattern is None
+    else:
+        assert place.pattern is not None
+        assert re.fullmatch(place.pattern, matching)
+        assert not re.fullmatch(place.pattern, other)
+
+
+def test_parse_place_takes_wildcards_in_keys() -> None:
+    place = settings.parse_place("s3://raw/in/2026-*/part*.csv")
+    assert isinstance(place, settings.ObjectPrefix)
+    assert (place.bucket, place.prefix) == ("raw", "in/2026-")
+    assert place.pattern is not None
+    assert re.fullmatch(place.pattern, "in/2026-01/part-1.csv")
+    assert not re.fullmatch(place.pattern, "in/2026-01/deep/part-1.csv")
+
+
+def test_parse_list_takes_a_place_in_each_line() -> None:
+    assert settings.parse_list("# the first two\ns3://raw/a.csv\n\n  ./b.csv\n") == (
+        settings.ObjectPrefix(bucket="raw", prefix="a.csv"),
+        settings.LocalPath(path="./b.csv"),
+    )
+    with pytest.raises(errors.BadArgument, match=r"^the list of sources is empty$"):
+        settings.parse_list("# none\n")
 
 
 def test_parse_partitions_takes_every_transform_of_iceberg() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 
 import pytest
@@ -82,54 +81,10 @@ def test_changed_names_what_was_written_again_or_went_away(raw: Raw) -> None:
     read = sources.listed(raw.s3, raw.place("in/"))
     raw.put("in/new.csv", "x\n")
     raw.put("in/a.csv", "x\n1\n")
-    assert sources.changed(raw.s3, raw.place("in/"), read) == ()
+    assert sources.changed(raw.s3, (raw.place("in/"),), read) == ()
     raw.put("in/b.csv", "x\n2\n")
     raw.s3.delete_object(Bucket=raw.bucket, Key="in/c.csv")
-    assert keys_of(raw, sources.changed(raw.s3, raw.place("in/"), read)) == ["in/b.csv", "in/c.csv"]
-
-
-def test_by_header_groups_files_whose_first_lines_are_the_same(raw: Raw) -> None:
-    raw.put("in/1.csv", "a,b\n1,2\n")
-    raw.put("in/2.csv", "b,a\n2,1\n")
-    raw.put("in/3.csv", "a,b")
-    raw.put("in/4.csv", b"\xef\xbb\xbfa,b\r\n3,4\r\n")
-    raw.put("in/5.csv", "")
-    raw.put("in/6.csv", "a, b\n")
-    groups = sources.by_header(raw.s3, sources.listed(raw.s3, raw.place("in/")))
-    assert [keys_of(raw, group) for group in groups] == [
-        ["in/1.csv", "in/3.csv", "in/4.csv"],
-        ["in/2.csv"],
-        ["in/6.csv"],
+    assert keys_of(raw, sources.changed(raw.s3, (raw.place("in/"),), read)) == [
+        "in/b.csv",
+        "in/c.csv",
     ]
-
-
-def test_by_header_looks_into_packed_files(raw: Raw) -> None:
-    for number, moment in enumerate((1, 2)):
-        body = gzip.compress(f"a,b\n{number},x\n".encode() * 9000, mtime=moment)
-        raw.put(f"in/{number}.csv.gz", body)
-    raw.put("in/2.csv", "a,b\n2,y\n")
-    raw.put("in/3.csv.gz", "a,b\n3,z\n")
-    groups = sources.by_header(raw.s3, sources.listed(raw.s3, raw.place("in/")))
-    assert [keys_of(raw, group) for group in groups] == [
-        ["in/0.csv.gz", "in/1.csv.gz", "in/2.csv", "in/3.csv.gz"]
-    ]
-
-
-def test_by_header_of_empty_files_only_says_that_no_column_has_a_name(raw: Raw) -> None:
-    raw.put("in/1.csv", "")
-    raw.put("in/2.csv", "\n")
-    with pytest.raises(errors.BadArgument) as caught:
-        sources.by_header(raw.s3, sources.listed(raw.s3, raw.place("in/")))
-    assert str(caught.value) == "every CSV file is empty: there is no header to name columns"
-
-
-def test_by_header_of_a_file_that_went_away_says_so(raw: Raw) -> None:
-    raw.put("in/1.csv", "a\n1\n")
-    listing = sources.listed(raw.s3, raw.place("in/"))
-    raw.s3.delete_object(Bucket=raw.bucket, Key="in/1.csv")
-    with pytest.raises(errors.SourceChanged) as caught:
-        sources.by_header(raw.s3, listing)
-    assert str(caught.value) == (
-        "in/1.csv was deleted while it was being read; nothing was loaded, "
-        "run the same command again"
-    )

@@ -1,0 +1,826 @@
+"""engine: loads small sources with PyArrow and PyIceberg, without a JVM.
+
+The reader's options, the classes of values and the types that follow from them are those of
+`reading`, as for Spark; so is the record of loaded sources. What Arrow would not read or write just
+as Spark does raises NotForArrow, and nothing has been written by then: the load goes to Spark.
+
+As with Spark, a load is one transaction: the table's creation or new columns, the rows and the
+list of sources are committed together, if every source still has the ETag that was listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import uuid
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline import (
+    errors,
+    inspection,
+    jobs,
+    loads,
+    progress,
+    reading,
+    settings,
+    sources,
+    textcolumns,
+)
+
+SOURCE_BYTES_MAX = 32 * 1024 * 1024
+"""Up to this size of all sources together a load takes less time here than Spark takes to start."""
+PACKED_FACTOR = 6
+"""How much larger text is taken to be than its packed file, when the size decides."""
+TEXT_BYTES_MAX = 256 * 1024 * 1024
+"""The unpacked bytes of one load that this module reads into memory."""
+SOURCES_MAX = 200
+"""Sources are read one after another here, by Spark side by side."""
+PARTITIONS_MAX = 200
+"""Each partition of a load is one file."""
+LONG_MAX = 2**63 - 1
+REASON_MAX = 200
+OWN_PROPERTIES = frozenset({"write.parquet.compression-codec", "write.format.default"})
+SIZES = {"bucket": "bucket[{}]", "truncate": "truncate[{}]"}
+FIELD_NAMES = {"identity": "{}", "truncate": "{}_trunc"}
+
+
+def run(
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    s3: Any,
+    wanted: sources.WantedSources,
+    *,
+    say: progress.Say,
+) -> jobs.Loaded:
+    """Load the wanted sources in one transaction. Raises NotForArrow, Overtaken, PipelineError."""
+    _check_size(load, wanted.fresh)
+    with _failures():
+        target = _target(server, load)
+        fresh = wanted.fresh
+        size_mb = sum(source.size_bytes for source in fresh) / 1e6
+        what = progress.counted(len(fresh), "object")
+        say(f"loading {what}, {size_mb:.1f} MB; {wanted.skipped} loaded before")
+        rows = _read(load, s3, fresh, target.table)
+        return _loaded(load, s3, wanted, target, rows, say)
+
+
+def plan(
+    server: settings.ServerEndpoint, load: jobs.Load, s3: Any, wanted: sources.WantedSources
+) -> jobs.LoadPlan:
+    """Return what `run` would do; nothing is written. Raises NotForArrow, PipelineError."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
+    from pyiceberg.schema import assign_fresh_schema_ids
+
+    _check_size(load, wanted.fresh)
+    with _failures():
+        target = _target(server, load)
+        rows = _read(load, s3, wanted.fresh, target.table)
+        if target.table is None:
+            before = None
+            schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(rows.schema))
+            spec = _partition_spec(schema, load.partitions)
+        else:
+            _check_partitions(target.table, load.partitions)
+            before, spec = _types(target.table.schema()), target.table.spec()
+            # Of a transaction that is never committed.
+            transaction = target.table.transaction()
+            _evolve(transaction, rows)
+            schema = transaction.table_metadata.schema()
+        return jobs.LoadPlan(
+            engine="arrow",
+            creates_table=target.table is None,
+            mode=load.mode,
+            sources=len(wanted.fresh),
+            skipped=wanted.skipped,
+            size_bytes=sum(source.size_bytes for source in wanted.fresh),
+            rows=rows.num_rows,
+            columns=jobs.planned_columns(before, _types(schema)),
+            partitions=tuple(
+                f"{field.transform}({schema.find_column_name(field.source_id)})"
+                for field in spec.fields
+            ),
+            first_rows=tuple(rows.slice(0, jobs.ROWS_SHOWN_MAX).to_pylist()),
+        )
+
+
+def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
+    """Raise NotForArrow if the load is too large for this module, or has options of Spark alone."""
+    if load.reader.format == "orc":
+        raise errors.NotForArrow("orc")
+    if load.reader.for_spark_alone is not None:
+        raise errors.NotForArrow(load.reader.for_spark_alone)
+    if len(fresh) > SOURCES_MAX:
+        raise errors.NotForArrow(progress.counted(len(fresh), "object"))
+    size_bytes = sum(
+        source.size_bytes * (PACKED_FACTOR if reading.packed_as(source.place) else 1)
+        for source in fresh
+    )
+    if size_bytes > SOURCE_BYTES_MAX:
+        raise errors.NotForArrow(f"{size_bytes / 1e6:.0f} MB")
+
+
+def _types(schema: Any) -> dict[str, str]:
+    return {field.name: str(field.field_type) for field in schema.fields}
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """Turn what PyArrow and PyIceberg raise in the block into the pipeline's own errors."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow
+    import requests
+    from pyiceberg.exceptions import RESTError
+
+    try:
+        yield
+    except pyarrow.ArrowException as error:
+        raise errors.NotForArrow(" ".join(str(error).split())[:REASON_MAX]) from error
+    except requests.RequestException as error:
+        raise errors.NoServer(f"the server does not answer: {error}") from error
+    except RESTError as error:
+        raise errors.PipelineError(f"the server refused: {error}") from error
+    except OSError as error:
+        reason = " ".join(str(error).split())[:REASON_MAX]
+        raise errors.NoServer(f"the rows could not be written to the server: {reason}") from error
+
+
+def _evolve(transaction: Any, rows: Any) -> None:
+    """Add the rows' new columns to the transaction's table, and widen old ones."""
+    try:
+        with transaction.update_schema() as update:
+            update.union_by_name(rows.schema)
+    except ValueError as error:
+        raise errors.NotForArrow(" ".join(str(error).split())[:REASON_MAX]) from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Target:
+    """The catalog, the name of the table in it, and the table, if it exists."""
+
+    catalog: Any
+    identifier: tuple[str, ...]
+    table: Any
+
+
+def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+
+    catalog = load_catalog(
+        load.table.warehouse,
+        type="rest",
+        uri=server.iceberg,
+        warehouse=load.table.warehouse,
+        credential=f"{server.access_key}:{server.secret_key}",
+        **{"oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens"},
+    )
+    identifier = (*load.table.namespace, load.table.name)
+    try:
+        table = catalog.load_table(identifier)
+    except NoSuchTableError:
+        return _Target(catalog=catalog, identifier=identifier, table=None)
+    _check_table(table, load)
+    return _Target(catalog=catalog, identifier=identifier, table=table)
+
+
+def _loaded(
+    load: jobs.Load,
+    s3: Any,
+    wanted: sources.WantedSources,
+    target: _Target,
+    rows: Any,
+    say: progress.Say,
+) -> jobs.Loaded:
+    """Write and commit the rows."""
+    fresh, load_id = wanted.fresh, uuid.uuid4()
+    with _namespace(target.catalog, load.table):
+        transaction, added = _transaction(target, load, rows)
+        files = _write(transaction, rows, load_id)
+        with _given_back(s3, files):
+            summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id.hex)
+            snapshot_id = _append(transaction, files, summary, load)
+            moved = sources.changed(s3, load.places, fresh)
+            if moved:
+                raise errors.SourceChanged(
+                    f"{moved[0].place} changed while it was being read; nothing was loaded, "
+                    "run the same command again"
+                )
+            say(f"committing {progress.counted(len(files), 'file')}")
+            with _contested(load.table):
+                transaction.commit_transaction()
+    return jobs.Loaded(
+        rows=rows.num_rows,
+        sources=len(fresh),
+        skipped=wanted.skipped,
+        files=len(files),
+        columns_added=added,
+        snapshot_id=snapshot_id,
+        engine="arrow",
+    )
+
+
+def _check_table(table: Any, load: jobs.Load) -> None:
+    """Raise NotForArrow if PyIceberg would not write the table as Spark does."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.schema import index_by_id
+
+    metadata = table.metadata
+    if metadata.format_version != 2:
+        raise errors.NotForArrow(f"a table of format version {metadata.format_version}")
+    foreign = sorted(
+        name
+        for name in metadata.properties
+        if name.startswith("write.") and name not in OWN_PROPERTIES
+    )
+    if foreign:
+        raise errors.NotForArrow(f"a table with the property {foreign[0]}")
+    if metadata.properties.get("write.format.default", "parquet") != "parquet":
+        raise errors.NotForArrow("a table that is not written as Parquet")
+    if any(field.required for field in index_by_id(metadata.schema()).values()):
+        raise errors.NotForArrow("a table with a required column")
+    if not table.sort_order().is_unsorted:
+        raise errors.NotForArrow("a table with a sort order")
+    snapshot = table.current_snapshot()
+    counts = snapshot.summary if snapshot is not None else None
+    if load.mode == "replace" and counts and counts.get("total-delete-files", "0") != "0":
+        raise errors.NotForArrow("replacing a table with delete files")
+
+
+# Reading.
+
+
+def _read(load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any) -> Any:
+    """Return the rows of the sources as an Arrow table, in the types to write."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    own = (
+        _plain_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))
+        if table is not None
+        else None
+    )
+    contents = _contents(s3, fresh)
+    if load.reader.format == "csv":
+        columns = {name.lower(): _iceberg_name(one) for name, one in _fields(own).items()}
+        rows = textcolumns.read(s3, load.reader, contents, columns)
+    elif load.reader.format == "json":
+        rows = _json_rows(load.reader, contents, own)
+    else:
+        rows = _parquet_rows(contents, own)
+    return _spelled(rows, _fields(own))
+
+
+def _contents(s3: Any, fresh: Iterable[sources.Source]) -> Iterator[tuple[sources.Source, bytes]]:
+    """Yield each source with its unpacked bytes, without empty ones."""
+    left = TEXT_BYTES_MAX
+    for source in fresh:
+        if not source.size_bytes:
+            continue
+        with sources.opened(s3, source) as stream:
+            content = stream.read(left + 1)
+        left -= len(content)
+        if left < 0:
+            raise errors.NotForArrow(f"more than {TEXT_BYTES_MAX / 1e6:.0f} MB of unpacked text")
+        yield source, content
+
+
+def _fields(schema: Any) -> dict[str, Any]:
+    return {} if schema is None else {field.name: field.type for field in schema}
+
+
+def _spelled(rows: Any, own: Mapping[str, Any]) -> Any:
+    """Return the rows with the table's spelling of names that differ only in case."""
+    by_name = {name.lower(): name for name in own}
+    if len(by_name) != len(own):
+        raise errors.NotForArrow("a table whose columns differ only in case")
+    return rows.rename_columns([by_name.get(name.lower(), name) for name in rows.column_names])
+
+
+def _iceberg_name(arrow_type: Any) -> str:
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    names = {
+        pa.bool_(): "boolean", pa.int32(): "int", pa.int64(): "long", pa.float32(): "float",
+        pa.float64(): "double", pa.date32(): "date", pa.string(): "string",
+        pa.timestamp("us", tz="UTC"): "timestamptz", pa.decimal128(38, 0): "decimal(38,0)",
+    }  # fmt: skip
+    return names.get(arrow_type, str(arrow_type))
+
+
+def _json_rows(
+    reader: reading.SourceReader, contents: Iterable[tuple[sources.Source, bytes]], own: Any
+) -> Any:
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    decoder = json.JSONDecoder(object_pairs_hook=_json_object, parse_constant=_json_constant)
+    entries = [
+        entry
+        for source, content in contents
+        for _, entry in inspection.documents(io.BytesIO(content), source, reader, decoder)
+    ]
+    inferred: Any = None
+    for entry in entries:
+        inferred = _json_merged(inferred, _json_type(entry))
+    if inferred is None or not inferred.num_fields:
+        raise errors.NotForArrow("JSON without a field")
+    fields = [
+        pa.field(field.name, _settled(_into(_fields(own), field, fractions=True)))
+        for field in inferred
+    ]
+    return pa.table(
+        [pa.array([entry.get(field.name) for entry in entries], field.type) for field in fields],
+        schema=pa.schema(fields),
+    )
+
+
+def _json_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name.lower() for name, _ in pairs}) != len(pairs):
+        raise errors.NotForArrow("JSON with one name twice in an object")
+    return dict(pairs)
+
+
+def _json_constant(text: str) -> Any:
+    raise errors.NotForArrow(f"JSON with {text}")
+
+
+def _json_type(value: Any) -> Any:
+    """Return the type of one JSON value, as Spark infers it."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    if value is None:
+        return pa.null()
+    if isinstance(value, bool):
+        return pa.bool_()
+    if isinstance(value, int):
+        if abs(value) > LONG_MAX:
+            raise errors.NotForArrow("JSON with a whole number of more than 64 bits")
+        return pa.int64()
+    if isinstance(value, float):
+        return pa.float64()
+    if isinstance(value, str):
+        return pa.string()
+    if isinstance(value, list):
+        element = pa.null()
+        for entry in value:
+            element = _json_merged(element, _json_type(entry))
+        return pa.list_(element)
+    return pa.struct([pa.field(name, _json_type(value[name])) for name in sorted(value)])
+
+
+def _json_merged(one: Any, other: Any) -> Any:
+    """Return the type that holds the values of two. Raises NotForArrow if only text would."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    if one is None or pa.types.is_null(one) or one == other:
+        return other
+    if pa.types.is_null(other):
+        return one
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        fields = {field.name: field.type for field in one}
+        for field in other:
+            fields[field.name] = _json_merged(fields.get(field.name), field.type)
+        if len({name.lower() for name in fields}) != len(fields):
+            raise errors.NotForArrow("JSON with names that differ only in case")
+        return pa.struct([pa.field(name, fields[name]) for name in sorted(fields)])
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(_json_merged(one.value_type, other.value_type))
+    if {one, other} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    raise errors.NotForArrow("JSON with values of two types under one name")
+
+
+def _settled(arrow_type: Any) -> Any:
+    """Return the type with text for what has no value in any entry, as Spark infers it."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    if pa.types.is_null(arrow_type):
+        return pa.string()
+    if pa.types.is_list(arrow_type):
+        return pa.list_(_settled(arrow_type.value_type))
+    if pa.types.is_struct(arrow_type):
+        if not arrow_type.num_fields:
+            raise errors.NotForArrow("JSON with an empty object")
+        return pa.struct([pa.field(field.name, _settled(field.type)) for field in arrow_type])
+    return arrow_type
+
+
+def _parquet_rows(contents: Iterable[tuple[sources.Source, bytes]], own: Any) -> Any:
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    tables = []
+    for source, content in contents:
+        try:
+            one = parquet.ParquetFile(io.BytesIO(content)).read()
+        except (pa.ArrowException, OSError) as error:
+            raise errors.BadSource(
+                f"{source.place} is not Parquet: {' '.join(str(error).split())}"
+            ) from error
+        tables.append(one.cast(_plain_schema(one.schema)).replace_schema_metadata(None))
+    if not tables:
+        raise errors.BadArgument("every parquet file is empty: nothing names a column")
+    # Files whose types differ raise here, and go to Spark.
+    rows = pa.concat_tables(tables, promote_options="default")
+    if len({name.lower() for name in rows.column_names}) != rows.num_columns:
+        raise errors.NotForArrow("columns that differ only in case")
+    return rows.cast(
+        pa.schema(
+            [
+                pa.field(field.name, _into(_fields(own), field, fractions=False))
+                for field in rows.schema
+            ]
+        )
+    )
+
+
+def _plain_schema(schema: Any) -> Any:
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
+
+
+def _plain_type(arrow_type: Any) -> Any:
+    """Return the type without field ids and constraints. Raises NotForArrow for unusual ones."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    same = {
+        pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(), pa.string(),
+        pa.binary(),
+    }  # fmt: skip
+    other = {
+        pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.large_string(): pa.string(),
+        pa.large_binary(): pa.binary(),
+    }  # fmt: skip
+    if arrow_type in same or pa.types.is_decimal128(arrow_type):
+        return arrow_type
+    if arrow_type in other:
+        return other[arrow_type]
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit in {"ms", "us"}:
+        return pa.timestamp("us", tz=arrow_type.tz and "UTC")
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in arrow_type])
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        return pa.list_(_plain_type(arrow_type.value_type))
+    raise errors.NotForArrow(f"a column of the Arrow type {arrow_type}")
+
+
+def _into(own: Mapping[str, Any], field: Any, *, fractions: bool) -> Any:
+    """Return the type to write a source's column with, where the table has these columns."""
+    present = {name.lower(): (name, one) for name, one in own.items()}.get(field.name.lower())
+    if present is None:
+        return field.type
+    return _type_into(present[1], field.type, fractions=fractions)
+
+
+def _type_into(table_type: Any, source_type: Any, *, fractions: bool) -> Any:
+    """Return the table's type, or what Iceberg can widen it to. Raises NotForArrow.
+
+    fractions: whether whole numbers are values of a column of fractions, as in JSON.
+    """
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    if table_type == source_type or pa.types.is_null(source_type):
+        return table_type
+    pair = (table_type, source_type)
+    if pair in {(pa.int32(), pa.int64()), (pa.int64(), pa.int32())}:
+        return pa.int64()
+    if pair in {(pa.float32(), pa.float64()), (pa.float64(), pa.float32())}:
+        return pa.float64()
+    if fractions and pair == (pa.float64(), pa.int64()):
+        return pa.float64()
+    if pa.types.is_struct(table_type) and pa.types.is_struct(source_type):
+        inside = {one.name: one.type for one in table_type}
+        names = {one.lower() for one in inside} | {one.name.lower() for one in source_type}
+        if len(names) != len({*inside, *(one.name for one in source_type)}):
+            raise errors.NotForArrow("names inside a column that differ only in case")
+        return pa.struct(
+            [pa.field(one.name, _into(inside, one, fractions=fractions)) for one in source_type]
+        )
+    if pa.types.is_list(table_type) and pa.types.is_list(source_type):
+        return pa.list_(
+            _type_into(table_type.value_type, source_type.value_type, fractions=fractions)
+        )
+    raise errors.NotForArrow(f"values of the type {source_type} in a column of {table_type}")
+
+
+# Writing.
+
+
+@contextlib.contextmanager
+def _namespace(catalog: Any, table: settings.TargetTable) -> Iterator[None]:
+    """Create the table's namespace and its parents; drop them again if the load fails."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.exceptions import NamespaceAlreadyExistsError
+
+    created: list[tuple[str, ...]] = []
+    for depth in range(1, len(table.namespace) + 1):
+        namespace = table.namespace[:depth]
+        if catalog.namespace_exists(namespace):
+            continue
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(namespace)
+            created.append(namespace)
+    try:
+        yield
+    except BaseException:
+        for namespace in reversed(created):
+            # If another client has put a table there, the server refuses to drop it.
+            with contextlib.suppress(Exception):
+                catalog.drop_namespace(namespace)
+        raise
+
+
+def _transaction(target: _Target, load: jobs.Load, rows: Any) -> tuple[Any, tuple[str, ...]]:
+    """Open the transaction: a new table's creation, or a live table's new columns."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.exceptions import TableAlreadyExistsError
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
+    from pyiceberg.schema import assign_fresh_schema_ids
+
+    table = target.table
+    if table is None:
+        schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(rows.schema))
+        spec = _partition_spec(schema, load.partitions)
+        try:
+            transaction = target.catalog.create_table_transaction(
+                target.identifier, schema=schema, partition_spec=spec
+            )
+        except TableAlreadyExistsError as error:
+            raise _overtaken(load.table, error) from error
+        if transaction.table_metadata.format_version != 2:
+            raise errors.NotForArrow("a new table of another format version than 2")
+        return transaction, ()
+    _check_partitions(table, load.partitions)
+    transaction = table.transaction()
+    _evolve(transaction, rows)
+    added = _names_added(table.schema(), transaction.table_metadata.schema())
+    if load.mode == "replace" and table.current_snapshot() is not None:
+        with warnings.catch_warnings():
+            # An empty table has no rows to delete.
+            warnings.simplefilter("ignore")
+            transaction.delete(AlwaysTrue())
+    return transaction, added
+
+
+def _names_added(before: Any, after: Any) -> tuple[str, ...]:
+    """Return the new columns, nested ones with dots, without those inside a new one."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.schema import index_by_name
+
+    fresh = sorted(set(index_by_name(after)) - set(index_by_name(before)))
+    return tuple(name for name in fresh if name.rpartition(".")[0] not in fresh)
+
+
+def _partition_spec(schema: Any, transforms: Sequence[settings.PartitionTransform]) -> Any:
+    """Return the spec, with field names as Iceberg's Java library chooses them."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.transforms import parse_transform
+
+    fields = []
+    for number, wanted in enumerate(transforms):
+        try:
+            source = schema.find_field(wanted.column)
+        except ValueError as error:
+            names = ", ".join(column.name for column in schema.columns)
+            raise errors.BadArgument(
+                f"--partition-by names {wanted.column!r}, but the columns are: {names}"
+            ) from error
+        transform = parse_transform(SIZES.get(wanted.name, wanted.name).format(wanted.width))
+        if not transform.can_transform(source.field_type):
+            raise errors.BadArgument(
+                f"--partition-by: Invalid source type {source.field_type} "
+                f"for transform: {wanted.name}"
+            )
+        fields.append(
+            PartitionField(
+                source_id=source.field_id,
+                field_id=1000 + number,
+                transform=transform,
+                name=FIELD_NAMES.get(wanted.name, "{}_" + wanted.name).format(wanted.column),
+            )
+        )
+    distinct = {(field.source_id, field.transform.dedup_name) for field in fields}
+    if len(distinct) != len(fields) or len({field.name for field in fields}) != len(fields):
+        raise errors.NotForArrow("two partition transforms of one column")
+    return PartitionSpec(*fields)
+
+
+def _check_partitions(table: Any, transforms: Sequence[settings.PartitionTransform]) -> None:
+    """Raise BadArgument if the transforms differ from a live table's partitioning."""
+    spec = table.spec()
+    if not transforms:
+        return
+    wanted = _partition_spec(table.schema(), transforms)
+    if [(one.source_id, str(one.transform)) for one in spec.fields] != [
+        (one.source_id, str(one.transform)) for one in wanted.fields
+    ]:
+        fields = ", ".join(
+            f"{field.transform}({table.schema().find_column_name(field.source_id)})"
+            for field in spec.fields
+        )
+        raise errors.BadArgument(
+            f"the table is already partitioned by {fields or 'nothing'}; "
+            "leave --partition-by out, or give the same partitioning"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Partition:
+    """What PyIceberg's writer asks a partition key for: the record, and the folder's name."""
+
+    partition: Any
+    spec: Any
+    schema: Any
+
+    def to_path(self) -> str:
+        """Return the folder of the partition's files."""
+        return str(self.spec.partition_to_path(self.partition, self.schema))
+
+
+def _write(transaction: Any, rows: Any, write_id: uuid.UUID) -> list[Any]:
+    """Write the rows as data files of the transaction's table; return them, uncommitted."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.io.pyarrow import bin_pack_arrow_table, pyarrow_to_schema, write_file
+    from pyiceberg.table import TableProperties, WriteTask
+
+    metadata = transaction.table_metadata
+    schema = pyarrow_to_schema(rows.schema, name_mapping=metadata.schema().name_mapping)
+    numbers = itertools.count()
+    partitions = list(_partitions(metadata, rows))
+    tasks = (
+        WriteTask(
+            write_uuid=write_id,
+            task_id=next(numbers),
+            schema=schema,
+            record_batches=batches,
+            partition_key=key,
+        )
+        for key, part in partitions
+        for batches in bin_pack_arrow_table(
+            part, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+        )
+    )
+    table = transaction._table  # noqa: SLF001 - PyIceberg offers no other way to its files
+    return list(write_file(io=table.io, table_metadata=metadata, tasks=tasks))
+
+
+def _partitions(metadata: Any, rows: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (partition key, its rows), in no particular order. The key is None without a spec."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    spec, schema = metadata.spec(), metadata.schema()
+    if not rows.num_rows:
+        return
+    if spec.is_unpartitioned():
+        yield None, rows
+        return
+    keyed, names, values = rows, [], []
+    for number, field in enumerate(spec.fields):
+        column = _source_column(rows, schema.find_column_name(field.source_id))
+        distinct, codes = _transformed(column, schema.find_type(field.source_id), field.transform)
+        names.append(f"__partition_{number}__")
+        values.append(distinct)
+        keyed = keyed.append_column(names[-1], codes)
+    groups = keyed.group_by(names).aggregate([]).to_pylist()
+    if len(groups) > PARTITIONS_MAX:
+        raise errors.NotForArrow(progress.counted(len(groups), "partition"))
+    from pyiceberg.typedef import Record
+
+    for group in groups:
+        mask = None
+        for name in names:
+            equal = pc.equal(keyed[name], pa.scalar(group[name], pa.int32()))
+            mask = equal if mask is None else pc.and_(mask, equal)
+        record = Record(
+            *(distinct[group[name]] for name, distinct in zip(names, values, strict=True))
+        )
+        key = _Partition(partition=record, spec=spec, schema=schema)
+        yield key, rows.filter(mask).combine_chunks()
+
+
+def _source_column(rows: Any, name: str) -> Any:
+    """Return a column, a nested one by dots; nulls if the rows do not have it."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name in rows.column_names:
+        return rows[name]
+    first, _, rest = name.partition(".")
+    if not rest or first not in rows.column_names:
+        return pa.nulls(rows.num_rows)
+    column = rows[first]
+    for part in rest.split("."):
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(part) < 0:
+            return pa.nulls(rows.num_rows)
+        column = pc.struct_field(column, part)
+    return column
+
+
+def _transformed(column: Any, source_type: Any, transform: Any) -> tuple[list[Any], Any]:
+    """Return the distinct partition values, and for each row the position of its own."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    # Transforms work on Iceberg's own representation: days, and microseconds.
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    elif pa.types.is_decimal(column.type) or pa.types.is_floating(column.type):
+        raise errors.NotForArrow(f"a partition by a column of {source_type}")
+    encoded = column.dictionary_encode(null_encoding="encode")
+    apply: Callable[[Any], Any] = transform.transform(source_type)
+    positions: dict[Any, int] = {}
+    codes = []
+    for value in encoded.dictionary.to_pylist():
+        partition_value = None if value is None else apply(value)
+        codes.append(positions.setdefault(partition_value, len(positions)))
+    return list(positions), pa.array(codes, pa.int32()).take(encoded.indices)
+
+
+def _append(
+    transaction: Any, files: Iterable[Any], summary: Mapping[str, str], load: jobs.Load
+) -> int:
+    """Append the files to the transaction, with the summary; return the snapshot's id."""
+    producer = transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append()
+    with producer as append:
+        for file in files:
+            append.append_data_file(file)
+    if load.mode == "replace":
+        # A replacing load that meets another commit starts again from its sources.
+        transaction._snapshot_producers = []  # noqa: SLF001 - PyIceberg's retry has no switch
+    return int(transaction.table_metadata.current_snapshot_id)
+
+
+@contextlib.contextmanager
+def _given_back(s3: Any, files: Iterable[Any]) -> Iterator[None]:
+    """Delete the data files if the load certainly failed."""
+    try:
+        yield
+    except (errors.SourceChanged, errors.Overtaken):
+        for file in files:
+            # The sweep removes files that stay; the load's own error matters more.
+            with contextlib.suppress(Exception):
+                bucket, _, key = file.file_path.removeprefix("s3://").partition("/")
+                # Not by Arrow's file system, which leaves an empty object for the folder.
+                s3.delete_object(Bucket=bucket, Key=key)
+        raise
+
+
+@contextlib.contextmanager
+def _contested(table: settings.TargetTable) -> Iterator[None]:
+    """Raise Overtaken if another job committed first, OutcomeUnknown if no answer came."""
+    # Imported here: jobs of Spark need none of them.
+    import requests
+    from pyiceberg.exceptions import (
+        BadRequestError,
+        CommitFailedException,
+        ForbiddenError,
+        RESTError,
+        TableAlreadyExistsError,
+        UnauthorizedError,
+        ValidationException,
+    )
+
+    try:
+        yield
+    except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
+        raise _overtaken(table, error) from error
+    except (BadRequestError, ForbiddenError, UnauthorizedError):
+        raise
+    except (requests.RequestException, RESTError) as error:
+        raise errors.OutcomeUnknown(
+            f"the answer to the commit was lost, so {table.full} may or may not have the rows; "
+            "run the same command again: it loads only what is missing"
+        ) from error
+
+
+def _overtaken(table: settings.TargetTable, error: Exception) -> errors.Overtaken:
+    if loads.ALREADY_TAKEN in str(error):
+        return errors.Overtaken(
+            f"another job has just loaded some of these objects into {table.full}"
+        )
+    return errors.Overtaken(f"another client has just changed {table.full} ({error})")

@@ -1,0 +1,332 @@
+"""engine: reads raw files as one Spark data frame, with the column types that the load needs.
+
+For CSV, Spark reads text; `reading` says from the classes of the values which type a column has,
+and Spark reads once more with these types. For JSON, Spark's own inference is merged with the
+table's types. A column that the table has is read as the table's type, or as one that Iceberg can
+widen it to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pipeline import errors, inspection, reading, session, settings, sources
+
+
+def read(
+    spark: session.Spark,
+    s3: Any,
+    reader: reading.SourceReader,
+    fresh: Sequence[sources.Source],
+    columns: Mapping[str, Any],
+) -> Any:
+    """Return the rows of the sources. columns: the table's, as Spark types.
+
+    Raises BadSource, BadArgument, SourceChanged.
+    """
+    read_format = {"csv": _csv, "json": _json, "parquet": _typed, "orc": _typed}[reader.format]
+    return _spelled(read_format(spark, s3, reader, fresh, columns), columns)
+
+
+def live_columns(spark: session.Spark, table: settings.TargetTable) -> Mapping[str, Any]:
+    """Return the live table's columns as Spark types; none if the table does not exist."""
+    catalog, identifier = spark.catalog(table.warehouse), spark.identifier(table)
+    if not catalog.tableExists(identifier):
+        return {}
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    schema = catalog.loadTable(identifier).schema()
+    converted = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(schema)
+    columns = types.StructType.fromJson(json.loads(converted.json()))
+    return {column.name: column.dataType for column in columns}
+
+
+@contextlib.contextmanager
+def located(
+    s3: Any, reader: reading.SourceReader, fresh: Sequence[sources.Source]
+) -> Iterator[None]:
+    """Replace Spark's error in the block by one that names file, line and column, if one does."""
+    try:
+        yield
+    except Exception as error:
+        if session.thrown(error) is None or reader.format not in {"csv", "json"}:
+            raise
+        try:
+            if reader.format == "json":
+                inspection.locate_in_json(s3, fresh, reader)
+            else:
+                inspection.locate_in_csv(s3, fresh, reader, {})
+        except errors.BadSource as bad:
+            raise bad from error
+        raise
+
+
+def _typed(
+    spark: session.Spark,
+    s3: Any,
+    reader: reading.SourceReader,
+    fresh: Sequence[sources.Source],
+    columns: Mapping[str, Any],
+) -> Any:
+    """Read files that have types of their own."""
+    paths = [source.path for source in fresh if source.size_bytes]
+    if not paths:
+        raise errors.BadArgument(f"every {reader.format} file is empty: nothing names a column")
+    return spark.session.read.format(reader.format).options(**reader.options).load(paths)
+
+
+def _json(
+    spark: session.Spark,
+    s3: Any,
+    reader: reading.SourceReader,
+    fresh: Sequence[sources.Source],
+    columns: Mapping[str, Any],
+) -> Any:
+    def source_reader(shape: inspection.TextShape) -> Any:
+        options = {"multiLine": str(shape.spans_lines).lower(), **reader.options}
+        return spark.session.read.format("json").options(**options)
+
+    groups = {
+        shape: [source.path for source in group]
+        for shape, group in inspection.grouped(s3, fresh, reader).items()
+    }
+    with located(s3, reader, fresh):
+        inferred = [source_reader(shape).load(paths).schema for shape, paths in groups.items()]
+        types = functools.reduce(_merged, inferred)
+        types = _into_table(types, columns)
+        frames = [source_reader(shape).schema(types).load(paths) for shape, paths in groups.items()]
+    return functools.reduce(lambda whole, frame: whole.unionByName(frame), frames)
+
+
+def _csv(
+    spark: session.Spark,
+    s3: Any,
+    reader: reading.SourceReader,
+    fresh: Sequence[sources.Source],
+    columns: Mapping[str, Any],
+) -> Any:
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    groups = inspection.grouped(s3, fresh, reader)
+
+    def read_group(shape: inspection.TextShape, **more: Any) -> Any:
+        options = {"multiLine": str(shape.spans_lines).lower(), **reader.options, **more}
+        return spark.session.read.format("csv").options(**options)
+
+    texts = [
+        read_group(shape, inferSchema="false").load([source.path for source in group])
+        for shape, group in groups.items()
+    ]
+    with located(s3, reader, fresh):
+        classes = _classes(texts) if reader.infers or columns else {}
+    dates = _dates_in_forms(read_group, groups) if reader.forms_dates and reader.infers else {}
+    by_name = {name.lower(): column_type for name, column_type in columns.items()}
+
+    def type_of(name: str) -> Any:
+        present = classes.get(name.lower(), frozenset())
+        table_type = by_name.get(name.lower())
+        if table_type is not None:
+            return _spark_type(reading.type_into(_iceberg_name(table_type), present), table_type)
+        if not reader.infers:
+            return types.StringType()
+        inferred = reading.type_of(present)
+        if inferred == "string" and name.lower() in dates:
+            return dates[name.lower()]
+        return _spark_type(inferred, types.StringType())
+
+    wanted = {name.lower(): _iceberg_name(type_of(name)) for text in texts for name in text.columns}
+    if reader.forms_dates:
+        wanted = {
+            name: column_type
+            for name, column_type in wanted.items()
+            if column_type not in {"date", "timestamp", "timestamptz"}
+        }
+    misfits = {
+        name: column_type
+        for name, column_type in wanted.items()
+        if not reading.holds(column_type, classes.get(name, ()))
+    }
+    if misfits and reader.for_spark_alone is None:
+        inspection.locate_in_csv(s3, fresh, reader, misfits)
+    frames = []
+    for text, (shape, group) in zip(texts, groups.items(), strict=True):
+        schema = types.StructType([types.StructField(n, type_of(n)) for n in text.columns])
+        frames.append(
+            text
+            if schema == text.schema
+            else read_group(shape, inferSchema="false")
+            .schema(schema)
+            .load([source.path for source in group])
+        )
+    return functools.reduce(
+        lambda whole, frame: whole.unionByName(frame, allowMissingColumns=True), frames
+    )
+
+
+def _classes(texts: Iterable[Any]) -> Mapping[str, frozenset[str]]:
+    """Return which classes of values each column of text has, by its name in lower case."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    patterns = [reading.anchored(pattern) for pattern in reading.PATTERNS.values()]
+    present: dict[str, frozenset[str]] = {}
+    for text in texts:
+        bits = []
+        for name in text.columns:
+            column = functions.col(_quoted(name))
+            bit = functions.when(column.isNull(), 0)
+            for position, pattern in enumerate(patterns):
+                bit = bit.when(column.rlike(pattern), 1 << position)
+            bits.append(functions.bit_or(bit.otherwise(1 << len(patterns))))
+        row = text.select(*bits).collect()[0]
+        for name, code in zip(text.columns, row, strict=True):
+            classes_here = frozenset(
+                value_class
+                for position, value_class in enumerate(reading.CLASSES)
+                if (code or 0) >> position & 1
+            )
+            present[name.lower()] = present.get(name.lower(), frozenset()) | classes_here
+    return present
+
+
+def _dates_in_forms(read_group: Any, groups: Any) -> Mapping[str, Any]:
+    """Return the columns that are dates in the forms that the options name, as Spark infers."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    dates: dict[str, Any] = {}
+    others: set[str] = set()
+    for shape, group in groups.items():
+        paths = [source.path for source in group]
+        for field in read_group(shape, inferSchema="true").load(paths).schema:
+            if isinstance(field.dataType, types.DateType | types.TimestampType):
+                dates[field.name.lower()] = field.dataType
+            else:
+                others.add(field.name.lower())
+    return {name: column_type for name, column_type in dates.items() if name not in others}
+
+
+def _iceberg_name(spark_type: Any) -> str:
+    """Return Iceberg's name of a primitive type, as `reading` uses it; Spark's for others."""
+    name = str(spark_type.simpleString())
+    return {
+        "bigint": "long",
+        "timestamp": "timestamptz",
+        "timestamp_ntz": "timestamp",
+    }.get(name, name)
+
+
+def _spark_type(name: str, otherwise: Any) -> Any:
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    return {
+        "boolean": types.BooleanType(),
+        "int": types.IntegerType(),
+        "long": types.LongType(),
+        "decimal(38,0)": types.DecimalType(38, 0),
+        "double": types.DoubleType(),
+        "date": types.DateType(),
+        "timestamptz": types.TimestampType(),
+    }.get(name, otherwise)
+
+
+def _spelled(frame: Any, columns: Iterable[str]) -> Any:
+    """Return the frame with the table's own spelling of names that differ only in case.
+
+    To Spark, `ID` and `id` are one name; it could not write a table that has both.
+    """
+    own = {name.lower(): name for name in columns}
+    for name in frame.columns:
+        frame = frame.withColumnRenamed(name, own.get(name.lower(), name))
+    return frame
+
+
+def _merged(one: Any, other: Any) -> Any:
+    """Return the type that holds the values of two inferred types; text if there is no other."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    if one == other:
+        return one
+    if isinstance(one, types.StructType) and isinstance(other, types.StructType):
+        fields = {field.name: field.dataType for field in one}
+        for field in other:
+            present = fields.get(field.name)
+            fields[field.name] = (
+                field.dataType if present is None else _merged(present, field.dataType)
+            )
+        return types.StructType([types.StructField(name, fields[name]) for name in sorted(fields)])
+    if isinstance(one, types.ArrayType) and isinstance(other, types.ArrayType):
+        return types.ArrayType(_merged(one.elementType, other.elementType))
+    numbers = (types.LongType, types.DoubleType, types.DecimalType)
+    if isinstance(one, numbers) and isinstance(other, numbers):
+        return types.DoubleType()
+    return types.StringType()
+
+
+def _into_table(inferred: Any, columns: Mapping[str, Any]) -> Any:
+    """Return the types to read JSON with: the table's own where it has the column."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    by_name = {name.lower(): column_type for name, column_type in columns.items()}
+    return types.StructType(
+        [
+            types.StructField(
+                field.name,
+                _json_type_into(by_name[field.name.lower()], field.dataType)
+                if field.name.lower() in by_name
+                else field.dataType,
+            )
+            for field in inferred
+        ]
+    )
+
+
+def _json_type_into(table_type: Any, inferred: Any) -> Any:
+    """Return the type to read a JSON value with whose column has table_type.
+
+    Whole numbers are read as the table's fractions, at any depth. What Iceberg can widen is
+    widened.
+    """
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    if isinstance(table_type, types.StructType):
+        if not isinstance(inferred, types.StructType):
+            return table_type
+        own = {field.name: field.dataType for field in table_type}
+        return types.StructType(
+            [
+                types.StructField(
+                    field.name,
+                    _json_type_into(own[field.name], field.dataType)
+                    if field.name in own
+                    else field.dataType,
+                )
+                for field in inferred
+            ]
+        )
+    if isinstance(table_type, types.ArrayType):
+        if not isinstance(inferred, types.ArrayType):
+            return table_type
+        return types.ArrayType(_json_type_into(table_type.elementType, inferred.elementType))
+    if isinstance(table_type, types.MapType):
+        return table_type
+    widens = (
+        (isinstance(table_type, types.IntegerType) and isinstance(inferred, types.LongType))
+        or (isinstance(table_type, types.FloatType) and isinstance(inferred, types.DoubleType))
+        or (isinstance(table_type, types.DecimalType) and isinstance(inferred, types.DecimalType))
+    )
+    return inferred if widens or isinstance(table_type, types.BinaryType) else table_type
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,81 @@
+"""rule: what a load has to do, what it would do, and what it did, whichever engine does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline import reading, settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """What to load: sources, their reader, table, partitioning, mode and engine."""
+
+    places: tuple[settings.Place, ...]
+    reader: reading.SourceReader
+    table: settings.TargetTable
+    partitions: tuple[settings.PartitionTransform, ...] = ()
+    mode: settings.Mode = "append"
+    engine: settings.Engine = "auto"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """What a load did. snapshot_id is None if there was nothing to load."""
+
+    rows: int
+    sources: int
+    skipped: int
+    files: int
+    columns_added: tuple[str, ...]
+    snapshot_id: int | None
+    engine: str = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedColumn:
+    """A column of the table after a load. change: `new`, `was int`, or empty."""
+
+    name: str
+    type: str
+    change: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadPlan:
+    """What a load would do. rows: how many, where that is known without loading."""
+
+    engine: str
+    creates_table: bool
+    mode: settings.Mode
+    sources: int
+    skipped: int
+    size_bytes: int
+    rows: int | None
+    columns: tuple[PlannedColumn, ...]
+    partitions: tuple[str, ...]
+    first_rows: tuple[Mapping[str, Any], ...]
+
+
+ROWS_SHOWN_MAX = 5
+"""Rows of a plan."""
+
+
+def planned_columns(
+    before: Mapping[str, str] | None, after: Mapping[str, str]
+) -> tuple[PlannedColumn, ...]:
+    """Return the columns of a table. before, after: types by name; before None: a new table."""
+    return tuple(
+        PlannedColumn(name=name, type=column_type, change=_change(before, name, column_type))
+        for name, column_type in after.items()
+    )
+
+
+def _change(before: Mapping[str, str] | None, name: str, column_type: str) -> str:
+    if before is None:
+        return ""
+    if name not in before:
+        return "new"
+    return "" if before[name] == column_type else f"was {before[name]}"

@@ -1,0 +1,477 @@
+"""Small loads without a JVM: their result is that of Spark, and failures are as exact."""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses
+import datetime
+import gzip
+import io
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from pipeline import arrow, errors, ingest, jobs, settings
+from tests.pipeline import wire
+from tests.pipeline.lake import Lake, Raw, Small, a_load, no_spark
+
+
+def parquet(columns: Mapping[str, Any]) -> bytes:
+    body = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(dict(columns)), body)
+    return body.getvalue()
+
+
+# What both engines must make the same of: name -> (files in order of loads, changes of the load).
+
+MANY = "id,day,at,name\n" + "".join(
+    f"{number},2026-0{number % 3 + 1}-1{number % 10},2026-01-01T0{number % 10}:00:00Z,n{number}\n"
+    for number in range(40)
+)
+SAME: dict[str, tuple[tuple[dict[str, str | bytes], ...], dict[str, Any]]] = {
+    "every class of value": (
+        ({"1.csv": (
+            "i,l,d,r,b,day,at,t,zip,plus,none,mixed,none_such\n"
+            "1,3000000000,9223372036854775808,1.5,true,2024-02-29,2026-01-31T10:00:00Z,a,007,+1,,1,"
+            "2023-02-29\n"
+            "-2,1,1,1e3,FALSE,0001-01-01,2026-01-31 10:00,b,123,2,,x,2023-01-01\n"
+            ",,,-Inf,,,2026-01-31T10:00:00.123456789+02:00,,,,,,\n"
+            ",,,.5,,,2026-02-01,,,,,,\n"
+        )},), {},
+    ),
+    "quotes of RFC 4180": (
+        ({"1.csv": 'id,q\n1,"a ""quoted"" b"\n2,"two\nlines, one value"\n3,"\\"\n4,ab"c\n5,""\n'
+                   '6,"""all"""\n'},), {},
+    ),
+    "line ends of Windows": (({"1.csv": "id,n\r\n1,a\r\n2,\"x\r\ny\"\r\n"},), {}),
+    "line ends of Windows inside quotes alone": (
+        ({"1.csv": 'id,n\n1,a\n2,"x\r\ny"\n', "2.csv": 'id,n\r\n3,"x\ny"\r\n'},), {},
+    ),
+    "blank lines and no last line end": (({"1.csv": "id,n\n\n1,a\n\n2,b"},), {}),
+    "one column": (({"1.csv": 'id\n1\n\n""\n3\n'},), {}),
+    "spaces are part of values and names": (({"1.csv": "id, n\n1, a\n 2,b \n"},), {}),
+    "a byte order mark": (({"1.csv": b"\xef\xbb\xbfid,n\n1,\xc3\xa9\n"},), {}),
+    "other headers, an empty file, a header alone": (
+        ({"1.csv": "a,b\n1,x\n", "2.csv": "b,a\ny,2\n", "3.csv": "c,A\nz,3.5\n", "4.csv": "",
+          "5.csv": "d,a\n"},), {},
+    ),
+    "packed files": (
+        ({"1.csv.gz": gzip.compress(b"id,n\n1,a\n"), "2.csv.bz2": bz2.compress(b"n,id\nb,2\n"),
+          "3.csv.zst": pa.Codec("zstd").compress(b"id,n\n3,c\n", asbytes=True)},), {},
+    ),
+    "Latin-1, semicolons and NA": (
+        ({"1.csv": 'id;n;v\n1;é;NA\n2;"NA";5\n3;"";\n'.encode("latin-1")},),
+        {"options": {"sep": ";", "encoding": "ISO-8859-1", "nullValue": "NA"}},
+    ),
+    "no header": (({"1.csv": "1,a\n2,b\n"},), {"options": {"header": "false"}}),
+    "text alone": (({"1.csv": "id,n\n1,true\n"},), {"options": {"inferSchema": "false"}}),
+    "columns that a table has, widened, new and gone": (
+        ({"1.csv": "id,zip,x,day\n1,A12,1.5,2026-01-01\n"},
+         {"2.csv": "ZIP,id,more\n00123,5000000000,y\n"},
+         {"3.csv": "id,x,day\n3,7,\n4,,2026-01-02\n"}), {},
+    ),
+    "every transform of a partition": (
+        ({"1.csv": MANY},),
+        {"partitions": settings.parse_partitions(
+            "day, bucket(3, id), hour(at), truncate(2, name)"
+        )},
+    ),
+    "months, years and absent partition values": (
+        ({"1.csv": "id,day,at\n1,2026-01-09,1969-12-31T23:00:00Z\n2,,\n"
+                   "3,1960-05-05,2026-01-01\n"},),
+        {"partitions": settings.parse_partitions("month(day), year(at), truncate(10, id)")},
+    ),
+    "a later file without the partition's column": (
+        ({"1.csv": "id,day\n1,2026-01-09\n"}, {"2.csv": "id\n2\n", "3.csv": "more\nx\n"}),
+        {"partitions": settings.parse_partitions("day")},
+    ),
+    "replacing": (
+        ({"1.csv": "id\n1\n"}, {"1.csv": "id,n\n5,a\n", "2.csv": "id\n2\n"}), {"mode": "replace"},
+    ),
+    "nested JSON that evolves": (
+        ({"1.json": '{"id": 1, "in": {"x": 1.25, "l": [{"p": 1}]}}\n{"id": 2, "in": null}\n'},
+         {"2.json": '{"in": {"x": 1, "y": "new", "l": [{"p": 2, "q": true}]}, "id": 3}\n'},
+         {"3.json": '{"id": 5000000000, "s": "2026-01-01"}\n'}),
+        {"format": "json"},
+    ),
+    "JSON arrays beside lines": (
+        ({"1.json": '[{"a": 1},\n {"a": 2.5, "b": "x"}]\n', "2.json": '{"a": 3}\n\n{"b": null}\n',
+          "3.json": '{\n "a": 4\n}\n', "4.json": '[{"a": 5}]', "5.json": ""},),
+        {"format": "json"},
+    ),
+    "JSON without a value": (
+        ({"1.json": '{"n": null, "l": [], "t": "\\u00e9\\ud83d\\ude00", "b": true}\n'},),
+        {"format": "json"},
+    ),
+    "a column of a struct as the partition": (
+        ({"1.json": '{"id": 1, "on": {"day": "a"}}\n{"id": 2, "on": {"day": "b"}}\n{"id": 3}\n'},),
+        {"format": "json", "partitions": settings.parse_partitions("on.day")},
+    ),
+    "Parquet": (
+        ({"1.parquet": parquet({
+            "id": pa.array([1, 2], pa.int32()), "s": ["a", None],
+            "small": pa.array([1, 2], pa.int8()),
+            "at": pa.array([0, 1], pa.timestamp("ms", tz="UTC")),
+            "local": pa.array([0, 1], pa.timestamp("us")),
+            "money": pa.array([None, None], pa.decimal128(9, 2)),
+            "l": pa.array([[1], None], pa.list_(pa.int64())), "st": [{"x": 1.5}, {"x": None}],
+         }), "2.parquet": parquet({"id": pa.array([3], pa.int32()), "new": [b"x"]})},
+         {"3.parquet": parquet({"ID": pa.array([4], pa.int64())})}), {"format": "parquet"},
+    ),
+}  # fmt: skip
+
+
+def outcome(catalog: Any, table: str) -> dict[str, Any]:
+    """Return all that a reader of a table can see, without names of files and times."""
+    loaded = catalog.load_table(table)
+    rows = loaded.scan().to_arrow().to_pylist()
+    files = loaded.inspect.files().to_pylist()
+    partitions = loaded.inspect.partitions().to_pylist() if loaded.spec().fields else []
+    kept = ("partition", "record_count", "file_count")
+    return {
+        "fields": [
+            (field.field_id, field.name, str(field.field_type), field.required)
+            for field in loaded.schema().fields
+        ],
+        "spec": [
+            (field.source_id, field.field_id, str(field.transform), field.name)
+            for field in loaded.spec().fields
+        ],
+        "version": loaded.metadata.format_version,
+        "rows": sorted(map(repr, rows)),
+        "records": sum(file["record_count"] for file in files),
+        "partitions": sorted(repr({name: one[name] for name in kept}) for one in partitions),
+        "operations": [str(one.summary.operation) for one in loaded.metadata.snapshots],
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", SAME)
+def test_arrow_makes_of_sources_what_spark_makes_of_them(lake: Lake, raw: Raw, name: str) -> None:
+    rounds, changes = SAME[name]
+    tables = {engine: f"same_{engine}.t{list(SAME).index(name)}" for engine in ("arrow", "spark")}
+    for files in rounds:
+        for key, body in files.items():
+            raw.put(f"in/{key}", body)
+        done = {
+            engine: lake.ingest(raw, table, engine=engine, **changes)
+            for engine, table in tables.items()
+        }
+        kept = [
+            dataclasses.replace(one, engine="", snapshot_id=None, files=0) for one in done.values()
+        ]
+        assert kept[0] == kept[1]
+        assert [one.engine for one in done.values()] == ["arrow", "spark"]
+        one, other = (outcome(lake.catalog, table) for table in tables.values())
+        assert one == other
+        assert lake.taken(tables["arrow"]) == lake.taken(tables["spark"])
+
+
+REFUSED: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {
+    "a row with too many columns": (
+        "2.csv", "id,n\n1,a\n2,b,c\n", {}, r"in/2\.csv: line 3 has 3 columns, the header has 2$",
+    ),
+    "a row with too few columns after one of two lines": (
+        "2.csv", 'id,n\n1,"a\nb"\n2\n', {}, r"in/2\.csv: line 4 has 1 columns, the header has 2$",
+    ),
+    "a value that the table's column cannot take": (
+        "2.csv", "id,n\n1,a\nx7,b\n", {},
+        r"in/2\.csv: line 3, column 'id': 'x7' is not a whole number, and the table's column has "
+        r"the type int$",
+    ),
+    "Latin-1 without saying so": (
+        "2.csv", "id,n\n1,a\n2,é\n".encode("latin-1"), {},
+        r"in/2\.csv: line 3 is not UTF-8; name the file's encoding, like --option "
+        r"encoding=ISO-8859-1$",
+    ),
+    "semicolons without saying so": (
+        "2.csv", "id;n\n1;a\n", {},
+        r"in/2\.csv: its header has no ',' but 1 ';'; if they separate its columns: "
+        r"--option 'sep=;', if not: --option 'sep=,'$",
+    ),
+    "a file of another format": (
+        "README.md", "# Hello\n", {},
+        r"in/README\.md does not look like csv; leave it out with a pattern, like --from "
+        r"'s3://pipeline-raw-\d+/in/\*\.csv', or name its --format$",
+    ),
+    "a file that is not text": (
+        "2.csv", b"PK\x03\x04\0\0", {}, r"in/2\.csv is not text: it has a zero byte",
+    ),
+    "a line that is not JSON": (
+        "2.json", '{"id": 1}\n{"id": 2\n', {"format": "json"},
+        r"in/2\.json: line 2 is not JSON: Expecting ',' delimiter$",
+    ),
+    "a line of JSON that is no object": (
+        "2.json", '{"id": 1}\n3\n', {"format": "json"},
+        r"in/2\.json: line 2 is not JSON: it is not an object$",
+    ),
+    "a broken array of JSON": (
+        "2.json", '[{"id": 1},\n{"id": 2}\n', {"format": "json"}, r"in/2\.json: line 3 is not JSON",
+    ),
+}  # fmt: skip
+
+
+def refused(ingest_with: Any, raw: Raw, state: Any, table: str, name: str) -> None:
+    key, body, changes, said = REFUSED[name]
+    raw.put("first/1.csv", "id,n\n1,a\n")
+    ingest_with(raw, table, prefix="first/")
+    before = state(table)
+    raw.put(f"in/{key}", body)
+    with pytest.raises((errors.BadSource, errors.BadArgument), match=said):
+        ingest_with(raw, table, **changes)
+    assert state(table) == before
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_arrow_names_file_line_and_column_and_changes_nothing(
+    small: Small, raw: Raw, name: str
+) -> None:
+    refused(small.ingest, raw, small.state, f"refused.t{list(REFUSED).index(name)}", name)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", REFUSED)
+def test_spark_names_file_line_and_column_and_changes_nothing(
+    lake: Lake, raw: Raw, name: str
+) -> None:
+    refused(lake.ingest, raw, lake.state, f"refused_spark.t{list(REFUSED).index(name)}", name)
+
+
+FOR_SPARK: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {
+    "an option of Spark alone": (
+        "1.csv", "a\n1\n", {"options": {"comment": "#"}}, "--option comment",
+    ),
+    "odd quotes": ("1.csv", 'a,b\n"x"y,1\n', {}, "'\"' expected|',' expected after '\"'"),
+    "one name twice": ("1.csv", "a,A\n1,2\n", {}, "one name twice"),
+    "JSON with two types under a name": (
+        "1.json", '{"a": 1}\n{"a": "x"}\n', {"format": "json"}, "values of two types",
+    ),
+    "JSON with NaN": ("1.json", '{"a": NaN}\n', {"format": "json"}, "JSON with NaN"),
+    "Parquet of unsigned numbers": (
+        "1.parquet", parquet({"a": pa.array([1], pa.uint32())}), {"format": "parquet"}, "uint32",
+    ),
+    "two transforms of one column": (
+        "1.csv", "day\n2026-01-01\n",
+        {"partitions": settings.parse_partitions("bucket(2, day), bucket(4, day)")},
+        "two partition transforms",
+    ),
+    "orc": ("1.orc", b"ORC", {"format": "orc"}, "orc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOR_SPARK)
+def test_what_arrow_would_do_otherwise_goes_to_spark_and_nothing_is_written(
+    small: Small, raw: Raw, name: str
+) -> None:
+    key, body, changes, reason = FOR_SPARK[name]
+    raw.put(f"in/{key}", body)
+    table = f"for_spark.t{list(FOR_SPARK).index(name)}"
+    with pytest.raises(errors.BadArgument, match=r"^--engine arrow does not load ") as caught:
+        small.ingest(raw, table, **changes)
+    with pytest.raises(AssertionError, match="Spark was started"):
+        small.ingest(raw, table, engine="auto", **changes)
+    assert small.said[-1].startswith("Spark loads this, because of ")
+    assert re.search(reason, str(caught.value))
+    assert small.state(table) is None
+    assert small.files(table) == []
+
+
+def test_a_load_larger_than_the_bound_goes_to_spark(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow, "SOURCE_BYTES_MAX", 10)
+    raw.put("in/1.csv", "id\n1\n2\n3\n4\n")
+    with pytest.raises(AssertionError, match="Spark was started"):
+        small.ingest(raw, "larger.t", engine="auto")
+    monkeypatch.setattr(arrow, "SOURCE_BYTES_MAX", 11)
+    assert small.ingest(raw, "larger.t", engine="auto").rows == 4
+
+
+def test_a_packed_file_that_holds_more_than_the_bound_goes_to_spark(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow, "TEXT_BYTES_MAX", 1000)
+    raw.put("in/1.csv.gz", gzip.compress(b"id\n" + b"1\n" * 5000))
+    with pytest.raises(AssertionError, match="Spark was started"):
+        small.ingest(raw, "unpacked.t", engine="auto")
+
+
+def test_arrow_loads_each_object_once_and_only_what_is_new(small: Small, raw: Raw) -> None:
+    one = raw.put("in/1.csv", "id\n1\n")
+    done = small.ingest(raw, "once.deeper.t")
+    assert (done.rows, done.sources, done.skipped, done.files) == (1, 1, 0, 1)
+    table = small.catalog.load_table("once.deeper.t")
+    assert done.snapshot_id == table.current_snapshot().snapshot_id
+    assert len(table.metadata.snapshots) == 1
+    assert table.metadata.metadata_log == [], "the creation was a commit of its own"
+    assert json.loads(table.current_snapshot().summary["boathouse.loads"]) == [
+        {"source": raw.uri("in/1.csv"), "etag": one}
+    ]
+    assert small.ingest(raw, "once.deeper.t").snapshot_id is None
+    raw.put("in/2.csv", "id\n2\n")
+    more = small.ingest(raw, "once.deeper.t")
+    assert (more.rows, more.sources, more.skipped) == (1, 1, 1)
+    assert small.rows("once.deeper.t") == [{"id": 1}, {"id": 2}]
+
+
+def test_arrow_loads_nothing_of_a_source_written_anew_while_it_is_read(
+    small: Small, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+
+    def say(line: str) -> None:
+        if line.startswith("loading "):
+            raw.put("in/1.csv", "id\n2\n")
+
+    with pytest.raises(errors.SourceChanged, match=r"in/1\.csv changed while it was being read"):
+        small.ingest(raw, "moving_small.t", say=say)
+    assert small.state("moving_small.t") is None
+    assert small.files("moving_small.t") == []
+    assert ("moving_small",) not in small.catalog.list_namespaces()
+
+
+def test_of_two_small_loads_of_the_same_sources_one_loads_them(small: Small, raw: Raw) -> None:
+    raw.put("in/0.csv", "id\n0\n")
+    small.ingest(raw, "overtaken.t")
+    raw.put("in/1.csv", "id\n1\n")
+    inside: list[jobs.Loaded] = []
+
+    def say(line: str) -> None:
+        small.said.append(line)
+        if line.startswith("committing ") and not inside:
+            inside.append(small.ingest(raw, "overtaken.t"))
+
+    outside = small.ingest(raw, "overtaken.t", say=say)
+    assert (inside[0].rows, outside.rows, outside.skipped, outside.snapshot_id) == (1, 0, 2, None)
+    assert (
+        "another job has just loaded some of these objects into lake.overtaken.t; trying again"
+    ) in small.said
+    assert small.rows("overtaken.t") == [{"id": 0}, {"id": 1}]
+    assert len(small.files("overtaken.t")) == 2, "the loser's files were given back"
+
+
+def test_a_replacing_small_load_that_meets_another_commit_leaves_just_its_sources(
+    small: Small, raw: Raw
+) -> None:
+    raw.put("in/0.csv", "id\n0\n")
+    raw.put("other/9.csv", "id\n9\n")
+    small.ingest(raw, "replace_met.t")
+    inside: list[jobs.Loaded] = []
+
+    def say(line: str) -> None:
+        if line.startswith("committing ") and not inside:
+            inside.append(small.ingest(raw, "replace_met.t", prefix="other/"))
+
+    assert small.ingest(raw, "replace_met.t", mode="replace", say=say).rows == 1
+    assert small.rows("replace_met.t") == [{"id": 0}]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_small_load_whose_commit_got_no_answer_is_finished_by_the_next_run(
+    small: Small, raw: Raw, committed: bool
+) -> None:
+    table = f"unanswered_small_{committed}.t"
+    raw.put("in/1.csv", "id\n1\n")
+
+    def commits(method: str, path: str) -> bool:
+        return method == "POST" and path.endswith("/tables/t")
+
+    watches = {"after" if committed else "before": commits}
+    with wire.door(small.server.url, **watches) as door:
+        load = a_load(f"lake.{table}", place=raw.place("in/"), engine="arrow")
+        server = dataclasses.replace(small.server, url=door.url)
+        with pytest.raises(errors.OutcomeUnknown, match="the answer to the commit was lost"):
+            ingest.run(server, load, open_spark=no_spark, say=small.said.append)
+    again = small.ingest(raw, table)
+    assert (again.rows, again.skipped) == ((0, 1) if committed else (1, 0))
+    assert small.rows(table) == [{"id": 1}]
+
+
+def test_local_files_are_sources_by_their_content(small: Small, raw: Raw, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "_hidden").mkdir()
+    (tmp_path / "1.csv").write_text("id\n1\n")
+    (tmp_path / "deep" / "2.csv").write_text("id\n2\n")
+    (tmp_path / "_hidden" / "3.csv").write_text("id\n3\n")
+    (tmp_path / "deep" / "4.txt").write_text("id\n4\n")
+    place = settings.parse_place(f"{tmp_path}/**/*.csv")
+    assert small.ingest(raw, "local.t", place=place).rows == 2
+    assert small.ingest(raw, "local.t", place=place).snapshot_id is None
+    (tmp_path / "1.csv").write_text("id\n10\n")
+    assert small.ingest(raw, "local.t", place=place).rows == 1
+    assert small.rows("local.t") == [{"id": 1}, {"id": 10}, {"id": 2}]
+    whole = settings.parse_place(str(tmp_path))
+    assert small.ingest(raw, "local.t", place=whole).rows == 1
+    single = settings.parse_place(str(tmp_path / "_hidden" / "3.csv"))
+    assert small.ingest(raw, "local.t", place=single).rows == 1
+    with pytest.raises(errors.BadArgument, match=r"^there is no file or folder /no/such/place$"):
+        small.ingest(raw, "local.t", place=settings.parse_place("/no/such/place"))
+
+
+def planned(columns: tuple[jobs.PlannedColumn, ...]) -> list[tuple[str, str, str]]:
+    return [(column.name, column.type, column.change) for column in columns]
+
+
+PLAN_FILES = ("id,name,day\n1,a,2026-01-09\n", "name,id,more\nb,3000000000,1.5\n")
+
+
+def plans_without_writing(ingest_with: Any, plan: Any, raw: Raw, state: Any, table: str) -> None:
+    """Plan a first load and a later one; each says what the load then does."""
+    raw.put("in/1.csv", PLAN_FILES[0])
+    day = settings.parse_partitions("month(day)")
+    first = plan(table, partitions=day)
+    assert state(table) is None
+    assert (first.creates_table, first.sources, first.skipped, first.size_bytes) == (
+        True, 1, 0, len(PLAN_FILES[0]),
+    )  # fmt: skip
+    assert planned(first.columns) == [
+        ("id", "int", ""),
+        ("name", "string", ""),
+        ("day", "date", ""),
+    ]
+    assert first.partitions == ("month(day)",)
+    assert list(first.first_rows) == [
+        {"id": 1, "name": "a", "day": datetime.date(2026, 1, 9)},
+    ]
+    ingest_with(raw, table, partitions=day)
+    before = state(table)
+    assert plan(table) is None
+
+    raw.put("in/2.csv", PLAN_FILES[1])
+    later = plan(table)
+    assert state(table) == before
+    assert (later.creates_table, later.sources, later.skipped) == (False, 1, 1)
+    assert planned(later.columns) == [
+        ("id", "long", "was int"), ("name", "string", ""), ("day", "date", ""),
+        ("more", "double", "new"),
+    ]  # fmt: skip
+    assert later.partitions == ("month(day)",)
+    assert list(later.first_rows) == [{"name": "b", "id": 3_000_000_000, "more": 1.5}]
+
+
+def test_a_plan_of_a_small_load_says_what_it_would_do_and_writes_nothing(
+    small: Small, raw: Raw
+) -> None:
+    def plan(table: str, **changes: Any) -> jobs.LoadPlan | None:
+        load = a_load(f"lake.{table}", place=raw.place("in/"), engine="arrow", **changes)
+        return ingest.plan(small.server, load, open_spark=no_spark, say=small.said.append)
+
+    plans_without_writing(small.ingest, plan, raw, small.state, "planned_small.t")
+    assert ("planned_small",) in small.catalog.list_namespaces()
+
+
+@pytest.mark.spark
+def test_a_plan_of_a_load_by_spark_says_what_it_would_do_and_writes_nothing(
+    lake: Lake, raw: Raw
+) -> None:
+    def plan(table: str, **changes: Any) -> jobs.LoadPlan | None:
+        load = a_load(f"lake.{table}", place=raw.place("in/"), engine="spark", **changes)
+        return ingest.plan(lake.server, load, open_spark=lake.open_spark, say=lake.said.append)
+
+    plans_without_writing(lake.ingest, plan, raw, lake.state, "planned_spark.t")
