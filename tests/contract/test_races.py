@@ -44,7 +44,7 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
     barrier = threading.Barrier(len(works))
 
     def work(each: Callable[[], Any]) -> Any:
-        barrier.wait(30)
+        barrier.wait(120)
         try:
             return each()
         except ClientError as error:

@@ -18,7 +18,9 @@ from tests.kit import s3 as kit
 from tests.kit.server import Running
 
 RUNS = 40
-ANSWER_SECONDS = 30
+RUNS_MAX = 400
+"""How many runs may pass until a registration has won one: the machine decides who does."""
+ANSWER_SECONDS = 120
 
 
 @pytest.fixture
@@ -144,7 +146,9 @@ def test_register_and_a_change_of_the_metadata_file_at_once_leave_both_or_neithe
         rest.Client(server) as registrar,
         concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool,
     ):
-        for run in range(RUNS):
+        for run in range(RUNS_MAX):
+            if run >= RUNS and registered:
+                break
             name = f"t{run}"
             key = f"{namespace}/{name}/metadata/v1.metadata.json"
             metadata["location"] = f"s3://lake/{namespace}/{name}"
@@ -196,4 +200,4 @@ def test_register_and_a_change_of_the_metadata_file_at_once_leave_both_or_neithe
             registered += status == 200
             shown, _ = catalog.ask("GET", f"namespaces/{namespace}/tables/{name}")
             assert shown == (200 if status == 200 else 404)
-    assert 0 < registered <= RUNS
+    assert registered > 0

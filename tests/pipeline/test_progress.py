@@ -26,9 +26,18 @@ class Screen(io.StringIO):
         self.drawn.set()
 
 
+class StandingClock:
+    """The module `time`, at a moment that does not pass."""
+
+    @staticmethod
+    def monotonic() -> float:
+        return 1000.0
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "time", StandingClock)
 
 
 @pytest.mark.parametrize(

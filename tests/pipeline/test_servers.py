@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from pipeline import errors, servers, settings
+from tests.kit.waits import WAIT_SECONDS
 
 KEYS = {"access_key": "AKFOLDER", "secret_key": "folder secret"}
 
@@ -112,7 +112,7 @@ def test_a_server_that_gives_no_answer_ends_what_waits_for_it(unused: str) -> No
     killed = threading.Event()
 
     def work() -> None:
-        assert killed.wait(60)
+        assert killed.wait(WAIT_SECONDS)
         raise RuntimeError("the JVM is gone")
 
     with (
@@ -122,17 +122,30 @@ def test_a_server_that_gives_no_answer_ends_what_waits_for_it(unused: str) -> No
         work()
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
-    endpoint: settings.ServerEndpoint,
+    endpoint: settings.ServerEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked = threading.Semaphore(0)
+    answers = servers._answers
+
+    def count(server: settings.ServerEndpoint) -> bool:
+        try:
+            return answers(server)
+        finally:
+            asked.release()
+
+    def fail_when_asked(times: int) -> None:
+        for _ in range(times):
+            assert asked.acquire(timeout=WAIT_SECONDS)
+        raise RuntimeError("its own reason")
+
+    monkeypatch.setattr(servers, "ASK_SECONDS", 0.02)
+    monkeypatch.setattr(servers, "ANSWER_SECONDS", WAIT_SECONDS)
+    # Each answer begins a silence anew: it would be over by the second of them.
+    monkeypatch.setattr(servers, "SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr(servers, "_answers", count)
     with (
         pytest.raises(RuntimeError, match="its own reason"),
         servers.watched(endpoint, give_up=lambda: pytest.fail("the server answers")),
     ):
-        _fail_after(3 * servers.SILENCE_SECONDS)
-
-
-def _fail_after(seconds: float) -> None:
-    time.sleep(seconds)
-    raise RuntimeError("its own reason")
+        fail_when_asked(10)

@@ -215,7 +215,7 @@ def test_refusals_stand_in_the_audit_log_without_secrets(server):
     status, _, headers = ask_signed(server, "GET", "/", secret_key="wrong")
     assert status == 403
     wanted = headers["x-amz-request-id"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     found: list[dict[str, str]] = []
     while not found and time.monotonic() < deadline:
         lines = [

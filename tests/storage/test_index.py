@@ -23,6 +23,7 @@ from storage import index as storage_index
 from storage.batch import Batch, Decided, Delete, Expect, Put, Reading, Store, Write
 from storage.disk import Disk
 from storage.index import GATHERING_TURNS_MAX, GROUP_MAX, READERS_MAX, Index
+from tests.kit.waits import WAIT_SECONDS
 
 STORE = Store.REFS
 
@@ -32,15 +33,17 @@ class Counting(Disk):
 
     def __init__(self) -> None:
         self.transactions = 0
+        self.transacted = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
         self.failure: BaseException | None = None
 
     def transact(self, commit: Callable[[], Any]) -> None:
-        self.gate.wait(30)
+        self.gate.wait(WAIT_SECONDS)
         if self.failure is not None:
             raise self.failure
         self.transactions += 1
+        self.transacted.set()
         super().transact(commit)
 
 
@@ -262,11 +265,13 @@ def test_a_commit_waits_for_few_turns_however_many_follow(index: Index, disk: Co
             await asyncio.sleep(0)
             turns += 1
             if turns > GATHERING_TURNS_MAX + 1:
-                time.sleep(0.05)  # noqa: ASYNC251 - only the writer thread is waited for now
+                # Only the writer thread is waited for now, and its disk: the loop has no turn.
+                assert disk.transacted.wait(WAIT_SECONDS)
         await asyncio.gather(first, *others)
         return turns
 
     disk.transactions = 0
+    disk.transacted.clear()
     assert asyncio.run(crowd()) < 2 * GATHERING_TURNS_MAX + 20
 
 
@@ -317,7 +322,7 @@ def test_a_decision_that_takes_long_does_not_hold_the_loop(index: Index) -> None
     turned = threading.Event()
 
     def decide(reading: Reading) -> Decided[bool]:
-        return Decided(result=turned.wait(20))
+        return Decided(result=turned.wait(WAIT_SECONDS))
 
     async def decide_and_turn() -> bool:
         future = index.start(decide)
@@ -676,9 +681,9 @@ def test_a_reserve_that_cannot_be_removed_refuses_what_makes_room_and_the_writer
         disk.full = True
         for _ in range(2):
             with pytest.raises(errors.DiskFull):
-                await asyncio.wait_for(index.commit(deletion), 10)
+                await asyncio.wait_for(index.commit(deletion), WAIT_SECONDS)
         disk.full = False
-        await asyncio.wait_for(index.commit(deletion), 10)
+        await asyncio.wait_for(index.commit(deletion), WAIT_SECONDS)
 
     asyncio.run(work())
     assert [key for key, _ in rows(index)] == [b"b"]

@@ -17,6 +17,7 @@ from storage.disk import Disk
 from storage.model import InlineBody
 from storage.sweep import Missing
 from tests.kit import folders
+from tests.kit.waits import WAIT_SECONDS
 
 BIG = b"0123456789abcdef" * 10_000
 
@@ -272,7 +273,7 @@ def test_the_sweep_tries_again_what_failed(tmp_path: Path) -> None:
         await storage.objects.delete("raw", "k")
         clock.move(60_001)
         sweeping = asyncio.create_task(storage.sweep.run(interval_s=0.001))
-        for _ in range(5000):
+        for _ in range(60_000):
             if not folders.blob_files(tmp_path / "data"):
                 break
             await asyncio.sleep(0.002)
@@ -294,7 +295,7 @@ def test_the_sweep_runs_periodically_and_stops_on_request(tmp_path: Path) -> Non
         await storage.objects.delete("raw", "k")
         clock.move(60_001)
         sweeping = asyncio.create_task(storage.sweep.run(interval_s=0.001))
-        for _ in range(5000):
+        for _ in range(60_000):
             if not folders.blob_files(tmp_path / "data"):
                 break
             await asyncio.sleep(0.002)
@@ -332,7 +333,7 @@ def test_the_sweep_goes_on_after_a_failure(
         refusing.refusals = 3
         clock.move(60_001)
         sweeping = asyncio.create_task(storage.sweep.run(interval_s=0.001))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_SECONDS):
             while folders.blob_files(tmp_path / "data"):  # noqa: ASYNC110 - files say nothing
                 await asyncio.sleep(0.002)
         sweeping.cancel()

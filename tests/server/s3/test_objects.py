@@ -313,7 +313,7 @@ def test_put_object_without_a_length_is_refused(store: kit.ObjectStore, bucket: 
     target = f"/{bucket}/k"
     signed = kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
     lines = [f"PUT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in signed.items())]
-    with socket.create_connection((store.host, store.port), timeout=10) as connection:
+    with socket.create_connection((store.host, store.port), timeout=60) as connection:
         connection.sendall("\r\n".join([*lines, "connection: close", "", ""]).encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 411 ")
@@ -559,10 +559,10 @@ def test_a_client_that_leaves_half_way_stores_nothing(
     target = f"/{bucket}/k"
     signed = kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
     head = [f"PUT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in signed.items())]
-    with socket.create_connection((store.host, store.port), timeout=10) as connection:
+    with socket.create_connection((store.host, store.port), timeout=60) as connection:
         lines = "\r\n".join([*head, "content-length: 4000000", "", ""])
         connection.sendall(lines.encode() + bytes(sent))
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         # What is longer than a batch has a file before the client leaves.
         while sent > blobs.BATCH_BYTES and files_of(store) == before:
             assert time.monotonic() < deadline
@@ -583,7 +583,7 @@ def test_two_requests_share_a_connection_after_a_refusal(
     store: kit.ObjectStore, bucket: str
 ) -> None:
     """A small body that nobody read must not be taken for the next request."""
-    connection = http.client.HTTPConnection(store.host, store.port, timeout=10)
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=60)
     try:
         for _ in range(2):
             connection.request("PUT", f"/{bucket}/k", body=b"GET / HTTP/1.1\r\n\r\n")

@@ -21,7 +21,7 @@ from tests.kit import post_forms
 from tests.kit import s3 as kit
 
 CONTENT = b"the bytes of the file\r\n--\r\n"
-TIMEOUT_SECONDS = 20
+TIMEOUT_SECONDS = 60
 
 
 def url_of(store: kit.ObjectStore, bucket: str) -> str:
