@@ -53,7 +53,7 @@ class TableGuard:
         except storage_errors.NoSuchBucket:
             return guard.PlainRuling(bucket=None)
         if info.type != "table":
-            return guard.PlainRuling(bucket=info)
+            return guard.PlainRuling(bucket=info, record=value)
         noting = _Noting(view)
         noting.note(batch.Store.BUCKETS, bucket.encode(), value)
         place = records.Place(bucket=info)

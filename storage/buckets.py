@@ -19,6 +19,8 @@ from storage.index import Index
 from storage.model import BucketInfo, BucketType, NowMs, Versioning
 
 SettingsChange: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+SettingsCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Raises if a change that was allowed before is not allowed by the settings of a bucket."""
 
 DECODED_MAX = 1024
 DECODED_BYTES_MAX = 8 << 20
@@ -65,6 +67,10 @@ class Buckets:
                 self._decoded.clear()
                 self._decoded_bytes = len(value)
             self._decoded[value] = info
+        newest = self._newest.get(name)
+        if newest is not None and newest[1] is not info:
+            # A view may show a commit just before the count of changes does.
+            del self._newest[name]
         return info, value
 
     def list(self, reading: Reading | None = None) -> list[BucketInfo]:
@@ -134,17 +140,23 @@ class Buckets:
         return await self.change(name, lambda _: settings)
 
     async def change(
-        self, name: str, change: SettingsChange, *, bucket_id: int | None = None
+        self,
+        name: str,
+        change: SettingsChange,
+        *,
+        bucket_id: int | None = None,
+        check: SettingsCheck | None = None,
     ) -> BucketInfo:
         """Replace a bucket's settings by change(settings), atomically. Raises NoSuchBucket.
 
         change: pure; it may refuse by raising, and may be called more than once. bucket_id: the
-        expected id, so that another bucket of the same name is not changed.
+        expected id, so that another bucket of the same name is not changed. check: is called with
+        the settings in the transaction that changes them.
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
             before = lookups.find_bucket(reading, name)
-            record = _record_of(name, before, bucket_id)
+            record = _record_of(name, before, bucket_id, check)
             changed = msgspec.structs.replace(record, settings=dict(change(record.settings)))
             value = records.encode_bucket(
                 changed,
@@ -157,16 +169,21 @@ class Buckets:
         return records.bucket_info(name, await self._index.decide(decide))
 
     async def set_versioning(
-        self, name: str, versioning: Versioning, *, bucket_id: int
+        self,
+        name: str,
+        versioning: Versioning,
+        *,
+        bucket_id: int,
+        check: SettingsCheck | None = None,
     ) -> BucketInfo:
         """Enable or suspend a bucket's versioning, for all writes from here on.
 
-        bucket_id: as for `change`. Raises NoSuchBucket, InvalidBucketState.
+        bucket_id, check: as for `change`. Raises NoSuchBucket, InvalidBucketState.
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
             before = lookups.find_bucket(reading, name)
-            record = _record_of(name, before, bucket_id)
+            record = _record_of(name, before, bucket_id, check)
             object_lock = records.has_object_lock(before)
             if object_lock and versioning != "Enabled":
                 raise errors.InvalidBucketState(
@@ -181,17 +198,22 @@ class Buckets:
         return records.bucket_info(name, await self._index.decide(decide))
 
     async def set_object_lock(
-        self, name: str, default: locks.DefaultRetention | None, *, bucket_id: int
+        self,
+        name: str,
+        default: locks.DefaultRetention | None,
+        *,
+        bucket_id: int,
+        check: SettingsCheck | None = None,
     ) -> BucketInfo:
         """Turn object lock on, for ever, and set the retention of new versions.
 
-        bucket_id: as for `change`. Raises NoSuchBucket, and InvalidBucketState unless versioning
-        is enabled.
+        bucket_id, check: as for `change`. Raises NoSuchBucket, and InvalidBucketState unless
+        versioning is enabled.
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
             before = lookups.find_bucket(reading, name)
-            record = _record_of(name, before, bucket_id)
+            record = _record_of(name, before, bucket_id, check)
             if records.versioning(before) != "Enabled":
                 raise errors.InvalidBucketState(
                     "Versioning must be 'Enabled' on the bucket to apply a Object Lock "
@@ -245,9 +267,14 @@ class Buckets:
         return Batch(derive=(derive,), makes_room=True)
 
 
-def _record_of(name: str, value: bytes, bucket_id: int | None) -> records.BucketRecord:
-    """Return a bucket's record. Raises NoSuchBucket if bucket_id is given and differs."""
+def _record_of(
+    name: str, value: bytes, bucket_id: int | None, check: SettingsCheck | None = None
+) -> records.BucketRecord:
+    """Return a bucket's record. Raises NoSuchBucket if bucket_id is given and differs, and what
+    check raises."""
     record = records.decode_bucket(value)
     if bucket_id is not None and record.bucket_id != bucket_id:
         raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
+    if check is not None:
+        check(record.settings)
     return record

@@ -21,7 +21,9 @@ from server.s3 import (
     tokens,
     wire,
 )
+from storage import buckets as storage_buckets
 from storage import errors as storage_errors
+from storage import model
 
 GLOBAL_REGION: Final = "us-east-1"
 """The region where CreateBucket accepts every region's constraint, and succeeds for a bucket that
@@ -140,14 +142,13 @@ async def put_bucket_versioning(services: engines.S3Services, call: calls.Call) 
     operation: operations.PutBucketVersioning = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     versioning = documents.parse_versioning(data)
-    bucket = services.buckets.get(operation.bucket)
-    if bucket.type == "table":
-        raise errors.TableBucketVerb(
-            "The objects of a table bucket have no versions: PutBucketVersioning is not offered.",
-            Method="PUT",
-            ResourceType="TABLE BUCKET",
+
+    async def change(bucket: model.BucketInfo, check: storage_buckets.SettingsCheck) -> None:
+        await services.buckets.set_versioning(
+            bucket.name, versioning, bucket_id=bucket.bucket_id, check=check
         )
-    await services.buckets.set_versioning(operation.bucket, versioning, bucket_id=bucket.bucket_id)
+
+    await configurations.change_judged(services, call, change)
     return asgi.Response(200)
 
 

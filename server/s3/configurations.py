@@ -9,7 +9,7 @@ configures it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from server import asgi, calls
@@ -210,25 +210,36 @@ async def _put(
 async def _change(
     services: engines.S3Services, call: calls.Call, change: buckets.SettingsChange
 ) -> None:
-    """Change a bucket's settings while its policy is the one that allowed the change.
+    """Change a bucket's settings; see `change_judged`."""
 
-    Raises AccessDenied if a newer policy refuses the change, and ExpectationFailed if the policy
-    changes during every attempt.
+    async def change_settings(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:
+        await services.buckets.change(bucket.name, change, bucket_id=bucket.bucket_id, check=check)
+
+    await change_judged(services, call, change_settings)
+
+
+async def change_judged(
+    services: engines.S3Services,
+    call: calls.Call,
+    change: Callable[[model.BucketInfo, buckets.SettingsCheck], Awaitable[None]],
+) -> None:
+    """Change a general bucket while its policy is the one that allowed the change.
+
+    change: passes its bucket's id and the check to storage, which calls the check in the
+    transaction that changes the bucket. Raises AccessDenied if a newer policy refuses the change,
+    ExpectationFailed if the policy changes during every attempt, and TableBucketVerb.
     """
     for number in range(1, engines.ATTEMPTS_MAX + 1):
         bucket = _bucket(services, call)
         _check_allowed(services, call)
         judged = _judged(bucket.settings)
 
-        def change_judged(
-            settings: Mapping[str, Any], judged: object = judged
-        ) -> Mapping[str, Any]:
+        def check(settings: Mapping[str, Any], judged: object = judged) -> None:
             if _judged(settings) != judged:
                 raise storage_errors.ExpectationFailed("the bucket's policy has changed")
-            return change(settings)
 
         try:
-            await services.buckets.change(bucket.name, change_judged, bucket_id=bucket.bucket_id)
+            await change(bucket, check)
         except storage_errors.ExpectationFailed:
             if number == engines.ATTEMPTS_MAX:
                 raise

@@ -124,16 +124,25 @@ class Guard(Protocol):
 class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The Ruling of a key in a general bucket, or in one that does not exist: no table rules apply.
 
-    Every request makes one, so it is a Struct: a fifth of what a dataclass costs.
+    record: of the bucket, as the index has it. Every request makes one, so it is a Struct: a fifth
+    of what a dataclass costs.
     """
 
     bucket: model.BucketInfo | None
-    expects: tuple[batch.Expect, ...] = ()
+    record: bytes | None = None
     table_path: str | None = None
     is_aws_strict: bool = False
     is_write_once: bool = False
     on_delete: OnDelete = "remove"
     content_check: ContentCheck | None = None
+
+    @property
+    def expects(self) -> tuple[batch.Expect, ...]:
+        """The bucket's record: the rights of the request were judged by the policy in it."""
+        if self.bucket is None or self.record is None:
+            return ()
+        name = self.bucket.name.encode()
+        return (batch.Expect(store=batch.Store.BUCKETS, key=name, value=self.record),)
 
     def resource(self, access: Access) -> Resource | None:
         """Return None: the S3 action applies."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from server import asgi, calls
-from server.s3 import documents, engines, errors, guard, incoming, operations, wire
-from storage import locks, model
+from server.s3 import configurations, documents, engines, errors, guard, incoming, operations, wire
+from storage import buckets, locks, model
 
 
 async def get_object_lock_configuration(
@@ -33,15 +33,13 @@ async def put_object_lock_configuration(
     operation: operations.PutObjectLockConfiguration = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     default = documents.parse_object_lock(data)
-    bucket = services.buckets.get(operation.bucket)
-    if bucket.type == "table":
-        raise errors.TableBucketVerb(
-            "The objects of a table bucket have no versions: PutObjectLockConfiguration is not "
-            "offered.",
-            Method="PUT",
-            ResourceType="TABLE BUCKET",
+
+    async def change(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:
+        await services.buckets.set_object_lock(
+            bucket.name, default, bucket_id=bucket.bucket_id, check=check
         )
-    await services.buckets.set_object_lock(operation.bucket, default, bucket_id=bucket.bucket_id)
+
+    await configurations.change_judged(services, call, change)
     return asgi.Response(200)
 
 

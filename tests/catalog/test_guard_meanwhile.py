@@ -334,7 +334,7 @@ def test_a_table_created_elsewhere_makes_no_request_try_again(lake: Lake) -> Non
 
 @pytest.mark.parametrize(
     ("bucket", "key", "put", "get", "delete"),
-    [("raw", "k", 2, 1, 2), ("lake", FILE, 3, 1, 2)],
+    [("raw", "k", 3, 1, 3), ("lake", FILE, 3, 1, 2)],
 )
 def test_a_request_looks_its_bucket_up_as_often_as_it_must(
     lake: Lake,
@@ -385,4 +385,6 @@ def test_a_ruling_names_the_rows_it_was_made_of(lake: Lake) -> None:
         records.location_key(ruling.bucket.bucket_id, path) for path in (FILE, "x/t/data", "x/t")
     ]
     assert [each.key for each in ruling.expects[1:4]] == locations
-    assert lake.guard.at("raw", "k").expects == ()
+    (row,) = lake.guard.at("raw", "k").expects
+    assert (row.store, row.key) == (batch.Store.BUCKETS, b"raw")
+    assert row.value == lake.place.storage.index.get(row.store, row.key)

@@ -17,12 +17,19 @@ class PlainGuard:
 
     def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> guard.Ruling:
         self.asked[key] += 1
+        if reading is None:
+            with self.storage.index.view() as view:
+                return self._at(bucket, key, view)
+        return self._at(bucket, key, reading)
+
+    def ruling(self, bucket: model.BucketInfo, key: str) -> guard.Ruling | None:
+        """Return what holds for a key of a bucket that exists; None if it is a plain key."""
+        return None
+
+    def _at(self, bucket: str, key: str, reading: batch.Reading) -> guard.Ruling:
         try:
-            info = self.storage.buckets.get(bucket, reading)
+            info, record = self.storage.buckets.read(bucket, reading)
         except errors.NoSuchBucket:
             return guard.PlainRuling(bucket=None)
-        return self.ruling(info, key)
-
-    def ruling(self, bucket: model.BucketInfo, key: str) -> guard.Ruling:
-        """Return what holds for a key of a bucket that exists."""
-        return guard.PlainRuling(bucket=bucket)
+        ruling = self.ruling(info, key)
+        return guard.PlainRuling(bucket=info, record=record) if ruling is None else ruling

@@ -193,6 +193,16 @@ def test_a_thousand_keys_leave_others_their_turn(tmp_path: Path, folder: str) ->
     assert max(answers.asked_in.values()) <= 2 * deletes.KEYS_AT_ONCE
 
 
+class RowRuling(guard.PlainRuling, frozen=True, kw_only=True):
+    """Depends on one row of the index."""
+
+    row: batch.Expect
+
+    @property
+    def expects(self) -> tuple[batch.Expect, ...]:
+        return (self.row,)
+
+
 class RegisteringGuard(guards.PlainGuard):
     """Hides what begins with `t/` once a row says so, as a registered table would.
 
@@ -213,10 +223,10 @@ class RegisteringGuard(guards.PlainGuard):
             put = batch.Put(store=database, key=row, value=b"1")
             self.storage.index.commit_now(batch.Batch(writes=(put,)))
         is_hidden = value is not None and key.startswith("t/")
-        return guard.PlainRuling(
+        return RowRuling(
             bucket=bucket,
             on_delete="tombstone" if is_hidden else "remove",
-            expects=(batch.Expect(store=database, key=row, value=value),),
+            row=batch.Expect(store=database, key=row, value=value),
         )
 
 
