@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare rck s3-tests trino clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare rck s3-tests slt trino clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -84,6 +84,10 @@ bench-compare: ## measure two commits interleaved (A=commit B=commit)
 s3-tests: ## score a checkout of ceph/s3-tests (S3TESTS=folder)
 	@$(PROVISION) server test
 	@$(BIN)/python -m tests.s3tests $(S3TESTS) $(ARGS)
+
+slt: ## score a checkout of Embucket/rustice's Snowflake corpus (SLT=folder)
+	@$(PROVISION) server test
+	@$(BIN)/python -m tests.slt $(SLT) $(ARGS)
 
 trino: ## the Trino contract test, where a Java >= 22 is found
 	@$(PROVISION) server test

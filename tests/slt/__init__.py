@@ -1,0 +1,1 @@
+"""`make slt`: a public corpus of Snowflake statements, scored over the wire by its own driver."""
