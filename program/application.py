@@ -20,7 +20,7 @@ import starlette.applications
 import starlette.routing
 import starlette.types
 
-from catalog import access, guard, namespaces, tables, views
+from catalog import access, decoding, guard, namespaces, scans, tables, views
 from catalog import files as catalog_files
 from catalog import store as catalog_store
 from catalog.rest import face as rest_face
@@ -112,6 +112,9 @@ class _Catalog:
     tables: tables.Tables
     views: views.Views
     guard: guard.TableGuard
+    files: catalog_files.Files
+    decoder: decoding.ChildDecoder
+    scans: scans.Scans
     sweep: sweeping.TableSweep
     access: access.Access
 
@@ -137,6 +140,8 @@ def build(
             principals=rights.principals,
             ring=rights.ring,
             access=catalog.access,
+            files=catalog.files,
+            scans=catalog.scans,
             now_ms=now_ms,
             new_id=new_id,
         )
@@ -241,17 +246,22 @@ def _build_catalog(
         new_id=new_id,
     )
     table_guard = guard.TableGuard(store=store, region=settings.region, account_id=settings.account)
+    table_files = catalog_files.Files(
+        objects=storage.objects, blobs=storage.blobs, guard=table_guard
+    )
+    decoder = decoding.ChildDecoder()
     return _Catalog(
         store=store,
         namespaces=namespaces.Namespaces(store=store),
         tables=tables.Tables(store=store),
         views=views.Views(store=store),
         guard=table_guard,
+        files=table_files,
+        decoder=decoder,
+        scans=scans.Scans(files=table_files, decoder=decoder),
         sweep=sweeping.TableSweep(
             store=store,
-            files=catalog_files.Files(
-                objects=storage.objects, blobs=storage.blobs, guard=table_guard
-            ),
+            files=table_files,
             day_ms=settings.lifecycle_day_seconds * 1000,
         ),
         access=access.Access(
@@ -292,6 +302,7 @@ def _iceberg_face(
         namespaces=catalog.namespaces,
         tables=catalog.tables,
         views=catalog.views,
+        scans=catalog.scans,
         authoriser=rights.authoriser,
         principals=rights.principals,
         ring=rights.ring,
@@ -350,6 +361,7 @@ def _lifespan(
             await asyncio.gather(*chores, return_exceptions=True)
             await catalog.sweep.stop()
             await sql.stop()
+            await catalog.decoder.close()
             await catalog.store.close()
             await rights.audit_log.stop()
 

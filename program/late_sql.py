@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog.access import Access
+from catalog.files import Files
 from catalog.namespaces import Namespaces
+from catalog.scans import Scans
 from catalog.store import CatalogStore
 from catalog.tables import Tables
 from server import asgi, calls
@@ -41,6 +43,8 @@ class Parts:
     principals: Principals
     ring: KeyRing
     access: Access
+    files: Files
+    scans: Scans
     now_ms: NowMs
     new_id: NewId
 
@@ -122,11 +126,12 @@ class LateSql:
             namespaces=parts.namespaces,
             tables=parts.tables,
             access=parts.access,
+            files=parts.files,
+            scans=parts.scans,
             engine=_sql_engine(parts.settings, parts.storage),
             reading_children=limits.READERS_MAX if parts.settings.sql_workers else 0,
             default_database=default_database,
             region=parts.settings.region,
-            account_id=parts.settings.account,
             version=sessions.SERVER_VERSION,
             limits=planning.StatementLimits(
                 timeout_seconds=parts.settings.sql_timeout_seconds,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog import access, appends, decoding, files, guard, namespaces, readers, scans, tables
+from catalog import access, appends, files, namespaces, readers, scans, tables
 from catalog import store as catalog_store
 from sql import (
     compiler,
@@ -34,13 +34,11 @@ class SqlEngines:
     statements: statements.Statements
     engine: engine.Engine
     compiler: compiler.Compiler
-    decoder: decoding.ChildDecoder
 
     async def close(self) -> None:
         """End every child."""
         await self.engine.close()
         await self.compiler.close()
-        await self.decoder.close()
 
 
 def open_statements(
@@ -50,11 +48,12 @@ def open_statements(
     namespaces: namespaces.Namespaces,
     tables: tables.Tables,
     access: access.Access,
+    files: files.Files,
+    scans: scans.Scans,
     engine: engine.Engine,
     reading_children: int,
     default_database: str | None,
     region: str,
-    account_id: str,
     version: str,
     limits: planning.StatementLimits | None = None,
 ) -> SqlEngines:
@@ -64,33 +63,26 @@ def open_statements(
     directory may be the folder's `tmp`, which every start empties. reading_children: how many read
     large statements; 0 for none.
     """
-    decoder = decoding.ChildDecoder()
-    file_store = files.Files(
-        objects=storage.objects,
-        blobs=storage.blobs,
-        guard=guard.TableGuard(store=store, region=region, account_id=account_id),
-    )
-    planned = scans.Scans(files=file_store, decoder=decoder)
     all_places = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
     described = information_schema.InformationSchema(tables=tables)
     read = relations.Relations(
         engine=engine,
-        scans=planned,
-        files=file_store,
+        scans=scans,
+        files=files,
         links=storage.links,
     )
     written = writes.Writes(
         engine=engine,
         blobs=storage.blobs,
-        files=file_store,
+        files=files,
         disk=storage.disk,
         scratch=storage.path / "tmp",
         tables=tables,
         appends=appends.Appends(
             tables=tables,
-            scans=planned,
-            files=file_store,
+            scans=scans,
+            files=files,
             readers=table_readers,
             now_ms=store.now_ms,
             new_id=store.new_id,
@@ -131,4 +123,4 @@ def open_statements(
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
     )
-    return SqlEngines(statements=all_statements, engine=engine, compiler=reading, decoder=decoder)
+    return SqlEngines(statements=all_statements, engine=engine, compiler=reading)

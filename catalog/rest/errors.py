@@ -15,6 +15,14 @@ class EndpointNotImplemented(RestError):
     """An operation of the specification that is not implemented."""
 
 
+class NoSuchPlanId(RestError):
+    """No scan plan has this id."""
+
+
+class NoSuchPlanTask(RestError):
+    """The plan task is not one of this server for this table, or its snapshot has expired."""
+
+
 class MalformedJson(RestError):
     """A request's body is not the JSON of its operation."""
 

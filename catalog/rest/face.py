@@ -6,7 +6,7 @@ one.
 
 from __future__ import annotations
 
-from catalog import access
+from catalog import access, readers, scan_pages, scans
 from catalog import errors as catalog_errors
 from catalog.namespaces import Namespaces
 from catalog.rest import credentials, errors, idempotency, oauth, rows, wire, wire_errors
@@ -33,6 +33,7 @@ class IcebergFace:
         namespaces: Namespaces,
         tables: Tables,
         views: Views,
+        scans: scans.Scans,
         authoriser: decide.Authoriser,
         principals: principals.Principals,
         ring: tokens.KeyRing,
@@ -51,6 +52,9 @@ class IcebergFace:
             tables=tables,
             views=views,
             access=asking,
+            readers=readers.Readers(store=store, access=asking),
+            scan_pages=scan_pages.ScanPages(scans=scans),
+            plan_key=ring.master,
             credentials=credentials.CredentialVending(
                 ring=ring, access=asking, region=region, now_ms=now_ms, new_id=new_id
             ),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from catalog import access, errors, idents, owners, records
+from catalog import access, errors, idents, owners, readers, records, scan_pages
 from catalog.metadata import reading
 from catalog.namespaces import Namespaces
 from catalog.rest import credentials, idempotency
@@ -32,7 +32,7 @@ _ARN = re.compile(r"arn:aws[-a-z0-9]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+
 class Service:
     """The engines below the face. default_warehouse: for requests without a prefix.
 
-    endpoints: as the configuration advertises them.
+    endpoints: as the configuration advertises them. plan_key: signs plan tasks.
     """
 
     store: CatalogStore
@@ -40,6 +40,9 @@ class Service:
     tables: Tables
     views: Views
     access: access.Access
+    readers: readers.Readers
+    scan_pages: scan_pages.ScanPages
+    plan_key: bytes
     credentials: credentials.CredentialVending
     idempotency: idempotency.Idempotency
     tokens: oauth.TokenEndpoint

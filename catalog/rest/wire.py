@@ -30,6 +30,10 @@ NAMESPACE_BYTES_MAX: Final = 512 * 1024
 """A namespace's properties are 64 Ki characters at most; JSON may write each as six bytes."""
 NAMES_BYTES_MAX: Final = 64 * 1024
 """Largest body that only contains names."""
+PLAN_BYTES_MAX: Final = 256 * 1024
+"""Largest body of a scan's plan: most of it is the filter."""
+PLAN_TASK_BYTES_MAX: Final = 512 * 1024
+"""Largest body with a plan task, which contains the filter."""
 REPORT_BYTES_MAX: Final = 128 * 1024
 ETAGS_MAX: Final = 100
 JOINED_BYTES_MAX: Final = 1024 * 1024

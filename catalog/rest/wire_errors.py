@@ -54,6 +54,8 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     metadata_errors.StaleSequenceNumber: (409, "CommitFailedException"),
     rest_errors.EndpointNotImplemented: (406, "UnsupportedOperationException"),
     rest_errors.NoSuchEndpoint: (404, "NotFoundException"),
+    rest_errors.NoSuchPlanId: (404, "NoSuchPlanIdException"),
+    rest_errors.NoSuchPlanTask: (404, "NoSuchPlanTaskException"),
     rest_errors.MalformedJson: (400, "BadRequestException"),
     guard.LayoutRefused: (400, "ValidationException"),
     storage_errors.NoSuchBucket: (404, "NoSuchWarehouseException"),

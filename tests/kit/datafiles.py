@@ -175,17 +175,21 @@ class _Exported(PyArrowFileIO):
         return super().new_input(f"file://{folder}/{location.removeprefix('s3://')}")
 
 
-def rows_by_pyiceberg(metadata_file: Path, folder: Path) -> list[dict[str, Any]]:
-    """What PyIceberg reads of an exported table."""
+def static_table(metadata_file: Path, folder: Path) -> StaticTable:
+    """An exported table as PyIceberg opens it."""
     location = f"s3://{metadata_file.relative_to(folder)}"
-    table = StaticTable.from_metadata(
+    return StaticTable.from_metadata(
         location,
         properties={
             "py-io-impl": f"{_Exported.__module__}.{_Exported.__name__}",
             "exported.folder": str(folder),
         },
     )
-    rows: list[dict[str, Any]] = table.scan().to_arrow().to_pylist()
+
+
+def rows_by_pyiceberg(metadata_file: Path, folder: Path) -> list[dict[str, Any]]:
+    """What PyIceberg reads of an exported table."""
+    rows: list[dict[str, Any]] = static_table(metadata_file, folder).scan().to_arrow().to_pylist()
     return rows
 
 

@@ -67,7 +67,7 @@ DOORS = [
     ("GET", "/no/such/route", "s3tables", S3TABLES, 404),
     ("GET", "/iceberg/v1/config", "s3tables", ICEBERG, 200),
     ("GET", "/iceberg/v1/config", "glue", ICEBERG, 200),
-    ("POST", "/iceberg/v1/lake/namespaces/ns/tables/t/plan", "execute-api", ICEBERG, 406),
+    ("POST", "/iceberg/v1/lake/namespaces/ns/tables/t/sign", "execute-api", ICEBERG, 406),
     ("GET", "/iceberg/no/such/route", "execute-api", ICEBERG, 404),
     ("GET", "/_metrics", "execute-api", NATIVE, 200),
     ("GET", "/_console", "execute-api", NATIVE, 404),

@@ -36,6 +36,7 @@ NEW_VIEW = {
 NEW = {"name": "new", "schema": kit.SCHEMA}
 
 # operation, method, path, body, actions needed, status when allowed
+READ_ACTIONS = ["GetTable", "GetTableMetadataLocation", "GetTableData"]
 CASES: list[tuple[str, str, str, Any, list[str], int]] = [
     ("getConfig", "GET", "config", None, ["GetTableBucket"], 200),
     ("listNamespaces", "GET", "namespaces", None, ["ListNamespaces"], 200),
@@ -89,6 +90,17 @@ CASES: list[tuple[str, str, str, Any, list[str], int]] = [
         ["GetTable", "GetTableMetadataLocation", "GetTableData"],
         200,
     ),
+    ("planTableScan", "POST", "namespaces/ns/tables/t/plan", {}, READ_ACTIONS, 200),
+    (
+        "fetchScanTasks",
+        "POST",
+        "namespaces/ns/tables/t/tasks",
+        {"plan-task": "x"},
+        READ_ACTIONS,
+        404,
+    ),
+    ("fetchPlanningResult", "GET", "namespaces/ns/tables/t/plan/x", None, READ_ACTIONS, 404),
+    ("cancelPlanning", "DELETE", "namespaces/ns/tables/t/plan/x", None, READ_ACTIONS, 404),
     (
         "reportMetrics",
         "POST",

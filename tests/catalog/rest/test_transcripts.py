@@ -151,6 +151,7 @@ STORY = (
     case("list-views", "listViews", "GET lake/namespaces/sales/views"),
     case("list-views-no-namespace", "listViews", "GET lake/namespaces/none/views"),
     case("load-table", "loadTable", f"GET {ORDERS}"),
+    case("plan-table-scan", "planTableScan", f"POST {ORDERS}/plan", {"select": ["id"]}),
     case("load-table-not-modified", "loadTable", f"GET {ORDERS}", headers={"if-none-match": "*"}),
     case("load-table-absent", "loadTable", "GET lake/namespaces/sales/tables/none"),
     case("table-exists", "tableExists", f"HEAD {ORDERS}"),
@@ -206,6 +207,10 @@ STORY = (
         {"table-changes": [{"identifier": {"namespace": ["sales"], "name": "no"}, **commit()}]},
     ),
     case("load-credentials", "loadCredentials", f"GET {ORDERS}/credentials"),
+    case("plan-table-scan-no-column", "planTableScan", f"POST {ORDERS}/plan", {"select": ["x"]}),
+    case("fetch-planning-result", "fetchPlanningResult", f"GET {ORDERS}/plan/one"),
+    case("cancel-planning", "cancelPlanning", f"DELETE {ORDERS}/plan/one"),
+    case("fetch-scan-tasks", "fetchScanTasks", f"POST {ORDERS}/tasks", {"plan-task": "one"}),
     case(
         "report-metrics", "reportMetrics", f"POST {ORDERS}/metrics", {"report-type": "scan-report"}
     ),
@@ -279,7 +284,7 @@ STORY = (
     case("drop-table-absent", "dropTable", f"DELETE {ORDERS}"),
     case("drop-namespace-child", "dropNamespace", "DELETE lake/namespaces/sales%1Feu.west"),
     case("drop-namespace", "dropNamespace", "DELETE lake/namespaces/sales"),
-    case("plan-table-scan-not-implemented", "planTableScan", f"POST {ORDERS}/plan", {}),
+    case("sign-request-not-implemented", "signRequest", f"POST {ORDERS}/sign", {}),
     case("no-such-route", "noSuchRoute", "PUT lake/namespaces"),
 )
 

@@ -1,0 +1,72 @@
+"""rule: plan tasks: the rest of a scan as text that only this server makes.
+
+A plan task names the table, the snapshot, the range of manifests and the whole request, and is
+signed, so that the server keeps nothing between a plan and its tasks. It grants nothing: the
+client that sends it needs the rights of the plan.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import zlib
+from typing import Any, Final
+
+import msgspec
+
+MAC_BYTES: Final = 16
+TASK_BYTES_MAX: Final = 2 * 1024 * 1024
+"""A plan task before it is compressed."""
+
+_CONTEXT: Final = b"boathouse plan task 1:"
+
+
+class InvalidPlanTask(ValueError):
+    """The text is not a plan task of this server."""
+
+
+class PlanTask(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The rest of a scan.
+
+    object_uuid: of the table. after: the snapshot after which appends count. schema_id: of the
+    filter. filter: the client's JSON. manifest, entry: where the task begins; end: the manifest
+    before which it ends. rows: how many the client still wants, None for all.
+    """
+
+    object_uuid: str
+    snapshot_id: int
+    after: int | None
+    schema_id: int
+    filter: Any
+    case_sensitive: bool
+    stats_fields: tuple[int, ...]
+    manifest: int
+    entry: int
+    end: int
+    rows: int | None
+
+
+_decode: Final = msgspec.msgpack.Decoder(PlanTask).decode
+
+
+def seal(task: PlanTask, *, master: bytes) -> str:
+    """Return a plan task as text. master: the key that signs it."""
+    data = zlib.compress(msgspec.msgpack.encode(task))
+    return base64.urlsafe_b64encode(_mac(master, data) + data).decode()
+
+
+def unseal(text: str, *, master: bytes) -> PlanTask:
+    """Return the plan task of a text. Raises InvalidPlanTask."""
+    try:
+        sealed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+    except ValueError:
+        raise InvalidPlanTask("not a plan task") from None
+    mac, data = sealed[:MAC_BYTES], sealed[MAC_BYTES:]
+    if not hmac.compare_digest(mac, _mac(master, data)):
+        raise InvalidPlanTask("not a plan task of this server")
+    inflating = zlib.decompressobj()
+    return _decode(inflating.decompress(data, TASK_BYTES_MAX))
+
+
+def _mac(master: bytes, data: bytes) -> bytes:
+    return hmac.digest(master, _CONTEXT + data, "sha256")[:MAC_BYTES]

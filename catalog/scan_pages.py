@@ -1,0 +1,300 @@
+"""engine: the files of a scan in pages: what clients that let the catalog plan read.
+
+A page begins at a position (a manifest of the snapshot's list, an entry of it) and ends where its
+reader stops. Manifests and their lists never change, so a position means the same whenever it is
+read again, and nothing is kept between two pages. A scan reads one snapshot, or the files that
+appends have added between two snapshots. Every file of a page is one that its reader may read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog import deletes, errors, expressions, pruning, readers, scans
+from catalog.manifests import ManifestContent, ManifestEntry, ManifestFile, Status
+from catalog.metadata.model import TableMetadata
+
+MANIFESTS_AHEAD: Final = 8
+"""Manifests that are read together."""
+ENTRIES_AHEAD: Final = 4_000
+"""Entries in manifests that are read together, as far as their list says."""
+COMPARISONS_AT_ONCE: Final = 5_000
+"""Comparisons of a filter with files between two turns of the event loop."""
+ENTRIES_AT_ONCE: Final = 200
+LIST_ENTRIES_AT_ONCE: Final = 500
+DELETE_FILES_MAX: Final = 100_000
+"""Delete files of the partitions that a scan reads. With more, a table must be compacted first."""
+SNAPSHOTS_MAX: Final = 1_000
+"""Snapshots between which an incremental scan reads."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Position:
+    """Where a page begins. manifest: index in the scan's list; entry: index of a live entry."""
+
+    manifest: int = 0
+    entry: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scan:
+    """What is scanned. after: the snapshot after which appends count, None for all files.
+
+    schema: of the filter's columns.
+    """
+
+    snapshot_id: int
+    after: int | None
+    filter: expressions.Filter
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScanStep:
+    """Some files of a page, each with the position after it. after: the position after them all.
+
+    entries: how many the filter was applied to.
+    """
+
+    tasks: tuple[tuple[scans.FileTask, Position], ...]
+    after: Position
+    entries: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScanListing:
+    """The manifests that a scan reads, None for those it skips; their positions never change.
+
+    deletes: the manifests of delete files. added_by: the snapshots whose added files count.
+    """
+
+    data: tuple[ManifestFile | None, ...]
+    deletes: tuple[ManifestFile, ...]
+    added_by: frozenset[int] | None
+
+
+class ScanPages:
+    """Reads pages of scans. Stateless except for what Scans caches."""
+
+    def __init__(self, *, scans: scans.Scans) -> None:
+        self._scans = scans
+
+    async def list(self, reader: readers.Reader, scan: Scan) -> ScanListing:
+        """Return the manifests of a scan.
+
+        Raises NoSuchSnapshot, InvalidCatalogRequest for an incremental scan between snapshots of
+        two lines, and as `Scans.plan` does.
+        """
+        table = reader.table.metadata
+        added_by = None
+        if scan.after is None:
+            listed = await self._scans.manifests_of(reader, scan.snapshot_id)
+        else:
+            appends = appends_between(table, scan.after, scan.snapshot_id)
+            added_by = frozenset(appends)
+            added: list[ManifestFile] = []
+            for snapshot_id in appends:
+                await asyncio.sleep(0)
+                added += [
+                    manifest
+                    for manifest in await self._scans.manifests_of(reader, snapshot_id)
+                    if manifest.added_snapshot_id == snapshot_id
+                ]
+                if len(added) > scans.MANIFESTS_MAX:
+                    raise errors.InvalidCatalogRequest(
+                        f"An incremental scan reads at most {scans.MANIFESTS_MAX} manifests"
+                    )
+            listed = tuple(added)
+        filters = _PartitionFilters(table, scan)
+        data: list[ManifestFile | None] = []
+        of_deletes: list[ManifestFile] = []
+        at_once = filters.manifests_at_once
+        for number, manifest in enumerate(listed):
+            if number % at_once == at_once - 1:
+                await asyncio.sleep(0)
+            kept = manifest.has_live_files and filters.may_match_manifest(manifest)
+            if manifest.content == ManifestContent.DATA:
+                data.append(manifest if kept else None)
+            elif kept and added_by is None:
+                of_deletes.append(manifest)
+        return ScanListing(data=tuple(data), deletes=tuple(of_deletes), added_by=added_by)
+
+    async def read(
+        self,
+        reader: readers.Reader,
+        scan: Scan,
+        listing: ScanListing,
+        *,
+        start: Position,
+        end: int,
+    ) -> AsyncGenerator[ScanStep]:
+        """Yield the files of a scan from a position on, up to the manifest `end`.
+
+        Raises ForeignFileRefused, MetadataFileMissing, InvalidMetadataFile.
+        """
+        table = reader.table.metadata
+        filters = _PartitionFilters(table, scan)
+        metrics = pruning.MetricsFilter(scan.filter.predicate, scan.schema)
+        index: deletes.DeleteIndex | None = None
+        at_once = max(1, min(ENTRIES_AT_ONCE, COMPARISONS_AT_ONCE // max(1, scan.filter.weight)))
+        number = start.manifest
+        while number < end:
+            ahead = _ahead(listing.data, number, end)
+            read = await asyncio.gather(
+                *(self._scans.entries_of(manifest, reader) for _, manifest in ahead)
+            )
+            for (place, manifest), live in zip(ahead, read, strict=True):
+                first = start.entry if place == start.manifest else 0
+                for begin in range(first, len(live), at_once):
+                    await asyncio.sleep(0)
+                    part = live[begin : begin + at_once]
+                    chosen = filters.choose(part, metrics, manifest.partition_spec_id)
+                    matching = [
+                        (entry, Position(manifest=place, entry=begin + offset + 1))
+                        for offset, (entry, one) in enumerate(zip(part, chosen, strict=True))
+                        if one and _counts(entry, listing.added_by)
+                    ]
+                    if matching and index is None:
+                        index = await self._delete_index(reader, listing, table)
+                    yield ScanStep(
+                        tasks=tuple(
+                            [(_task(entry, index, reader), after) for entry, after in matching]
+                        ),
+                        after=Position(manifest=place, entry=begin + len(part)),
+                        entries=len(part),
+                    )
+            number = ahead[-1][0] + 1 if ahead else end
+
+    async def _delete_index(
+        self, reader: readers.Reader, listing: ScanListing, table: TableMetadata
+    ) -> deletes.DeleteIndex:
+        index = deletes.DeleteIndex(
+            unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]]
+        )
+        count = 0
+        for manifest in listing.deletes:
+            live = await self._scans.entries_of(manifest, reader)
+            count += len(live)
+            if count > DELETE_FILES_MAX:
+                raise errors.InvalidCatalogRequest(
+                    f"A scan with more than {DELETE_FILES_MAX} delete files is not planned;"
+                    " rewrite them first"
+                )
+            for begin in range(0, len(live), LIST_ENTRIES_AT_ONCE):
+                await asyncio.sleep(0)
+                part = live[begin : begin + LIST_ENTRIES_AT_ONCE]
+                for entry in part:
+                    reader.file(entry.data_file.file_path)
+                index.add(part)
+        return index
+
+
+def appends_between(table: TableMetadata, after: int, until: int) -> list[int]:
+    """Return the appends after one snapshot, up to another of its line, the oldest first.
+
+    Raises NoSuchSnapshot, InvalidCatalogRequest.
+    """
+    for wanted in (after, until):
+        if table.snapshot(wanted) is None:
+            raise errors.NoSuchSnapshot(f"Snapshot does not exist: {wanted}")
+    appends: list[int] = []
+    passed = 0
+    snapshot_id: int | None = until
+    while snapshot_id is not None and snapshot_id != after:
+        snapshot = table.snapshot(snapshot_id)
+        if snapshot is None:
+            break
+        passed += 1
+        if passed > SNAPSHOTS_MAX:
+            raise errors.InvalidCatalogRequest(
+                f"An incremental scan reads at most {SNAPSHOTS_MAX} snapshots"
+            )
+        if (snapshot.get("summary") or {}).get("operation") == "append":
+            appends.append(snapshot_id)
+        snapshot_id = snapshot.get("parent-snapshot-id")
+    if snapshot_id != after:
+        raise errors.InvalidCatalogRequest(
+            f"Starting snapshot {after} is not a parent ancestor of end snapshot {until}"
+        )
+    appends.reverse()
+    return appends
+
+
+def _ahead(
+    data: Sequence[ManifestFile | None], number: int, end: int
+) -> list[tuple[int, ManifestFile]]:
+    """Return the next manifests to read together: at least one, if there is one."""
+    ahead: list[tuple[int, ManifestFile]] = []
+    entries = 0
+    for place in range(number, end):
+        manifest = data[place]
+        if manifest is None:
+            continue
+        stated = files_of(manifest)
+        if ahead and (len(ahead) == MANIFESTS_AHEAD or entries + stated > ENTRIES_AHEAD):
+            break
+        ahead.append((place, manifest))
+        entries += stated
+    return ahead
+
+
+def files_of(manifest: ManifestFile) -> int:
+    """Return the number of a manifest's live files, as its list says; many if it does not say."""
+    added, existing = manifest.added_files_count, manifest.existing_files_count
+    if added is None or existing is None:
+        return ENTRIES_AHEAD
+    return max(0, added) + max(0, existing)
+
+
+def _counts(entry: ManifestEntry, added_by: frozenset[int] | None) -> bool:
+    return added_by is None or (entry.status == Status.ADDED and entry.snapshot_id in added_by)
+
+
+def _task(
+    entry: ManifestEntry, index: deletes.DeleteIndex | None, reader: readers.Reader
+) -> scans.FileTask:
+    file, number = entry.data_file, entry.sequence_number or 0
+    reader.file(file.file_path)
+    applying = deletes.NONE if index is None or index.is_empty else index.applying_to(file, number)
+    return scans.FileTask(data_file=file, sequence_number=number, deletes=applying)
+
+
+class _PartitionFilters:
+    """A scan's filter on partitions, made once per spec."""
+
+    def __init__(self, table: TableMetadata, scan: Scan) -> None:
+        self._table = table
+        self._scan = scan
+        self._by_spec: dict[int, pruning.PartitionFilter | None] = {}
+        self.manifests_at_once = max(1, COMPARISONS_AT_ONCE // max(10, scan.filter.weight))
+
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:
+        filter_ = self._of_spec(manifest.partition_spec_id)
+        return filter_ is None or filter_.may_match_manifest(manifest)
+
+    def choose(
+        self, entries: Sequence[ManifestEntry], metrics: pruning.MetricsFilter, spec_id: int
+    ) -> list[bool]:
+        """Return for each entry's file, all of one spec, whether it may hold matching rows."""
+        files = [entry.data_file for entry in entries]
+        chosen = metrics.choose(files, {})
+        filter_ = self._of_spec(spec_id)
+        if filter_ is None or filter_.keeps_all:
+            return chosen
+        return [
+            one and filter_.may_match_partition(file.partition)
+            for one, file in zip(chosen, files, strict=True)
+        ]
+
+    def _of_spec(self, spec_id: int) -> pruning.PartitionFilter | None:
+        if spec_id not in self._by_spec:
+            spec = self._table.spec(spec_id)
+            self._by_spec[spec_id] = (
+                None
+                if spec is None
+                else pruning.PartitionFilter(self._scan.filter.predicate, spec, self._scan.schema)
+            )
+        return self._by_spec[spec_id]
