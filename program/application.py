@@ -151,7 +151,7 @@ def build(
         guard=catalog.guard,
         authoriser=rights.authoriser,
         verifier=rights.verifier,
-        root=rights.principals.root,
+        principals=rights.principals,
         region=settings.region,
         domain=settings.domain,
     )
@@ -216,7 +216,9 @@ def _build_rights(
         audit_log=log,
         authoriser=decide.Authoriser(
             now_ms=now_ms,
-            resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
+            resource_sides=ownership.Ownership(
+                buckets=storage.buckets, objects=storage.objects
+            ).side_of,
             record=log.record,
         ),
         verifier=verify.Verifier(

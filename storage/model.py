@@ -40,7 +40,8 @@ NULL_VERSION = "null"
 class BucketInfo:
     """A bucket, general or table. bucket_id is never reused; settings is the faces' own JSON.
 
-    versioning: None in a bucket that was never versioned. object_lock: it stays on.
+    versioning: None in a bucket that was never versioned. object_lock: it stays on. has_acls: an
+    object of the bucket may have an access control list of its own; it stays on too.
     """
 
     name: str
@@ -52,6 +53,7 @@ class BucketInfo:
     settings: Mapping[str, Any] = field(default_factory=dict)
     versioning: Versioning | None = None
     object_lock: bool = False
+    has_acls: bool = False
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -116,6 +118,27 @@ class ByteRange:
     stop: int
 
 
+class Grant(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """One grant of an access control list. grantee: a canonical id, or the URI of a group.
+
+    permission: READ, WRITE, READ_ACP, WRITE_ACP or FULL_CONTROL.
+    """
+
+    grantee: str
+    permission: str
+
+
+class AccessControlList(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """Who owns an object, and the permissions that its owner has granted.
+
+    owner: the owner's canonical id. account: the owner's account; "" for an anonymous writer.
+    """
+
+    owner: str
+    account: str
+    grants: tuple[Grant, ...]
+
+
 class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """The attributes that a writer gives an object.
 
@@ -125,6 +148,7 @@ class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     checksum_type: FULL_OBJECT or COMPOSITE. tags: object tags. etag: None means the body's MD5.
     part_sizes_bytes: sizes of the parts of a multipart object, in order; empty otherwise.
     part_checksums: the parts' raw digests of a COMPOSITE checksum, joined in order.
+    acl: None for an object of the bucket's owner, to whom alone it is granted.
     """
 
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -137,6 +161,7 @@ class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     etag: str | None = None
     part_sizes_bytes: tuple[int, ...] = ()
     part_checksums: bytes = b""
+    acl: AccessControlList | None = None
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -214,7 +239,10 @@ class ListedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ListedVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A version in a listing of versions. A delete marker has size 0 and no ETag."""
+    """A version in a listing of versions. A delete marker has size 0 and no ETag.
+
+    owner: the canonical id of its owner; None for the bucket's.
+    """
 
     key: str
     version_id: str
@@ -226,6 +254,7 @@ class ListedVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     storage_class: str
     checksum_algorithms: tuple[str, ...]
     checksum_type: ChecksumType
+    owner: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

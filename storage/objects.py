@@ -48,6 +48,7 @@ from storage.blobs import Blobs
 from storage.index import Index, ReadView
 from storage.model import (
     ALWAYS,
+    AccessControlList,
     BucketInfo,
     ByteRange,
     Deleted,
@@ -575,6 +576,33 @@ class Objects:
             expects,
         )
 
+    async def set_acl(
+        self,
+        bucket: lookups.InBucket,
+        key: str,
+        acl: AccessControlList | None,
+        *,
+        judged: AccessControlList | None,
+        version_id: str | None = None,
+        expects: tuple[Expect, ...] = (),
+    ) -> ObjectInfo:
+        """Replace the access control list of an object, or of the version named.
+
+        judged: the list by which the change was allowed. Raises ExpectationFailed if the version
+        has another one, or if a row of expects has changed; and the errors of `head`.
+        """
+
+        def change(record: records.ObjectRecord) -> records.ObjectRecord:
+            if record.attributes.acl != judged:
+                raise errors.ExpectationFailed(
+                    f"the access control list of {key!r} has changed",
+                    store=Store.OBJECTS,
+                    key=key.encode(),
+                )
+            return records.with_acl(record, acl)
+
+        return await self._change_version(bucket, key, version_id, change, expects)
+
     async def _change_version(
         self,
         bucket: lookups.InBucket,
@@ -598,8 +626,13 @@ class Objects:
                 stored = lookups.find_version(reading, bucket_id, key, version_id)
             if records.has_delete_marker(stored.value):
                 raise lookups.delete_marker_error(name, key, stored.value, version_id)
-            changed = records.encode(change(records.decode_object(stored.value)))
-            return (Put(store=stored.store, key=stored.row, value=changed),)
+            after = change(records.decode_object(stored.value))
+            changed = records.encode(after)
+            put = Put(store=stored.store, key=stored.row, value=changed)
+            if after.attributes.acl is None:
+                return (put,)
+            bucket_row = lookups.find_bucket(reading, name)
+            return (put, *puts.note_acl(name, bucket_row, after.attributes))
 
         await self._index.commit(Batch(expects=expects, derive=(derive,)))
         return records.object_info(name, key, changed)

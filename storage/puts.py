@@ -112,10 +112,21 @@ def plan_put(
         *change.writes,
         *counting,
         Put(store=Store.OBJECTS, key=address, value=records.encode(record)),
+        *note_acl(bucket, bucket_row, record.attributes),
     ]
     if before is not None and before.tombstoned_at_ms is not None:
         writes.append(Delete(store=Store.TOMBSTONES, key=address))
     return records.describe(bucket, key, record), True, writes
+
+
+def note_acl(name: str, bucket_row: bytes, attributes: ObjectAttributes) -> tuple[Put, ...]:
+    """Return the write that marks a bucket as one whose objects may have access control lists.
+
+    Empty if the attributes of the new object have none, and after the first one.
+    """
+    if attributes.acl is None or records.has_acls(bucket_row):
+        return ()
+    return (Put(store=Store.BUCKETS, key=name.encode(), value=records.with_acls(bucket_row)),)
 
 
 def _plan_rewrite(

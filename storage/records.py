@@ -20,6 +20,7 @@ import msgspec
 
 from storage import errors
 from storage.model import (
+    AccessControlList,
     BucketInfo,
     BucketType,
     ChecksumType,
@@ -38,6 +39,8 @@ FLAG_TOMBSTONED = 1
 """Flag of an object that listings hide and only the sweep may remove."""
 FLAG_DELETE_MARKER = 2
 """Flag of a version that is a delete marker."""
+FLAG_ACL = 4
+"""Flag of an object that has an access control list: a listing shows its own owner."""
 FLAGS_HIDDEN = FLAG_TOMBSTONED | FLAG_DELETE_MARKER
 """Flags of what a listing of objects does not show."""
 
@@ -45,6 +48,8 @@ FLAGS_VERSIONING = 3
 """Flags of a bucket: a write reads the bucket's versioning without decoding the record."""
 FLAG_OBJECT_LOCK = 4
 """Flag of a bucket whose versions may be locked."""
+FLAG_ACLS = 8
+"""Flag of a bucket of which an object has, or had, an access control list."""
 _FLAG_OF_VERSIONING: Mapping[Versioning | None, int] = {None: 0, "Enabled": 1, "Suspended": 2}
 _VERSIONING_OF_FLAG: Mapping[int, Versioning | None] = {0: None, 1: "Enabled", 2: "Suspended"}
 
@@ -191,15 +196,28 @@ def encode(record: msgspec.Struct) -> bytes:
             flags = FLAG_TOMBSTONED
         if is_delete_marker(record):
             flags |= FLAG_DELETE_MARKER
+        if record.attributes.acl is not None:
+            flags |= FLAG_ACL
     return bytes((VERSION, flags)) + _encoder.encode(record)
 
 
 def encode_bucket(
-    record: BucketRecord, versioning: Versioning | None, *, object_lock: bool
+    record: BucketRecord,
+    versioning: Versioning | None,
+    *,
+    object_lock: bool,
+    acls: bool = False,
 ) -> bytes:
-    """Return the bytes of a bucket's record."""
+    """Return the bytes of a bucket's record. acls: an object of it may have an ACL."""
     flags = _FLAG_OF_VERSIONING[versioning] | (FLAG_OBJECT_LOCK if object_lock else 0)
+    if acls:
+        flags |= FLAG_ACLS
     return bytes((VERSION, flags)) + _encoder.encode(record)
+
+
+def with_acls(value: bytes) -> bytes:
+    """Return a bucket's record with the flag that its objects may have ACLs."""
+    return bytes((value[0], value[1] | FLAG_ACLS)) + value[HEAD_BYTES:]
 
 
 def decode_object(value: bytes) -> ObjectRecord:
@@ -277,6 +295,19 @@ def has_object_lock(value: bytes) -> bool:
     return value[1] & FLAG_OBJECT_LOCK != 0
 
 
+def has_acls(value: bytes) -> bool:
+    """Return whether an object of a bucket may have an ACL, by the bucket's record."""
+    return value[1] & FLAG_ACLS != 0
+
+
+def acl_owner(value: bytes) -> str | None:
+    """Return the canonical id of the owner in an object's record; None for the bucket's owner."""
+    if value[1] & FLAG_ACL == 0:
+        return None
+    acl = decode_object(value).attributes.acl
+    return None if acl is None else acl.owner
+
+
 def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> ObjectRecord:
     """Return the record tombstoned at that time, or not tombstoned."""
     return msgspec.structs.replace(record, tombstoned_at_ms=tombstoned_at_ms)
@@ -290,6 +321,11 @@ def with_segments(record: ObjectRecord, segments: tuple[Segment, ...]) -> Object
 def with_tags(record: ObjectRecord, tags: Mapping[str, str]) -> ObjectRecord:
     """Return the record with other tags."""
     return with_attributes(record, msgspec.structs.replace(record.attributes, tags=dict(tags)))
+
+
+def with_acl(record: ObjectRecord, acl: AccessControlList | None) -> ObjectRecord:
+    """Return the record with another access control list, or with none."""
+    return with_attributes(record, msgspec.structs.replace(record.attributes, acl=acl))
 
 
 def with_attributes(record: ObjectRecord, attributes: ObjectAttributes) -> ObjectRecord:
@@ -364,6 +400,7 @@ def listed_version(key: str, value: bytes, *, is_latest: bool) -> ListedVersion:
         storage_class=attributes.storage_class,
         checksum_algorithms=tuple(attributes.checksums),
         checksum_type=attributes.checksum_type,
+        owner=None if attributes.acl is None else attributes.acl.owner,
     )
 
 
@@ -381,6 +418,7 @@ def bucket_info(name: str, value: bytes) -> BucketInfo:
         settings=settings,
         versioning=versioning(value),
         object_lock=has_object_lock(value),
+        has_acls=has_acls(value),
     )
 
 

@@ -301,6 +301,7 @@ class Uploads:
             writes += bodies.recount(reading, added=(), removed=removed, now_ms=now_ms)
             encoded_record = records.encode(born)
             writes.append(Put(store=Store.OBJECTS, key=address, value=encoded_record))
+            writes += puts.note_acl(bucket, bucket_row, born.attributes)
             if before is not None and before.tombstoned_at_ms is not None:
                 writes.append(Delete(store=Store.TOMBSTONES, key=address))
             return Decided(
@@ -549,6 +550,7 @@ def _join(
         owner=upload.attributes.owner,
         part_sizes_bytes=tuple(part.size_bytes for part in chosen),
         part_checksums=part_checksums,
+        acl=upload.attributes.acl,
     )
     return records.ObjectRecord(
         sequence=sequence,

@@ -3,8 +3,10 @@
 Root may do everything. An explicit Deny in any policy that applies overrides every Allow. A demand
 outside a vended credential's scope is refused. Otherwise an Allow is needed: within an account
 from the identity's policies or the resource's, across accounts from both; for an anonymous caller
-from the resource's policies. The order of policies and statements does not matter, and the same
-inputs give the same decision for every protocol.
+from the resource's policies. A grant of an access control list counts as an Allow of the resource's
+side across accounts and for anonymous callers, and within an account not at all. The order of
+policies and statements does not matter, and the same inputs give the same decision for every
+protocol.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from server.access import errors, model, policies
+from server.access import acls, errors, model, policies
 from storage import model as storage_model
 
 READING: Final = ("get", "list", "head", "describe", "query")
@@ -28,12 +30,16 @@ ACTIONS_REMEMBERED: Final = 1024
 class ResourceSide:
     """A resource's own policies. account: the account that owns it, None for the caller's.
 
-    restricted: whether the policies allow nothing to callers outside of that account.
+    restricted: whether the policies allow nothing to callers outside of that account. grants: of
+    its access control list. only_denies: the policies are those of a bucket, whose owner does not
+    own the object in it: what they allow does not count.
     """
 
     policies: tuple[policies.CompiledPolicy, ...] = ()
     account: str | None = None
     restricted: bool = False
+    grants: acls.Grants | None = None
+    only_denies: bool = False
 
 
 ResourceSides: TypeAlias = Callable[[model.Demand], ResourceSide]
@@ -49,12 +55,15 @@ def authorise(
     *,
     resource_account: str | None = None,
     restricted: bool = False,
+    grants: acls.Grants | None = None,
+    only_denies: bool = False,
     now_ms: int | None = None,
 ) -> model.Decision:
     """Return whether principal may do the demanded action, and why.
 
     resource_account: the resource's owner; None means the principal's own account. restricted: the
     resource's policies allow nothing to another account, and nothing to an anonymous caller.
+    grants, only_denies: as of a ResourceSide.
     now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
     """
     if principal.type == "root":
@@ -71,15 +80,20 @@ def authorise(
     if principal.scopes is not None and not in_scope(principal.scopes, demand):
         return model.Decision(allow=False, reason="scope")
     same_account = resource_account is None or resource_account == principal.account_id
+    if only_denies:
+        theirs = _NO_VERDICTS
+    granted: tuple[str, ...] = ()
+    if grants is not None and acls.allows(grants, principal):
+        granted = _GRANTED
     if restricted and (principal.type == "anonymous" or not same_account):
         allowed: tuple[str, ...] = ()
     elif principal.type == "anonymous":
-        allowed = theirs.allowed
+        allowed = theirs.allowed + granted
     elif same_account:
         # A grant to a whole account is subject to the account's own policies.
         allowed = own.allowed + theirs.allowed
     elif own.allowed:
-        allowed = theirs.allowed + theirs.allowed_account
+        allowed = theirs.allowed + theirs.allowed_account + granted
     else:
         allowed = ()
     if not allowed:
@@ -163,6 +177,8 @@ class Authoriser:
             side.policies,
             resource_account=side.account,
             restricted=side.restricted,
+            grants=side.grants,
+            only_denies=side.only_denies,
             now_ms=self._now_ms(),
         )
 
@@ -191,6 +207,8 @@ class Authoriser:
 
 
 _ROOT: Final = model.Decision(allow=True, reason="root")
+_GRANTED: Final = ("access control list",)
+"""The statement that a grant of an access control list counts as."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,3 +243,6 @@ class _Verdicts:
         return _Verdicts(
             denied=tuple(denied), allowed=tuple(allowed), allowed_account=tuple(allowed_account)
         )
+
+
+_NO_VERDICTS: Final = _Verdicts(denied=(), allowed=(), allowed_account=())

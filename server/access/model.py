@@ -63,6 +63,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shown: the text of a refusal instead of action and resource, if these would reveal whether a
     resource exists: the same for one that exists and one that does not.
     only_reads: the request changes nothing, although its action could.
+    maker: the account that owns what the request makes, or the upload that it is about, if that is
+    not the bucket's owner; None otherwise. "" stands for an anonymous caller.
     """
 
     action: str
@@ -71,6 +73,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shown: str = ""
     context: Context = msgspec.field(default_factory=dict)
     only_reads: bool = False
+    maker: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

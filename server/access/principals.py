@@ -57,6 +57,12 @@ class Principals:
         )
         for index, user in enumerate(users):
             self._add(_keyed(user, index, account))
+        self._by_canonical_id: dict[str, model.Principal] = {}
+        self._by_account: dict[str, model.Principal] = {}
+        for entry in self._by_access_key.values():
+            principal = entry.principal
+            self._by_canonical_id.setdefault(principal.canonical_id, principal)
+            self._by_account.setdefault(principal.account_id, principal)
 
     def by_access_key(self, access_key: str) -> KeyedPrincipal:
         """Return the principal with an access key, and its secret. Raises NoSuchAccessKey."""
@@ -68,6 +74,23 @@ class Principals:
     def by_name(self, name: str) -> KeyedPrincipal | None:
         """Return the principal with a name, or None."""
         return self._by_name.get(name.casefold())
+
+    def by_canonical_id(self, canonical_id: str) -> model.Principal | None:
+        """Return the first principal with a canonical id, or None."""
+        return self._by_canonical_id.get(canonical_id)
+
+    def by_email(self, email: str) -> list[model.Principal]:
+        """Return the principals with an email address, which is compared without case."""
+        wanted = email.casefold()
+        return [
+            entry.principal
+            for entry in self._by_access_key.values()
+            if entry.principal.email is not None and entry.principal.email.casefold() == wanted
+        ]
+
+    def of_account(self, account: str) -> model.Principal | None:
+        """Return the principal that stands for an account as an owner: root, or its first user."""
+        return self._by_account.get(account)
 
     def holds(self, entry: KeyedPrincipal) -> bool:
         """Return whether an entry that was returned before is still the principal's own."""

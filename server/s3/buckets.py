@@ -7,10 +7,12 @@ them too, but only the s3tables API creates and deletes them: their deletion dep
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from server import asgi, calls
 from server.s3 import (
+    acls,
+    bucketacls,
     configurations,
     documents,
     engines,
@@ -59,7 +61,7 @@ async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.R
         token = tokens.issue(entries[-1].name, *query)
     body = wire.list_buckets(
         entries,
-        owner=engines.owner_of(services, account, call.principal),
+        owner=engines.owner_of(services, account),
         prefix=operation.prefix,
         continuation_token=token,
     )
@@ -71,17 +73,24 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     constraint = documents.parse_create_bucket(data)
     _check_region(constraint, services.region)
+    owner = engines.owner_of(services, call.principal.account_id)
+    acl: dict[str, Any] = {}
+    if operation.acl is not None:
+        grants = acls.of_bucket(services, operation.acl, owner=owner)
+        acl = acls.settings_of(grants, owner)
+    configurations.check_controls(operation.ownership, has_acl=bool(acl))
     try:
         await services.buckets.create(
             operation.bucket,
             bucket_type="general",
             owner=call.principal.account_id,
             region=services.region,
-            settings={
+            settings=acl
+            | {
                 name: value
                 for name, value in (
                     (LOCATION, constraint),
-                    (configurations.OWNERSHIP, operation.ownership),
+                    (bucketacls.CONTROLS, operation.ownership),
                 )
                 if value is not None
             },
@@ -95,6 +104,10 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
                 "A table bucket of yours has this name; the s3tables API makes those.",
                 BucketName=operation.bucket,
             ) from None
+        existing = services.buckets.get(operation.bucket)
+        if existing.settings.get(bucketacls.ACL) != acl.get(bucketacls.ACL):
+            # AWS would replace the list of the existing bucket in silence.
+            raise
         if services.region != GLOBAL_REGION:
             raise errors.BucketAlreadyOwnedByYou(
                 "Your previous request to create the named bucket succeeded and you already own "

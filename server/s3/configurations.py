@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from server import asgi, calls
-from server.access import arns, decide, policies, publicity
+from server.access import acls, arns, decide, policies, publicity
 from server.access import errors as access_errors
 from server.access import model as access_model
 from server.s3 import (
+    bucketacls,
     cors,
     demands,
     documents,
@@ -32,19 +33,17 @@ from storage import buckets, model
 from storage import errors as storage_errors
 
 TAGS: Final = "tags"
-OWNERSHIP: Final = "ownership_controls"
-ENFORCED: Final = "BucketOwnerEnforced"
 POLICY_HEADERS: Final = (("content-type", "application/json"),)
 
 ABSENT: Final[Mapping[str, tuple[str, str]]] = {
     TAGS: ("NoSuchTagSet", "The TagSet does not exist"),
     cors.SETTING: ("NoSuchCORSConfiguration", "The CORS configuration does not exist"),
     ownership.POLICY: ("NoSuchBucketPolicy", "The bucket policy does not exist"),
-    ownership.PUBLIC_ACCESS_BLOCK: (
+    bucketacls.PUBLIC_ACCESS_BLOCK: (
         "NoSuchPublicAccessBlockConfiguration",
         "The public access block configuration was not found",
     ),
-    OWNERSHIP: (
+    bucketacls.CONTROLS: (
         "OwnershipControlsNotFoundError",
         "The bucket ownership controls were not found",
     ),
@@ -95,7 +94,7 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
         _check_access_kept(services, call, policy)
 
     def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        block = settings.get(ownership.PUBLIC_ACCESS_BLOCK) or {}
+        block = settings.get(bucketacls.PUBLIC_ACCESS_BLOCK) or {}
         if public and block.get("BlockPublicPolicy"):
             raise errors.Forbidden(
                 "The policy is public, and BlockPublicPolicy of the bucket's public access block "
@@ -103,48 +102,54 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
             )
         return {**settings, ownership.POLICY: text, ownership.PUBLIC: public}
 
-    await _change(services, call, put)
+    await change(services, call, put)
     return asgi.Response(204)
 
 
 async def get_bucket_policy_status(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     bucket = services.buckets.get(call.value.bucket)
-    public = bool(bucket.settings.get(ownership.PUBLIC))
+    public = bool(bucket.settings.get(ownership.PUBLIC)) or _has_public_acl(bucket)
     return asgi.Response(200, wire.XML_HEADERS, wire.policy_status(public=public))
 
 
 async def get_public_access_block(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    block = _find(services, call, ownership.PUBLIC_ACCESS_BLOCK)
+    block = _find(services, call, bucketacls.PUBLIC_ACCESS_BLOCK)
     return asgi.Response(200, wire.XML_HEADERS, wire.public_access_block(block))
 
 
 async def put_public_access_block(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    await _put(services, call, ownership.PUBLIC_ACCESS_BLOCK, documents.parse_public_access_block)
+    await _put(services, call, bucketacls.PUBLIC_ACCESS_BLOCK, documents.parse_public_access_block)
     return asgi.Response(200)
 
 
 async def get_bucket_ownership_controls(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
-    controls = _find(services, call, OWNERSHIP)
+    controls = _find(services, call, bucketacls.CONTROLS)
     return asgi.Response(200, wire.XML_HEADERS, wire.ownership_controls(controls))
 
 
 async def put_bucket_ownership_controls(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
-    def parse(data: bytes) -> str:
-        controls = documents.parse_ownership(data)
-        if controls != ENFORCED:
-            raise errors.S3FeatureNotImplemented(
-                f"The object ownership {controls} needs access control lists, which are not "
-                f"implemented; a bucket's objects belong to its owner ({ENFORCED}).",
-                Element="ObjectOwnership",
-            )
-        return controls
+    operation: operations.PutConfiguration = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    controls = documents.parse_ownership(data)
 
-    await _put(services, call, OWNERSHIP, parse)
+    def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_controls(controls, has_acl=bucketacls.ACL in settings)
+        return {**settings, bucketacls.CONTROLS: controls}
+
+    await change(services, call, put)
     return asgi.Response(200)
+
+
+def check_controls(controls: str | None, *, has_acl: bool) -> None:
+    """Raise BucketAclPresent for controls under which a bucket's own list would not count."""
+    if has_acl and controls == bucketacls.ENFORCED:
+        raise errors.BucketAclPresent(
+            "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting"
+        )
 
 
 async def delete_configuration(
@@ -156,7 +161,7 @@ async def delete_configuration(
     def delete(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         return {other: value for other, value in settings.items() if other not in gone}
 
-    await _change(services, call, delete)
+    await change(services, call, delete)
     return asgi.Response(204)
 
 
@@ -204,16 +209,16 @@ async def _put(
     def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**settings, name: value}
 
-    await _change(services, call, put)
+    await change(services, call, put)
 
 
-async def _change(
-    services: engines.S3Services, call: calls.Call, change: buckets.SettingsChange
+async def change(
+    services: engines.S3Services, call: calls.Call, put: buckets.SettingsChange
 ) -> None:
     """Change a bucket's settings; see `change_judged`."""
 
     async def change_settings(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:
-        await services.buckets.change(bucket.name, change, bucket_id=bucket.bucket_id, check=check)
+        await services.buckets.change(bucket.name, put, bucket_id=bucket.bucket_id, check=check)
 
     await change_judged(services, call, change_settings)
 
@@ -223,15 +228,16 @@ async def change_judged(
     call: calls.Call,
     change: Callable[[model.BucketInfo, buckets.SettingsCheck], Awaitable[None]],
 ) -> None:
-    """Change a general bucket while its policy is the one that allowed the change.
+    """Change a general bucket while its policy and its access control list are those that allowed
+    the change.
 
     change: passes its bucket's id and the check to storage, which calls the check in the
     transaction that changes the bucket. Raises AccessDenied if a newer policy refuses the change,
     ExpectationFailed if the policy changes during every attempt, and TableBucketVerb.
     """
     for number in range(1, engines.ATTEMPTS_MAX + 1):
-        bucket = _bucket(services, call)
-        _check_allowed(services, call)
+        bucket = bucket_to_configure(services, call)
+        check_allowed(services, call)
         judged = _judged(bucket.settings)
 
         def check(settings: Mapping[str, Any], judged: object = judged) -> None:
@@ -247,7 +253,7 @@ async def change_judged(
             return
 
 
-def _check_allowed(services: engines.S3Services, call: calls.Call) -> None:
+def check_allowed(services: engines.S3Services, call: calls.Call) -> None:
     """Raise AccessDenied if the call is no longer allowed. The audit log has the first decision."""
     for demand in call.operation.demands(services, call):
         if not services.authoriser.permits(call.principal, demand):
@@ -256,7 +262,22 @@ def _check_allowed(services: engines.S3Services, call: calls.Call) -> None:
 
 def _judged(settings: Mapping[str, Any]) -> object:
     """Return the settings that access decisions depend on."""
-    return settings.get(ownership.POLICY), settings.get(ownership.PUBLIC_ACCESS_BLOCK)
+    names = (
+        ownership.POLICY,
+        bucketacls.PUBLIC_ACCESS_BLOCK,
+        bucketacls.ACL,
+        bucketacls.CONTROLS,
+    )
+    return tuple(settings.get(name) for name in names)
+
+
+def _has_public_acl(bucket: model.BucketInfo) -> bool:
+    """Return whether a bucket's access control list counts and is public."""
+    if not bucketacls.takes_acls(bucket.settings):
+        return False
+    if bucketacls.block_of(bucket.settings).get("IgnorePublicAcls"):
+        return False
+    return acls.is_public(bucketacls.grants_of(bucket.settings))
 
 
 def _parse_policy(data: bytes) -> policies.CompiledPolicy:
@@ -298,7 +319,7 @@ def _check_access_kept(
     services: engines.S3Services, call: calls.Call, policy: policies.CompiledPolicy
 ) -> None:
     """Raise Forbidden if a policy would deny its writer the right to replace it."""
-    bucket = _bucket(services, call)
+    bucket = bucket_to_configure(services, call)
     demand = access_model.Demand(
         action="s3:PutBucketPolicy", resource=arns.bucket_arn(bucket.name), place=f"{bucket.name}/"
     )
@@ -315,7 +336,7 @@ def _check_access_kept(
         )
 
 
-def _bucket(services: engines.S3Services, call: calls.Call) -> model.BucketInfo:
+def bucket_to_configure(services: engines.S3Services, call: calls.Call) -> model.BucketInfo:
     """Return a bucket to configure. Raises TableBucketVerb for a table bucket."""
     bucket = services.buckets.get(call.value.bucket)
     if bucket.type == "table":

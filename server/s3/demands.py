@@ -16,7 +16,7 @@ import msgspec
 from server import calls
 from server.access import arns, conditionkeys, decide, model, policies
 from server.auth import chunked
-from server.s3 import fields, guard, operations
+from server.s3 import bucketacls, fields, guard, operations
 from storage import errors as storage_errors
 from storage import locks
 
@@ -44,6 +44,8 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if written is not None and written.storage_class != "STANDARD":
         # A form has it as a field, not as a header.
         context.setdefault("s3:x-amz-storage-class", written.storage_class)
+    if written is not None and written.acl is not None and written.acl.canned is not None:
+        context.setdefault("s3:x-amz-acl", written.acl.canned)
     source = getattr(call.value, "source", None)
     if source is not None:
         # A header can spell one source in many ways: escaped, and with a slash before it.
@@ -180,7 +182,7 @@ def for_read(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     """Demand GetObject, or GetObjectVersion for a version that the request names."""
     value: operations.GetObject | operations.HeadObject = call.value
     version_id = value.read.version_id
-    return (_read(call.context, value.bucket, value.key, version_id),)
+    return (read(call.context, value.bucket, value.key, version_id),)
 
 
 def on_bucket(action: str) -> calls.Demanding:
@@ -211,15 +213,19 @@ def for_attributes(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     else:
         action = "s3:GetObjectVersionAttributes"
         attributes = version(call.context, bucket, name, version_id, action, "read")
-    return _read(call.context, bucket, name, version_id), attributes
+    return read(call.context, bucket, name, version_id), attributes
 
 
 def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand PutObject, and the actions for the tags and the lock in the headers."""
+    """Demand PutObject, and the actions of the tags, the lock and the access control list that the
+    object is to have.
+
+    A caller of another account than the bucket's sets the list of an object of his own.
+    """
     value: operations.PutObject | operations.CreateMultipartUpload = call.value
     put = key(call.context, value.bucket, value.key, "s3:PutObject", "write")
     written = value.written
-    if not (written.tags or written.lock):
+    if not (written.tags or written.lock or written.acl):
         return (put,)
     actions = []
     if written.tags:
@@ -229,15 +235,47 @@ def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     if locks.LEGAL_HOLD in written.lock:
         actions.append("s3:PutObjectLegalHold")
     more = [key(call.context, value.bucket, value.key, action, "write") for action in actions]
+    bucket = call.context.at(value.bucket, value.key).bucket
+    if written.acl and bucket is not None and bucketacls.takes_acls(bucket.settings):
+        acl = key(call.context, value.bucket, value.key, "s3:PutObjectAcl", "write")
+        if call.principal.account_id != bucket.owner and bucket.type == "general":
+            acl = msgspec.structs.replace(acl, maker=call.principal.account_id)
+        more.append(acl)
     return (put, *more)
 
 
+def for_upload(action: str) -> calls.Demanding:
+    """Demand an action on an upload, which its initiator may do in a bucket of another account."""
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        value: operations.AbortMultipartUpload | operations.ListParts = call.value
+        plain = key(call.context, value.bucket, value.key, action, "write")
+        bucket = call.context.at(value.bucket, value.key).bucket
+        account = call.principal.account_id
+        if not account or bucket is None or bucket.type != "general" or account == bucket.owner:
+            return (plain,)
+        try:
+            upload = services.uploads.get(value.bucket, value.key, value.upload_id)
+        except (storage_errors.NoSuchUpload, storage_errors.NoSuchBucket):
+            return (plain,)
+        if upload.attributes.owner != account:
+            return (plain,)
+        return (msgspec.structs.replace(plain, maker=account),)
+
+    return demand
+
+
 def for_create_bucket(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand CreateBucket, and with object lock the actions that it implies."""
+    """Demand CreateBucket, and what sets object lock, access control list and ownership controls
+    if the bucket is to have them."""
     value: operations.CreateBucket = call.value
     actions = ["s3:CreateBucket"]
     if value.object_lock:
         actions += ["s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning"]
+    if value.acl is not None:
+        actions.append("s3:PutBucketAcl")
+    if value.ownership is not None:
+        actions.append("s3:PutBucketOwnershipControls")
     return tuple(_bucket(action, value.bucket) for action in actions)
 
 
@@ -372,10 +410,10 @@ def _bucket(action: str, bucket: str) -> model.Demand:
 
 def _source(call: calls.Call) -> model.Demand:
     source = call.value.source
-    return _read(call.context, source.bucket, source.key, source.version_id)
+    return read(call.context, source.bucket, source.key, source.version_id)
 
 
-def _read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
+def read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
     if version_id is None:
         return key(rulings, bucket, name, "s3:GetObject", "read")
     return version(rulings, bucket, name, version_id, "s3:GetObjectVersion", "read")

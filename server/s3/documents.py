@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from server import xmltext
+from server.access import acls
 from server.s3 import cors, errors, fields
 from storage import locks, model
 
@@ -24,6 +25,11 @@ OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")
 _CORS_FIELDS = (
     "ID", "AllowedMethod", "AllowedOrigin", "AllowedHeader", "ExposeHeader", "MaxAgeSeconds"
 )  # fmt: skip
+_GRANTEES: Mapping[str, fields.GranteeType] = {
+    "ID": "id",
+    "URI": "group",
+    "EmailAddress": "email",
+}
 _TARGET_FIELDS = frozenset({"Key", "VersionId", "ETag"})
 _CHECKSUM_FIELDS: Mapping[str, str] = {
     f"Checksum{name.upper()}": name for name in fields.CHECKSUM_BYTES
@@ -33,6 +39,14 @@ _CHECKSUM_FIELDS: Mapping[str, str] = {
 LOCK_DAYS_MAX = 36_500
 LOCK_YEARS_MAX = 100
 """The longest default retention of a bucket."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WantedAclDocument:
+    """The body of PutBucketAcl or PutObjectAcl. owner_id: None if it names no owner."""
+
+    owner_id: str | None
+    grants: tuple[fields.WantedGrant, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,6 +254,46 @@ def parse_ownership(data: bytes) -> str:
     if ownership not in OWNERSHIPS:
         raise _malformed()
     return ownership
+
+
+def parse_acl(data: bytes) -> WantedAclDocument:
+    """Return the access control list of a document. Raises MalformedAcl."""
+    root = xmltext.parse(data)
+    grants = root.child("AccessControlList")
+    if root.name != "AccessControlPolicy" or grants is None:
+        raise _malformed_acl()
+    owner = root.child("Owner")
+    owner_id = None if owner is None else owner.child("ID")
+    if any(child.name not in ("Owner", "AccessControlList") for child in root.children):
+        raise _malformed_acl()
+    if len(grants.children) > acls.GRANTS_MAX:
+        raise _malformed_acl()
+    return WantedAclDocument(
+        owner_id=None if owner_id is None else owner_id.text.strip(),
+        grants=tuple(_grant(child) for child in grants.children),
+    )
+
+
+def _grant(element: xmltext.Element) -> fields.WantedGrant:
+    grantee, permission = element.child("Grantee"), element.child("Permission")
+    if element.name != "Grant" or grantee is None or permission is None:
+        raise _malformed_acl()
+    name = permission.text.strip()
+    named = [
+        (grantee_type, child.text.strip())
+        for child in grantee.children
+        if (grantee_type := _GRANTEES.get(child.name)) is not None
+    ]
+    if name not in acls.PERMISSIONS or len(named) != 1:
+        raise _malformed_acl()
+    grantee_type, text = named[0]
+    return fields.WantedGrant(type=grantee_type, grantee=text, permission=name)
+
+
+def _malformed_acl() -> errors.MalformedAcl:
+    return errors.MalformedAcl(
+        "The XML you provided was not well-formed or did not validate against our published schema"
+    )
 
 
 def _cors_rule(element: xmltext.Element) -> cors.Rule:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from server import asgi, calls
-from server.access import decide, principals
-from server.access import model as access_model
+from server.access import acls, decide, principals
 from server.auth import verify
 from server.s3 import demands, errors, fields, guard, operations, wire
 from storage import batch, blobs, buckets, conditions, model, objects, uploads
@@ -57,7 +56,7 @@ class ObjectLines:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Services:
-    """The engines behind the face. root: the principal of the server's own account. verifier:
+    """The engines behind the face. principals: root and the configured users. verifier:
     authenticates POST forms, whose signature is in the body."""
 
     buckets: buckets.Buckets
@@ -66,7 +65,7 @@ class S3Services:
     blobs: blobs.Blobs
     authoriser: decide.Authoriser
     verifier: verify.Verifier
-    root: access_model.Principal
+    principals: principals.Principals
     region: str
     lines: ObjectLines = field(default_factory=ObjectLines)
 
@@ -263,6 +262,50 @@ def find(
         raise
 
 
+def find_readable(
+    services: S3Services,
+    call: calls.Call,
+    bucket: str,
+    key: str,
+    version_id: str | None = None,
+    *,
+    reading: batch.Reading | None = None,
+) -> model.ObjectInfo:
+    """Return an object whose bytes are read; see `find`.
+
+    Whether the caller may read it depends on its access control list, if objects of the bucket
+    have any: then it is judged again, since the object may be another one by now.
+    """
+    info = find(services, call, bucket, key, version_id, reading=reading)
+    held = ruling(call, bucket, key).bucket
+    if held is not None and held.has_acls and not decide.is_unbound(call.principal):
+        demand = demands.read(call.context, bucket, key, version_id)
+        if not services.authoriser.permits(
+            call.principal, demands.with_request_keys(services, call, demand)
+        ):
+            raise errors.Forbidden("Access Denied")
+    return info
+
+
+def expects_of(
+    services: S3Services, call: calls.Call, held: guard.Ruling
+) -> tuple[batch.Expect, ...]:
+    """Return the rows on which the permission to write at a ruling's key depends.
+
+    A caller of another account than the bucket's may write by the bucket's policy or its access
+    control list, and a list that a write asks for depends on the bucket's settings. Raises
+    ExpectationFailed if the bucket has changed since the ruling.
+    """
+    bucket = held.bucket
+    if bucket is None or bucket.type == "table":
+        return held.expects
+    written: fields.Written | None = getattr(call.value, "written", None)
+    asks = written is not None and written.acl is not None
+    if not asks and call.principal.account_id == bucket.owner:
+        return held.expects
+    return (*held.expects, services.buckets.expect(bucket))
+
+
 def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHeaders:
     """Return the version header of a read; none if the bucket was never versioned."""
     bucket = ruling(call, info.bucket, info.key).bucket
@@ -271,9 +314,20 @@ def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHead
     return (("x-amz-version-id", info.version_id),)
 
 
-def owner_of(services: S3Services, account: str, principal: access_model.Principal) -> wire.Owner:
-    """Return the Owner element of an account. principal: the caller, who may belong to it."""
-    for holder in (services.root, principal):
-        if holder.account_id == account:
-            return wire.Owner(canonical_id=holder.canonical_id, display_name=holder.display_name)
-    return wire.Owner(canonical_id=principals.canonical_id_of(account), display_name=account)
+def owner_of(services: S3Services, account: str) -> wire.Owner:
+    """Return the Owner that S3 shows for an account; "" is that of anonymous callers."""
+    if not account:
+        return wire.Owner(canonical_id=acls.ANONYMOUS_ID, display_name="anonymous")
+    holder = services.principals.of_account(account)
+    if holder is None:
+        return wire.Owner(canonical_id=principals.canonical_id_of(account), display_name=account)
+    return wire.Owner(canonical_id=holder.canonical_id, display_name=holder.display_name)
+
+
+def named_owner(services: S3Services, canonical_id: str) -> wire.Owner:
+    """Return the Owner that S3 shows for a canonical id."""
+    holder = services.principals.by_canonical_id(canonical_id)
+    if holder is not None:
+        return wire.Owner(canonical_id=canonical_id, display_name=holder.display_name)
+    name = "anonymous" if canonical_id == acls.ANONYMOUS_ID else canonical_id
+    return wire.Owner(canonical_id=canonical_id, display_name=name)

@@ -107,6 +107,34 @@ class InvalidPartNumber(S3Error):
     """The object has fewer parts than the part number of the request."""
 
 
+class AclNotSupported(S3Error):
+    """The bucket's ownership controls let no access control list count."""
+
+
+class BucketAclPresent(S3Error):
+    """A bucket cannot have an access control list and controls that let none count."""
+
+
+class MalformedAcl(S3Error):
+    """A document is no access control list."""
+
+
+class UnresolvableGrant(S3Error):
+    """No user has the email address to which a grant is made."""
+
+
+class AmbiguousGrant(S3Error):
+    """Users of different canonical ids have the email address to which a grant is made."""
+
+
+class UnexpectedContent(S3Error):
+    """A request has a document beside the headers that stand for it."""
+
+
+class MissingSecurityHeader(S3Error):
+    """A request has neither a document nor the headers that stand for it."""
+
+
 class Forbidden(S3Error):
     """The caller may not do this, or may not learn whether it is possible."""
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from server import asgi, calls, dispatch
-from server.access import decide
-from server.access import model as access_model
+from server.access import decide, principals
 from server.auth import verify
 from server.s3 import (
     cors,
@@ -38,8 +37,8 @@ the longest path of one: clients read the same objects repeatedly."""
 class S3Face:
     """The S3 face.
 
-    root: the server's own principal. guard: knows the tables. domain: the configured one for
-    virtual-hosted buckets, besides `localhost`.
+    principals: root and the configured users. guard: knows the tables. domain: the configured one
+    for virtual-hosted buckets, besides `localhost`.
     """
 
     name: str = dispatch.S3
@@ -51,7 +50,7 @@ class S3Face:
         guard: guard.Guard,
         authoriser: decide.Authoriser,
         verifier: verify.Verifier,
-        root: access_model.Principal,
+        principals: principals.Principals,
         region: str,
         domain: str | None = None,
     ) -> None:
@@ -62,7 +61,7 @@ class S3Face:
             blobs=storage.blobs,
             authoriser=authoriser,
             verifier=verifier,
-            root=root,
+            principals=principals,
             region=region,
         )
         self._guard = guard

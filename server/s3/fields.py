@@ -12,14 +12,16 @@ import base64
 import binascii
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from server.access import acls
 from server.s3 import errors, preconditions
 from storage import conditions, locks, model, versions
 
 Directive = Literal["COPY", "REPLACE"]
+GranteeType = Literal["id", "group", "email"]
 
 
 KEYS_MAX = 1000
@@ -91,6 +93,29 @@ BYPASS_GOVERNANCE = "x-amz-bypass-governance-retention"
 BUCKET_OBJECT_LOCK = "x-amz-bucket-object-lock-enabled"
 
 
+OWNERSHIP = "x-amz-object-ownership"
+
+
+CANNED_ACL = "x-amz-acl"
+
+
+GRANTS: Mapping[str, str] = {
+    "x-amz-grant-full-control": "FULL_CONTROL",
+    "x-amz-grant-read": "READ",
+    "x-amz-grant-read-acp": "READ_ACP",
+    "x-amz-grant-write": "WRITE",
+    "x-amz-grant-write-acp": "WRITE_ACP",
+}
+"""Headers that grant a permission, and the permission."""
+
+
+ACL_HEADERS = frozenset({CANNED_ACL, *GRANTS})
+
+
+GRANTEES: Mapping[str, GranteeType] = {"id": "id", "uri": "group", "emailaddress": "email"}
+"""How a header names a grantee, in lower case."""
+
+
 OVERRIDES = {
     "response-cache-control": "cache-control",
     "response-content-disposition": "content-disposition",
@@ -137,6 +162,7 @@ _OF_SIGNATURE = frozenset(
 _PRESIGNED_V2 = "AWSAccessKeyId"
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+_GRANTEE = re.compile(r"""[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(?:"([^"]+)"|([^\s",]+))[ \t]*(?:,|$)""")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
 # Headers of features that Boathouse does not have, and their values that mean "not used".
@@ -164,7 +190,7 @@ _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-object-lock-legal-hold": frozenset({"OFF"}),
     BUCKET_OBJECT_LOCK: frozenset({"false"}),
     BYPASS_GOVERNANCE: frozenset({"false"}),
-    "x-amz-object-ownership": frozenset({"BucketOwnerEnforced"}),
+    OWNERSHIP: frozenset({"BucketOwnerEnforced"}),
     "x-amz-website-redirect-location": frozenset(),
     "x-amz-write-offset-bytes": frozenset(),
     "x-amz-if-match-last-modified-time": frozenset(),
@@ -192,10 +218,29 @@ NO_INTEGRITY = Integrity()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WantedGrant:
+    """A grant that a request asks for. grantee: a canonical id, a group's URI or an email address,
+    as `type` says."""
+
+    type: GranteeType
+    grantee: str
+    permission: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WantedAcl:
+    """The access control list that a request's headers ask for: a canned one, or grants."""
+
+    canned: str | None = None
+    grants: tuple[WantedGrant, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
     """The attributes of a write: headers, metadata, tags, storage class, lock.
 
-    lock: retention and legal hold, as stored headers (`storage.locks`).
+    lock: retention and legal hold, as stored headers (`storage.locks`). acl: None if the headers
+    ask for no access control list.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -203,6 +248,7 @@ class Written:
     tags: Mapping[str, str] = field(default_factory=dict)
     storage_class: str = "STANDARD"
     lock: Mapping[str, str] = field(default_factory=dict)
+    acl: WantedAcl | None = None
 
     @property
     def stored(self) -> Mapping[str, str]:
@@ -354,6 +400,7 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
     user_metadata: dict[str, str] = {}
     tags: dict[str, str] = {}
     lock: Mapping[str, str] = {}
+    acl = None
     storage_class = None
     metadata_bytes = 0
     for name, value in headers.items():
@@ -373,6 +420,8 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
                 storage_class = _storage_class(value)
             elif name in locks.HEADERS:
                 lock = parse_lock(headers)
+            elif name in ACL_HEADERS:
+                acl = parse_acl(headers)
             elif name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name]:
                 raise _header_not_done(name)
     if metadata_bytes > USER_METADATA_BYTES_MAX:
@@ -387,8 +436,56 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
         tags=tags,
         storage_class=storage_class or "STANDARD",
         lock=lock,
+        acl=acl,
     )
     return written, storage_class is not None
+
+
+def parse_acl(headers: preconditions.HeaderView) -> WantedAcl | None:
+    """Return the access control list that headers ask for, None if they ask for none.
+
+    Raises InvalidArgument, and InvalidRequest for a canned list beside grants.
+    """
+    canned = headers.get(CANNED_ACL)
+    if canned is not None and canned not in acls.CANNED_NAMES:
+        raise errors.InvalidArgument(
+            "The canned ACL is none that S3 has", ArgumentName=CANNED_ACL, ArgumentValue=canned
+        )
+    grants: list[WantedGrant] = []
+    for name, permission in GRANTS.items():
+        value = headers.get(name)
+        if value is not None:
+            grants += _parse_grants(name, value, permission)
+    if canned is not None and grants:
+        raise errors.InvalidRequest("Specifying both Canned ACLs and Header Grants is not allowed")
+    if canned is None and not grants:
+        return None
+    if len(grants) > acls.GRANTS_MAX:
+        raise errors.InvalidArgument(
+            f"An access control list has at most {acls.GRANTS_MAX} grants", ArgumentName="Grant"
+        )
+    return WantedAcl(canned=canned, grants=tuple(grants))
+
+
+def _parse_grants(name: str, value: str, permission: str) -> list[WantedGrant]:
+    """Return what a header such as `id="...", uri="..."` grants."""
+    grants = []
+    position = 0
+    while position < len(value):
+        match = _GRANTEE.match(value, position)
+        grantee_type = None if match is None else GRANTEES.get(match[1].lower())
+        if match is None or grantee_type is None:
+            raise errors.InvalidArgument(
+                "Argument format not recognized", ArgumentName=name, ArgumentValue=value
+            )
+        grantee = match[3] if match[2] is None else match[2]
+        grants.append(WantedGrant(type=grantee_type, grantee=grantee, permission=permission))
+        position = match.end()
+    if not grants:
+        raise errors.InvalidArgument(
+            "Argument format not recognized", ArgumentName=name, ArgumentValue=value
+        )
+    return grants
 
 
 def parse_lock(headers: preconditions.HeaderView) -> Mapping[str, str]:
@@ -435,14 +532,15 @@ def parse_flag(headers: preconditions.HeaderView, name: str) -> bool:
     return value == "true"
 
 
-def check_headers_done(headers: preconditions.HeaderView, *, done: str = "") -> None:
-    """Raise S3FeatureNotImplemented for a header of a feature that the operation does not
-    implement.
+def check_headers_done(
+    headers: preconditions.HeaderView, *, done: Collection[str] = frozenset()
+) -> None:
+    """Raise S3FeatureNotImplemented if a header asks for something that the operation does not do.
 
-    done: a header that it implements.
+    done: the headers that it does.
     """
     for name, value in headers.items():
-        if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name] and name != done:
+        if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name] and name not in done:
             raise _header_not_done(name)
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 from server import asgi, calls
-from server.s3 import engines, errors, fields, operations, tokens, visible, wire
+from server.s3 import (
+    bucketacls,
+    engines,
+    errors,
+    fields,
+    operations,
+    tokens,
+    visible,
+    wire,
+)
 from storage import model
 
 
@@ -19,7 +30,8 @@ async def list_objects(services: engines.S3Services, call: calls.Call) -> asgi.R
         marker=operation.marker,
         max_keys=operation.max_keys,
         encode=operation.encode_keys,
-        owner=engines.owner_of(services, bucket.owner, call.principal),
+        owner=engines.owner_of(services, bucket.owner),
+        name_owner=_name_owner(services, bucket),
     )
     return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
 
@@ -37,7 +49,7 @@ async def list_objects_v2(services: engines.S3Services, call: calls.Call) -> asg
     page = await _page(services, call, operation, after=after)
     owner = None
     if operation.fetch_owner:
-        owner = engines.owner_of(services, bucket.owner, call.principal)
+        owner = engines.owner_of(services, bucket.owner)
     body = wire.list_objects_v2(
         page,
         bucket=bucket.name,
@@ -49,6 +61,7 @@ async def list_objects_v2(services: engines.S3Services, call: calls.Call) -> asg
         max_keys=operation.max_keys,
         encode=operation.encode_keys,
         owner=owner,
+        name_owner=_name_owner(services, bucket),
     )
     return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
 
@@ -79,9 +92,17 @@ async def list_object_versions(services: engines.S3Services, call: calls.Call) -
         version_marker=operation.version_marker,
         max_keys=operation.max_keys,
         encode=operation.encode_keys,
-        owner=engines.owner_of(services, bucket.owner, call.principal),
+        owner=engines.owner_of(services, bucket.owner),
+        name_owner=_name_owner(services, bucket),
     )
     return asgi.Response(200, wire.XML_HEADERS, body)
+
+
+def _name_owner(services: engines.S3Services, bucket: model.BucketInfo) -> wire.NameOwner | None:
+    """Return what names the owners of objects that have access control lists, if those count."""
+    if not bucket.has_acls or not bucketacls.takes_acls(bucket.settings):
+        return None
+    return functools.partial(engines.named_owner, services)
 
 
 async def _page(

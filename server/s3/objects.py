@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 
+import msgspec
+
 from server import asgi, calls, pending
 from server.s3 import (
+    acls,
     demands,
     documents,
     engines,
@@ -34,7 +37,7 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     headers: asgi.ResponseHeaders = ()
     byte_range: model.ByteRange | None = None
     with services.objects.view() as view:
-        info = engines.find(
+        info = engines.find_readable(
             services, call, operation.bucket, operation.key, read.version_id, reading=view
         )
         if read is fields.PLAIN_READ:
@@ -52,7 +55,7 @@ def head_object(services: engines.S3Services, call: calls.Call) -> asgi.Response
     operation: operations.HeadObject = call.value
     read = operation.read
     with services.objects.view() as view:
-        info = engines.find(
+        info = engines.find_readable(
             services, call, operation.bucket, operation.key, read.version_id, reading=view
         )
     if read is fields.PLAIN_READ:
@@ -71,6 +74,7 @@ def put_object(
     bucket, key = operation.bucket, operation.key
     size_bytes = operation.size_bytes
     incoming.check_size(size_bytes, call.request)
+    acls.of_new(services, call, engines.ruling(call, bucket, key))
     engines.check_writable(call, bucket, key, size_bytes)
     engines.check_precondition(services, call, bucket, key, operation.conditions)
     arriving = incoming.arriving(call.request, size_bytes=size_bytes)
@@ -92,14 +96,14 @@ def _put_arrived(
         integrity=operation.integrity,
     )
     held = engines.ruling(call, bucket, key)
-    if arrived is None or held.content_check is not None:
+    if arrived is None or held.content_check is not None or acls.concerns(call, held):
         return _receive_and_put(services, call, arrived)
     received, sent = arrived
     putting = services.objects.start_put(
         engines.bucket_of(held, bucket),
         key,
         received,
-        attributes=_attributes_of(call, sent),
+        attributes=_attributes_of(call, sent, None),
         precondition=engines.guarded(operation.conditions, held),
         expects=held.expects,
     )
@@ -151,12 +155,15 @@ async def store(
     """
     operation: operations.PutObject = call.value
     bucket, key = operation.bucket, operation.key
-    attributes = _attributes_of(call, sent)
 
     async def put(ruling: guard.Ruling) -> model.ObjectInfo:
         try:
+            expects = engines.expects_of(services, call, ruling)
+            acl = acls.of_new(services, call, ruling)
             ruling.check_body(received.size_bytes)
             await engines.check_content(services, ruling, received.body, received.size_bytes)
+        except storage_errors.ExpectationFailed:
+            raise
         except BaseException:
             await services.blobs.discard(received)
             raise
@@ -164,9 +171,9 @@ async def store(
             engines.bucket_of(ruling, bucket),
             key,
             received,
-            attributes=attributes,
+            attributes=_attributes_of(call, sent, acl),
             precondition=engines.guarded(operation.conditions, ruling),
-            expects=ruling.expects,
+            expects=expects,
         )
 
     async def judge() -> None:
@@ -184,8 +191,10 @@ async def store(
         raise
 
 
-def _attributes_of(call: calls.Call, sent: Mapping[str, str]) -> model.ObjectAttributes:
-    """Return the attributes of a PutObject. sent: the client's checksum."""
+def _attributes_of(
+    call: calls.Call, sent: Mapping[str, str], acl: model.AccessControlList | None
+) -> model.ObjectAttributes:
+    """Return the attributes that a PutObject gives. sent: the client's checksum."""
     written = call.value.written
     return model.ObjectAttributes(
         headers=written.stored,
@@ -194,6 +203,7 @@ def _attributes_of(call: calls.Call, sent: Mapping[str, str]) -> model.ObjectAtt
         tags=written.tags,
         storage_class=written.storage_class,
         owner=call.principal.account_id,
+        acl=acl,
     )
 
 
@@ -217,12 +227,14 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         and operation.metadata_directive == "COPY"
         and operation.tagging_directive == "COPY"
         and not operation.storage_class_given
+        and operation.written.acl is None
     ):
         raise errors.InvalidRequest(
             "This copy request is illegal because it is trying to copy an object to itself "
             "without changing the object's metadata, storage class, website redirect location or "
             "encryption attributes."
         )
+    acls.of_new(services, call, engines.ruling(call, bucket, key))
     engines.check_writable(call, bucket, key, source.size_bytes)
     engines.check_precondition(services, call, bucket, key, operation.conditions)
     await engines.check_content(
@@ -231,13 +243,15 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     attributes = await _attributes_of_copy(services, operation, source, call)
 
     async def copy(ruling: guard.Ruling) -> model.ObjectInfo:
+        expects = engines.expects_of(services, call, ruling)
+        acl = acls.of_new(services, call, ruling)
         return await services.objects.copy(
             source,
             engines.bucket_of(ruling, bucket),
             key,
-            attributes=attributes,
+            attributes=msgspec.structs.replace(attributes, acl=acl),
             precondition=engines.guarded(operation.conditions, ruling),
-            expects=ruling.expects,
+            expects=expects,
         )
 
     async def judge() -> None:
@@ -338,7 +352,7 @@ async def delete(
                     bypass_governance=engines.may_bypass(services, call, bucket, key, version_id),
                     owner=call.principal.account_id,
                     precondition=precondition,
-                    expects=ruling.expects,
+                    expects=engines.expects_of(services, call, ruling),
                 )
             case "tombstone" if version_id in (None, model.NULL_VERSION):
                 await services.objects.tombstone(
@@ -370,7 +384,7 @@ def find_source(
 ) -> model.ObjectInfo:
     """Return the source of a copy. Raises PreconditionFailed unless its conditions hold."""
     try:
-        info = engines.find(services, call, source.bucket, source.key, source.version_id)
+        info = engines.find_readable(services, call, source.bucket, source.key, source.version_id)
     except storage_errors.IsDeleteMarker:
         raise errors.InvalidRequest(
             "The source of a copy request may not specifically refer to a delete marker by version "

@@ -46,6 +46,7 @@ class CreateBucket:
     object_lock: bool = False
     integrity: fields.Integrity = fields.NO_INTEGRITY
     ownership: str | None = None
+    acl: fields.WantedAcl | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,6 +235,33 @@ class DeleteObjectTagging:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PutBucketAcl:
+    """Replace a bucket's access control list. acl: None if it comes as a document."""
+
+    bucket: str
+    acl: fields.WantedAcl | None = None
+    integrity: fields.Integrity = fields.NO_INTEGRITY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetObjectAcl:
+    bucket: str
+    key: str
+    version_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutObjectAcl:
+    """Replace an object's access control list. acl: None if it comes as a document."""
+
+    bucket: str
+    key: str
+    version_id: str | None = None
+    acl: fields.WantedAcl | None = None
+    integrity: fields.Integrity = fields.NO_INTEGRITY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CreateMultipartUpload:
     """Begin an upload in parts. checksum_type is None exactly when checksum_algorithm is."""
 
@@ -373,7 +401,7 @@ def parse_get_attributes(
 
 
 def parse_delete_object(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObject:
-    fields.check_headers_done(headers, done=fields.BYPASS_GOVERNANCE)
+    fields.check_headers_done(headers, done=(fields.BYPASS_GOVERNANCE,))
     return DeleteObject(
         bucket=bucket,
         key=key,
@@ -403,12 +431,45 @@ def parse_delete_tagging(
 
 
 def parse_create_bucket(bucket: str, key: str, query: Query, headers: Headers) -> CreateBucket:
-    fields.check_headers_done(headers, done=fields.BUCKET_OBJECT_LOCK)
+    done = (fields.BUCKET_OBJECT_LOCK, fields.OWNERSHIP, *fields.ACL_HEADERS)
+    fields.check_headers_done(headers, done=done)
+    ownership = headers.get(fields.OWNERSHIP)
+    if ownership not in (None, *documents.OWNERSHIPS):
+        raise errors.InvalidArgument(
+            "Invalid x-amz-object-ownership header",
+            ArgumentName=fields.OWNERSHIP,
+            ArgumentValue=str(ownership),
+        )
     return CreateBucket(
         bucket=bucket,
         object_lock=fields.parse_flag(headers, fields.BUCKET_OBJECT_LOCK),
         integrity=fields.parse_integrity(headers),
-        ownership=headers.get("x-amz-object-ownership"),
+        ownership=ownership,
+        acl=fields.parse_acl(headers),
+    )
+
+
+def parse_put_bucket_acl(bucket: str, key: str, query: Query, headers: Headers) -> PutBucketAcl:
+    fields.check_headers_done(headers, done=fields.ACL_HEADERS)
+    return PutBucketAcl(
+        bucket=bucket,
+        acl=fields.parse_acl(headers),
+        integrity=fields.parse_integrity(headers),
+    )
+
+
+def parse_get_object_acl(bucket: str, key: str, query: Query, headers: Headers) -> GetObjectAcl:
+    return GetObjectAcl(bucket=bucket, key=key, version_id=fields.parse_version_id(query))
+
+
+def parse_put_object_acl(bucket: str, key: str, query: Query, headers: Headers) -> PutObjectAcl:
+    fields.check_headers_done(headers, done=fields.ACL_HEADERS)
+    return PutObjectAcl(
+        bucket=bucket,
+        key=key,
+        version_id=fields.parse_version_id(query),
+        acl=fields.parse_acl(headers),
+        integrity=fields.parse_integrity(headers),
     )
 
 
@@ -459,7 +520,7 @@ def parse_put_legal_hold(bucket: str, key: str, query: Query, headers: Headers) 
 
 
 def parse_put_retention(bucket: str, key: str, query: Query, headers: Headers) -> PutObjectLock:
-    fields.check_headers_done(headers, done=fields.BYPASS_GOVERNANCE)
+    fields.check_headers_done(headers, done=(fields.BYPASS_GOVERNANCE,))
     return PutObjectLock(
         bucket=bucket,
         key=key,
@@ -470,7 +531,7 @@ def parse_put_retention(bucket: str, key: str, query: Query, headers: Headers) -
 
 
 def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObjects:
-    fields.check_headers_done(headers, done=fields.BYPASS_GOVERNANCE)
+    fields.check_headers_done(headers, done=(fields.BYPASS_GOVERNANCE,))
     return DeleteObjects(
         bucket=bucket,
         bypass=fields.parse_flag(headers, fields.BYPASS_GOVERNANCE),

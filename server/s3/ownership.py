@@ -1,22 +1,25 @@
-"""engine: the owner account and the bucket policy of a resource, for the access decision.
+"""engine: the owner account, the bucket policy and the access control list of a resource, for the
+access decision.
 
-A bucket belongs to the account of its creator, and its objects to the bucket's owner. A resource of
-s3tables belongs to the account in its ARN.
+A bucket belongs to the account of its creator. An object belongs to the bucket's owner, unless its
+access control list has another owner and the bucket's ownership controls let lists count. A
+resource of s3tables belongs to the account in its ARN.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from server.access import arns, decide, model, policies
+from server.access import acls, arns, decide, model, policies
 from server.access import errors as access_errors
-from storage import buckets, errors
+from server.s3 import bucketacls
+from storage import buckets, errors, objects
 from storage import model as storage_model
 
 POLICY: Final = "policy"
-PUBLIC_ACCESS_BLOCK: Final = "public_access_block"
+"""The setting of a bucket that is its policy."""
 RESTRICT: Final = "RestrictPublicBuckets"
-"""The bucket settings that this module reads, and the member of the second."""
+"""The member of a public access block that this module reads."""
 PUBLIC: Final = "policy_is_public"
 """The bucket setting: whether the policy is public."""
 
@@ -29,13 +32,14 @@ takes some 40 bytes per character."""
 class Ownership:
     """Returns the resource side of access decisions. Mutable: it caches compiled policies."""
 
-    def __init__(self, *, buckets: buckets.Buckets) -> None:
+    def __init__(self, *, buckets: buckets.Buckets, objects: objects.Objects) -> None:
         self._buckets = buckets
+        self._objects = objects
         self._compiled: dict[str, policies.CompiledPolicy] = {}
         self._compiled_characters = 0
 
     def side_of(self, demand: model.Demand) -> decide.ResourceSide:
-        """Return the account and policy of a demand's resource.
+        """Return the account, the policy and the grants of a demand's resource.
 
         A resource without an owner belongs to the caller's account."""
         try:
@@ -53,14 +57,78 @@ class Ownership:
             bucket = self._buckets.get(named.resource.partition("/")[0])
         except errors.NoSuchBucket:
             return decide.NO_POLICY
-        text = bucket.settings.get(POLICY) if bucket.type == "general" else None
-        if text is None:
+        if bucket.type != "general":
             return decide.ResourceSide(account=bucket.owner)
+        text = bucket.settings.get(POLICY)
+        compiled = () if text is None else (self._compile(text),)
+        restricted = text is not None and _is_restricted(bucket)
+        account, grants = bucket.owner, None
+        if demand.maker is not None:
+            account = demand.maker
+            # Who makes an object has full control of it.
+            grants = _MAKERS
+        elif bucket.has_acls or bucketacls.ACL in bucket.settings:
+            account, grants = self._granted(bucket, named.resource.partition("/")[2], demand)
         return decide.ResourceSide(
-            account=bucket.owner,
-            policies=(self._compile(text),),
-            restricted=_is_restricted(bucket),
+            account=account,
+            policies=compiled,
+            restricted=restricted,
+            grants=grants,
+            only_denies=account != bucket.owner,
         )
+
+    def _granted(
+        self, bucket: storage_model.BucketInfo, key: str, demand: model.Demand
+    ) -> tuple[str, acls.Grants | None]:
+        """Return the owner of a demand's resource, and the grants that may allow the demand."""
+        if not bucketacls.takes_acls(bucket.settings):
+            return bucket.owner, None
+        ignores_public = bool(bucketacls.block_of(bucket.settings).get("IgnorePublicAcls"))
+        permission = acls.OBJECT_ACTIONS.get(demand.action)
+        if permission is not None:
+            exists, acl = self._acl_of_object(bucket, key, demand)
+            if acl is not None:
+                return acl.account, acls.Grants(
+                    grants=acl.grants, permission=permission, ignores_public=ignores_public
+                )
+            if exists or permission != "READ":
+                return bucket.owner, None
+            # Who may list a bucket may know that a key is absent.
+            only_id = ""
+        elif demand.action == "s3:DeleteObject":
+            _, acl = self._acl_of_object(bucket, key, demand)
+            if acl is None:
+                return bucket.owner, None
+            # A grant to write allows the deletion of one's own objects alone.
+            permission, only_id = "WRITE", acl.owner
+        else:
+            permission, only_id = acls.BUCKET_ACTIONS.get(demand.action, ""), ""
+        if not permission or bucketacls.ACL not in bucket.settings:
+            return bucket.owner, None
+        return bucket.owner, acls.Grants(
+            grants=bucketacls.grants_of(bucket.settings),
+            permission=permission,
+            ignores_public=ignores_public,
+            only_id=only_id,
+        )
+
+    def _acl_of_object(
+        self, bucket: storage_model.BucketInfo, key: str, demand: model.Demand
+    ) -> tuple[bool, storage_model.AccessControlList | None]:
+        """Return whether a demand's object exists, and its access control list."""
+        version_id = demand.context.get("s3:VersionId")
+        try:
+            info = self._objects.head(
+                bucket, key, version_id=version_id if isinstance(version_id, str) else None
+            )
+        except (
+            errors.NoSuchKey,
+            errors.NoSuchVersion,
+            errors.IsDeleteMarker,
+            errors.InvalidKey,
+        ):
+            return False, None
+        return True, info.attributes.acl
 
     def _compile(self, text: str) -> policies.CompiledPolicy:
         compiled = self._compiled.get(text)
@@ -78,5 +146,11 @@ class Ownership:
 
 
 def _is_restricted(bucket: storage_model.BucketInfo) -> bool:
-    block: dict[str, Any] = bucket.settings.get(PUBLIC_ACCESS_BLOCK) or {}
+    block = bucketacls.block_of(bucket.settings)
     return bool(block.get(RESTRICT)) and bool(bucket.settings.get(PUBLIC))
+
+
+_MAKERS: Final = acls.Grants(
+    grants=(storage_model.Grant(grantee=acls.ALL_USERS, permission=acls.FULL_CONTROL),),
+    permission=acls.FULL_CONTROL,
+)

@@ -13,7 +13,7 @@ from typing import Final
 
 from server import asgi, calls, limits
 from server.auth import postpolicy, presign
-from server.s3 import engines, errors, forms, incoming, objects, operations, wire
+from server.s3 import acls, engines, errors, forms, incoming, objects, operations, wire
 from storage import model
 
 FILENAME: Final = "${filename}"
@@ -94,6 +94,7 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     call.admit(caller)
     if form_operation.owner is not None:
         engines.check_owner(services, operation.bucket, form_operation.owner)
+    acls.of_new(services, call, engines.ruling(call, operation.bucket, operation.key))
     engines.check_writable(call, operation.bucket, operation.key, None)
     engines.check_precondition(
         services, call, operation.bucket, operation.key, operation.conditions

@@ -15,6 +15,8 @@ from typing import Final, TypeAlias
 from server import asgi, calls
 from server.auth import callers
 from server.s3 import (
+    acls,
+    bucketacls,
     buckets,
     configurations,
     cors,
@@ -219,7 +221,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "object",
         when=_OF_UPLOAD,
         parse=operations.parse_list_parts,
-        demands=demands.on_object("s3:ListMultipartUploadParts", "write"),
+        demands=demands.for_upload("s3:ListMultipartUploadParts"),
         handler=uploads.list_parts,
     ),
     _row(
@@ -302,7 +304,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "object",
         when=_OF_UPLOAD,
         parse=operations.parse_abort,
-        demands=demands.on_object("s3:AbortMultipartUpload", "write"),
+        demands=demands.for_upload("s3:AbortMultipartUpload"),
         handler=uploads.abort_upload,
     ),
     _row(
@@ -353,6 +355,26 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
             "s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging", "write"
         ),
         handler=objects.delete_object_tagging,
+        on_tables=False,
+    ),
+    _row(
+        "GetObjectAcl",
+        "GET",
+        "object",
+        "acl",
+        parse=operations.parse_get_object_acl,
+        demands=demands.on_version("s3:GetObjectAcl", "s3:GetObjectVersionAcl", "read"),
+        handler=acls.get_object_acl,
+        on_tables=False,
+    ),
+    _row(
+        "PutObjectAcl",
+        "PUT",
+        "object",
+        "acl",
+        parse=operations.parse_put_object_acl,
+        demands=demands.on_version("s3:PutObjectAcl", "s3:PutObjectVersionAcl", "write"),
+        handler=acls.put_object_acl,
         on_tables=False,
     ),
     _row(
@@ -531,6 +553,16 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _get_configuration("GetBucketCors", "cors", "s3:GetBucketCORS", configurations.get_bucket_cors),
     _put_configuration("PutBucketCors", "cors", "s3:PutBucketCORS", configurations.put_bucket_cors),
     _delete_configuration("DeleteBucketCors", "cors", cors.SETTING, "s3:PutBucketCORS"),
+    _get_configuration("GetBucketAcl", "acl", "s3:GetBucketAcl", acls.get_bucket_acl),
+    _row(
+        "PutBucketAcl",
+        "PUT",
+        "bucket",
+        "acl",
+        parse=operations.parse_put_bucket_acl,
+        demands=demands.on_bucket("s3:PutBucketAcl"),
+        handler=acls.put_bucket_acl,
+    ),
     _get_configuration(
         "GetBucketTagging",
         "tagging",
@@ -571,12 +603,11 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "ownershipControls",
         "s3:PutBucketOwnershipControls",
         configurations.put_bucket_ownership_controls,
-        status="partly",
     ),
     _delete_configuration(
         "DeleteBucketOwnershipControls",
         "ownershipControls",
-        configurations.OWNERSHIP,
+        bucketacls.CONTROLS,
         "s3:PutBucketOwnershipControls",
     ),
     _get_configuration(
@@ -609,7 +640,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _delete_configuration(
         "DeletePublicAccessBlock",
         "publicAccessBlock",
-        ownership.PUBLIC_ACCESS_BLOCK,
+        bucketacls.PUBLIC_ACCESS_BLOCK,
         "s3:PutBucketPublicAccessBlock",
     ),
     _absent(
@@ -647,8 +678,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("PutBucketAbac", "PUT", "bucket", "abac"),
     _unimplemented("GetBucketAccelerateConfiguration", "GET", "bucket", "accelerate"),
     _unimplemented("PutBucketAccelerateConfiguration", "PUT", "bucket", "accelerate"),
-    _unimplemented("GetBucketAcl", "GET", "bucket", "acl"),
-    _unimplemented("PutBucketAcl", "PUT", "bucket", "acl"),
     _unimplemented(
         "ListBucketAnalyticsConfigurations", "GET", "bucket", "analytics", when=_without("id")
     ),
@@ -718,8 +747,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("CreateSession", "GET", "bucket", "session"),
     _unimplemented("PutBucketWebsite", "PUT", "bucket", "website"),
     _unimplemented("DeleteBucketWebsite", "DELETE", "bucket", "website"),
-    _unimplemented("GetObjectAcl", "GET", "object", "acl"),
-    _unimplemented("PutObjectAcl", "PUT", "object", "acl"),
     _unimplemented(
         "ListObjectAnnotations", "GET", "object", "annotation", when=_without("annotationName")
     ),

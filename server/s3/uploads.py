@@ -13,6 +13,8 @@ from typing import Final
 
 from server import asgi, calls
 from server.s3 import (
+    acls,
+    bucketacls,
     documents,
     engines,
     errors,
@@ -33,10 +35,13 @@ PARTS_AT_ONCE_MAX: Final = 500
 async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CreateMultipartUpload = call.value
     bucket, key = operation.bucket, operation.key
+    acls.of_new(services, call, engines.ruling(call, bucket, key))
     engines.check_writable(call, bucket, key, None)
     written = operation.written
 
     async def create(ruling: guard.Ruling) -> model.UploadInfo:
+        expects = engines.expects_of(services, call, ruling)
+        acl = acls.of_new(services, call, ruling)
         return await services.uploads.create(
             engines.bucket_of(ruling, bucket),
             key,
@@ -46,10 +51,11 @@ async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.
                 tags=written.tags,
                 storage_class=written.storage_class,
                 owner=call.principal.account_id,
+                acl=acl,
             ),
             checksum_algorithm=operation.checksum_algorithm,
             checksum_type=operation.checksum_type or "FULL_OBJECT",
-            expects=ruling.expects,
+            expects=expects,
         )
 
     async def judge() -> None:
@@ -162,7 +168,7 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
             [(part.part_number, part.etag) for part in named],
             precondition=engines.guarded(operation.conditions, ruling),
             part_checksums={part.part_number: part.checksums for part in named if part.checksums},
-            expects=ruling.expects,
+            expects=engines.expects_of(services, call, ruling),
         )
 
     await check()
@@ -188,11 +194,12 @@ async def list_parts(services: engines.S3Services, call: calls.Call) -> asgi.Res
         after=operation.after_part_number,
         parts_max=operation.max_parts,
     )
-    bucket = services.buckets.get(operation.bucket)
+    initiator, owner = _owners_of(services, services.buckets.get(operation.bucket), upload)
     body = wire.list_parts(
         page,
         upload=upload,
-        owner=engines.owner_of(services, bucket.owner, call.principal),
+        initiator=initiator,
+        owner=owner,
         after_part_number=operation.after_part_number,
         max_parts=operation.max_parts,
         encode=operation.encode_keys,
@@ -219,7 +226,7 @@ async def list_uploads(services: engines.S3Services, call: calls.Call) -> asgi.R
     body = wire.list_multipart_uploads(
         page,
         bucket=bucket.name,
-        owner=engines.owner_of(services, bucket.owner, call.principal),
+        owners=lambda upload: _owners_of(services, bucket, upload),
         prefix=operation.prefix,
         delimiter=operation.delimiter,
         key_marker=operation.key_marker,
@@ -228,6 +235,17 @@ async def list_uploads(services: engines.S3Services, call: calls.Call) -> asgi.R
         encode=operation.encode_keys,
     )
     return asgi.Response(200, wire.XML_HEADERS, body)
+
+
+def _owners_of(
+    services: engines.S3Services, bucket: model.BucketInfo, upload: model.UploadInfo
+) -> tuple[wire.Owner, wire.Owner]:
+    """Return the initiator of an upload, and the owner of the object that it is to become."""
+    initiator = engines.owner_of(services, upload.attributes.owner)
+    acl = upload.attributes.acl
+    if acl is None or not bucketacls.takes_acls(bucket.settings):
+        return initiator, engines.owner_of(services, bucket.owner)
+    return initiator, engines.named_owner(services, acl.owner)
 
 
 def _copied_range(

@@ -12,7 +12,7 @@ import email.utils
 import functools
 import re
 import urllib.parse
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -26,6 +26,8 @@ NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 PROLOGUE = '<?xml version="1.0" encoding="UTF-8"?>\n'
 XML_HEADERS: Headers = (("content-type", "application/xml"),)
 DEFAULT_CONTENT_TYPE = "binary/octet-stream"
+
+_XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 
 SECONDS_REMEMBERED = 1024
 """The number of formatted timestamps in the cache: entries of one listing often share them."""
@@ -54,6 +56,10 @@ class Owner:
 
     canonical_id: str
     display_name: str
+
+
+NameOwner = Callable[[str], Owner]
+"""Returns the owner of a canonical id."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,7 +209,10 @@ def list_objects(
     max_keys: int,
     encode: bool,
     owner: Owner,
+    name_owner: NameOwner | None = None,
 ) -> bytes:
+    """Return ListObjects' answer. owner: of the bucket. name_owner: returns the owner by the
+    canonical id in an object's access control list; None where those do not count."""
     next_marker = page.next_after if delimiter else None
     return _listing(
         f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
@@ -213,7 +222,7 @@ def list_objects(
         + _encoded("Delimiter", delimiter or None, encode=encode)
         + _encoding_type(encode=encode)
         + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>",
-        _contents(page.objects, encode=encode, owner=owner),
+        _contents(page.objects, encode=encode, owner=owner, name_owner=name_owner),
         _common_prefixes(page.common_prefixes, encode=encode),
     )
 
@@ -230,8 +239,10 @@ def list_objects_v2(
     max_keys: int,
     encode: bool,
     owner: Owner | None,
+    name_owner: NameOwner | None = None,
 ) -> bytes:
-    """Return ListObjectsV2's answer. owner: None leaves the owners out."""
+    """Return ListObjectsV2's answer. owner: None leaves the owners out. name_owner: as in
+    `list_objects`."""
     key_count = len(page.objects) + len(page.common_prefixes)
     return _listing(
         f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
@@ -242,7 +253,7 @@ def list_objects_v2(
         + _encoded("Delimiter", delimiter or None, encode=encode)
         + _encoding_type(encode=encode)
         + f"<IsTruncated>{_boolean(next_token is not None)}</IsTruncated>",
-        _contents(page.objects, encode=encode, owner=owner),
+        _contents(page.objects, encode=encode, owner=owner, name_owner=name_owner),
         _common_prefixes(page.common_prefixes, encode=encode),
     )
 
@@ -304,6 +315,26 @@ def ownership_controls(ownership: str) -> bytes:
     return document("OwnershipControls", rule)
 
 
+def access_control_policy(
+    owner: Owner, grants: Iterable[tuple[Owner | None, model.Grant]]
+) -> bytes:
+    """Return an access control list. grants: each with its grantee, None for a group."""
+    rows = []
+    for grantee, grant in grants:
+        if grantee is None:
+            shown = f'<Grantee {_XSI} xsi:type="Group">{_element("URI", grant.grantee)}</Grantee>'
+        else:
+            shown = (
+                f'<Grantee {_XSI} xsi:type="CanonicalUser">{_element("ID", grantee.canonical_id)}'
+                f"{_element('DisplayName', grantee.display_name)}</Grantee>"
+            )
+        rows.append(f"<Grant>{shown}<Permission>{grant.permission}</Permission></Grant>")
+    return document(
+        "AccessControlPolicy",
+        f"{_owner(owner)}<AccessControlList>{''.join(rows)}</AccessControlList>",
+    )
+
+
 def cors_configuration(rules: Iterable[cors.Rule]) -> bytes:
     """Return GetBucketCors's answer."""
     rows = []
@@ -361,9 +392,16 @@ def list_versions(
     max_keys: int,
     encode: bool,
     owner: Owner,
+    name_owner: NameOwner | None = None,
 ) -> bytes:
-    # As in a listing of objects, the owner is the bucket's.
-    shown_owner = _owner(owner)
+    """Return ListObjectVersions' answer. owner, name_owner: as in `list_objects`."""
+    bucket_owner = _owner(owner)
+
+    def shown_owner(version: model.ListedVersion) -> str:
+        if version.owner is None or name_owner is None:
+            return bucket_owner
+        return _owner(name_owner(version.owner))
+
     next_key, next_version = page.next_after or (None, None)
     return document(
         "ListVersionsResult",
@@ -376,7 +414,7 @@ def list_versions(
         + _encoded("Delimiter", delimiter or None, encode=encode)
         + _encoding_type(encode=encode)
         + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>"
-        + "".join([_version(each, shown_owner, encode=encode) for each in page.versions])
+        + "".join([_version(each, shown_owner(each), encode=encode) for each in page.versions])
         + _common_prefixes(page.common_prefixes, encode=encode),
     )
 
@@ -427,6 +465,7 @@ def list_parts(
     page: model.PartPage,
     *,
     upload: model.UploadInfo,
+    initiator: Owner,
     owner: Owner,
     after_part_number: int,
     max_parts: int,
@@ -444,7 +483,7 @@ def list_parts(
         "ListPartsResult",
         f"<Bucket>{upload.bucket}</Bucket><Key>{encode_key(upload.key, encode=encode)}</Key>"
         f"<UploadId>{upload.upload_id}</UploadId>"
-        + _named_owner("Initiator", owner)
+        + _named_owner("Initiator", initiator)
         + _owner(owner)
         + f"<StorageClass>{upload.attributes.storage_class}</StorageClass>"
         f"<PartNumberMarker>{after_part_number}</PartNumberMarker>"
@@ -507,7 +546,7 @@ def list_multipart_uploads(
     page: model.UploadPage,
     *,
     bucket: str,
-    owner: Owner,
+    owners: Callable[[model.UploadInfo], tuple[Owner, Owner]],
     prefix: str,
     delimiter: str,
     key_marker: str,
@@ -515,11 +554,15 @@ def list_multipart_uploads(
     max_uploads: int,
     encode: bool,
 ) -> bytes:
+    """Return ListMultipartUploads' answer. owners: the initiator of an upload, and the owner of the
+    object that it is to become."""
     rows = [
         f"<Upload><Key>{encode_key(upload.key, encode=encode)}</Key>"
         f"<UploadId>{upload.upload_id}</UploadId>"
-        + _named_owner("Initiator", owner)
-        + _owner(owner)
+        + "".join(
+            _named_owner(name, each)
+            for name, each in zip(("Initiator", "Owner"), owners(upload), strict=True)
+        )
         + f"<StorageClass>{upload.attributes.storage_class}</StorageClass>"
         f"<Initiated>{format_timestamp(upload.initiated_at_ms)}</Initiated>"
         + _upload_checksum(upload)
@@ -553,9 +596,12 @@ def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
 
 
 def _contents(
-    objects: Sequence[tuple[bytes, bytes]], *, encode: bool, owner: Owner | None
+    objects: Sequence[tuple[bytes, bytes]],
+    *,
+    encode: bool,
+    owner: Owner | None,
+    name_owner: NameOwner | None,
 ) -> bytes:
-    # An object belongs to its bucket's owner, not its writer (S3's BucketOwnerEnforced).
     shown_owner = "" if owner is None else _owner(owner)
     keys = [key for key, _ in objects]
     if b"".join(keys).translate(None, _UNRESERVED_BYTES):
@@ -563,7 +609,14 @@ def _contents(
     # Three pieces per object, assigned a whole column at a time.
     pieces = [b"<Contents><Key>"] * (3 * len(keys))
     pieces[1::3] = keys
-    pieces[2::3] = _rows_of(shown_owner).find([value for _, value in objects])
+    values = [value for _, value in objects]
+    pieces[2::3] = _rows_of(shown_owner).find(values)
+    if owner is not None and name_owner is not None:
+        # Few objects belong to another account than their bucket.
+        for number, value in enumerate(values):
+            owner_id = records.acl_owner(value)
+            if owner_id is not None:
+                pieces[3 * number + 2] = _row(value, _owner(name_owner(owner_id)))
     return b"".join(pieces)
 
 

@@ -204,6 +204,23 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         status=400, code="InvalidRetentionPeriod", fields=_own
     ),
     errors.InvalidPartNumber: S3WireError(status=416, code="InvalidPartNumber", fields=_own),
+    errors.AclNotSupported: S3WireError(
+        status=400, code="AccessControlListNotSupported", fields=_own
+    ),
+    errors.BucketAclPresent: S3WireError(
+        status=400, code="InvalidBucketAclWithObjectOwnership", fields=_own
+    ),
+    errors.MalformedAcl: S3WireError(status=400, code="MalformedACLError", fields=_own),
+    errors.UnresolvableGrant: S3WireError(
+        status=400, code="UnresolvableGrantByEmailAddress", fields=_own
+    ),
+    errors.AmbiguousGrant: S3WireError(
+        status=400, code="AmbiguousGrantByEmailAddress", fields=_own
+    ),
+    errors.UnexpectedContent: S3WireError(status=400, code="UnexpectedContent", fields=_own),
+    errors.MissingSecurityHeader: S3WireError(
+        status=400, code="MissingSecurityHeader", fields=_own
+    ),
     errors.Forbidden: S3WireError(status=403, code="AccessDenied", fields=_own),
     errors.NotConfigured: S3WireError(status=404, code="NotConfigured", fields=_own),
     errors.CorsNotEnabled: S3WireError(status=403, code="AccessForbidden", fields=_own),

@@ -89,7 +89,7 @@ class Doors:
             bucket="lake",
             key=key,
             read=SimpleNamespace(version_id=None),
-            written=SimpleNamespace(tags={}, lock=None),
+            written=SimpleNamespace(tags={}, lock=None, acl=None),
         )
         call = SimpleNamespace(value=value, context=self.guard, principal=lakes.ROOT)
         return list(row.operation.demands(None, call))  # type: ignore[arg-type]
@@ -268,7 +268,9 @@ def test_tags_that_a_buckets_policy_asks_for_bind_the_files_that_a_table_names(
         store=lake.store,
         authoriser=decide.Authoriser(
             now_ms=lambda: lakes.NOW_MS,
-            resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
+            resource_sides=ownership.Ownership(
+                buckets=storage.buckets, objects=storage.objects
+            ).side_of,
         ),
         region=REGION,
         account_id=lakes.ACCOUNT,

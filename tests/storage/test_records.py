@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import errors, records
-from storage.model import ObjectAttributes, Segment
+from storage.model import AccessControlList, Grant, ObjectAttributes, Segment
 
 ATTRIBUTES = ObjectAttributes(
     headers={"content-type": "a/b"},
@@ -46,7 +46,7 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
         [
             3, "null", 2, "e", 2**64 - 1, 4, [["0f" * 16, 1, 2, True]],
             [{"content-type": "a/b"}, {"k": "v"}, {"crc32": "AAAAAA=="}, "COMPOSITE", {"t": "u"},
-             "GLACIER", "o", "e", [5, 6], b"12345678"],
+             "GLACIER", "o", "e", [5, 6], b"12345678", None],
             5, "ab",
         ],
     ),
@@ -66,7 +66,8 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
             checksum_type="FULL_OBJECT",
         ),
         0,
-        [1, [{}, {}, {}, "FULL_OBJECT", {}, "STANDARD", "", None, [], b""], "crc32", "FULL_OBJECT"],
+        [1, [{}, {}, {}, "FULL_OBJECT", {}, "STANDARD", "", None, [], b"", None], "crc32",
+         "FULL_OBJECT"],
     ),
     "part": (
         records.PartRecord(
@@ -106,12 +107,38 @@ def test_an_object_record_without_the_optional_fields_reads() -> None:
     assert (found.tombstoned_at_ms, found.upload_id) == (None, None)
 
 
-def test_attributes_without_part_checksums_read() -> None:
+def test_attributes_without_part_checksums_or_an_acl_read() -> None:
     array = list(GOLDEN["object"][2])
+    array[7] = array[7][:-1]
+    assert records.decode_object(written(1, array)) == OBJECT
     array[7] = array[7][:-1]
     found = records.decode_object(written(1, array))
     assert found.attributes.part_sizes_bytes == (5, 6)
     assert found.attributes.part_checksums == b""
+
+
+def test_an_access_control_list_has_its_bytes_and_its_flag() -> None:
+    grant = Grant(grantee="g", permission="READ")
+    acl = AccessControlList(owner="i", account="a", grants=(grant,))
+    attributes = msgspec.structs.replace(ATTRIBUTES, acl=acl)
+    record = msgspec.structs.replace(OBJECT, attributes=attributes, tombstoned_at_ms=None)
+    array = list(GOLDEN["object"][2])
+    array[7] = [*array[7][:-1], ["i", "a", [["g", "READ"]]]]
+    array[8] = None
+    assert records.encode(record) == written(4, array)
+    assert records.decode_object(written(4, array)) == record
+    assert records.acl_owner(written(4, array)) == "i"
+    assert records.acl_owner(written(0, array)) is None
+
+
+def test_a_bucket_of_objects_with_acls_has_a_flag_beside_the_others() -> None:
+    record, _, array = GOLDEN["bucket"]
+    assert isinstance(record, records.BucketRecord)
+    plain = records.encode_bucket(record, "Enabled", object_lock=True)
+    flagged = records.encode_bucket(record, "Enabled", object_lock=True, acls=True)
+    assert flagged == written(1 | 4 | 8, array) == records.with_acls(plain)
+    assert [records.has_acls(each) for each in (plain, flagged)] == [False, True]
+    assert records.bucket_info("b", flagged).has_acls
 
 
 def test_a_record_with_fields_of_a_later_release_reads() -> None:

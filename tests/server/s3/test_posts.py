@@ -242,10 +242,10 @@ ANY_KEY = ["starts-with", "$key", ""]
         ([{"bucket": ...}], {"key": None}, CONTENT, (400, "InvalidArgument")),
         ([{"bucket": ...}, {"key": ""}], {"key": ""}, CONTENT, (400, "InvalidArgument")),
         (
-            [{"bucket": ...}, ANY_KEY, {"acl": "public-read"}],
-            {"acl": "public-read"},
+            [{"bucket": ...}, ANY_KEY, {"acl": "open"}],
+            {"acl": "open"},
             CONTENT,
-            (501, "NotImplemented"),
+            (400, "InvalidArgument"),
         ),
         (
             [{"bucket": ...}, ANY_KEY, {"x-amz-server-side-encryption": "aws:kms"}],

@@ -93,7 +93,6 @@ def test_metadata_and_tags_in_the_query_are_stored(
 @pytest.mark.parametrize(
     ("params", "name"),
     [
-        ({"ACL": "public-read"}, "x-amz-acl"),
         ({"ServerSideEncryption": "aws:kms"}, "x-amz-server-side-encryption"),
         ({"WebsiteRedirectLocation": "/x"}, "x-amz-website-redirect-location"),
     ],

@@ -111,7 +111,7 @@ STORY = (
         {"if-none-match": "*"},
         b"hello",
     ),
-    case("put-object-acl-not-implemented", "PUT /golden/bad", {"x-amz-acl": "public-read"}, b"x"),
+    case("put-object-acl-unknown", "PUT /golden/bad", {"x-amz-acl": "open"}, b"x"),
     case("put-object-storage-class", "PUT /golden/bad", {"x-amz-storage-class": "GOLD"}, b"x"),
     case(
         "put-object-metadata-too-large", "PUT /golden/bad", {"x-amz-meta-m": "v" * 3000}, b"x"
@@ -131,7 +131,9 @@ STORY = (
     case("get-object-bad-version", "GET /golden/dir/a%20key?versionId=v1"),
     case("get-object-part-beyond", "GET /golden/dir/a%20key?partNumber=2"),
     case("get-object-anonymous", "GET /golden/dir/a%20key", signed=False),
-    case("get-object-acl-not-implemented", "GET /golden/dir/a%20key?acl"),
+    case("get-object-acl", "GET /golden/dir/a%20key?acl"),
+    case("get-bucket-acl", "GET /golden?acl"),
+    case("get-object-torrent-not-implemented", "GET /golden/dir/a%20key?torrent"),
     case("head-object", "HEAD /golden/dir/a%20key"),
     case("head-object-absent", "HEAD /golden/absent"),
     case("get-object-tagging", "GET /golden/dir/a%20key?tagging"),
