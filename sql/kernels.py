@@ -555,6 +555,26 @@ def _local_instant(_: re.Match[str], zone: str) -> Kernel:
     )
 
 
+def _offset_text(match: re.Match[str], zone: str) -> Kernel:
+    """The offset of an instant in the session's zone: +hhmm, or +hh:mm."""
+    separator = ":" if match.group(1) == "colon" else ""
+    arrow_type = pa.timestamp("us", zone)
+
+    def text(micros: int) -> str:
+        hours, minutes = divmod(abs(micros) // 60_000_000, 60)
+        return f"{'-' if micros < 0 else '+'}{hours:02}{separator}{minutes:02}"
+
+    def function(instants: Any) -> Any:
+        if zone == "UTC":
+            offsets = pc.subtract(instants.cast(pa.int64()), instants.cast(pa.int64()))
+        else:
+            shown = pc.local_timestamp(instants).cast(pa.timestamp("us")).cast(pa.int64())
+            offsets = pc.subtract(shown, instants.cast(pa.int64()))
+        return per_value(offsets, text, pa.string(), lenient=False)
+
+    return Kernel(function=function, arguments=(arrow_type,), result=pa.string())
+
+
 def _to_instant(match: re.Match[str], zone: str) -> Kernel:
     """Text of any known form as TIMESTAMP_LTZ: of its own offset, or else of the session's zone."""
     lenient, naive = bool(match.group(1)), pa.timestamp("us")
@@ -884,4 +904,5 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
     (re.compile("_local_instant"), _local_instant),
     (re.compile(r"_(try_)?to_instant"), _to_instant),
+    (re.compile(r"_offset_(text|colon)"), _offset_text),
 )

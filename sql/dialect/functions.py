@@ -684,7 +684,7 @@ def _to_text(call: FunctionCall) -> Expr:
     pattern = formats.engine_pattern(str(model))
     if value.type.name == "date":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
-    return builders.text_result(code.call("to_char", value, pattern), [value])
+    return builders.text_result(rewrites.moment_text(value, pattern), [value])
 
 
 def _to_number(*, lenient: bool) -> builders.Builder:

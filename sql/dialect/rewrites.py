@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import re
 from collections.abc import Sequence
 
 from sql import errors, kernels
@@ -225,11 +226,34 @@ def _format(operand: Expr, target: sqltypes.SqlType, forms: formats.Forms) -> Ex
     else:
         model = getattr(forms, type_name)
         moment = cast(operand, sqltypes.TIMESTAMP_NTZ) if type_name == "date" else operand
-        formatted = code.call("to_char", moment, formats.engine_pattern(model))
+        formatted = moment_text(moment, formats.engine_pattern(model))
         if type_name == "date" and model == formats.DEFAULT.date:
             formatted = code.exactly(operand, sqltypes.TEXT)
     text = exprs.derived(formatted, sqltypes.TEXT, [operand])
     return _cast_text(text, target, False) if target.length is not None else text
+
+
+def moment_text(moment: Expr, pattern: str) -> code.Code:
+    """Return a date or time written by one of the engine's patterns.
+
+    The engine writes instants as nanoseconds, and fails before 1677 and after 2262. So the local
+    time of an instant and its offset are written apart.
+    """
+    if moment.type.name != "timestamp_ltz" or moment.is_volatile:
+        return code.call("to_char", moment, pattern)
+    local = cast(moment, sqltypes.TIMESTAMP_NTZ)
+    parts: list[code.Part] = []
+    for piece in PIECES.findall(pattern):
+        if piece in ("%z", "%:z"):
+            name = "_offset_text" if piece == "%z" else "_offset_colon"
+            parts.append(code.kernel(name, as_arrow(moment, moment.type)))
+        elif piece:
+            parts.append(code.call("to_char", local, piece))
+    return code.joined(parts, "||") if parts else code.call("to_char", local, pattern)
+
+
+PIECES = re.compile("%:?z|(?:[^%]|%[^z:])+")
+"""An offset, or what stands between two of them."""
 
 
 def _cast_to_text(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:

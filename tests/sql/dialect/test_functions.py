@@ -6,6 +6,7 @@ Expected values are Snowflake's documented results or arithmetic by hand, never 
 from __future__ import annotations
 
 import datetime
+import zoneinfo
 from decimal import Decimal
 from typing import Any
 
@@ -450,6 +451,27 @@ def test_a_bad_value_is_snowflakes_error(expression: str, code: str) -> None:
         sql_text.value(expression)
 
     assert (caught.value.cause, caught.value.code) == ("value", code)
+
+
+INSTANTS = [
+    ("'1500-01-01 10:20:30'::timestamp_ltz::varchar", "1500-01-01 10:20:30.000 -0456"),
+    ("'0001-01-01'::timestamp_ltz::varchar", "0001-01-01 00:00:00.000 -0456"),
+    ("'2263-01-01 00:00:00.5Z'::timestamp_ltz::varchar", "2262-12-31 19:00:00.500 -0500"),
+    ("to_char('1500-07-01'::timestamp_ltz, 'TZH:TZM YYYY TZHTZM')", "-04:56 1500 -0456"),
+    ("'2024-07-01 12:00:00.123456'::timestamp_ltz::varchar", "2024-07-01 12:00:00.123 -0400"),
+    ("to_char('2024-07-01'::timestamp_ltz, 'YYYY\"%z%\"')", "2024%z%"),
+    ("to_char(nullif(current_timestamp(), current_timestamp()), 'YYYY TZHTZM')", None),
+    ("concat(null::timestamp_ltz, 'a')", None),
+]
+
+
+@pytest.mark.parametrize(("expression", "expected"), INSTANTS, ids=[case[0] for case in INSTANTS])
+def test_an_instant_is_written_in_the_sessions_zone_in_every_year(
+    expression: str, expected: str | None
+) -> None:
+    now = STAMP(2024, 5, 6, tzinfo=zoneinfo.ZoneInfo("America/New_York"))
+    found = sql_text.answer(f"select {expression}", context=sql_text.context(now=now))
+    assert found.cell == expected
 
 
 REFUSED = [
