@@ -44,9 +44,9 @@ SWITCH_SECONDS = 0.0005
 """How long a thread may keep the interpreter from the event loop. With Python's default of 5 ms,
 parsing four documents in threads delays a request by a quarter of a second."""
 COLLECTED_OBJECTS = 10_000
-"""How many more objects are made than freed before Python looks for cycles. A commit leaves no
-cycle; yet with Python's default of 700 every eighth commit goes through the objects of those that
-wait beside it, which takes 20 us of each commit and createTable, and 6 us of a PUT."""
+"""How many more objects are made than freed before Python looks for cycles. Requests leave none,
+yet with Python's default of 700 the collector goes through the objects of all that wait. In process
+that takes 25 us of a createTable and 5 to 13 of a PUT (docs/decisions/0029)."""
 CERTIFICATES = ("SSL_CERT_DIR", "SSL_CERT_FILE")
 """Variables that name the certificates a client trusts; the load of samples is a client."""
 SAMPLE_QUERY = (
