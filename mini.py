@@ -212,7 +212,7 @@ def _check_places(settings: Config) -> None:
     folder = Path(settings.data)
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in str(folder.resolve())):
         raise config.InvalidConfig(
-            f"--data {settings.data!r}: its path holds a control character or is not UTF-8"
+            f"--data {settings.data!r}: its path contains a control character or is not UTF-8"
         )
     if folder.exists() and not folder.is_dir():
         raise config.InvalidConfig(f"--data {folder} is a file, not a folder")

@@ -538,7 +538,7 @@ def _check_bounds(request: asgi.Request) -> None:
     else:
         return
     raise errors.RequestTooLarge(
-        f"the request is beyond what is taken: {bound} is {getattr(limits, bound)}", limit=bound
+        f"the request exceeds a limit: {bound} is {getattr(limits, bound)}", limit=bound
     )
 
 

@@ -330,10 +330,10 @@ def test_no_auth_is_refused_where_others_reach_the_server(tmp_path: Path, host: 
         (["--bucket", "Not_A_Name"], "mini.py: the bucket name 'Not_A_Name' may hold only"),
         (["--bucket", "lake"], "mini.py: 'lake' is a table bucket already"),
         (["--data", "file"], "mini.py: --data file is a file, not a folder"),
-        (["--data", "a\nb"], "mini.py: --data 'a\\nb': its path holds a control character or"),
+        (["--data", "a\nb"], "mini.py: --data 'a\\nb': its path contains a control character or"),
         (
             ["--data", "a\udcff"],
-            "mini.py: --data 'a\\udcff': its path holds a control character or",
+            "mini.py: --data 'a\\udcff': its path contains a control character or",
         ),
         (["--ready-file", "no/ready.json"], "mini.py: --ready-file no/ready.json: its folder"),
     ],

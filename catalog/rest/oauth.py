@@ -168,7 +168,7 @@ def _parse_basic(text: str) -> tuple[str, str]:
     except (binascii.Error, ValueError):
         colon = ""
     if not colon:
-        raise errors.TokenRefused("invalid_client", "the Basic credentials cannot be read")
+        raise errors.TokenRefused("invalid_client", "the Basic credentials are malformed")
     return user, secret
 
 

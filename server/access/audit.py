@@ -246,7 +246,9 @@ class Audit:
             self._wake.set()
             if not demand.action.partition(":")[2].lower().startswith(("delete", "abort")):
                 if isinstance(self._fault, storage_errors.DiskReadOnly):
-                    raise storage_errors.DiskReadOnly("the disk takes no writes of the audit log")
+                    raise storage_errors.DiskReadOnly(
+                        "the audit log cannot be written: the disk is read-only"
+                    )
                 if isinstance(self._fault, storage_errors.DiskFull):
                     raise storage_errors.DiskFull("the disk has no room left for the audit log")
                 raise errors.AuditUnavailable(

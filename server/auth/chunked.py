@@ -369,7 +369,7 @@ class ChunkDecoder:
         got = {name for name, _ in self._raw_trailers}
         for name in self._payload.trailers:
             if name not in got:
-                raise errors.IncompletePayload(f"the announced trailer {name} did not come")
+                raise errors.IncompletePayload(f"the announced trailer {name} is missing")
         if self._seed is None:
             return
         canonical = "".join(f"{name}:{value}\n" for name, value in sorted(self._raw_trailers))

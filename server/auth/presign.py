@@ -130,7 +130,7 @@ def check_v2_time(presign: PresignV2, *, now_ms: int) -> None:
         > now_ms + limits.PRESIGN_SECONDS_MAX * 1000 + limits.CLOCK_SKEW_MS_MAX
     ):
         raise errors.PresignNotYetValid(
-            "the request is not valid yet: it ends more than seven days from now"
+            "the request is not valid yet: it expires more than seven days from now"
         )
     _check_end(presign.expires_at_ms, now_ms=now_ms)
 

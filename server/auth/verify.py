@@ -258,7 +258,8 @@ class Verifier:
             raise _no_access_key(access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
-                "the form's signature is not the one computed here",
+                "the form's signature does not match; check the secret key and how the policy is "
+                "signed",
                 access_key=access_key,
                 signature_provided=proof.signature,
                 string_to_sign=proof.policy,
@@ -296,7 +297,7 @@ class Verifier:
             case "aws" if face == dispatch.S3 and self._sigv2_header:
                 return self._signed_v2(request, authorization)
         raise errors.UnsupportedAuthorization(
-            f"authorization by {scheme[:40]!r} is not taken here", scheme=scheme[:40]
+            f"authorization by {scheme[:40]!r} is not accepted here", scheme=scheme[:40]
         )
 
     def _read_signed(self, request: asgi.Request, face: str, authorization: str) -> _Signed:
@@ -472,7 +473,7 @@ class Verifier:
             raise _no_access_key(credential.access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
-                "the request's signature is not the one computed here; check the secret key and "
+                "the request's signature does not match; check the secret key and "
                 "how the request is signed",
                 access_key=credential.access_key,
                 signature_provided=signed.signature,
@@ -510,7 +511,7 @@ class Verifier:
             raise errors.InvalidToken("the session token belongs to another access key")
         owner = self._principals.by_name(claims.subject)
         if owner is None:
-            raise errors.InvalidToken("the session token's owner is gone")
+            raise errors.InvalidToken("the principal of the session token no longer exists")
         return principals.KeyedPrincipal(
             principal=dataclasses.replace(owner.principal, scopes=tokens.scopes_of(claims)),
             access_key=access_key,
@@ -568,7 +569,7 @@ class Verifier:
             raise _no_access_key(proof.access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
-                "the request's signature is not the one computed here; check the secret key and "
+                "the request's signature does not match; check the secret key and "
                 "how the request is signed",
                 access_key=proof.access_key,
                 signature_provided=proof.signature,
@@ -581,7 +582,7 @@ class Verifier:
         claims = self._claims(token, types=BEARER_TYPES)
         entry = self._principals.by_name(claims.subject)
         if entry is None:
-            raise errors.InvalidToken("the token's owner is gone")
+            raise errors.InvalidToken("the principal of the token no longer exists")
         return callers.Caller(
             principal=self._in_context(entry.principal, request),
             payload=chunked.UNSIGNED_PAYLOAD,
@@ -593,10 +594,10 @@ class Verifier:
         try:
             user, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
-            raise errors.MalformedAuthorization("the Basic credentials cannot be read") from None
+            raise errors.MalformedAuthorization("the Basic credentials are malformed") from None
         try:
             if not colon:
-                raise access_errors.WrongPassword("no password")
+                raise access_errors.WrongPassword("the request has no password")
             with self._throttle.attempt(user, request.client_ip):
                 principal = self._principals.check_password(user, password)
         except access_errors.WrongPassword:

@@ -101,7 +101,7 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
             raise
         if taken.fields.get("type") == "table":
             raise errors.BucketAlreadyOwnedByYou(
-                "A table bucket of yours has this name; the s3tables API makes those.",
+                "You own a table bucket of this name. Use the s3tables API for table buckets.",
                 BucketName=operation.bucket,
             ) from None
         existing = services.buckets.get(operation.bucket)

@@ -300,7 +300,7 @@ def _check_policy(document: Mapping[str, Any], bucket: str) -> None:
         for resource in [resources] if isinstance(resources, str) else resources:
             if not _can_be_of(resource, bucket):
                 raise access_errors.MalformedPolicy(
-                    f"Policy has invalid resource: {resource!r} is nothing of this bucket",
+                    f"Policy has invalid resource: {resource!r} is not this bucket or its objects",
                     path="Statement",
                 )
 

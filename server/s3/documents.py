@@ -379,7 +379,7 @@ def _root(data: bytes, name: str) -> xmltext.Element:
 
 
 def _malformed() -> errors.UnexpectedXml:
-    return errors.UnexpectedXml("the body is not the document that this operation takes")
+    return errors.UnexpectedXml("the body is not the document that this operation requires")
 
 
 def _not_done(name: str) -> errors.S3FeatureNotImplemented:

@@ -352,7 +352,7 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
             raise errors.InvalidRequest(f"The query parameter {parameter} has a control character")
         if name in taken or headers.get(name, value) != value:
             raise errors.InvalidRequest(
-                f"The header {name} has two values: it may stand once, as a header or in the query"
+                f"The header {name} has two values: send it once, as a header or in the query"
             )
         taken.add(name)
         headers[name] = value

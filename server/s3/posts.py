@@ -49,7 +49,7 @@ class Form:
                 assert isinstance(event, forms.Field), "bytes follow the start of the file"
                 if event.name in values:
                     raise errors.InvalidArgument(
-                        "The form has a field twice", ArgumentName=event.name
+                        "The form has a field twice; each may occur once", ArgumentName=event.name
                     )
                 values[event.name] = event.value
         self._decoder.finish()
