@@ -36,9 +36,8 @@ from catalog import (
     unpacking,
 )
 from catalog import guard as table_guard
-from catalog.metadata import limits, model, requirements, updates
+from catalog.metadata import json_values, limits, model, requirements, updates
 from catalog.metadata import properties as metadata_properties
-from catalog.metadata import reading as json_values
 from server.s3 import guard
 from storage import batch
 from storage import errors as storage_errors

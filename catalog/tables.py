@@ -31,7 +31,7 @@ from catalog import (
     sites,
     store,
 )
-from catalog.metadata import creation, filenames, reading
+from catalog.metadata import creation, filenames, json_values
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
@@ -211,7 +211,7 @@ class Tables:
         table_uuid = sites.hyphenated(self._store.new_id())
         object_uuid = sites.hyphenated(self._store.new_id())
         keys = self._pointers.keys(place, ident)
-        large = reading.has_more_values(
+        large = json_values.has_more_values(
             (schema, partition_spec, sort_order, dict(properties or {})),
             commits.LARGE_CHANGE_VALUES,
         )

@@ -27,7 +27,7 @@ from catalog import (
     sites,
     store,
 )
-from catalog.metadata import reading as json_values
+from catalog.metadata import json_values
 from catalog.metadata import views as rules
 from server import documents, limits
 from storage import batch

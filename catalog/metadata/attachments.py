@@ -6,59 +6,59 @@ Source: Iceberg spec, Table Statistics, Partition Statistics, Encryption Keys.
 
 from __future__ import annotations
 
-from catalog.metadata import errors, reading
+from catalog.metadata import errors, json_values
 from catalog.metadata.drafts import Draft
-from catalog.metadata.reading import Json
+from catalog.metadata.json_values import Json
 
 ENCRYPTION_MIN_FORMAT_VERSION = 3
 
 
 def apply_set_statistics(draft: Draft, update: Json) -> None:
     """Set a snapshot's statistics file; the update's own snapshot-id is deprecated and ignored."""
-    file = reading.get_object(update, "statistics")
-    reading.get_long(file, "snapshot-id")
-    reading.get_text(file, "statistics-path")
-    reading.get_long(file, "file-size-in-bytes")
-    reading.get_long(file, "file-footer-size-in-bytes")
-    for item in reading.get_list(file, "blob-metadata"):
-        blob = reading.check_object(item, what="blob metadata")
-        reading.get_text(blob, "type")
-        reading.get_long(blob, "snapshot-id")
-        reading.get_long(blob, "sequence-number")
-        reading.get_numbers(blob, "fields", limit=reading.INT_MAX)
+    file = json_values.get_object(update, "statistics")
+    json_values.get_long(file, "snapshot-id")
+    json_values.get_text(file, "statistics-path")
+    json_values.get_long(file, "file-size-in-bytes")
+    json_values.get_long(file, "file-footer-size-in-bytes")
+    for item in json_values.get_list(file, "blob-metadata"):
+        blob = json_values.check_object(item, what="blob metadata")
+        json_values.get_text(blob, "type")
+        json_values.get_long(blob, "snapshot-id")
+        json_values.get_long(blob, "sequence-number")
+        json_values.get_numbers(blob, "fields", limit=json_values.INT_MAX)
         if blob.get("properties") is not None:
-            reading.get_text_map(blob, "properties")
+            json_values.get_text_map(blob, "properties")
     if draft.statistics.put(file):
         draft.touch()
 
 
 def apply_remove_statistics(draft: Draft, update: Json) -> None:
-    if draft.statistics.remove(reading.get_long(update, "snapshot-id")):
+    if draft.statistics.remove(json_values.get_long(update, "snapshot-id")):
         draft.touch()
 
 
 def apply_set_partition_statistics(draft: Draft, update: Json) -> None:
-    file = reading.get_object(update, "partition-statistics")
-    reading.get_long(file, "snapshot-id")
-    reading.get_text(file, "statistics-path")
-    reading.get_long(file, "file-size-in-bytes")
+    file = json_values.get_object(update, "partition-statistics")
+    json_values.get_long(file, "snapshot-id")
+    json_values.get_text(file, "statistics-path")
+    json_values.get_long(file, "file-size-in-bytes")
     if draft.partition_statistics.put(file):
         draft.touch()
 
 
 def apply_remove_partition_statistics(draft: Draft, update: Json) -> None:
-    if draft.partition_statistics.remove(reading.get_long(update, "snapshot-id")):
+    if draft.partition_statistics.remove(json_values.get_long(update, "snapshot-id")):
         draft.touch()
 
 
 def apply_add_encryption_key(draft: Draft, update: Json) -> None:
     """Add a key; an existing id changes nothing."""
-    key = reading.get_object(update, "encryption-key")
-    key_id = reading.get_text(key, "key-id")
-    reading.get_text(key, "encrypted-key-metadata")
-    reading.find_text(key, "encrypted-by-id")
+    key = json_values.get_object(update, "encryption-key")
+    key_id = json_values.get_text(key, "key-id")
+    json_values.get_text(key, "encrypted-key-metadata")
+    json_values.find_text(key, "encrypted-by-id")
     if key.get("properties") is not None:
-        reading.get_text_map(key, "properties")
+        json_values.get_text_map(key, "properties")
     if draft.format_version < ENCRYPTION_MIN_FORMAT_VERSION:
         raise errors.BadUpdate(
             f"Encryption keys are not supported until v{ENCRYPTION_MIN_FORMAT_VERSION}"
@@ -68,4 +68,4 @@ def apply_add_encryption_key(draft: Draft, update: Json) -> None:
 
 
 def apply_remove_encryption_key(draft: Draft, update: Json) -> None:
-    draft.remove_key(reading.get_text(update, "key-id"))
+    draft.remove_key(json_values.get_text(update, "key-id"))

@@ -7,7 +7,7 @@ log entry against the snapshots.
 
 from __future__ import annotations
 
-from catalog.metadata import errors, model, orders, reading, schemas, specs
+from catalog.metadata import errors, json_values, model, orders, schemas, specs
 from catalog.metadata.model import TableMetadata
 
 
@@ -16,19 +16,19 @@ def check_table(metadata: TableMetadata) -> None:
     try:
         for schema in metadata.schemas:
             schemas.check_shape(schema)
-            reading.get_int(schema, "schema-id")
+            json_values.get_int(schema, "schema-id")
         for spec in metadata.partition_specs:
-            reading.get_int(spec, "spec-id")
-            for field in reading.get_list(spec, "fields"):
-                checked = reading.check_object(field, what="partition field")
-                reading.get_text(checked, "name")
-                reading.get_int(checked, "field-id")
-                reading.get_text(checked, "transform")
+            json_values.get_int(spec, "spec-id")
+            for field in json_values.get_list(spec, "fields"):
+                checked = json_values.check_object(field, what="partition field")
+                json_values.get_text(checked, "name")
+                json_values.get_int(checked, "field-id")
+                json_values.get_text(checked, "transform")
                 specs.source_id_of(checked)
         for order in metadata.sort_orders:
-            reading.get_int(order, "order-id")
-            for field in reading.get_list(order, "fields"):
-                reading.check_object(field, what="sort field")
+            json_values.get_int(order, "order-id")
+            for field in json_values.get_list(order, "fields"):
+                json_values.check_object(field, what="sort field")
         specs.check_default_spec(metadata)
         orders.check_default_order(metadata)
     except errors.BadUpdate as error:

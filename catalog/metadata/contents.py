@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from catalog.metadata import checks, errors, joining, limits, model, reading
+from catalog.metadata import checks, errors, joining, json_values, limits, model
 
 SPANS_AT_ONCE: Final = 10_000
 """Snapshots whose places are noted before other threads get their turn."""
@@ -127,7 +127,9 @@ def _field_spans(data: bytes, raw: Mapping[str, msgspec.Raw]) -> Iterator[tuple[
         text = bytes(raw[name])
         position = key.end() + len(text)
         if not data.startswith(text, key.end()):
-            raise errors.InvalidMetadata(f"The metadata has the field {reading.shown(name)} twice")
+            raise errors.InvalidMetadata(
+                f"The metadata has the field {json_values.shown(name)} twice"
+            )
         yield name, (key.end(), position)
     if _KEY.match(data, position) is not None:
         raise errors.InvalidMetadata("The metadata has a field twice")
@@ -155,7 +157,7 @@ def _snapshot_spans(data: bytes, span: Span | None) -> tuple[bytes, bytes]:
         raise errors.InvalidMetadata(f"The metadata has more than {limits.SNAPSHOTS_MAX} snapshots")
     if len(set(ids)) != len(ids):
         raise errors.InvalidMetadata("Two snapshots have the same id")
-    if not all(-reading.LONG_MAX - 1 <= each <= reading.LONG_MAX for each in ids):
+    if not all(-json_values.LONG_MAX - 1 <= each <= json_values.LONG_MAX for each in ids):
         raise errors.InvalidMetadata("A snapshot's id is no 64-bit number")
     spans = _items(data, span, "snapshots")
     relative = array.array("q", (each - span[0] for each in spans))

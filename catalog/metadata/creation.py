@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.metadata import drafts, errors, model, orders, reading, schemas, specs, updates
+from catalog.metadata import drafts, errors, json_values, model, orders, schemas, specs, updates
 from catalog.metadata import properties as property_names
+from catalog.metadata.json_values import Json
 from catalog.metadata.model import TableMetadata
-from catalog.metadata.reading import Json
 
 
 def new_table(
@@ -56,7 +56,7 @@ def _new_table(
     now_ms: int,
 ) -> TableMetadata:
     for name in requested:
-        reading.get_text(requested, name)
+        json_values.get_text(requested, name)
     drafts.check_properties(
         requested, count=len(requested), characters=drafts.characters_of(requested)
     )

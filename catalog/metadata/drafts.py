@@ -14,7 +14,7 @@ import msgspec
 
 from catalog import datatypes
 from catalog.metadata import errors, limits, model
-from catalog.metadata.reading import Json
+from catalog.metadata.json_values import Json
 
 LAST_ADDED = -1
 """Instead of a schema, spec or order id: the one added last in the same request."""

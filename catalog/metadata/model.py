@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from catalog.metadata import errors, joining
-from catalog.metadata.reading import Json
+from catalog.metadata.json_values import Json
 
 FORMAT_VERSION_MAX = 3
 MAIN_BRANCH = "main"

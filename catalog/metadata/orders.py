@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from catalog import datatypes, transforms
-from catalog.metadata import drafts, errors, limits, model, reading, specs
+from catalog.metadata import drafts, errors, json_values, limits, model, specs
 from catalog.metadata.drafts import Draft
-from catalog.metadata.reading import Json
+from catalog.metadata.json_values import Json
 
 UNSORTED_ID = 0
 
@@ -23,13 +23,13 @@ def check_order(order: Any, columns: drafts.Columns) -> Json:
 
     Raises BadUpdate.
     """
-    checked = reading.check_object(order, what="sort order")
+    checked = json_values.check_object(order, what="sort order")
     for item in specs.check_fields(checked, what="sort order"):
-        field = reading.check_object(item, what="sort field")
-        direction = reading.get_text(field, "direction").lower()
+        field = json_values.check_object(item, what="sort field")
+        direction = json_values.get_text(field, "direction").lower()
         if direction not in _DIRECTIONS:
             raise errors.BadUpdate(f"Invalid sort direction: {direction}")
-        null_order = reading.get_text(field, "null-order").lower()
+        null_order = json_values.get_text(field, "null-order").lower()
         if null_order not in _NULL_ORDERS:
             raise errors.BadUpdate(f"Invalid null order: {null_order}")
         _check_source(specs.parse_transform(field), specs.source_id_of(field), columns.by_id)
@@ -89,14 +89,14 @@ def apply_add_sort_order(draft: Draft, update: Json) -> None:
         raise errors.BadUpdate(f"A table has at most {limits.ORDERS_MAX} sort orders")
     order_id = UNSORTED_ID
     if order["fields"]:
-        order_id = reading.next_id(draft.orders.highest(default=0), what="a sort order")
+        order_id = json_values.next_id(draft.orders.highest(default=0), what="a sort order")
     draft.orders.add(order_id, {**order, "order-id": order_id}, identity)
     draft.last_order_id = order_id
     draft.touch()
 
 
 def apply_set_default_sort_order(draft: Draft, update: Json) -> None:
-    order_id = reading.get_int(update, "sort-order-id")
+    order_id = json_values.get_int(update, "sort-order-id")
     if order_id == drafts.LAST_ADDED:
         if draft.last_order_id is None:
             raise errors.BadUpdate("Cannot set last added sort order: no sort order has been added")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from catalog.metadata import errors, limits, reading
-from catalog.metadata.reading import Json
+from catalog.metadata import errors, json_values, limits
+from catalog.metadata.json_values import Json
 
 
 class State(Protocol):
@@ -76,15 +76,15 @@ def check_requirements(base: State | None, requirements: Sequence[Json]) -> None
 
 def _type_of(requirement: object) -> str:
     try:
-        return reading.get_text(
-            reading.check_object(requirement, what="requirement"), "type"
+        return json_values.get_text(
+            json_values.check_object(requirement, what="requirement"), "type"
         ).lower()
     except errors.BadUpdate as error:
         raise errors.BadRequirement(str(error)) from error
 
 
 def assert_table_uuid(base: State, requirement: Json) -> None:
-    uuid = reading.get_text(requirement, "uuid")
+    uuid = json_values.get_text(requirement, "uuid")
     if uuid.lower() != (base.table_uuid or "").lower():
         raise errors.RequirementFailed(
             f"Requirement failed: UUID does not match: expected {base.table_uuid} != {uuid}"
@@ -93,8 +93,8 @@ def assert_table_uuid(base: State, requirement: Json) -> None:
 
 def assert_ref_snapshot_id(base: State, requirement: Json) -> None:
     """A snapshot-id of null, or none, requires that there be no such ref."""
-    name = reading.get_text(requirement, "ref")
-    expected = reading.find_long(requirement, "snapshot-id")
+    name = json_values.get_text(requirement, "ref")
+    expected = json_values.find_long(requirement, "snapshot-id")
     ref = base.refs.get(name)
     if ref is None:
         if expected is not None:
@@ -114,27 +114,27 @@ def assert_ref_snapshot_id(base: State, requirement: Json) -> None:
 
 
 def assert_last_assigned_field_id(base: State, requirement: Json) -> None:
-    expected = reading.get_int(requirement, "last-assigned-field-id")
+    expected = json_values.get_int(requirement, "last-assigned-field-id")
     _check_equal("last assigned field id", expected, base.last_column_id)
 
 
 def assert_current_schema_id(base: State, requirement: Json) -> None:
-    expected = reading.get_int(requirement, "current-schema-id")
+    expected = json_values.get_int(requirement, "current-schema-id")
     _check_equal("current schema", expected, base.current_schema_id)
 
 
 def assert_last_assigned_partition_id(base: State, requirement: Json) -> None:
-    expected = reading.get_int(requirement, "last-assigned-partition-id")
+    expected = json_values.get_int(requirement, "last-assigned-partition-id")
     _check_equal("last assigned partition id", expected, base.last_partition_id)
 
 
 def assert_default_spec_id(base: State, requirement: Json) -> None:
-    expected = reading.get_int(requirement, "default-spec-id")
+    expected = json_values.get_int(requirement, "default-spec-id")
     _check_equal("default partition spec", expected, base.default_spec_id)
 
 
 def assert_default_sort_order_id(base: State, requirement: Json) -> None:
-    expected = reading.get_int(requirement, "default-sort-order-id")
+    expected = json_values.get_int(requirement, "default-sort-order-id")
     _check_equal("default sort order", expected, base.default_sort_order_id)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from catalog import datatypes
-from catalog.metadata import drafts, errors, limits, reading
+from catalog.metadata import drafts, errors, json_values, limits
 from catalog.metadata.drafts import Draft
-from catalog.metadata.reading import Json
+from catalog.metadata.json_values import Json
 
 DEFAULTS_MIN_FORMAT_VERSION = 3
 
@@ -37,7 +37,7 @@ def check_schema(schema: Any, *, format_version: int) -> Json:
         if initial is not None and format_version < DEFAULTS_MIN_FORMAT_VERSION:
             problems.append(
                 f"Invalid initial default for {column.full_name}: non-null default"
-                f" ({reading.shown(initial)}) is not supported until"
+                f" ({json_values.shown(initial)}) is not supported until"
                 f" v{DEFAULTS_MIN_FORMAT_VERSION}"
             )
     if problems:
@@ -48,15 +48,15 @@ def check_schema(schema: Any, *, format_version: int) -> Json:
 
 def check_shape(schema: Any) -> Json:
     """Return schema after checking that its fields are well-formed, distinct. Raises BadUpdate."""
-    checked = reading.check_object(schema, what="schema")
+    checked = json_values.check_object(schema, what="schema")
     if checked.get("type", "struct") != "struct":
         raise errors.BadUpdate(
-            f"Cannot parse schema: expected a struct, got {reading.shown(checked['type'])}"
+            f"Cannot parse schema: expected a struct, got {json_values.shown(checked['type'])}"
         )
     seen: dict[int, str] = {}
     _check_struct(checked, path=(), seen=seen)
     if checked.get("identifier-field-ids") is not None:
-        reading.get_numbers(checked, "identifier-field-ids", limit=reading.INT_MAX)
+        json_values.get_numbers(checked, "identifier-field-ids", limit=json_values.INT_MAX)
         _check_identifiers(checked)
     return checked
 
@@ -65,16 +65,16 @@ def _check_struct(struct: Json, *, path: tuple[str, ...], seen: dict[int, str]) 
     if len(path) > datatypes.DEPTH_MAX:
         raise errors.BadUpdate(f"Types nest more than {datatypes.DEPTH_MAX} deep")
     names = set()
-    for item in reading.get_list(struct, "fields"):
-        field = reading.check_object(item, what="field")
-        name = reading.get_text(field, "name")
+    for item in json_values.get_list(struct, "fields"):
+        field = json_values.check_object(item, what="field")
+        name = json_values.get_text(field, "name")
         if name in names:
             raise errors.BadUpdate(f"Invalid schema: multiple fields for name {name}")
         names.add(name)
-        _check_id(reading.get_int(field, "id"), ".".join((*path, name)), seen)
+        _check_id(json_values.get_int(field, "id"), ".".join((*path, name)), seen)
         _check_flag(field, "required")
         if field.get("doc") is not None:
-            reading.get_text(field, "doc")
+            json_values.get_text(field, "doc")
         _check_type(field.get("type"), path=(*path, name), seen=seen)
         if field["type"] == "unknown" and field["required"]:
             raise errors.BadUpdate(f"Invalid schema: {name} is unknown, so it must be optional")
@@ -94,13 +94,13 @@ def _check_type(type_: Any, *, path: tuple[str, ...], seen: dict[int, str]) -> N
     elif type_name == "list":
         _check_part(type_, "element", path=path, seen=seen)
     elif type_name == "map":
-        _check_id(reading.get_int(type_, "key-id"), ".".join((*path, "key")), seen)
+        _check_id(json_values.get_int(type_, "key-id"), ".".join((*path, "key")), seen)
         _check_type(type_.get("key"), path=(*path, "key"), seen=seen)
         _check_part(type_, "value", path=path, seen=seen)
 
 
 def _check_part(type_: Json, part: str, *, path: tuple[str, ...], seen: dict[int, str]) -> None:
-    _check_id(reading.get_int(type_, f"{part}-id"), ".".join((*path, part)), seen)
+    _check_id(json_values.get_int(type_, f"{part}-id"), ".".join((*path, part)), seen)
     _check_flag(type_, f"{part}-required")
     _check_type(type_.get(part), path=(*path, part), seen=seen)
 
@@ -120,7 +120,7 @@ def _check_id(field_id: int, name: str, seen: dict[int, str]) -> None:
 def _check_flag(source: Json, name: str) -> None:
     if not isinstance(source.get(name), bool):
         raise errors.BadUpdate(
-            f"Cannot parse to a boolean value: {name}: {reading.shown(source.get(name))}"
+            f"Cannot parse to a boolean value: {name}: {json_values.shown(source.get(name))}"
         )
 
 
@@ -233,7 +233,7 @@ def apply_add_schema(draft: Draft, update: Json) -> None:
         raise errors.BadUpdate(
             f"A table has at most {limits.SCHEMAS_MAX} schemas; remove those that no snapshot uses"
         )
-    schema_id = reading.next_id(draft.schemas.highest(default=-1), what="a schema")
+    schema_id = json_values.next_id(draft.schemas.highest(default=-1), what="a schema")
     added = {**schema, "type": "struct", "schema-id": schema_id}
     draft.schemas.add(schema_id, added, identity)
     draft.last_schema_id = schema_id
@@ -242,7 +242,7 @@ def apply_add_schema(draft: Draft, update: Json) -> None:
 
 def apply_set_current_schema(draft: Draft, update: Json) -> None:
     """Make an existing schema current. Whether spec and order still fit is checked at the end."""
-    schema_id = reading.get_int(update, "schema-id")
+    schema_id = json_values.get_int(update, "schema-id")
     if schema_id == drafts.LAST_ADDED:
         if draft.last_schema_id is None:
             raise errors.BadUpdate("Cannot set last added schema: no schema has been added")
@@ -256,7 +256,7 @@ def apply_set_current_schema(draft: Draft, update: Json) -> None:
 
 
 def apply_remove_schemas(draft: Draft, update: Json) -> None:
-    gone = set(reading.get_numbers(update, "schema-ids", limit=reading.INT_MAX))
+    gone = set(json_values.get_numbers(update, "schema-ids", limit=json_values.INT_MAX))
     if draft.current_schema_id in gone:
         raise errors.BadUpdate("Cannot remove the current schema")
     if draft.schemas.remove(gone):

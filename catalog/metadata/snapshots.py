@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import msgspec
 
-from catalog.metadata import errors, reading
+from catalog.metadata import errors, json_values
 from catalog.metadata.drafts import Draft
+from catalog.metadata.json_values import Json
 from catalog.metadata.model import (
     LOG_DISORDER_MAX_MS,
     MAIN_BRANCH,
     JsonArray,
     encode_json,
 )
-from catalog.metadata.reading import Json
 
 ROW_LINEAGE_MIN_FORMAT_VERSION = 3
 
@@ -67,31 +67,31 @@ def apply_add_snapshot(draft: Draft, update: Json) -> None:
 
 
 def _check_snapshot(update: Json, format_version: int) -> Json:
-    snapshot = reading.get_object(update, "snapshot")
-    reading.get_long(snapshot, "snapshot-id")
-    reading.get_long(snapshot, "timestamp-ms")
-    reading.find_long(snapshot, "parent-snapshot-id")
-    reading.find_int(snapshot, "schema-id")
-    reading.find_text(snapshot, "key-id")
-    reading.find_long(snapshot, "first-row-id")
-    reading.find_long(snapshot, "added-rows")
+    snapshot = json_values.get_object(update, "snapshot")
+    json_values.get_long(snapshot, "snapshot-id")
+    json_values.get_long(snapshot, "timestamp-ms")
+    json_values.find_long(snapshot, "parent-snapshot-id")
+    json_values.find_int(snapshot, "schema-id")
+    json_values.find_text(snapshot, "key-id")
+    json_values.find_long(snapshot, "first-row-id")
+    json_values.find_long(snapshot, "added-rows")
     sequence_number = None
     if "sequence-number" in snapshot:
-        sequence_number = reading.get_long(snapshot, "sequence-number")
+        sequence_number = json_values.get_long(snapshot, "sequence-number")
     if snapshot.get("summary") is not None:
-        reading.get_text_map(snapshot, "summary")
+        json_values.get_text_map(snapshot, "summary")
     if format_version == 1:
         if sequence_number:
             raise errors.BadUpdate("Cannot add a snapshot with a sequence number to a v1 table")
         if snapshot.get("manifest-list") is None:
-            reading.get_texts(snapshot, "manifests")
+            json_values.get_texts(snapshot, "manifests")
         else:
-            reading.get_text(snapshot, "manifest-list")
+            json_values.get_text(snapshot, "manifest-list")
         return {name: value for name, value in snapshot.items() if name != "sequence-number"}
     if snapshot.get("manifests") is not None:
         raise errors.BadUpdate("Snapshots that list manifests directly are not supported after v1")
-    reading.get_text(snapshot, "manifest-list")
-    reading.get_text(reading.get_object(snapshot, "summary"), "operation")
+    json_values.get_text(snapshot, "manifest-list")
+    json_values.get_text(json_values.get_object(snapshot, "summary"), "operation")
     if sequence_number is not None and sequence_number < 0:
         raise errors.BadUpdate(f"Invalid sequence number: {sequence_number}")
     return snapshot
@@ -100,7 +100,7 @@ def _check_snapshot(update: Json, format_version: int) -> Json:
 def _next_row_id(draft: Draft, snapshot: Json) -> int:
     if draft.format_version < ROW_LINEAGE_MIN_FORMAT_VERSION:
         return draft.next_row_id
-    first_row_id = reading.find_long(snapshot, "first-row-id")
+    first_row_id = json_values.find_long(snapshot, "first-row-id")
     if first_row_id is None:
         raise errors.BadUpdate("Cannot add a snapshot: first-row-id is null")
     if first_row_id < draft.next_row_id:
@@ -108,10 +108,10 @@ def _next_row_id(draft: Draft, snapshot: Json) -> int:
             "Cannot add a snapshot, first-row-id is behind table next-row-id:"
             f" {first_row_id} < {draft.next_row_id}"
         )
-    added_rows = reading.find_long(snapshot, "added-rows")
+    added_rows = json_values.find_long(snapshot, "added-rows")
     if added_rows is None or added_rows < 0:
         raise errors.BadUpdate(f"Cannot add a snapshot: added-rows is {added_rows or 'null'}")
-    if first_row_id + added_rows > reading.LONG_MAX:
+    if first_row_id + added_rows > json_values.LONG_MAX:
         raise errors.BadUpdate("Cannot add a snapshot: the table's row ids would exceed 64 bits")
     return first_row_id + added_rows
 
@@ -121,7 +121,7 @@ def _next_row_id(draft: Draft, snapshot: Json) -> int:
 
 def apply_set_snapshot_ref(draft: Draft, update: Json) -> None:
     """Make or move a branch or tag. main also is the table's current snapshot."""
-    name = reading.get_text(update, "ref-name")
+    name = json_values.get_text(update, "ref-name")
     ref = _check_ref(update)
     if draft.refs.get(name) == ref:
         return
@@ -142,12 +142,12 @@ def apply_set_snapshot_ref(draft: Draft, update: Json) -> None:
 
 
 def _check_ref(update: Json) -> Json:
-    ref_type = reading.get_text(update, "type").lower()
+    ref_type = json_values.get_text(update, "type").lower()
     if ref_type not in ("branch", "tag"):
         raise errors.BadUpdate(f"Invalid snapshot ref type: {ref_type}")
-    ref: Json = {"snapshot-id": reading.get_long(update, "snapshot-id"), "type": ref_type}
+    ref: Json = {"snapshot-id": json_values.get_long(update, "snapshot-id"), "type": ref_type}
     for name, refusal in _RETENTION.items():
-        bound = reading.find_long(update, name)
+        bound = json_values.find_long(update, name)
         if bound is None:
             continue
         if ref_type == "tag" and name in _BRANCH_ONLY:
@@ -159,12 +159,12 @@ def _check_ref(update: Json) -> Json:
 
 
 def apply_remove_snapshot_ref(draft: Draft, update: Json) -> None:
-    draft.remove_ref(reading.get_text(update, "ref-name"))
+    draft.remove_ref(json_values.get_text(update, "ref-name"))
 
 
 def apply_remove_snapshots(draft: Draft, update: Json) -> None:
     """Remove snapshots, and with them their statistics and the refs that would dangle."""
-    wanted = reading.get_numbers(update, "snapshot-ids", limit=reading.LONG_MAX)
+    wanted = json_values.get_numbers(update, "snapshot-ids", limit=json_values.LONG_MAX)
     for snapshot_id in wanted:
         if snapshot_id not in draft.snapshots:
             continue

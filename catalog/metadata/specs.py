@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog import datatypes, transforms
-from catalog.metadata import drafts, errors, limits, model, reading
+from catalog.metadata import drafts, errors, json_values, limits, model
 from catalog.metadata.drafts import Draft
-from catalog.metadata.reading import Json
+from catalog.metadata.json_values import Json
 
 
 def check_spec(spec: Any, columns: drafts.Columns, *, what: str = "partition spec") -> Json:
@@ -20,14 +20,14 @@ def check_spec(spec: Any, columns: drafts.Columns, *, what: str = "partition spe
 
     columns: the schema's. Field ids may be missing. Raises BadUpdate.
     """
-    checked = reading.check_object(spec, what=what)
+    checked = json_values.check_object(spec, what=what)
     seen: set[str] = set()
     for item in check_fields(checked, what=what):
-        field = reading.check_object(item, what="partition field")
-        name = reading.get_text(field, "name")
+        field = json_values.check_object(item, what="partition field")
+        name = json_values.get_text(field, "name")
         source_id = source_id_of(field)
         transform = parse_transform(field)
-        reading.find_int(field, "field-id")
+        json_values.find_int(field, "field-id")
         if not name:
             raise errors.BadUpdate("Cannot use empty partition name: ")
         if name in seen:
@@ -43,7 +43,7 @@ def check_spec(spec: Any, columns: drafts.Columns, *, what: str = "partition spe
 
 def check_fields(checked: Json, *, what: str) -> list[Any]:
     """Return the fields of a spec or sort order, whose number is bounded. Raises BadUpdate."""
-    fields = reading.get_list(checked, "fields")
+    fields = json_values.get_list(checked, "fields")
     if len(fields) > limits.PARTITION_FIELDS_MAX:
         raise errors.BadUpdate(f"A {what} has at most {limits.PARTITION_FIELDS_MAX} fields")
     return fields
@@ -52,16 +52,16 @@ def check_fields(checked: Json, *, what: str) -> list[Any]:
 def source_id_of(field: Json) -> int:
     """Return the source column of a spec's or order's field; v3 may write it as a list of one."""
     if field.get("source-id") is None and field.get("source-ids") is not None:
-        sources = reading.get_numbers(field, "source-ids", limit=reading.INT_MAX)
+        sources = json_values.get_numbers(field, "source-ids", limit=json_values.INT_MAX)
         if len(sources) != 1:
             raise errors.BadUpdate("Transforms of several source columns are not supported")
         return sources[0]
-    return reading.get_int(field, "source-id")
+    return json_values.get_int(field, "source-id")
 
 
 def parse_transform(field: Json) -> transforms.Transform:
     try:
-        return transforms.parse(reading.get_text(field, "transform"))
+        return transforms.parse(json_values.get_text(field, "transform"))
     except transforms.InvalidTransform as error:
         raise errors.BadUpdate(str(error)) from error
 
@@ -128,7 +128,7 @@ def apply_add_spec(draft: Draft, update: Json) -> None:
     if len(draft.specs) >= limits.SPECS_MAX:
         raise errors.BadUpdate(f"A table has at most {limits.SPECS_MAX} partition specs")
     fields, draft.last_partition_id = _with_field_ids(draft, spec["fields"])
-    spec_id = reading.next_id(draft.specs.highest(default=-1), what="a partition spec")
+    spec_id = json_values.next_id(draft.specs.highest(default=-1), what="a partition spec")
     draft.specs.add(spec_id, {**spec, "spec-id": spec_id, "fields": fields}, identity)
     draft.last_spec_id = spec_id
     draft.touch()
@@ -196,7 +196,7 @@ def _check_owner(field_id: int, pair: tuple[int, str], owners: set[tuple[int, st
 
 
 def apply_set_default_spec(draft: Draft, update: Json) -> None:
-    spec_id = reading.get_int(update, "spec-id")
+    spec_id = json_values.get_int(update, "spec-id")
     if spec_id == drafts.LAST_ADDED:
         if draft.last_spec_id is None:
             raise errors.BadUpdate("Cannot set last added spec: no spec has been added")
@@ -210,7 +210,7 @@ def apply_set_default_spec(draft: Draft, update: Json) -> None:
 
 
 def apply_remove_partition_specs(draft: Draft, update: Json) -> None:
-    gone = set(reading.get_numbers(update, "spec-ids", limit=reading.INT_MAX))
+    gone = set(json_values.get_numbers(update, "spec-ids", limit=json_values.INT_MAX))
     if draft.default_spec_id in gone:
         raise errors.BadUpdate("Cannot remove the default partition spec")
     if draft.specs.remove(gone):

@@ -16,19 +16,19 @@ import msgspec
 from catalog.metadata import (
     attachments,
     errors,
+    json_values,
     limits,
     model,
     orders,
     properties,
-    reading,
     requirements,
     schemas,
     snapshots,
     specs,
 )
 from catalog.metadata.drafts import Draft
+from catalog.metadata.json_values import Json
 from catalog.metadata.model import TableMetadata
-from catalog.metadata.reading import Json
 
 Update: TypeAlias = Callable[[Draft, Json], None]
 
@@ -92,7 +92,7 @@ def _apply_parts(
         if index:
             requirements.check_requirements(draft, part.requirements)
         for item in part.updates:
-            update = reading.check_object(item, what="table update")
+            update = json_values.check_object(item, what="table update")
             _update_of(update)(draft, update)
         if base is None and draft.table_uuid is None:
             draft.table_uuid = table_uuid
@@ -104,7 +104,7 @@ def _apply_parts(
 
 
 def _update_of(update: Json) -> Update:
-    action = reading.get_text(update, "action").lower()
+    action = json_values.get_text(update, "action").lower()
     if action in VIEW_UPDATES:
         raise errors.BadUpdate(f"Cannot apply update {action} to a table: it is for views")
     if action not in TABLE_UPDATES:
@@ -117,7 +117,7 @@ def _empty(updates: Iterable[Any]) -> TableMetadata:
     version = properties.FORMAT_VERSION_DEFAULT
     for update in updates:
         if isinstance(update, dict) and update.get("action") == "upgrade-format-version":
-            version = reading.get_int(update, "format-version")
+            version = json_values.get_int(update, "format-version")
             check_format_version(version)
             break
     return TableMetadata(format_version=version, table_uuid=None, location="")
@@ -198,7 +198,7 @@ def _with_previous_file(
 
 def apply_assign_uuid(draft: Draft, update: Json) -> None:
     """Set the uuid of a table without one. A uuid never changes: every client refers to it."""
-    uuid = reading.get_text(update, "uuid")
+    uuid = json_values.get_text(update, "uuid")
     own = draft.table_uuid
     if not uuid:
         raise errors.BadUpdate("Cannot set uuid to null")
@@ -215,7 +215,7 @@ def apply_assign_uuid(draft: Draft, update: Json) -> None:
 
 def apply_upgrade_format_version(draft: Draft, update: Json) -> None:
     """Upgrade, never downgrade. From v3 on row ids are assigned, starting at 0."""
-    version = reading.get_int(update, "format-version")
+    version = json_values.get_int(update, "format-version")
     own = draft.format_version
     if version > model.FORMAT_VERSION_MAX:
         raise errors.BadUpdate(
@@ -230,7 +230,7 @@ def apply_upgrade_format_version(draft: Draft, update: Json) -> None:
 
 
 def apply_set_location(draft: Draft, update: Json) -> None:
-    location = reading.get_text(update, "location").rstrip("/")
+    location = json_values.get_text(update, "location").rstrip("/")
     if not location:
         raise errors.BadUpdate("Cannot set an empty location")
     if location != draft.location:
@@ -240,13 +240,13 @@ def apply_set_location(draft: Draft, update: Json) -> None:
 
 def apply_set_properties(draft: Draft, update: Json) -> None:
     name = "updates" if "updates" in update else "updated"  # some clients send the older name
-    changes = reading.get_text_map(update, name if name in update else "updates")
+    changes = json_values.get_text_map(update, name if name in update else "updates")
     draft.set_properties(properties.storable(changes))
 
 
 def apply_remove_properties(draft: Draft, update: Json) -> None:
     name = "removals" if "removals" in update else "removed"
-    draft.remove_properties(reading.get_texts(update, name if name in update else "removals"))
+    draft.remove_properties(json_values.get_texts(update, name if name in update else "removals"))
 
 
 TABLE_UPDATES: Mapping[str, Update] = {

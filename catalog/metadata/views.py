@@ -15,14 +15,14 @@ import msgspec
 from catalog.metadata import (
     drafts,
     errors,
+    json_values,
     limits,
     model,
     properties,
-    reading,
     requirements,
     schemas,
 )
-from catalog.metadata.reading import Json
+from catalog.metadata.json_values import Json
 
 VIEW_FORMAT_VERSION = 1
 
@@ -101,7 +101,7 @@ def decode(data: bytes) -> ViewMetadata:
         for version in view.versions:
             _check_version(version)
         for schema in view.schemas:
-            reading.get_int(schemas.check_shape(schema), "schema-id")
+            json_values.get_int(schemas.check_shape(schema), "schema-id")
     except errors.BadUpdate as error:
         raise errors.InvalidMetadata(str(error)) from error
     view.current_schema()
@@ -136,7 +136,7 @@ def new_view(
 
     now_ms: Unix milliseconds. Raises BadUpdate.
     """
-    version = {**reading.check_object(view_version, what="view version"), "schema-id": -1}
+    version = {**json_values.check_object(view_version, what="view version"), "schema-id": -1}
     updates: list[Json] = [
         {"action": "assign-uuid", "uuid": view_uuid},
         {"action": "set-location", "location": location},
@@ -156,13 +156,13 @@ def check_view_requirements(base: ViewMetadata, view_requirements: Sequence[Json
         )
     for requirement in view_requirements:
         try:
-            checked = reading.check_object(requirement, what="requirement")
-            name = reading.get_text(checked, "type").lower()
+            checked = json_values.check_object(requirement, what="requirement")
+            name = json_values.get_text(checked, "type").lower()
             if name == requirements.ASSERT_CREATE:
                 raise errors.RequirementFailed("Requirement failed: view already exists")
             if name != "assert-view-uuid":
                 raise errors.BadRequirement(f"Cannot check requirement {name} of a view")
-            uuid = reading.get_text(checked, "uuid")
+            uuid = json_values.get_text(checked, "uuid")
         except errors.BadUpdate as error:
             raise errors.BadRequirement(str(error)) from error
         if uuid.lower() != (base.view_uuid or "").lower():
@@ -205,8 +205,8 @@ def apply_view_updates(
         raise errors.BadUpdate(f"A replacement has at most {limits.VIEW_UPDATES_MAX} updates")
     draft = ViewDraft(view=base or ViewMetadata(), now_ms=now_ms)
     for item in updates:
-        update = reading.check_object(item, what="view update")
-        action = reading.get_text(update, "action").lower()
+        update = json_values.check_object(item, what="view update")
+        action = json_values.get_text(update, "action").lower()
         if action not in VIEW_UPDATES:
             raise errors.BadUpdate(f"Cannot apply update {action} to a view")
         draft = VIEW_UPDATES[action](draft, update)
@@ -295,7 +295,7 @@ def _dialects(version: Json) -> set[str]:
 
 
 def apply_assign_uuid(draft: ViewDraft, update: Json) -> ViewDraft:
-    uuid = reading.get_text(update, "uuid")
+    uuid = json_values.get_text(update, "uuid")
     if len(uuid) > limits.UUID_CHARACTERS_MAX:
         raise errors.BadUpdate(
             f"A view's uuid is at most {limits.UUID_CHARACTERS_MAX} characters long"
@@ -309,7 +309,7 @@ def apply_assign_uuid(draft: ViewDraft, update: Json) -> ViewDraft:
 
 
 def apply_upgrade_format_version(draft: ViewDraft, update: Json) -> ViewDraft:
-    version = reading.get_int(update, "format-version")
+    version = json_values.get_int(update, "format-version")
     if version < draft.view.format_version:
         raise errors.BadUpdate(f"Cannot downgrade v{draft.view.format_version} view to v{version}")
     if version > VIEW_FORMAT_VERSION:
@@ -318,7 +318,7 @@ def apply_upgrade_format_version(draft: ViewDraft, update: Json) -> ViewDraft:
 
 
 def apply_set_location(draft: ViewDraft, update: Json) -> ViewDraft:
-    location = reading.get_text(update, "location").rstrip("/")
+    location = json_values.get_text(update, "location").rstrip("/")
     if not location:
         raise errors.BadUpdate("Cannot set an empty location")
     return draft if location == draft.view.location else draft.changed(location=location)
@@ -326,7 +326,7 @@ def apply_set_location(draft: ViewDraft, update: Json) -> ViewDraft:
 
 def apply_set_properties(draft: ViewDraft, update: Json) -> ViewDraft:
     name = "updated" if "updated" in update and "updates" not in update else "updates"
-    changes = reading.get_text_map(update, name)
+    changes = json_values.get_text_map(update, name)
     merged = {**draft.view.properties, **changes}
     if merged == draft.view.properties:
         return draft
@@ -336,7 +336,7 @@ def apply_set_properties(draft: ViewDraft, update: Json) -> ViewDraft:
 
 def apply_remove_properties(draft: ViewDraft, update: Json) -> ViewDraft:
     name = "removed" if "removed" in update and "removals" not in update else "removals"
-    gone = set(reading.get_texts(update, name))
+    gone = set(json_values.get_texts(update, name))
     properties_before = draft.view.properties
     kept = {name: value for name, value in properties_before.items() if name not in gone}
     return draft if len(kept) == len(properties_before) else draft.changed(properties=kept)
@@ -354,14 +354,14 @@ def apply_add_schema(draft: ViewDraft, update: Json) -> ViewDraft:
             f"A view has at most {limits.VIEW_SCHEMAS_MAX} schemas; keep fewer versions"
         )
     highest = max((earlier["schema-id"] for earlier in draft.view.schemas), default=-1)
-    schema_id = reading.next_id(highest, what="a schema")
+    schema_id = json_values.next_id(highest, what="a schema")
     added = {**schema, "type": "struct", "schema-id": schema_id}
     return draft.changed(schemas=(*draft.view.schemas, added)).noting(last_schema_id=schema_id)
 
 
 def apply_add_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
     """Add a version, or find the identical one; `-1` names it for the rest of the request."""
-    version = _check_version(reading.get_object(update, "view-version"))
+    version = _check_version(json_values.get_object(update, "view-version"))
     if version["schema-id"] == drafts.LAST_ADDED:
         if draft.last_schema_id is None:
             raise errors.BadUpdate("Cannot set last added schema: no schema has been added")
@@ -374,7 +374,7 @@ def apply_add_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
     highest = max((earlier["version-id"] for earlier in draft.view.versions), default=0)
     version_id = version["version-id"]
     if version_id <= highest:
-        version_id = reading.next_id(highest, what="a view version")
+        version_id = json_values.next_id(highest, what="a view version")
     added = {**version, "version-id": version_id}
     return draft.changed(versions=(*draft.view.versions, added)).noting(
         last_version_id=version_id, added_version_ids=draft.added_version_ids | {version_id}
@@ -382,24 +382,24 @@ def apply_add_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
 
 
 def _check_version(version: Json) -> Json:
-    reading.get_int(version, "version-id")
-    reading.get_int(version, "schema-id")
-    reading.get_long(version, "timestamp-ms")
-    reading.get_text_map(version, "summary")
-    reading.get_texts(version, "default-namespace")
-    reading.find_text(version, "default-catalog")
+    json_values.get_int(version, "version-id")
+    json_values.get_int(version, "schema-id")
+    json_values.get_long(version, "timestamp-ms")
+    json_values.get_text_map(version, "summary")
+    json_values.get_texts(version, "default-namespace")
+    json_values.find_text(version, "default-catalog")
     dialects = set()
-    representations = reading.get_list(version, "representations")
+    representations = json_values.get_list(version, "representations")
     if len(representations) > limits.REPRESENTATIONS_MAX:
         raise errors.BadUpdate(
             f"A view version has at most {limits.REPRESENTATIONS_MAX} representations"
         )
     for one in representations:
-        representation = reading.check_object(one, what="view representation")
-        if reading.get_text(representation, "type").lower() != "sql":
+        representation = json_values.check_object(one, what="view representation")
+        if json_values.get_text(representation, "type").lower() != "sql":
             continue  # unknown types are kept unchanged
-        reading.get_text(representation, "sql")
-        dialect = reading.get_text(representation, "dialect").lower()
+        json_values.get_text(representation, "sql")
+        dialect = json_values.get_text(representation, "dialect").lower()
         if dialect in dialects:
             raise errors.BadUpdate(
                 f"Invalid view version: Cannot add multiple queries for dialect {dialect}"
@@ -423,7 +423,7 @@ def _says_the_same(one: Json, other: Json) -> bool:
 
 def apply_set_current_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
     """Make a version current, with an entry in the version log."""
-    version_id = reading.get_int(update, "view-version-id")
+    version_id = json_values.get_int(update, "view-version-id")
     if version_id == drafts.LAST_ADDED:
         if draft.last_version_id is None:
             raise errors.BadUpdate("Cannot set last version id: no current version id has been set")

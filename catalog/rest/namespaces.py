@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from catalog import errors, idents, namespaces, receipts, records
-from catalog.metadata import reading
+from catalog.metadata import json_values
 from catalog.rest import answers, idempotency, pages, wire
 from catalog.rest.service import Service
 from server import asgi, calls
@@ -115,7 +115,9 @@ async def update_properties(service: Service, call: calls.Call) -> asgi.Response
     table_bucket = service.table_bucket(call)
     namespace = call.value.namespace
     updates = wire.get_texts(values, "updates")
-    removals = reading.get_texts(values, "removals") if values.get("removals") is not None else []
+    removals = (
+        json_values.get_texts(values, "removals") if values.get("removals") is not None else []
+    )
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         done = await service.namespaces.update(

@@ -17,7 +17,7 @@ import msgspec
 from catalog import errors as catalog_errors
 from catalog import expressions, idents, scan_pages, scans
 from catalog.commits import LoadedTable
-from catalog.metadata import reading
+from catalog.metadata import json_values
 from catalog.metadata.model import TableMetadata
 from catalog.rest import answers, errors, plan_tasks, scan_tasks, wire
 from catalog.rest.service import Service
@@ -50,7 +50,7 @@ async def plan_table_scan(service: Service, call: calls.Call) -> asgi.Response:
     schema = scans.schema_of(
         table, snapshot_id if wire.get_flag(values, "use-snapshot-schema") else None
     )
-    rows = reading.find_long(values, "min-rows-requested")
+    rows = json_values.find_long(values, "min-rows-requested")
     names = expressions.ColumnNames(schema, case_sensitive=case_sensitive)
     _field_ids(values, "select", names)
     stats_fields = _field_ids(values, "stats-fields", names)
@@ -89,7 +89,7 @@ async def cancel_planning(service: Service, call: calls.Call) -> asgi.Response:
 async def fetch_scan_tasks(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with the files of a plan task, and with plan tasks for the rest of it."""
     values = wire.parse_object(call.body)
-    text = reading.get_text(values, "plan-task")
+    text = json_values.get_text(values, "plan-task")
     loaded = await _loaded(service, service.ident(call))
     try:
         task = plan_tasks.unseal(text, master=service.plan_key)
@@ -219,9 +219,9 @@ def _snapshots(values: Mapping[str, Any], table: TableMetadata) -> tuple[int | N
 
     Raises MalformedJson, NoSuchSnapshot.
     """
-    snapshot_id = reading.find_long(values, "snapshot-id")
-    start = reading.find_long(values, "start-snapshot-id")
-    end = reading.find_long(values, "end-snapshot-id")
+    snapshot_id = json_values.find_long(values, "snapshot-id")
+    start = json_values.find_long(values, "start-snapshot-id")
+    end = json_values.find_long(values, "end-snapshot-id")
     if (start is None) is not (end is None) or (snapshot_id is not None and end is not None):
         raise errors.MalformedJson(
             "Malformed request: a scan has a snapshot-id, or both a start-snapshot-id and an"
@@ -244,7 +244,7 @@ def _field_ids(
     """Return the ids of columns that a request names. Raises MalformedJson, BadUpdate."""
     if values.get(member) is None:
         return ()
-    listed = reading.get_texts(values, member)
+    listed = json_values.get_texts(values, member)
     if len(listed) > NAMES_MAX:
         raise errors.MalformedJson(f"Malformed request: {member} has more than {NAMES_MAX} names")
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog import access, errors, idents, owners, readers, records, scan_pages
-from catalog.metadata import reading
+from catalog.metadata import json_values
 from catalog.namespaces import Namespaces
 from catalog.rest import credentials, idempotency
 from catalog.rest.idempotency import Replay, Work
@@ -68,7 +68,7 @@ class Service:
         return idents.TableIdent(
             table_bucket=self.table_bucket(call),
             namespace=call.value.namespace,
-            name=reading.get_text(values, "name"),
+            name=json_values.get_text(values, "name"),
         )
 
     def permit(self, call: calls.Call) -> owners.Permit:

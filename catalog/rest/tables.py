@@ -9,7 +9,7 @@ from typing import Any, Final
 from catalog import commits, idents, loads, properties, receipts, records, rights
 from catalog import errors as catalog_errors
 from catalog.commits import LoadedTable, TableChange
-from catalog.metadata import filenames, reading
+from catalog.metadata import filenames, json_values
 from catalog.rest import answers, errors, wire
 from catalog.rest.idempotency import Replay
 from catalog.rest.service import Service
@@ -24,8 +24,8 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
     """Create a table, or stage its creation."""
     values = wire.parse_object(call.body)
     ident = service.new_ident(call, values)
-    schema = reading.get_object(values, "schema")
-    location = reading.find_text(values, "location")
+    schema = json_values.get_object(values, "schema")
+    location = json_values.find_text(values, "location")
     properties = wire.get_texts(values, "properties")
     stage = wire.get_flag(values, "stage-create")
     on_new_table = service.access.on_new_table(ident)
@@ -59,7 +59,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     """Create a table from a metadata file."""
     values = wire.parse_object(call.body)
     ident = service.new_ident(call, values)
-    metadata_location = reading.get_text(values, "metadata-location")
+    metadata_location = json_values.get_text(values, "metadata-location")
     overwrite = wire.get_flag(values, "overwrite")
     demands = [service.access.on_new_table(ident)[0]]
     demands.extend(service.access.on_file(call.principal, metadata_location))
@@ -140,13 +140,13 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
     values = wire.parse_object(call.body)
     table_bucket = service.table_bucket(call)
     changes = []
-    listed = reading.get_list(values, "table-changes")
+    listed = json_values.get_list(values, "table-changes")
     if len(listed) > commits.CHANGES_MAX:
         raise errors.MalformedJson(
             f"Malformed request: a commit has at most {commits.CHANGES_MAX} table changes"
         )
     for position, value in enumerate(listed):
-        item = reading.check_object(value, what="table change")
+        item = json_values.check_object(value, what="table change")
         if item.get("identifier") is None:
             raise errors.MalformedJson(
                 f"Malformed request: table change {position} has no identifier"
@@ -230,7 +230,7 @@ async def load_credentials(service: Service, call: calls.Call) -> asgi.Response:
 async def report_metrics(service: Service, call: calls.Call) -> asgi.Response:
     """Store a client's report about a scan or a commit."""
     values = wire.parse_object(call.body)
-    report_type = reading.get_text(values, "report-type")
+    report_type = json_values.get_text(values, "report-type")
     if report_type not in ("scan-report", "commit-report"):
         raise errors.MalformedJson(f"Malformed request: unknown report-type {report_type[:100]}")
     await service.tables.report_metrics(service.ident(call), call.body, by=call.principal.arn)
@@ -240,8 +240,8 @@ async def report_metrics(service: Service, call: calls.Call) -> asgi.Response:
 def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
     return TableChange(
         ident=ident,
-        requirements=reading.get_list(values, "requirements"),
-        updates=reading.get_list(values, "updates"),
+        requirements=json_values.get_list(values, "requirements"),
+        updates=json_values.get_list(values, "updates"),
     )
 
 

@@ -6,7 +6,7 @@ Rights on a view are those on a table: a view has the ARN of a table with its uu
 from __future__ import annotations
 
 from catalog import idents, receipts, records, rights
-from catalog.metadata import reading
+from catalog.metadata import json_values
 from catalog.rest import answers, idempotency, wire
 from catalog.rest.service import Service
 from server import asgi, calls
@@ -16,9 +16,9 @@ async def create_view(service: Service, call: calls.Call) -> asgi.Response:
     """Create a view."""
     values = wire.parse_object(call.body)
     ident = service.new_ident(call, values)
-    schema = reading.get_object(values, "schema")
-    view_version = reading.get_object(values, "view-version")
-    location = reading.find_text(values, "location")
+    schema = json_values.get_object(values, "schema")
+    view_version = json_values.get_object(values, "view-version")
+    location = json_values.find_text(values, "location")
     properties = wire.get_texts(values, "properties")
     service.access.check(call.principal, service.access.on_new_table(ident))
 
@@ -42,7 +42,7 @@ async def register_view(service: Service, call: calls.Call) -> asgi.Response:
     """Make a view of a metadata file."""
     values = wire.parse_object(call.body)
     ident = service.new_ident(call, values)
-    metadata_location = reading.get_text(values, "metadata-location")
+    metadata_location = json_values.get_text(values, "metadata-location")
     demands = [service.access.on_new_table(ident)[0]]
     demands.extend(service.access.on_file(call.principal, metadata_location))
     service.access.check(call.principal, demands)
@@ -72,8 +72,8 @@ async def replace_view(service: Service, call: calls.Call) -> asgi.Response:
     wire.check_ident(values, ident)
     requirements = []
     if values.get("requirements") is not None:
-        requirements = reading.get_list(values, "requirements")
-    updates = reading.get_list(values, "updates")
+        requirements = json_values.get_list(values, "requirements")
+    updates = json_values.get_list(values, "updates")
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.views.replace(

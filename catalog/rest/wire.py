@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from catalog import idents
-from catalog.metadata import reading
+from catalog.metadata import json_values
 from catalog.rest import errors
 from server import asgi, documents, limits
 
@@ -39,7 +39,7 @@ ETAGS_MAX: Final = 100
 JOINED_BYTES_MAX: Final = 1024 * 1024
 
 
-def parse_object(body: bytes) -> reading.Json:
+def parse_object(body: bytes) -> json_values.Json:
     """Return a request's JSON object. Raises MalformedJson."""
     if documents.has_too_many_values(body):
         raise errors.MalformedJson(
@@ -58,7 +58,7 @@ def get_texts(source: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return a member that maps names to text; empty if it is absent. Raises BadUpdate."""
     if source.get(name) is None:
         return {}
-    return reading.get_text_map(source, name)
+    return json_values.get_text_map(source, name)
 
 
 def get_flag(source: Mapping[str, Any], name: str) -> bool:
@@ -73,16 +73,16 @@ def get_flag(source: Mapping[str, Any], name: str) -> bool:
 
 def get_namespace(source: Mapping[str, Any], name: str = "namespace") -> idents.Namespace:
     """Return a member that is a namespace. Raises BadUpdate."""
-    return tuple(reading.get_texts(source, name))
+    return tuple(json_values.get_texts(source, name))
 
 
 def get_ident(source: Mapping[str, Any], name: str, *, table_bucket: str) -> idents.TableIdent:
     """Return a member that identifies a table or view. Raises BadUpdate."""
-    value = reading.get_object(source, name)
+    value = json_values.get_object(source, name)
     return idents.TableIdent(
         table_bucket=table_bucket,
         namespace=get_namespace(value),
-        name=reading.get_text(value, "name"),
+        name=json_values.get_text(value, "name"),
     )
 
 

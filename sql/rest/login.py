@@ -26,7 +26,7 @@ ACCEPTED = (
 
 
 class CredentialChecker(Protocol):
-    """Checks credentials against the access model; implemented by `sql.credentials`."""
+    """Checks credentials against the access model; implemented by `sql.authentication`."""
 
     def check_password(self, user: str, password: str) -> access.Principal:
         """Return the principal of a name (or access key) and secret key. Raises WrongPassword."""

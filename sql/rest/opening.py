@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from catalog import access, namespaces
 from server.access import principals, tokens
-from sql import contexts, credentials, queries, sessions, shelves
+from sql import authentication, contexts, queries, sessions, shelves
 from sql.rest import face, login
 from storage import model as storage_model
 from storage import opening as storage_opening
@@ -33,7 +33,7 @@ def open_face(
     new_id: storage_model.NewId,
 ) -> face.SqlFace:
     """Return the face. chunk_key: 32 random bytes, new at each start."""
-    proofs = credentials.Authenticator(
+    proofs = authentication.Authenticator(
         principals=principals, ring=ring, now_ms=now_ms, open_to_all=open_to_all
     )
     all_sessions = sessions.Sessions(

@@ -19,9 +19,9 @@ from server import config
 from server.access import model as access
 from server.access import tokens
 from sql import (
+    authentication,
     bindings,
     compiler,
-    credentials,
     errors,
     limits,
     outcomes,
@@ -199,7 +199,7 @@ def _parts(
     answer_within_seconds: float = 40.0,
     shelf_memory_bytes_max: int = limits.RESULTS_MEMORY_BYTES_MAX,
 ) -> Parts:
-    proofs = credentials.Authenticator(
+    proofs = authentication.Authenticator(
         principals=program.principals, ring=program.ring, now_ms=clock.now_ms
     )
     canned = FakeStatements()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.metadata import reading
+from catalog.metadata import json_values
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
 DOCUMENTS = st.recursive(
@@ -30,11 +30,11 @@ def count(value):
 @given(DOCUMENTS)
 def test_values_of_a_document_are_itself_and_all_members_at_any_depth(document):
     size = count(document)
-    assert not reading.has_more_values(document, size)
-    assert reading.has_more_values(document, size - 1)
-    assert reading.has_more_values(document, 0)
+    assert not json_values.has_more_values(document, size)
+    assert json_values.has_more_values(document, size - 1)
+    assert json_values.has_more_values(document, 0)
 
 
 def test_values_of_a_long_list_are_more_than_a_small_bound():
-    assert reading.has_more_values([[0] * 100_000] * 3, 10)
-    assert not reading.has_more_values("a" * 100_000, 1)
+    assert json_values.has_more_values([[0] * 100_000] * 3, 10)
+    assert not json_values.has_more_values("a" * 100_000, 1)

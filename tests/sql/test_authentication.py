@@ -6,7 +6,7 @@ import pytest
 
 from server import config
 from server.access import errors, principals, rootkeys, tokens
-from sql import credentials
+from sql import authentication
 
 NOW_MS = 1_700_000_000_000
 RING = tokens.KeyRing(keys=(tokens.SigningKey(key_id="k", secret=b"k" * 32),), master=b"m" * 32)
@@ -15,10 +15,10 @@ ALICE = config.User(
 )
 
 
-def made(*, open_to_all: bool = False) -> credentials.Authenticator:
+def made(*, open_to_all: bool = False) -> authentication.Authenticator:
     root = rootkeys.RootKeys(access_key="AKROOT", secret_key="root-secret", created=False)
     known = principals.Principals(account="0" * 12, root=root, users=[ALICE])
-    return credentials.Authenticator(
+    return authentication.Authenticator(
         principals=known, ring=RING, now_ms=lambda: NOW_MS, open_to_all=open_to_all
     )
 
