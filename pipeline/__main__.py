@@ -27,6 +27,7 @@ from pipeline import (
     ingest,
     interrupts,
     jobs,
+    loads,
     maintenance,
     progress,
     reading,
@@ -90,6 +91,7 @@ def _ingest(
         else (),
         mode=options.mode,
         engine=options.engine,
+        types=_schema(server, options.schema, options.format) if options.schema else {},
     )
     open_spark = _opener(options, server, say)
     if options.dry_run:
@@ -202,6 +204,8 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--format", choices=settings.FORMATS, default="csv")
     job.add_argument("--partition-by", help="for a new table: column, month(c), bucket(16, c), ...")
     job.add_argument("--mode", choices=settings.MODES, default="append")
+    job.add_argument("--schema", metavar="FILE|TABLE",
+                     help="types of columns: a file of lines `name type`, or a table")  # fmt: skip
     job.add_argument("--dry-run", action="store_true",
                      help="show what a load would do; write nothing")  # fmt: skip
     job.add_argument("--engine", choices=settings.ENGINES, default="auto",
@@ -248,6 +252,27 @@ def _places(texts: list[str]) -> tuple[settings.Place, ...]:
             raise errors.BadArgument(f"--from {text}: the list cannot be read: {error}") from error
         places.extend(settings.parse_list(listed))
     return tuple(places)
+
+
+def _schema(server: settings.ServerEndpoint, text: str, file_format: str) -> dict[str, str]:
+    """Return the column types that a file or a table names. Raises BadArgument, NoServer."""
+    if file_format not in {"csv", "json"}:
+        raise errors.BadArgument(f"--schema: {file_format} files have a schema of their own")
+    if Path(text).is_file():
+        try:
+            return reading.parse_schema(Path(text).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.BadArgument(f"--schema {text} cannot be read: {error}") from error
+    try:
+        table = settings.parse_table(text)
+    except errors.BadArgument as error:
+        raise errors.BadArgument(
+            f"--schema {text!r} is neither a file nor a table like lake.sales.orders"
+        ) from error
+    return {
+        name: reading.schema_type(name, str(column_type))
+        for name, column_type in loads.columns(server, table).items()
+    }
 
 
 def _reader_options(pairs: list[str]) -> dict[str, str]:

@@ -36,14 +36,16 @@ SOURCE_BYTES_MAX = 32 * 1024 * 1024
 """Up to this size of all sources together a load takes less time here than Spark takes to start."""
 PACKED_FACTOR = 6
 """How much larger text is taken to be than its packed file, when the size decides."""
-TEXT_BYTES_MAX = 256 * 1024 * 1024
-"""The unpacked bytes of one load that this module reads into memory."""
+TEXT_BYTES_MAX = 64 * 1024 * 1024
+"""The unpacked bytes of one load; in memory they take up to 20 times as much."""
 SOURCES_MAX = 200
 """Sources are read one after another here, by Spark side by side."""
 PARTITIONS_MAX = 200
 """Each partition of a load is one file."""
 LONG_MAX = 2**63 - 1
 REASON_MAX = 200
+ANSWER_SECONDS = 120
+"""How long the catalog may take to answer one request."""
 OWN_PROPERTIES = frozenset({"write.parquet.compression-codec", "write.format.default"})
 SIZES = {"bucket": "bucket[{}]", "truncate": "truncate[{}]"}
 FIELD_NAMES = {"identity": "{}", "truncate": "{}_trunc"}
@@ -113,6 +115,8 @@ def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
     """Raise NotForArrow if the load is too large for this module, or has options of Spark alone."""
     if load.reader.format == "orc":
         raise errors.NotForArrow("orc")
+    if load.types and load.reader.format != "csv":
+        raise errors.NotForArrow(f"--schema for {load.reader.format}")
     if load.reader.for_spark_alone is not None:
         raise errors.NotForArrow(load.reader.for_spark_alone)
     if len(fresh) > SOURCES_MAX:
@@ -168,12 +172,24 @@ class _Target:
     table: Any
 
 
+def _bounded_adapter() -> Any:
+    """Return a transport for requests that waits ANSWER_SECONDS at most for an answer."""
+    # Imported here: jobs of Spark need none of them.
+    from requests.adapters import HTTPAdapter
+
+    class BoundedAdapter(HTTPAdapter):
+        def send(self, request: Any, *arguments: Any, **options: Any) -> Any:
+            return super().send(request, *arguments, **{**options, "timeout": ANSWER_SECONDS})
+
+    return BoundedAdapter()
+
+
 def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
     # Imported here: jobs of Spark need none of them.
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
 
-    catalog = load_catalog(
+    catalog: Any = load_catalog(
         load.table.warehouse,
         type="rest",
         uri=server.iceberg,
@@ -181,6 +197,8 @@ def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
         credential=f"{server.access_key}:{server.secret_key}",
         **{"oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens"},
     )
+    # PyIceberg would wait for an answer without end.
+    catalog._session.mount(server.url, _bounded_adapter())  # noqa: SLF001 - it has no setting
     identifier = (*load.table.namespace, load.table.name)
     try:
         table = catalog.load_table(identifier)
@@ -269,7 +287,8 @@ def _read(load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any)
     contents = _contents(s3, fresh)
     if load.reader.format == "csv":
         columns = {name.lower(): _iceberg_name(one) for name, one in _fields(own).items()}
-        rows = textcolumns.read(s3, load.reader, contents, columns)
+        jobs.check_schema(load.types, columns)
+        rows = textcolumns.read(s3, load.reader, contents, columns, load.types)
     elif load.reader.format == "json":
         rows = _json_rows(load.reader, contents, own)
     else:
@@ -310,8 +329,10 @@ def _iceberg_name(arrow_type: Any) -> str:
     names = {
         pa.bool_(): "boolean", pa.int32(): "int", pa.int64(): "long", pa.float32(): "float",
         pa.float64(): "double", pa.date32(): "date", pa.string(): "string",
-        pa.timestamp("us", tz="UTC"): "timestamptz", pa.decimal128(38, 0): "decimal(38,0)",
+        pa.timestamp("us", tz="UTC"): "timestamptz", pa.timestamp("us"): "timestamp",
     }  # fmt: skip
+    if pa.types.is_decimal128(arrow_type):
+        return f"decimal({arrow_type.precision},{arrow_type.scale})"
     return names.get(arrow_type, str(arrow_type))
 
 
@@ -325,6 +346,7 @@ def _json_rows(
     entries = [
         entry
         for source, content in contents
+        if inspection.shape(io.BytesIO(content), source, reader) is not None
         for _, entry in inspection.documents(io.BytesIO(content), source, reader, decoder)
     ]
     inferred: Any = None

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline import errors, inspection, reading, session, settings, sources
+from pipeline import errors, inspection, jobs, reading, session, settings, sources
 
 
 def read(
@@ -22,14 +22,38 @@ def read(
     s3: Any,
     reader: reading.SourceReader,
     fresh: Sequence[sources.Source],
-    columns: Mapping[str, Any],
+    live: Mapping[str, Any],
+    schema: Mapping[str, str],
 ) -> Any:
-    """Return the rows of the sources. columns: the table's, as Spark types.
+    """Return the rows of the sources. live: the table's columns, as Spark types.
 
-    Raises BadSource, BadArgument, SourceChanged.
+    schema: Iceberg types of columns that stand first, whether or not a source has them; the live
+    table's types have precedence. Raises BadSource, BadArgument, SourceChanged.
     """
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    jobs.check_schema(schema, {name: _iceberg_name(one) for name, one in live.items()})
+    own = {name.lower(): name for name in (*schema, *live)}
+    fixed = {
+        name.lower(): _spark_type(one, None)
+        for name, one in schema.items()
+        if name.lower() not in {column.lower() for column in live}
+    }
     read_format = {"csv": _csv, "json": _json, "parquet": _typed, "orc": _typed}[reader.format]
-    return _spelled(read_format(spark, s3, reader, fresh, columns), columns)
+    frame = _spelled(read_format(spark, s3, reader, fresh, live, fixed), own)
+    if not schema:
+        return frame
+    absent = {
+        name: fixed[name.lower()]
+        for name in jobs.in_order(schema, frame.columns)
+        if name.lower() in fixed and name not in frame.columns
+    }
+    for name, column_type in absent.items():
+        frame = frame.withColumn(name, functions.lit(None).cast(column_type))
+    # A column that the live table has, and no source, is left out: Iceberg writes it as absent.
+    names = [name for name in jobs.in_order(schema, frame.columns) if name in frame.columns]
+    return frame.select(*(functions.col(_quoted(name)) for name in names))
 
 
 def live_columns(spark: session.Spark, table: settings.TargetTable) -> Mapping[str, Any]:
@@ -72,6 +96,7 @@ def _typed(
     reader: reading.SourceReader,
     fresh: Sequence[sources.Source],
     columns: Mapping[str, Any],
+    fixed: Mapping[str, Any],
 ) -> Any:
     """Read files that have types of their own."""
     paths = [source.path for source in fresh if source.size_bytes]
@@ -86,9 +111,13 @@ def _json(
     reader: reading.SourceReader,
     fresh: Sequence[sources.Source],
     columns: Mapping[str, Any],
+    fixed: Mapping[str, Any],
 ) -> Any:
     def source_reader(shape: inspection.TextShape) -> Any:
         options = {"multiLine": str(shape.spans_lines).lower(), **reader.options}
+        if not shape.spans_lines and not reader.is_utf8:
+            # Spark finds the ends of lines by itself in UTF-8 alone.
+            options.setdefault("lineSep", "\n")
         return spark.session.read.format("json").options(**options)
 
     groups = {
@@ -98,7 +127,7 @@ def _json(
     with located(s3, reader, fresh):
         inferred = [source_reader(shape).load(paths).schema for shape, paths in groups.items()]
         types = functools.reduce(_merged, inferred)
-        types = _into_table(types, columns)
+        types = _into_table(types, columns, fixed)
         frames = [source_reader(shape).schema(types).load(paths) for shape, paths in groups.items()]
     return functools.reduce(lambda whole, frame: whole.unionByName(frame), frames)
 
@@ -109,6 +138,7 @@ def _csv(
     reader: reading.SourceReader,
     fresh: Sequence[sources.Source],
     columns: Mapping[str, Any],
+    fixed: Mapping[str, Any],
 ) -> Any:
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
@@ -124,12 +154,14 @@ def _csv(
         for shape, group in groups.items()
     ]
     with located(s3, reader, fresh):
-        classes = _classes(texts) if reader.infers or columns else {}
+        classes = _classes(texts) if reader.infers or columns or fixed else {}
     dates = _dates_in_forms(read_group, groups) if reader.forms_dates and reader.infers else {}
     by_name = {name.lower(): column_type for name, column_type in columns.items()}
 
     def type_of(name: str) -> Any:
         present = classes.get(name.lower(), frozenset())
+        if name.lower() in fixed:
+            return fixed[name.lower()]
         table_type = by_name.get(name.lower())
         if table_type is not None:
             return _spark_type(reading.type_into(_iceberg_name(table_type), present), table_type)
@@ -223,26 +255,31 @@ def _iceberg_name(spark_type: Any) -> str:
 
 
 def _spark_type(name: str, otherwise: Any) -> Any:
+    """Return Spark's type for the name of an Iceberg type; otherwise: for any other name."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
 
+    if name.startswith("decimal("):
+        precision, scale = name.removeprefix("decimal(").removesuffix(")").split(",")
+        return types.DecimalType(int(precision), int(scale))
     return {
         "boolean": types.BooleanType(),
         "int": types.IntegerType(),
         "long": types.LongType(),
-        "decimal(38,0)": types.DecimalType(38, 0),
+        "float": types.FloatType(),
         "double": types.DoubleType(),
         "date": types.DateType(),
+        "timestamp": types.TimestampNTZType(),
         "timestamptz": types.TimestampType(),
+        "string": types.StringType(),
     }.get(name, otherwise)
 
 
-def _spelled(frame: Any, columns: Iterable[str]) -> Any:
-    """Return the frame with the table's own spelling of names that differ only in case.
+def _spelled(frame: Any, own: Mapping[str, str]) -> Any:
+    """Return the frame with the table's own spelling of names. own: it, by name in lower case.
 
     To Spark, `ID` and `id` are one name; it could not write a table that has both.
     """
-    own = {name.lower(): name for name in columns}
     for name in frame.columns:
         frame = frame.withColumnRenamed(name, own.get(name.lower(), name))
     return frame
@@ -271,7 +308,7 @@ def _merged(one: Any, other: Any) -> Any:
     return types.StringType()
 
 
-def _into_table(inferred: Any, columns: Mapping[str, Any]) -> Any:
+def _into_table(inferred: Any, columns: Mapping[str, Any], fixed: Mapping[str, Any]) -> Any:
     """Return the types to read JSON with: the table's own where it has the column."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
@@ -283,7 +320,7 @@ def _into_table(inferred: Any, columns: Mapping[str, Any]) -> Any:
                 field.name,
                 _json_type_into(by_name[field.name.lower()], field.dataType)
                 if field.name.lower() in by_name
-                else field.dataType,
+                else fixed.get(field.name.lower(), field.dataType),
             )
             for field in inferred
         ]

@@ -144,7 +144,7 @@ def _load(
     load_id = uuid.uuid4().hex
     with _namespace(spark, load.table):
         columns = frames.live_columns(spark, load.table)
-        frame = frames.read(spark, s3, load.reader, fresh, columns)
+        frame = frames.read(spark, s3, load.reader, fresh, columns, load.types)
         transaction, added = _transaction(spark, load, frame)
         frame = _clustered(frame, load, transaction.table())
         with (
@@ -186,7 +186,7 @@ def _plan(
     spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources
 ) -> jobs.LoadPlan:
     columns = frames.live_columns(spark, load.table)
-    frame = frames.read(spark, s3, load.reader, wanted.fresh, columns)
+    frame = frames.read(spark, s3, load.reader, wanted.fresh, columns, load.types)
     schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
     catalog = spark.catalog(load.table.warehouse)
     identifier = spark.identifier(load.table)

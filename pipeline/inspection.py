@@ -71,8 +71,6 @@ def shape(
     stream: IO[bytes], source: sources.Source, reader: reading.SourceReader
 ) -> TextShape | None:
     """Look through one file; return its shape, or None if it has no text. Raises BadSource."""
-    if reader.format == "json":
-        return _json_shape(stream)
     scan = _Scan(source, reader)
     for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""):
         scan.feed(chunk)
@@ -80,13 +78,14 @@ def shape(
 
 
 class _Scan:
-    """Looks through one CSV file, chunk by chunk. Mutable: it counts lines and quotes."""
+    """Looks through one text file, chunk by chunk. Mutable: it counts lines and quotes."""
 
     def __init__(self, source: sources.Source, reader: reading.SourceReader) -> None:
         self._source = source
         self._reader = reader
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._quote = reader.quote.encode() if len(reader.quote) == 1 else b""
+        has_quotes = reader.format == "csv" and len(reader.quote) == 1
+        self._quote = reader.quote.encode() if has_quotes else b""
         self._lines = 0
         self._last = b""
         self._begin = b""
@@ -113,6 +112,8 @@ class _Scan:
             self._decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
             raise self._not_utf8(self._lines + 1) from error
+        if self._reader.format == "json":
+            return _json_shape(self._begin, self._reader)
         header = _header(self._begin, self._reader)
         if header is None:
             return None
@@ -186,19 +187,18 @@ def _header(begin: bytes, reader: reading.SourceReader) -> list[str] | None:
     return next((row for row in rows if not _is_blank(row)), None)
 
 
-def _json_shape(stream: IO[bytes]) -> TextShape | None:
+def _json_shape(begin: bytes, reader: reading.SourceReader) -> TextShape | None:
     """Return whether the file is one JSON document over several lines, or one document a line."""
-    first = b""
-    while not first.strip():
-        first = stream.readline(CHUNK_BYTES)
-        if not first:
-            return None
+    text = begin.decode(_codec(reader), errors="replace").lstrip()
+    if not text:
+        return None
+    first, end, _ = text.partition("\n")
     try:
-        json.loads(first.decode("utf-8-sig"))
-    except ValueError:
-        # Half of a document: an array or an object that goes on in the next line.
-        return TextShape(header=(), spans_lines=first.rstrip()[-1:] in (b"{", b"[", b","))
-    return TextShape(header=(), spans_lines=False)
+        json.loads(first)
+    except (ValueError, RecursionError):
+        # The first line is half of a document, unless it is longer than what was kept of it.
+        return TextShape(header=(), spans_lines=bool(end) or len(begin) < HEADER_BYTES_MAX)
+    return TextShape(header=(), spans_lines=reader.is_wide)
 
 
 # Records with their line numbers.
@@ -292,7 +292,7 @@ def misfit(
     shown = value if len(value) <= SHOWN_MAX else value[:SHOWN_MAX] + "..."
     return errors.BadSource(
         f"{source.place}: line {line}, column {name!r}: {shown!r} is not "
-        f"{reading.noun_of(column_type)}, and the table's column has the type {column_type}"
+        f"{reading.noun_of(column_type)}, and the column has the type {column_type}"
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline import reading, settings
+from pipeline import errors, reading, settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """What to load: sources, their reader, table, partitioning, mode and engine."""
+    """What to load: sources, their reader, table, partitioning, mode and engine.
+
+    types: the Iceberg types of columns that a schema names, in its order.
+    """
 
     places: tuple[settings.Place, ...]
     reader: reading.SourceReader
@@ -19,6 +22,7 @@ class Load:
     partitions: tuple[settings.PartitionTransform, ...] = ()
     mode: settings.Mode = "append"
     engine: settings.Engine = "auto"
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +61,25 @@ class LoadPlan:
     columns: tuple[PlannedColumn, ...]
     partitions: tuple[str, ...]
     first_rows: tuple[Mapping[str, Any], ...]
+
+
+def check_schema(types: Mapping[str, str], live: Mapping[str, str]) -> None:
+    """Raise BadArgument if a schema gives a column another type than the live table."""
+    by_name = {name.lower(): column_type for name, column_type in live.items()}
+    for name, column_type in types.items():
+        present = by_name.get(name.lower(), column_type)
+        if present != column_type:
+            raise errors.BadArgument(
+                f"--schema gives column {name!r} the type {column_type}, "
+                f"but the table's column has the type {present}"
+            )
+
+
+def in_order(types: Mapping[str, str], columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of a load's columns: those of a schema first, in its order."""
+    rest = {name.lower(): name for name in columns}
+    first = tuple(rest.pop(name.lower(), name) for name in types)
+    return (*first, *rest.values())
 
 
 ROWS_SHOWN_MAX = 5

@@ -70,15 +70,7 @@ def content(
     snapshot followed only by compactions. Raises BadArgument if the warehouse does not exist,
     NoServer.
     """
-    taken(server, table)  # raises if the warehouse does not exist
-    config = urllib.parse.urlencode({"warehouse": table.warehouse})
-    config_answer = _ask(_request(server, f"/iceberg/v1/config?{config}"))
-    prefix = {**config_answer["defaults"], **config_answer["overrides"]}.get(
-        "prefix", table.warehouse
-    )
-    parts = (prefix, "namespaces", "\x1f".join(table.namespace), "tables", table.name)
-    path = "/".join(urllib.parse.quote(part, safe="") for part in parts)
-    metadata = _ask(_request(server, f"/iceberg/v1/{path}"), table=table).get("metadata", {})
+    metadata = _metadata(server, table)
     by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
     snapshot = by_id.get(metadata.get("current-snapshot-id"))
     # Iceberg's "replace" is a snapshot with the same rows in other files.
@@ -94,6 +86,28 @@ def content(
         except s3.exceptions.ClientError:
             return None
     return {(row["source"], row["etag"]) for row in rows}
+
+
+def columns(server: settings.ServerEndpoint, table: settings.TargetTable) -> dict[str, Any]:
+    """Return the columns of a table: Iceberg types by name. Raises BadArgument, NoServer."""
+    metadata = _metadata(server, table)
+    for schema in metadata.get("schemas", ()):
+        if schema["schema-id"] == metadata["current-schema-id"]:
+            return {column["name"]: column["type"] for column in schema["fields"]}
+    raise errors.BadArgument(f"there is no table {table.full}")
+
+
+def _metadata(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:
+    """Return a table's metadata; none of it if the table does not exist."""
+    taken(server, table)  # raises if the warehouse does not exist
+    config = urllib.parse.urlencode({"warehouse": table.warehouse})
+    config_answer = _ask(_request(server, f"/iceberg/v1/config?{config}"))
+    prefix = {**config_answer["defaults"], **config_answer["overrides"]}.get(
+        "prefix", table.warehouse
+    )
+    parts = (prefix, "namespaces", "\x1f".join(table.namespace), "tables", table.name)
+    path = "/".join(urllib.parse.quote(part, safe="") for part in parts)
+    return _ask(_request(server, f"/iceberg/v1/{path}"), table=table).get("metadata", {})
 
 
 def _request(server: settings.ServerEndpoint, path: str) -> urllib.request.Request:

@@ -143,6 +143,50 @@ def noun_of(table_type: str) -> str:
     return _NOUNS.get(name, f"a value of type {table_type}")
 
 
+# Schemas.
+
+_COLUMN: Final = re.compile(r"""\s*(?:"([^"]+)"|(\S+))\s+(\w+(?:\s*\([\d\s,]+\))?)\s*,?\s*\Z""")
+_DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+SCHEMA_TYPES: Final = (
+    "boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string",
+)  # fmt: skip
+
+
+def parse_schema(text: str) -> dict[str, str]:
+    """Parse a schema: in each line a column's name and its Iceberg type; `#` begins a comment.
+
+    Raises BadArgument.
+    """
+    types: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _COLUMN.match(line)
+        if match is None:
+            raise errors.BadArgument(f"--schema: line {number} is not a name and a type: {line!r}")
+        name = match.group(1) or match.group(2)
+        if name.lower() in {other.lower() for other in types}:
+            raise errors.BadArgument(f"--schema: line {number} names {name!r} again")
+        types[name] = schema_type(name, match.group(3))
+    if not types:
+        raise errors.BadArgument("--schema names no column")
+    return types
+
+
+def schema_type(name: str, text: str) -> str:
+    """Return the type of a column in a schema. Raises BadArgument if text has no such values."""
+    column_type = re.sub(r"\s", "", text.lower())
+    decimal = _DECIMAL.fullmatch(column_type)
+    if decimal and int(decimal.group(2)) <= int(decimal.group(1)) <= WIDEST_DIGITS:
+        return column_type
+    if column_type in SCHEMA_TYPES:
+        return column_type
+    raise errors.BadArgument(
+        f"--schema: {text!r}, of column {name!r}, is not one of the types "
+        + ", ".join((*SCHEMA_TYPES, "decimal(p,s)"))
+    )
+
+
 # Options of readers.
 
 _EVERY_FORMAT = (

@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipeline import errors, inspection, reading, sources
+from pipeline import errors, inspection, jobs, reading, sources
 
 READABLE = (*reading.INFERRED, "float", "string")
 """Types of a table's columns whose values both engines read from the same text."""
@@ -22,10 +22,12 @@ def read(
     reader: reading.SourceReader,
     contents: Iterable[tuple[sources.Source, bytes]],
     columns: Mapping[str, str],
+    schema: Mapping[str, str],
 ) -> Any:
     """Return the rows as an Arrow table. columns: the table's types by name in lower case.
 
-    Raises BadSource, BadArgument, NotForArrow.
+    schema: types of columns that stand first, whether or not a source has them. Raises BadSource,
+    BadArgument, NotForArrow.
     """
     # Imported here: jobs of Spark need none of them.
     import pyarrow as pa
@@ -51,6 +53,9 @@ def read(
         parts.append((row_count, dict(zip(lower, texts, strict=True))))
     if not names:
         raise errors.BadArgument("every CSV file is empty: there is no header to name columns")
+    fixed = {name.lower(): column_type for name, column_type in schema.items()}
+    names |= {name.lower(): name for name in schema}
+    names = {name.lower(): name for name in jobs.in_order(schema, names.values())}
     whole = {
         name: pa.chunked_array(
             [part.get(name, pa.nulls(count, pa.string())) for count, part in parts], pa.string()
@@ -58,10 +63,15 @@ def read(
         for name in names
     }
     classes = {
-        name: classes_of(column) if reader.infers or name in columns else frozenset()
+        name: classes_of(column) if reader.infers or name in {*columns, *fixed} else frozenset()
         for name, column in whole.items()
     }
-    types = {name: _type(name, classes[name], reader, columns) for name in names}
+    types = {
+        name: _readable(fixed[name])
+        if name in fixed and name not in columns
+        else _type(name, classes[name], reader, columns)
+        for name in names
+    }
     misfits = {
         name: column_type
         for name, column_type in types.items()
@@ -105,9 +115,13 @@ def _type(
 ) -> str:
     if name not in columns:
         return reading.type_of(present) if reader.infers else "string"
-    if columns[name] not in READABLE:
-        raise errors.NotForArrow(f"a column of the type {columns[name]}")
-    return reading.type_into(columns[name], present)
+    return reading.type_into(_readable(columns[name]), present)
+
+
+def _readable(column_type: str) -> str:
+    if column_type not in READABLE:
+        raise errors.NotForArrow(f"a column of the type {column_type}")
+    return column_type
 
 
 def classes_of(column: Any) -> frozenset[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline import arrow, errors, ingest, jobs, settings
+from pipeline import arrow, errors, ingest, jobs, loads, settings
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, Small, a_load, no_spark
 
@@ -71,6 +71,11 @@ SAME: dict[str, tuple[tuple[dict[str, str | bytes], ...], dict[str, Any]]] = {
     ),
     "no header": (({"1.csv": "1,a\n2,b\n"},), {"options": {"header": "false"}}),
     "text alone": (({"1.csv": "id,n\n1,true\n"},), {"options": {"inferSchema": "false"}}),
+    "a schema": (
+        ({"1.csv": "a,id,Day,n\n5,007,2026-01-09,1\n,8,,2\n"}, {"2.csv": "n,ID\n3,9\n"}),
+        {"types": {"id": "string", "day": "timestamptz", "later": "date", "n": "double",
+                   "f": "float"}},
+    ),
     "columns that a table has, widened, new and gone": (
         ({"1.csv": "id,zip,x,day\n1,A12,1.5,2026-01-01\n"},
          {"2.csv": "ZIP,id,more\n00123,5000000000,y\n"},
@@ -104,6 +109,13 @@ SAME: dict[str, tuple[tuple[dict[str, str | bytes], ...], dict[str, Any]]] = {
         ({"1.json": '[{"a": 1},\n {"a": 2.5, "b": "x"}]\n', "2.json": '{"a": 3}\n\n{"b": null}\n',
           "3.json": '{\n "a": 4\n}\n', "4.json": '[{"a": 5}]', "5.json": ""},),
         {"format": "json"},
+    ),
+    "JSON in Latin-1": (
+        ({"1.json": '{"n": "é"}\n{"n": "ü"}\n'.encode("latin-1")},),
+        {"format": "json", "options": {"encoding": "ISO-8859-1"}},
+    ),
+    "a document of JSON that begins with half a pair": (
+        ({"1.json": '{"a":\n1}\n'},), {"format": "json"},
     ),
     "JSON without a value": (
         ({"1.json": '{"n": null, "l": [], "t": "\\u00e9\\ud83d\\ude00", "b": true}\n'},),
@@ -182,12 +194,17 @@ REFUSED: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {
     ),
     "a value that the table's column cannot take": (
         "2.csv", "id,n\n1,a\nx7,b\n", {},
-        r"in/2\.csv: line 3, column 'id': 'x7' is not a whole number, and the table's column has "
+        r"in/2\.csv: line 3, column 'id': 'x7' is not a whole number, and the column has "
         r"the type int$",
     ),
     "Latin-1 without saying so": (
         "2.csv", "id,n\n1,a\n2,é\n".encode("latin-1"), {},
         r"in/2\.csv: line 3 is not UTF-8; name the file's encoding, like --option "
+        r"encoding=ISO-8859-1$",
+    ),
+    "JSON in Latin-1 without saying so": (
+        "2.json", '{"n": "a"}\n{"n": "é"}\n'.encode("latin-1"), {"format": "json"},
+        r"in/2\.json: line 2 is not UTF-8; name the file's encoding, like --option "
         r"encoding=ISO-8859-1$",
     ),
     "semicolons without saying so": (
@@ -241,6 +258,54 @@ def test_spark_names_file_line_and_column_and_changes_nothing(
     lake: Lake, raw: Raw, name: str
 ) -> None:
     refused(lake.ingest, raw, lake.state, f"refused_spark.t{list(REFUSED).index(name)}", name)
+
+
+def test_a_schema_holds_for_new_columns_and_must_agree_with_the_table_s(
+    small: Small, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "id,n\n1,x\n")
+    with pytest.raises(errors.BadSource) as caught:
+        small.ingest(raw, "declared.t", types={"n": "long"})
+    assert str(caught.value) == (
+        f"{raw.uri('in/1.csv')}: line 2, column 'n': 'x' is not a whole number, and the column has "
+        "the type long"
+    )
+    small.ingest(raw, "declared.t", types={"id": "long"})
+    assert small.types("declared.t") == {"id": "long", "n": "string"}
+    raw.put("in/2.csv", "id,n\n2,y\n")
+    with pytest.raises(errors.BadArgument) as refused_schema:
+        small.ingest(raw, "declared.t", types={"id": "double"})
+    assert str(refused_schema.value) == (
+        "--schema gives column 'id' the type double, but the table's column has the type long"
+    )
+    columns = loads.columns(small.server, settings.parse_table("lake.declared.t"))
+    assert columns == {"id": "long", "n": "string"}
+    small.ingest(raw, "declared.u", types=columns)
+    assert small.types("declared.u") == {"id": "long", "n": "string"}
+
+
+@pytest.mark.parametrize("column_type", ["decimal(9,2)", "timestamp", "decimal(38,0)"])
+def test_a_schema_that_is_the_table_s_agrees_with_it(
+    small: Small, raw: Raw, column_type: str
+) -> None:
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import DecimalType, NestedField, TimestampType
+
+    types = {
+        "decimal(9,2)": DecimalType(9, 2),
+        "decimal(38,0)": DecimalType(38, 0),
+        "timestamp": TimestampType(),
+    }
+    table = f"agreed.t{list(types).index(column_type)}"
+    small.catalog.create_namespace_if_not_exists("agreed")
+    small.catalog.create_table(table, Schema(NestedField(1, "x", types[column_type])))
+    raw.put("in/1.csv", "x\n1\n" if "decimal" in column_type else "x\n2026-01-01T00:00\n")
+    # The last is read without Spark; the others are left to it.
+    if column_type == "decimal(38,0)":
+        assert small.ingest(raw, table, types={"x": column_type}).rows == 1
+    else:
+        with pytest.raises(errors.BadArgument, match=r"^--engine arrow does not load a column of"):
+            small.ingest(raw, table, types={"x": column_type})
 
 
 FOR_SPARK: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {

@@ -377,7 +377,7 @@ FAILURES: dict[str, tuple[str, dict[str, Any], type[errors.PipelineError], str]]
     "text where the table has a number": (
         "id,name,day\nnone,b,2026-01-02\n", {}, errors.BadSource,
         r"^s3://pipeline-raw-\d+/in/2\.csv: line 2, column 'id': 'none' is not a whole number, "
-        r"and the table's column has the type int$",
+        r"and the column has the type int$",
     ),
     "a fraction where the table has a whole number": (
         "id,name,day\n2.5,b,2026-01-02\n", {}, errors.BadSource,

@@ -78,6 +78,35 @@ def test_wrong_flags_end_with_2_and_name_themselves(
             "pipeline: ingest failed: --option 'nullValue' is not NAME=VALUE",
         ),
         (
+            (*INGEST, "--option", "seperator=;", "--format", "orc"),
+            "pipeline: ingest failed: --option seperator: orc has no such option; it has "
+            "ignoreCorruptFiles, ignoreMissingFiles, mergeSchema, modifiedAfter, modifiedBefore, "
+            "pathGlobFilter, recursiveFileLookup",
+        ),
+        (
+            (*INGEST, "--schema", "./none.txt"),
+            "pipeline: ingest failed: --schema './none.txt' is neither a file nor a table like "
+            "lake.sales.orders",
+        ),
+        (
+            (*INGEST, "--schema", "lake.pipeline.none"),
+            "pipeline: ingest failed: there is no table lake.pipeline.none",
+        ),
+        (
+            (*INGEST, "--schema", "lake.a.b", "--format", "parquet"),
+            "pipeline: ingest failed: --schema: parquet files have a schema of their own",
+        ),
+        (
+            (*INGEST[:2], "@/no/such/list", *INGEST[3:]),
+            "pipeline: ingest failed: --from @/no/such/list: the list cannot be read: [Errno 2] "
+            "No such file or directory: '/no/such/list'",
+        ),
+        (
+            (*INGEST[:2], "./in", *INGEST[3:], "--master", "spark://host:7077"),
+            "pipeline: ingest failed: a Spark cluster cannot read ./in, a file of this machine; "
+            "put it into a bucket, or use --master 'local[*]'",
+        ),
+        (
             ("expire", "--table", "lake.a.b", "--older-than", "yesterday"),
             "pipeline: expire failed: --older-than 'yesterday' is neither an age like 7d nor a "
             "time like 2026-01-01T00:00:00",

@@ -107,6 +107,31 @@ def test_options_have_the_names_of_spark_in_any_case() -> None:
     )
 
 
+def test_a_schema_is_a_name_and_a_type_in_each_line() -> None:
+    text = '# of orders\nid long,\n"two words"  Decimal(9, 2)\n\n  at\ttimestamptz\n'
+    assert reading.parse_schema(text) == {
+        "id": "long", "two words": "decimal(9,2)", "at": "timestamptz",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id", "--schema: line 1 is not a name and a type: 'id'"),
+        ("id long\nID int", "--schema: line 2 names 'ID' again"),
+        ("# none\n", "--schema names no column"),
+        ("id varchar", "--schema: 'varchar', of column 'id', is not one of the types boolean, int, "
+         "long, float, double, date, timestamp, timestamptz, string, decimal(p,s)"),
+        ("id decimal(39,0)", "--schema: 'decimal(39,0)', of column 'id', is not one of the types "
+         "boolean, int, long, float, double, date, timestamp, timestamptz, string, decimal(p,s)"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_is_none_is_refused_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(errors.BadArgument) as caught:
+        reading.parse_schema(text)
+    assert str(caught.value) == said
+
+
 @pytest.mark.parametrize(
     ("name", "stray"),
     [
