@@ -160,6 +160,20 @@ PARAMETERS: Mapping[str, SessionParameter] = {
             sent=True,
         ),
         SessionParameter(
+            name="WEEK_START",
+            value_type="number",
+            default=0,
+            high=7,
+            description="First day of a week, 1 (Monday) to 7 (Sunday); 0: Monday, days from 0.",
+        ),
+        SessionParameter(
+            name="WEEK_OF_YEAR_POLICY",
+            value_type="number",
+            default=0,
+            high=1,
+            description="First week of a year: 0 has four days in it, 1 has January 1.",
+        ),
+        SessionParameter(
             name="STATEMENT_TIMEOUT_IN_SECONDS",
             value_type="number",
             default=0,

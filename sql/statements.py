@@ -159,6 +159,10 @@ class Statements:
             query_ids=tuple(session.query_ids),
             timestamp_mapping=str(session.parameter("TIMESTAMP_TYPE_MAPPING")),
             forms=_forms(session),
+            weeks=shapes.Weeks(
+                start=int(session.parameter("WEEK_START")),
+                is_of_january=session.parameter("WEEK_OF_YEAR_POLICY") == 1,
+            ),
         )
         return planning.Execution(
             session=session,

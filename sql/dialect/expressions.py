@@ -429,7 +429,8 @@ def _try_cast(node: exp.TryCast, scope: NameResolver) -> Expr:
 
 
 def _extract(node: exp.Extract, scope: NameResolver) -> Expr:
-    return moments.extract(moments.part_of(node.this.name), bind(node.expression, scope))
+    part, weeks = moments.part_of(node.this.name), scope.environment.context.weeks
+    return moments.extract(part, bind(node.expression, scope), weeks)
 
 
 def _position(node: exp.StrPosition, scope: NameResolver) -> Expr:

@@ -485,7 +485,7 @@ def _truncate(call: FunctionCall) -> Expr:
     if value.type.is_temporal or value.type.name == "time":
         if len(call.nodes) == 1:
             raise call.invalid()
-        return moments.truncate(moments.part_of(call.word(1)), value)
+        return moments.truncate(moments.part_of(call.word(1)), value, call.context.weeks)
     return _rounded(call, "trunc")
 
 

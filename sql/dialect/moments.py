@@ -1,7 +1,7 @@
 """rule: functions on dates and times.
 
-Weeks start on Monday and are ISO weeks, the defaults of WEEK_START and WEEK_OF_YEAR_POLICY. A DATE
-stays a DATE where it does in Snowflake.
+By default weeks start on Monday and are ISO weeks; the session's WEEK_START and WEEK_OF_YEAR_POLICY
+change that. A DATE stays a DATE where it does in Snowflake.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Mapping
 
 from sql import errors
-from sql.dialect import builders, formats, rewrites, sqltypes
+from sql.dialect import builders, formats, rewrites, shapes, sqltypes
 from sql.dialect.builders import FunctionCall, function
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -96,7 +96,7 @@ def _local(operand: Expr) -> Expr:
     return operand
 
 
-def extract(part: str, operand: Expr) -> Expr:
+def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     """Return one field of a date or time, a NUMBER."""
     if part.startswith("epoch_"):
         return _epoch(part, operand)
@@ -116,11 +116,50 @@ def extract(part: str, operand: Expr) -> Expr:
         )
     if part in ("second", "millisecond", "microsecond", "nanosecond"):
         return _second(part, moment)
+    if part == "dayofweek" and weeks.start:
+        position = code.infix(_days_into_week(_day_number(moment), weeks), "+", 1)
+        return builders.small_integer(position, [moment], 1, 7)
+    if part in ("week", "yearofweek") and (weeks.first_day or weeks.is_of_january):
+        return _week_of_year(part, rewrites.shared(moment), weeks)
     field = EXTRACTED.get(part)
     if field is None:
         raise errors.unsupported(f"date part {part}")
     name, low, high = field
     return builders.small_integer(code.call("date_part", name, moment), [moment], low, high)
+
+
+def _week_of_year(part: str, moment: Expr, weeks: shapes.Weeks) -> Expr:
+    """Return WEEK or YEAROFWEEK where weeks are no ISO weeks."""
+    day = _day_number(moment)
+    if weeks.is_of_january:
+        if part == "yearofweek":
+            return extract("year", moment, weeks)
+        # Days since the start of the week of January 1.
+        new_year = code.infix(day, "-", code.infix(code.call("date_part", "doy", moment), "-", 1))
+        since = code.infix(
+            code.call("date_part", "doy", moment), "-", 1, "+", _days_into_week(new_year, weeks)
+        )
+        return builders.small_integer(_week_number(since), [moment], 1, 54)
+    # A week is of the year of its fourth day.
+    fourth = code.infix(_week_start(day, weeks), "+", 3)
+    name, low, high = ("year", -9999, 9999) if part == "yearofweek" else ("doy", 1, 53)
+    value: code.Code = code.call("date_part", name, _date_of(fourth))
+    if part == "week":
+        value = _week_number(code.infix(value, "-", 1))
+    return builders.small_integer(value, [moment], low, high)
+
+
+def _week_number(days: code.Part) -> code.Infix:
+    return code.infix(code.infix(code.arrow(days, "Int64"), "/", 7), "+", 1)
+
+
+def _days_into_week(day: code.Part, weeks: shapes.Weeks) -> code.Infix:
+    """Return the days from the start of its week to a day since 1970, which began on a Thursday."""
+    return _modulo(code.infix(day, "+", 3 - weeks.first_day), 7)
+
+
+def _week_start(day: code.Part, weeks: shapes.Weeks) -> code.Infix:
+    return code.infix(day, "-", _days_into_week(day, weeks))
 
 
 def _second(part: str, moment: Expr) -> Expr:
@@ -157,15 +196,20 @@ def _epoch(part: str, operand: Expr) -> Expr:
 
 
 def _extractor(names: str, part: str) -> builders.Function:
-    return function(names, "moment", "integer", lambda call: extract(part, call.arg(0)))
+    return function(
+        names, "moment", "integer", lambda call: extract(part, call.arg(0), call.context.weeks)
+    )
 
 
 def date_part(call: FunctionCall) -> Expr:
-    return extract(part_of(call.word(0)), call.arg(1))
+    return extract(part_of(call.word(0)), call.arg(1), call.context.weeks)
 
 
-def truncate(part: str, operand: Expr) -> Expr:
+def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     moment = as_moment(operand)
+    if part == "week" and weeks.first_day and moment.type.name != "time":
+        first = _week_start(_day_number(rewrites.shared(_local(moment))), weeks)
+        return rewrites.cast(exprs.derived(_date_of(first), sqltypes.DATE, [moment]), moment.type)
     name = {"weekiso": "week"}.get(part, part)
     if name not in TRUNCATED:
         raise errors.unsupported(f"DATE_TRUNC to {part}")
@@ -176,7 +220,7 @@ def truncate(part: str, operand: Expr) -> Expr:
         return exprs.derived(day, sqltypes.DATE, [moment])
     if moment.type.name == "timestamp_ltz":
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-        start = truncate(part, local)
+        start = truncate(part, local, weeks)
         if name not in rewrites.MICROSECONDS or name == "day":
             return rewrites.cast(start, moment.type)
         # Within a day the instant itself moves, so that the second of two equal hours stays it.
@@ -215,7 +259,7 @@ TRUNCATED = frozenset(
 
 
 def date_trunc(call: FunctionCall) -> Expr:
-    return truncate(part_of(call.word(0)), call.arg(1))
+    return truncate(part_of(call.word(0)), call.arg(1), call.context.weeks)
 
 
 def date_add(call: FunctionCall) -> Expr:
@@ -260,16 +304,20 @@ def _moved_time(unit: str, count: Expr, moment: Expr) -> Expr:
 
 def date_diff(call: FunctionCall) -> Expr:
     """DATEDIFF(part, from, to): the number of boundaries of the part in between."""
-    return difference(part_of(call.word(0)), call.arg(1), call.arg(2))
+    return difference(part_of(call.word(0)), call.arg(1), call.arg(2), call.context.weeks)
 
 
-def difference(part: str, start: Expr, end: Expr) -> Expr:
+def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     first, last = _local(as_moment(start)), _local(as_moment(end))
     parts = [first, last]
     sql_type = sqltypes.integer()
     if part in ("year", "quarter", "month"):
         passed = code.infix(_ordinal(part, last), "-", _ordinal(part, first))
         return exprs.derived(passed, sql_type, parts)
+    if part == "week" and weeks.first_day:
+        days = [_week_start(_day_number(rewrites.shared(each)), weeks) for each in (last, first)]
+        passed = code.infix(code.infix(days[0], "-", days[1]), "/", 7)
+        return exprs.derived(code.arrow(passed, "Int64"), sql_type, parts)
     if part in ("week", "weekiso"):
         passed = code.infix(code.infix(_monday(last), "-", _monday(first)), "/", 7)
         return exprs.derived(code.arrow(passed, "Int64"), sql_type, parts)
@@ -315,8 +363,11 @@ def last_day(call: FunctionCall) -> Expr:
     part = part_of(call.word(1)) if len(call.nodes) > 1 else "month"
     if part in ("week", "weekiso"):
         moment = _local(as_moment(call.arg(0)))
-        sunday = code.infix(_monday(moment), "+", 6)
-        return exprs.derived(_date_of(sunday), sqltypes.DATE, [moment])
+        weeks = call.context.weeks
+        last = code.infix(_monday(moment), "+", 6)
+        if part == "week" and weeks.first_day:
+            last = code.infix(_week_start(_day_number(rewrites.shared(moment)), weeks), "+", 6)
+        return exprs.derived(_date_of(last), sqltypes.DATE, [moment])
     steps = {"month": 1, "quarter": 3, "year": 12}
     if part not in steps:
         raise call.refuse(f"part {part}")

@@ -62,6 +62,23 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Weeks:
+    """WEEK_START and WEEK_OF_YEAR_POLICY.
+
+    start: 1 (Monday) to 7 (Sunday); 0: Monday too, but DAYOFWEEK counts from Sunday, which is 0.
+    is_of_january: the week of January 1 is a year's first; else the first with four days in it.
+    """
+
+    start: int = 0
+    is_of_january: bool = False
+
+    @property
+    def first_day(self) -> int:
+        """Days from a Monday to the next start of a week."""
+        return max(self.start - 1, 0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
     """The session at this statement. now: aware, in the session's zone."""
 
@@ -79,6 +96,7 @@ class Context:
     query_ids: tuple[str, ...] = ()
     timestamp_mapping: str = "TIMESTAMP_NTZ"
     forms: formats.Forms = formats.DEFAULT
+    weeks: Weeks = field(default_factory=Weeks)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

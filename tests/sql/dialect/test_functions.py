@@ -14,7 +14,7 @@ import datafusion
 import pytest
 
 from sql import engine, errors
-from sql.dialect import functions
+from sql.dialect import functions, shapes
 from tests.kit import sql_text
 
 DATE, STAMP = datetime.date, datetime.datetime
@@ -472,6 +472,43 @@ def test_an_instant_is_written_in_the_sessions_zone_in_every_year(
     now = STAMP(2024, 5, 6, tzinfo=zoneinfo.ZoneInfo("America/New_York"))
     found = sql_text.answer(f"select {expression}", context=sql_text.context(now=now))
     assert found.cell == expected
+
+
+WEEKS = [
+    ((0, False), "dayofweek('2016-01-03'::date)", 0),
+    ((1, False), "dayofweek('2016-01-03'::date)", 7),
+    ((7, False), "dayofweek('2016-01-02'::date)", 7),
+    ((7, False), "dayofweek('2016-01-03'::date)", 1),
+    ((7, False), "dayofweekiso('2016-01-03'::date)", 7),
+    ((1, True), "week('2016-01-02'::timestamp)", 1),
+    ((1, True), "week('2016-12-31'::date)", 53),
+    ((1, True), "yearofweek('2016-01-02'::date)", 2016),
+    ((1, True), "weekiso('2016-01-02'::date)", 53),
+    ((7, True), "week('2017-01-07'::date)", 1),
+    ((7, True), "week('2017-01-08'::date)", 2),
+    ((7, False), "week('2017-01-01'::date)", 1),
+    ((7, False), "week('2016-12-31'::date)", 52),
+    ((7, False), "yearofweek('2016-12-31'::date)", 2016),
+    ((7, False), "week('2022-01-01'::date)", 52),
+    ((7, False), "yearofweek('2022-01-01'::date)", 2021),
+    ((7, False), "date_trunc('week', '2024-05-08'::date)", DATE(2024, 5, 5)),
+    ((7, False), "date_trunc('week', '2024-05-05 10:00:00'::timestamp)", STAMP(2024, 5, 5)),
+    ((3, False), "date_trunc('week', '1969-12-30'::date)", DATE(1969, 12, 24)),
+    ((7, False), "datediff('week', '2024-05-04'::date, '2024-05-05'::date)", 1),
+    ((1, False), "datediff('week', '2024-05-04'::date, '2024-05-05'::date)", 0),
+    ((7, False), "last_day('2024-05-08'::date, 'week')", DATE(2024, 5, 11)),
+    ((7, False), "extract(dayofweek from '2016-01-03'::date)", 1),
+]
+
+
+@pytest.mark.parametrize(("parameters", "expression", "expected"), WEEKS)
+def test_weeks_follow_the_sessions_parameters(
+    parameters: tuple[int, bool], expression: str, expected: Any
+) -> None:
+    start, is_of_january = parameters
+    weeks = shapes.Weeks(start=start, is_of_january=is_of_january)
+    context = sql_text.context(weeks=weeks)
+    assert sql_text.answer(f"select {expression}", context=context).cell == expected
 
 
 REFUSED = [
