@@ -27,8 +27,9 @@ JOINS_MAX: Final = 200
 """Joins in one SELECT. The planner's stack grows with them, and ends at about 300."""
 STOP_GRACE_SECONDS: Final = 1.0
 """How long a worker that was asked to stop may go on before it is killed."""
-DEATH_SECONDS_MAX: Final = 1.0
-"""How long a worker whose socket closed may take to end, so that its exit code can be read."""
+DEATH_SECONDS_MAX: Final = 5.0
+"""How long a worker whose socket closed may take to end, so that its exit code can be read.
+On a busy machine the end of a large process takes more than a second."""
 GATHERED_BYTES: Final = 32 << 20
 """Bytes of rows that are buffered before they are split by partition and written."""
 OPEN_FILES_MAX: Final = 64
