@@ -44,8 +44,12 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if written is not None and written.storage_class != "STANDARD":
         # A form has it as a field, not as a header.
         context.setdefault("s3:x-amz-storage-class", written.storage_class)
-    if written is not None and written.acl is not None and written.acl.canned is not None:
-        context.setdefault("s3:x-amz-acl", written.acl.canned)
+    if written is not None and written.acl is not None:
+        for name, value in written.acl.headers.items():
+            context.setdefault(f"s3:{name}", value)
+    if written is not None:
+        for name, value in written.lock.items():
+            context[f"s3:{name.removeprefix('x-amz-')}"] = value
     source = getattr(call.value, "source", None)
     if source is not None:
         # A header can spell one source in many ways: escaped, and with a slash before it.
@@ -96,8 +100,18 @@ def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
         key = _KEY_OF_HEADER.get(raw_name)
         if key is not None:
             yield key, raw_value.decode("latin-1")
-    if call.caller.signing.scheme == "sigv4-query":
+    scheme = call.caller.signing.scheme
+    if scheme == "sigv4-query":
         yield "s3:x-amz-content-sha256", _presigned_hash(call)
+    if scheme in _SIGNATURE_VERSIONS:
+        yield "s3:signatureversion", _SIGNATURE_VERSIONS[scheme]
+        if call.operation.name == "PostObject":
+            yield "s3:authType", "POST"
+        else:
+            yield (
+                "s3:authType",
+                "REST-QUERY-STRING" if scheme.endswith("query") else "REST-HEADER",
+            )
 
 
 def _presigned_hash(call: calls.Call) -> str:
@@ -144,12 +158,21 @@ def _reads_tags(policy: policies.CompiledPolicy) -> bool:
     )
 
 
+_SIGNATURE_VERSIONS: Final[Mapping[str, str]] = {
+    "sigv4": "AWS4-HMAC-SHA256",
+    "sigv4-query": "AWS4-HMAC-SHA256",
+    "sigv2": "AWS",
+    "sigv2-query": "AWS",
+}
+"""What s3:signatureversion says of each scheme of signatures."""
 _KEY_OF_HEADER: Final[Mapping[bytes, str]] = {
     **{
         name.encode(): f"s3:{name}"
         for name in conditionkeys.KEYS["s3"]
         if name.startswith("x-amz-")
     },
+    b"if-match": "s3:if-match",
+    b"if-none-match": "s3:if-none-match",
     b"referer": "aws:Referer",
     b"user-agent": "aws:UserAgent",
 }

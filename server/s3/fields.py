@@ -229,10 +229,14 @@ class WantedGrant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedAcl:
-    """The access control list that a request's headers ask for: a canned one, or grants."""
+    """The access control list that a request's headers ask for: a canned one, or grants.
+
+    headers: the headers that ask for it, or the fields of a form, as they were sent.
+    """
 
     canned: str | None = None
     grants: tuple[WantedGrant, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -464,7 +468,8 @@ def parse_acl(headers: preconditions.HeaderView) -> WantedAcl | None:
         raise errors.InvalidArgument(
             f"An access control list has at most {acls.GRANTS_MAX} grants", ArgumentName="Grant"
         )
-    return WantedAcl(canned=canned, grants=tuple(grants))
+    sent = {name: value for name, value in headers.items() if name in ACL_HEADERS}
+    return WantedAcl(canned=canned, grants=tuple(grants), headers=sent)
 
 
 def _parse_grants(name: str, value: str, permission: str) -> list[WantedGrant]:

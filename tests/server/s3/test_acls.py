@@ -568,6 +568,45 @@ def test_conditions_of_policies_see_the_list_that_a_write_asks_for(
     )
 
 
+@pytest.mark.parametrize(
+    ("condition", "field"),
+    [
+        ({"StringEquals": {"s3:x-amz-acl": "public-read"}}, ("acl", "public-read")),
+        (
+            {"StringLike": {"s3:x-amz-grant-read": "*AllUsers*"}},
+            ("x-amz-grant-read", f'uri="{ALL_USERS}"'),
+        ),
+    ],
+)
+def test_conditions_of_policies_see_the_list_that_a_form_asks_for(
+    place: kit.ObjectStore, owner: Any, bucket: str, condition: Any, field: tuple[str, str]
+) -> None:
+    """An anonymous form is refused by a Deny of the list among its fields."""
+    owner.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+    statement = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        "Condition": condition,
+    }
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    owner.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+
+    def posted(*fields: tuple[str, str]) -> int:
+        pairs = (("key", "form"), *fields, ("file", "content"))
+        parts = [
+            f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+            for name, value in pairs
+        ]
+        body = "".join(parts).encode() + b"--x--\r\n"
+        return kit.send(place, "POST", f"/{bucket}", headers, body).status
+
+    assert posted(field) == 403
+    assert posted() == 204
+
+
 def test_a_list_needs_its_own_right(place: kit.ObjectStore, owner: Any, bucket: str) -> None:
     statement = {
         "Effect": "Allow",

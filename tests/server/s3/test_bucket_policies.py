@@ -197,6 +197,9 @@ def test_an_anonymous_form_and_put_are_taken_where_a_policy_allows(
         ({"IpAddress": {"aws:SourceIp": "127.0.0.0/8"}}, {}, 200),
         ({"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}, {}, 403),
         ({"Bool": {"aws:SecureTransport": "true"}}, {}, 403),
+        ({"StringEquals": {"s3:if-none-match": '"x"'}}, {"if-none-match": '"x"'}, 200),
+        ({"Null": {"s3:if-none-match": "false"}}, {}, 403),
+        ({"Null": {"s3:authType": "true", "s3:signatureversion": "true"}}, {}, 200),
         ({"StringEquals": {"s3:ExistingObjectTag/open": "yes"}}, {}, 200),
         ({"StringEquals": {"s3:ExistingObjectTag/open": "no"}}, {}, 403),
         ({"StringEquals": {"s3:ExistingObjectTag/other": "yes"}}, {}, 403),
@@ -459,3 +462,64 @@ def compiled_count() -> int:
     gc.collect()
     # By type: isinstance() asks a weak proxy for its class, and fails if its object is gone.
     return sum(type(each) is policies.CompiledPolicy for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    ("version", "expected_version"), [("s3", "AWS"), ("s3v4", "AWS4-HMAC-SHA256")]
+)
+def test_conditions_tell_how_a_request_was_signed(
+    place: kit.ObjectStore, owner: Any, bucket: str, version: str, expected_version: str
+) -> None:
+    """A Deny of presigned URLs of one signature version binds those alone."""
+    condition = {
+        "StringEquals": {
+            "s3:authType": "REST-QUERY-STRING",
+            "s3:signatureversion": expected_version,
+        }
+    }
+    owner.put_bucket_policy(
+        Bucket=bucket, Policy=policy(bucket, Effect="Deny", Condition=condition)
+    )
+    assert status_of_get(place, OWNER, bucket) == 200
+    statuses = {}
+    for each in ("s3", "s3v4"):
+        presigner = kit.client(
+            place,
+            access_key=OWNER.access_key,
+            secret_key=OWNER.secret_key,
+            config={"signature_version": each},
+        )
+        url = presigner.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})
+        statuses[each] = requests.get(url, timeout=20).status_code
+    assert statuses == {"s3": 200, "s3v4": 200} | {version: 403}
+
+
+@pytest.mark.parametrize(
+    ("condition", "lock"),
+    [
+        ({"StringEquals": {"s3:object-lock-legal-hold": "ON"}}, "legal-hold"),
+        ({"StringEquals": {"s3:object-lock-mode": "GOVERNANCE"}}, "mode"),
+        (
+            {"DateGreaterThan": {"s3:object-lock-retain-until-date": "2098-01-01T00:00:00Z"}},
+            "mode",
+        ),
+    ],
+)
+def test_conditions_see_the_lock_that_a_write_asks_for(
+    owner: Any, bucket: str, condition: Any, lock: str
+) -> None:
+    name = f"{bucket}-locked"
+    owner.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    text = policy(name, Effect="Deny", Action="s3:PutObject", Condition=condition)
+    owner.put_bucket_policy(Bucket=name, Policy=text)
+    locked: dict[str, Any] = {"ObjectLockLegalHoldStatus": "ON"}
+    if lock == "mode":
+        locked = {
+            "ObjectLockMode": "GOVERNANCE",
+            "ObjectLockRetainUntilDate": "2099-01-01T00:00:00Z",
+        }
+    assert refusal(owner.put_object, Bucket=name, Key="k", Body=b"x", **locked) == (
+        403,
+        "AccessDenied",
+    )
+    owner.put_object(Bucket=name, Key="k", Body=b"x")
