@@ -95,6 +95,8 @@ READ_BYTES: Final = 256 * 1024
 """One read and one write of a streamed body, after which other requests get a turn."""
 COPIED_BYTES: Final = 32 * 1024
 """The same where the bytes pass through the process: with TLS, and behind another response."""
+COPIES_PER_TURN_MAX: Final = 32
+"""Such steps in one turn of the event loop: each takes some 100 us."""
 TLS_HELD_BACK_BYTES_MAX: Final = 64 * 1024
 """Of a response with TLS, what waits for the client beside the piece that is being sent."""
 WATCHED_BODY_BYTES_MIN: Final = 1024 * 1024

@@ -42,13 +42,15 @@ import httptools
 
 from server import asgi, errors, held, limits, targets
 from server.transport import cycle as cycles
+from server.transport import turns
 
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
 TOO_CROWDED: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n"
 TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING: Final = b"connection: close\r\n\r\n"
 HOLDINGS: Final = "boathouse_holdings"
-"""The attribute of uvicorn's server state by which all connections share their Holdings."""
+TURNS: Final = "boathouse_turns"
+"""The attributes of uvicorn's server state by which all connections share these."""
 INVALID: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 30\r\nconnection: close\r\n\r\nInvalid HTTP request received."
@@ -128,6 +130,9 @@ class Connection(asyncio.Protocol):
         if not hasattr(server_state, HOLDINGS):
             setattr(server_state, HOLDINGS, held.Holdings(monotonic=self._loop.time))
         self._holdings: held.Holdings = getattr(server_state, HOLDINGS)
+        if not hasattr(server_state, TURNS):
+            setattr(server_state, TURNS, turns.CopyTurns())
+        self._turns: turns.CopyTurns = getattr(server_state, TURNS)
         self._piece_bytes = 0
         self._begun_bytes = 0
         self._unanswered_bytes = 0
@@ -381,6 +386,10 @@ class Connection(asyncio.Protocol):
             if self._drained is None:
                 self._drained = asyncio.Event()
             await self._drained.wait()
+
+    async def turn(self) -> None:
+        """Wait for a turn to copy a step of a body."""
+        await self._turns.take()
 
     def resume_reading(self) -> None:
         """Resume reading the body from the socket."""

@@ -64,6 +64,9 @@ class Outlet(Protocol):
     async def drain(self) -> None:
         """Wait until the transport takes more bytes, or the connection is lost."""
 
+    async def turn(self) -> None:
+        """Wait for a turn to copy a step of a body."""
+
     def resume_reading(self) -> None:
         """Resume reading the body from the socket."""
 
@@ -338,7 +341,10 @@ class Cycle:
         Raises ClientDisconnected, or OSError if the file ends before.
         """
         stop = offset + count
+        is_small = count <= limits.COPIED_BYTES
         while offset < stop:
+            if not (self._direct or is_small):
+                await self._outlet.turn()
             step_bytes = limits.READ_BYTES if self._direct else limits.COPIED_BYTES
             step_bytes = min(step_bytes, stop - offset)
             if self._direct:
@@ -359,7 +365,7 @@ class Cycle:
             self._count(sent)
             if self._direct and sent < step_bytes:
                 await self._outlet.writable()
-            elif offset < stop:
+            elif self._direct and offset < stop:
                 await asyncio.sleep(0)
 
     def end(self) -> None:

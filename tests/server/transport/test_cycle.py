@@ -389,6 +389,9 @@ class Outlet:
     async def drain(self):
         pass
 
+    async def turn(self):
+        await asyncio.sleep(0)
+
     def resume_reading(self):
         pass
 
