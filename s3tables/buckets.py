@@ -84,18 +84,6 @@ async def get_table_bucket(resources: Resources, call: calls.Call) -> Members:
     return _describe(resources, resources.bucket(members["tableBucketARN"]))
 
 
-async def get_storage_class(resources: Resources, call: calls.Call) -> Members:
-    """GetTableBucketStorageClass: the one class in which bodies are stored."""
-    resources.bucket(call.value.members["tableBucketARN"])
-    return {"storageClassConfiguration": {"storageClass": settings.STORAGE_CLASS}}
-
-
-async def get_metrics_configuration(resources: Resources, call: calls.Call) -> Members:
-    """GetTableBucketMetricsConfiguration: no bucket has one, since none can be put."""
-    resources.bucket(call.value.members["tableBucketARN"])
-    raise errors.NotFound("The specified table bucket does not have a metrics configuration.")
-
-
 async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members:
     """DeleteTableBucket: refused while the bucket has a namespace or a file."""
     members = call.value.members

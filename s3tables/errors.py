@@ -70,6 +70,12 @@ class NoSuchTableResource(NotFound):
     sentence = "The specified table does not exist."
 
 
+class NotForCustomerTables(S3TablesError):
+    """The operation exists only for tables that AWS services own."""
+
+    sentence = "The specified method is not allowed against this resource."
+
+
 class Conflict(S3TablesError):
     """The request conflicts with the current state."""
 

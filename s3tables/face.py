@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from catalog import rights
-from s3tables import access, buckets, namespaces, tables, tags, wire_errors
+from s3tables import access, buckets, configurations, namespaces, tables, tags, wire_errors
 from s3tables.resources import Resources
 from server import calls
 from server.aws import face, model
@@ -40,8 +40,21 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
         _row_of_body("CreateTableBucket", buckets.create_table_bucket),
         _row("ListTableBuckets", buckets.list_table_buckets),
         _row("GetTableBucket", buckets.get_table_bucket),
-        _row("GetTableBucketStorageClass", buckets.get_storage_class),
-        _row("GetTableBucketMetricsConfiguration", buckets.get_metrics_configuration),
+        _row("GetTableBucketEncryption", configurations.get_bucket_encryption),
+        _row("PutTableBucketEncryption", configurations.put_bucket_encryption),
+        _row("DeleteTableBucketEncryption", configurations.delete_bucket_encryption),
+        _row("GetTableBucketStorageClass", configurations.get_bucket_storage_class),
+        _row("PutTableBucketStorageClass", configurations.put_bucket_storage_class),
+        _row("GetTableBucketLogging", configurations.get_bucket_logging),
+        _row("GetTableBucketMetricsConfiguration", configurations.get_bucket_metrics),
+        _row("GetTableBucketReplication", configurations.get_bucket_replication),
+        _row("GetTableEncryption", configurations.get_table_encryption),
+        _row("GetTableStorageClass", configurations.get_table_storage_class),
+        _row("GetTableReplication", configurations.get_table_replication),
+        _row("GetTableReplicationStatus", configurations.get_table_replication),
+        _row("PutTableRecordExpirationConfiguration", configurations.refuse_record_expiration),
+        _row("GetTableRecordExpirationConfiguration", configurations.refuse_record_expiration),
+        _row("GetTableRecordExpirationJobStatus", configurations.refuse_record_expiration),
         _row("DeleteTableBucket", buckets.delete_table_bucket),
         _row_of_body("CreateNamespace", namespaces.create_namespace),
         _row("ListNamespaces", namespaces.list_namespaces),

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from s3tables import errors
 
+ALGORITHM: Final = "AES256"
 STORAGE_CLASS: Final = "STANDARD"
 
 

@@ -42,6 +42,9 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     errors.BadRequest: _bad_request(),
     errors.NotFound: _not_found(),
     errors.Conflict: _conflict(),
+    errors.NotForCustomerTables: wire_errors.WireError(
+        status=405, code="MethodNotAllowedException"
+    ),
     errors.S3TablesFeatureNotImplemented: wire_errors.WireError(
         status=501, code="NotImplementedException"
     ),

@@ -109,6 +109,24 @@ def _tell(story: Story) -> None:
     for operation in filter(story.reads_a_bucket, face.ROWS):
         call(operation, tableBucketARN=BUCKET)
         call(operation, tableBucketARN=bucket_arn("nowhere"))
+    for configuration in (
+        {"sseAlgorithm": "AES256"},
+        {"sseAlgorithm": "aws:kms", "kmsKeyArn": "arn:aws:kms:us-east-1:000000000000:key/k"},
+        {"sseAlgorithm": "aws:kms"},
+    ):
+        call(
+            "PutTableBucketEncryption",
+            tableBucketARN=BUCKET,
+            encryptionConfiguration=configuration,
+        )
+    call("DeleteTableBucketEncryption", tableBucketARN=BUCKET)
+    call("DeleteTableBucketEncryption", tableBucketARN=bucket_arn("nowhere"))
+    for storage_class in ("STANDARD", "INTELLIGENT_TIERING"):
+        call(
+            "PutTableBucketStorageClass",
+            tableBucketARN=BUCKET,
+            storageClassConfiguration={"storageClass": storage_class},
+        )
     call("CreateNamespace", tableBucketARN=BUCKET, namespace=["sales"])
     call("CreateNamespace", tableBucketARN=BUCKET, namespace=["sales"])
     call("CreateNamespace", tableBucketARN=BUCKET, namespace=["aws"])
@@ -122,10 +140,22 @@ def _tell(story: Story) -> None:
     call("CreateTable", **ORDERS, format="ICEBERG")
     call("CreateTable", **{**ORDERS, "name": "Bad!"}, format="DELTA")
     call("ListTables", tableBucketARN=BUCKET, namespace="sales", prefix="o")
+    for operation in ("GetTableEncryption", "GetTableStorageClass"):
+        call(operation, **ORDERS)
+        call(operation, **{**ORDERS, "name": "nowhere"})
     call("ListTables", tableBucketARN=BUCKET, maxTables=0)
     found = call("GetTable", **ORDERS)
     call("GetTable", tableArn=found["tableARN"])
     call("GetTable", tableBucketARN=BUCKET, name="orders")
+    expiration = {"status": "enabled", "settings": {"days": 1}}
+    call("PutTableRecordExpirationConfiguration", tableArn=found["tableARN"], value=expiration)
+    for operation in (
+        "GetTableRecordExpirationConfiguration",
+        "GetTableRecordExpirationJobStatus",
+        "GetTableReplication",
+        "GetTableReplicationStatus",
+    ):
+        call(operation, tableArn=found["tableARN"])
     call("GetTableMetadataLocation", **ORDERS)
     call("GetTableMetadataLocation", **{**ORDERS, "name": "empty"})
     story.service.lake.clock.now_ms += 1000
