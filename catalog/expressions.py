@@ -26,7 +26,9 @@ PREDICATES_MAX: Final = 1_000
 PRUNING_VALUES_MAX: Final = 200
 """Values of one membership that are compared one by one; of more, only the least and greatest."""
 VALUES_MAX: Final = 5_000
-"""Beyond so many values a membership prunes nothing."""
+"""Values of all memberships of a filter; one that exceeds them prunes nothing."""
+TERM_DEPTH_MAX: Final = 20
+"""How deeply a transform or a function may nest."""
 PRUNING_WEIGHT_MAX: Final = 400
 """Comparisons for one file; predicates beyond them prune nothing."""
 INTEGER_BITS_MAX: Final = 127
@@ -97,6 +99,8 @@ class ColumnNames:
         for column in self.columns.values():
             self._add(column.full_name, column)
         for column in self.columns.values():
+            if column.parent is None:
+                continue
             short = self._short_name(column)
             if self._key(short) not in self._by_name:
                 self._add(short, column)
@@ -150,6 +154,11 @@ def parse(value: Any, names: ColumnNames) -> Filter:
     return Filter(expression=expression, predicate=predicate, weight=budget.spent)
 
 
+def format_filter(filter_: Filter) -> bytes:
+    """Return a filter as JSON that `parse` reads as the same filter, and that nests little."""
+    return _encoded(filter_.expression)
+
+
 # --- parsing ------------------------------------------------------------------------------------
 
 
@@ -159,6 +168,7 @@ class _Parser:
     def __init__(self, names: ColumnNames) -> None:
         self._names = names
         self._predicates = 0
+        self._values = 0
 
     def parse(self, value: Any, depth: int) -> Expression:
         if depth > DEPTH_MAX:
@@ -217,6 +227,7 @@ class _Parser:
             if not _is_term(left) and _is_term(right) and op in _COMPARISONS:
                 left, right, op = right, left, _COMPARISONS[op]
             if not _is_term(left) or _is_term(right):
+                _check_depth(value)
                 return Leaf(predicate=pruning.UNKNOWN, json=value)
         else:
             left, right = _member(value, "term"), _member(value, "value")
@@ -242,7 +253,8 @@ class _Parser:
             raise InvalidFilter(f"The values of {op} are an array")
         spellings = [_literal(each) for each in listed]
         json = {"type": op, "term": term, "values": spellings}
-        if column is None or len(spellings) > VALUES_MAX:
+        self._values += len(spellings)
+        if column is None or self._values > VALUES_MAX:
             return Leaf(predicate=pruning.UNKNOWN, json=json)
         typed = [_typed(column.type, spelling) for spelling in spellings]
         if any(each is _UNKNOWN for each in typed):
@@ -261,6 +273,7 @@ class _Parser:
             return column, operand if column is None else column.full_name
         if not isinstance(operand, dict):
             raise InvalidFilter("The term of a predicate is a column or a transform")
+        _check_depth(operand)
         match operand.get("type"):
             case "reference":
                 return self._reference(operand)
@@ -282,6 +295,22 @@ class _Parser:
         if not isinstance(name, str):
             raise InvalidFilter("A reference has a name or an id")
         return self._term(name)
+
+
+def _check_depth(value: Any) -> None:
+    """Raise InvalidFilter for a term that nests too deeply to be written again."""
+    level = [value]
+    for _ in range(TERM_DEPTH_MAX):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        if not inner:
+            return
+        level = inner
+    raise InvalidFilter(f"A term nests at most {TERM_DEPTH_MAX} levels")
 
 
 def _member(value: Mapping[str, Any], name: str) -> Any:
@@ -429,7 +458,10 @@ class Residuals:
         self._whole = _encode(self._expression)
 
     def of(self, file: manifests.DataFile) -> msgspec.Raw:
-        """Return the JSON of a file's residual."""
+        """Return the JSON of a file's residual.
+
+        Of a large filter only the first predicates are decided; the others remain.
+        """
         filters = self._filters_of(file.spec_id)
         if not filters:
             return self._whole
@@ -466,8 +498,11 @@ class Residuals:
                 for each in present
             ]
         }
+        spent = 0
         for leaf in _leaves(expression):
-            if _column_of(leaf.predicate) in sources:
+            weight = _weight(leaf.predicate)
+            if spent + weight <= PRUNING_WEIGHT_MAX and _column_of(leaf.predicate) in sources:
+                spent += weight
                 matching, failing = [
                     pruning.PartitionFilter(predicate, spec, flat)
                     for predicate in (leaf.predicate, pruning.Not(part=leaf.predicate))

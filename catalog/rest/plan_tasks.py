@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hmac
 import zlib
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -29,7 +29,7 @@ class PlanTask(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The rest of a scan.
 
     object_uuid: of the table. after: the snapshot after which appends count. schema_id: of the
-    filter. filter: the client's JSON. manifest, entry: where the task begins; end: the manifest
+    filter. filter: its JSON. manifest, entry: where the task begins; end: the manifest
     before which it ends. rows: how many the client still wants, None for all.
     """
 
@@ -37,7 +37,7 @@ class PlanTask(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     snapshot_id: int
     after: int | None
     schema_id: int
-    filter: Any
+    filter: bytes
     case_sensitive: bool
     stats_fields: tuple[int, ...]
     manifest: int

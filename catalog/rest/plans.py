@@ -35,6 +35,11 @@ TASKS_BYTES_MAX: Final = 256 * 1024
 NAMES_MAX: Final = 20_000
 """Names in `select` and in `stats-fields`."""
 TASKS_ENCODED_AT_ONCE: Final = 50
+"""Tasks that are encoded between two turns of the event loop."""
+RESIDUAL_BYTES_AT_ONCE: Final = 64 * 1024
+"""The same, as bytes of residuals: each partition's is made anew."""
+COLUMNS_HERE_MAX: Final = 500
+"""Columns whose names are collected on the event loop; of more, in a thread."""
 
 
 async def plan_table_scan(service: Service, call: calls.Call) -> asgi.Response:
@@ -51,11 +56,11 @@ async def plan_table_scan(service: Service, call: calls.Call) -> asgi.Response:
         table, snapshot_id if wire.get_flag(values, "use-snapshot-schema") else None
     )
     rows = json_values.find_long(values, "min-rows-requested")
-    names = expressions.ColumnNames(schema, case_sensitive=case_sensitive)
+    names = await _names(schema, case_sensitive=case_sensitive)
     _field_ids(values, "select", names)
     stats_fields = _field_ids(values, "stats-fields", names)
+    filter_ = _parse_filter(values.get("filter"), names)
     if snapshot_id is None:
-        _parse_filter(values.get("filter"), names)
         body = b'"file-scan-tasks":[]'
     else:
         task = plan_tasks.PlanTask(
@@ -63,7 +68,7 @@ async def plan_table_scan(service: Service, call: calls.Call) -> asgi.Response:
             snapshot_id=snapshot_id,
             after=after,
             schema_id=schema.get("schema-id", 0),
-            filter=values.get("filter"),
+            filter=expressions.format_filter(filter_),
             case_sensitive=case_sensitive,
             stats_fields=stats_fields,
             manifest=0,
@@ -71,7 +76,7 @@ async def plan_table_scan(service: Service, call: calls.Call) -> asgi.Response:
             end=-1,
             rows=rows,
         )
-        body = await _page(service, call, loaded, task, schema=schema, names=names)
+        body = await _page(service, call, loaded, task, filter_, schema=schema)
     credentials = _credentials(service, call, loaded)
     return _answer(b'"status":"completed",' + body + credentials)
 
@@ -103,8 +108,9 @@ async def fetch_scan_tasks(service: Service, call: calls.Call) -> asgi.Response:
         raise errors.NoSuchPlanTask(
             f"The snapshot {task.snapshot_id} of the plan task, or its schema, has expired"
         )
-    names = expressions.ColumnNames(schema, case_sensitive=task.case_sensitive)
-    return _answer(await _page(service, call, loaded, task, schema=schema, names=names))
+    names = await _names(schema, case_sensitive=task.case_sensitive)
+    filter_ = _parse_filter(msgspec.json.decode(task.filter), names)
+    return _answer(await _page(service, call, loaded, task, filter_, schema=schema))
 
 
 async def _page(
@@ -112,16 +118,16 @@ async def _page(
     call: calls.Call,
     loaded: LoadedTable,
     task: plan_tasks.PlanTask,
+    filter_: expressions.Filter,
     *,
     schema: Mapping[str, Any],
-    names: expressions.ColumnNames,
 ) -> bytes:
     """Return the members of an answer: the first files of a task, and plan tasks for the rest."""
     table = loaded.metadata
     scan = scan_pages.Scan(
         snapshot_id=task.snapshot_id,
         after=task.after,
-        filter=_parse_filter(task.filter, names),
+        filter=filter_,
         schema=schema,
     )
     reader = service.readers.of(call.principal, loaded)
@@ -139,11 +145,12 @@ async def _page(
     entries = 0
     ended = False
     steps = pages.read(reader, scan, listing, start=position, end=end)
+    at_once = max(1, min(TASKS_ENCODED_AT_ONCE, RESIDUAL_BYTES_AT_ONCE // len(task.filter)))
     async with contextlib.aclosing(steps):
         async for step in steps:
             entries += step.entries
             for number, (file_task, after) in enumerate(step.tasks, 1):
-                if number % TASKS_ENCODED_AT_ONCE == 0:
+                if number % at_once == 0:
                     await asyncio.sleep(0)
                 _add(encoder, file_task)
                 position = after
@@ -252,6 +259,13 @@ def _field_ids(
     except expressions.InvalidFilter as error:
         raise errors.MalformedJson(f"Malformed request: {member}: {error}") from None
     return tuple(dict.fromkeys(column.field_id for column in columns if column is not None))
+
+
+async def _names(schema: Mapping[str, Any], *, case_sensitive: bool) -> expressions.ColumnNames:
+    """Return the names of a schema's columns."""
+    if len(schema["fields"]) <= COLUMNS_HERE_MAX:
+        return expressions.ColumnNames(schema, case_sensitive=case_sensitive)
+    return await asyncio.to_thread(expressions.ColumnNames, schema, case_sensitive=case_sensitive)
 
 
 def _parse_filter(value: Any, names: expressions.ColumnNames) -> expressions.Filter:

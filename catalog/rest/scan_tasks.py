@@ -50,8 +50,9 @@ class TaskEncoder:
         stats_fields: Collection[int],
     ) -> None:
         self._residuals = residuals
+        columns = datatypes.columns(schema)
         self._partition_types = {
-            spec["spec-id"]: partition_types(spec, schema) for spec in partition_specs
+            spec["spec-id"]: partition_types(spec, columns) for spec in partition_specs
         }
         self._stats_fields = sorted(stats_fields)
         self._tasks: list[bytes] = []
@@ -138,9 +139,10 @@ class TaskEncoder:
         return described
 
 
-def partition_types(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Any, ...]:
+def partition_types(
+    spec: Mapping[str, Any], columns: Mapping[int, datatypes.NestedField]
+) -> tuple[Any, ...]:
     """Return the types of a spec's partition values, None where the source column is gone."""
-    columns = datatypes.columns(schema) if spec["fields"] else {}
     types: list[Any] = []
     for field in spec["fields"]:
         sources = field.get("source-ids") or [field.get("source-id")]

@@ -307,3 +307,20 @@ def test_residual_of_a_partition_decides_what_its_values_decide() -> None:
     assert remains(both, 2, 0, "y") is False
     assert remains({"type": "not", "child": both}, 2, 0, "y") is True
     assert remains({"type": "not", "child": both}, 3, 1, "x") == {"type": "not", "child": noon}
+
+
+def test_a_filter_is_written_as_it_was_read() -> None:
+    leaf = {"type": "in", "term": "id", "values": [1, 2]}
+    value = {"type": "or", "left": {"type": "not", "child": leaf}, "right": {"type": "and",
+             "left": leaf, "right": {"type": "is-null", "term": "Name"}}}  # fmt: skip
+    filter_ = expressions.parse(value, NAMES)
+    again = expressions.parse(msgspec.json.decode(expressions.format_filter(filter_)), NAMES)
+    assert again == filter_
+
+
+def test_memberships_of_one_filter_share_a_bound_of_values() -> None:
+    half = {"type": "in", "term": "id", "values": list(range(expressions.VALUES_MAX // 2 + 1))}
+    filter_ = expressions.parse({"type": "or", "left": half, "right": half}, NAMES)
+    assert isinstance(filter_.predicate, Or)
+    first, second = filter_.predicate.parts
+    assert (isinstance(first, And), second) == (True, pruning.UNKNOWN)

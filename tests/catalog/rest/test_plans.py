@@ -345,7 +345,7 @@ def test_plan_task_survives_as_it_was_sealed() -> None:
         snapshot_id=2**62,
         after=None,
         schema_id=3,
-        filter={"type": "eq", "term": "é", "value": 2**60},
+        filter=b'{"type":"eq"}',
         case_sensitive=False,
         stats_fields=(1, 2),
         manifest=4,
@@ -506,3 +506,26 @@ def test_plans_at_once_answer_alike(rest: kit.RestServer, bench: datafiles.Bench
 
     bodies = rest.run(work())
     assert len({msgspec.json.encode(msgspec.json.decode(body)) for body in bodies}) == 1
+
+
+def test_a_long_or_deep_filter_is_planned_page_by_page_or_refused(
+    rest: kit.RestServer, bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "FILES_MAX", 1)
+    append(rest, bench, create(rest, bench), *[(rows(number), ()) for number in range(2)])
+    leaf = {"type": "not-eq", "term": "id", "value": 7}
+    chain: Any = leaf
+    for _ in range(300):
+        chain = {"type": "and", "left": chain, "right": leaf}
+    (text,) = plan(rest, filter=chain)["plan-tasks"]
+    answer = rest.ask("POST", TASKS, {"plan-task": text})
+    assert (answer.status, len(names(answer.json))) == (200, 1)
+    term: Any = "id"
+    for _ in range(200):
+        term = {"type": "transform", "transform": "bucket[2]", "term": term}
+    deep = {"filter": {"type": "eq", "term": term, "value": 1}}
+    assert rest.ask("POST", PLAN, deep).error == (
+        400,
+        "BadRequestException",
+        "Malformed request: filter: A term nests at most 20 levels",
+    )
