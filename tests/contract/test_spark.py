@@ -218,3 +218,40 @@ def _keys_below(running: server_kit.Running, location: str) -> list[str]:
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/")
     return [entry["Key"] for entry in found.get("Contents", ())]
+
+
+def test_spark_lets_the_catalog_plan_its_scans(clients: Clients) -> None:
+    sql, session = clients.sql, clients.session
+    prefix = "spark.sql.catalog.planned"
+    for name in ("", ".type", ".uri", ".warehouse", ".credential"):
+        session.conf.set(prefix + name, session.conf.get(f"spark.sql.catalog.documented{name}"))
+    session.conf.set(f"{prefix}.scan-planning-mode", "server")
+    sql("CREATE NAMESPACE documented.spark_plans")
+    table = "spark_plans.events"
+    sql(
+        f"CREATE TABLE documented.{table} (id BIGINT, kind STRING, day DATE, at TIMESTAMP,"
+        " price DECIMAL(9,2)) PARTITIONED BY (day, bucket(4, id), truncate(1, kind))"
+        " TBLPROPERTIES ('format-version'='3', 'write.delete.mode'='merge-on-read')"
+    )
+    sql(
+        f"INSERT INTO documented.{table} SELECT id, concat('k', id % 3), date_add(DATE'2026-01-01',"
+        " CAST(id % 4 AS INT)), timestamp_seconds(id * 3600), CAST(id AS DECIMAL(9,2)) / 10"
+        " FROM range(40)"
+    )
+    sql(f"INSERT INTO documented.{table} VALUES (40, NULL, NULL, NULL, NULL)")
+    sql(f"DELETE FROM documented.{table} WHERE id IN (7, 8, 21)")
+    for condition in (
+        "true",
+        "day = DATE'2026-01-02'",
+        "day IS NULL OR id < 5",
+        "kind LIKE 'k1%' AND price >= 1.50",
+        "at < TIMESTAMP'1970-01-01 10:00:00' AND NOT id IN (1, 2)",
+        "kind <> 'k2' AND day > DATE'2026-01-01'",
+    ):
+        planned, read = [
+            sql(f"SELECT * FROM {catalog}.{table} WHERE {condition} ORDER BY id")
+            for catalog in ("planned", "documented")
+        ]
+        assert planned == read, condition
+        assert read
+    assert sql(f"SELECT count(*) FROM planned.{table}") == [(38,)]
