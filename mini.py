@@ -43,10 +43,6 @@ RECOVERY_LINES_MAX = 5
 SWITCH_SECONDS = 0.0005
 """How long a thread may keep the interpreter from the event loop. With Python's default of 5 ms,
 parsing four documents in threads delays a request by a quarter of a second."""
-COLLECTED_OBJECTS = 10_000
-"""How many more objects are made than freed before Python looks for cycles. Requests leave none,
-yet with Python's default of 700 the collector goes through the objects of all that wait. In process
-that takes 25 us of a createTable and 5 to 13 of a PUT (docs/decisions/0029)."""
 CERTIFICATES = ("SSL_CERT_DIR", "SSL_CERT_FILE")
 """Variables that name the certificates a client trusts; the load of samples is a client."""
 SAMPLE_QUERY = (
@@ -290,7 +286,6 @@ def _run(settings: Config, listener: socket.socket) -> int:
         url = f"{settings.scheme}://{_shown_host(settings.host)}:{port}"
         gc.collect()
         gc.freeze()  # objects made at start-up live on: later collections skip them
-        gc.set_threshold(COLLECTED_OBJECTS)
         announce = functools.partial(_announce, settings, program, url)
         uvloop.run(lifecycle.serve(program, settings, listener, announce))
     return 0
