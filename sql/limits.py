@@ -51,6 +51,8 @@ EXPANDED_MAX: Final = 128 << 10
 """Length of an expression in the engine's text from which on GROWTH_MAX applies."""
 GROWTH_MAX: Final = 512
 """Characters that each node of such an expression may add to its text, without its constants."""
+PATTERN_LENGTH_MAX: Final = 32_768
+"""Characters of a constant pattern whose groups are counted on the event loop."""
 USES_MAX: Final = 500
 """Tables that one statement names."""
 LIST_MEMBERS_MAX: Final = 16_384

@@ -7,11 +7,10 @@ user's own call.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
-from sql import errors, kernels, outcomes
-from sql.dialect import aggregates, builders, formats, moments, names, rewrites, sqltypes
+from sql import errors, kernels, limits, outcomes
+from sql.dialect import aggregates, builders, formats, moments, names, regexps, rewrites, sqltypes
 from sql.dialect.builders import FunctionCall, engine, function, kernel
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -414,20 +413,16 @@ def _group(call: FunctionCall, pattern: Expr, parameters: str, index: int) -> in
         raise call.invalid()
     if not isinstance(pattern.literal, str):
         raise call.refuse("a group of a pattern that is no constant")
-    groups = _groups(call, pattern.literal)
+    if len(pattern.literal) > limits.PATTERN_LENGTH_MAX:
+        raise errors.too_complex(
+            f"a pattern with groups has more than {limits.PATTERN_LENGTH_MAX:,} characters"
+        )
+    groups = regexps.group_count(pattern.literal)
     if not groups and len(call.nodes) <= index:
         return 0  # the group is the default, not an argument: the whole match
     if group > groups:
         raise call.refuse("a group that the pattern does not have")
     return group
-
-
-def _groups(call: FunctionCall, pattern: str) -> int:
-    """Return the number of groups in a pattern."""
-    try:
-        return re.compile(pattern).groups
-    except re.error:
-        raise call.refuse(f"pattern '{pattern[:100]}'") from None
 
 
 # Numbers

@@ -361,6 +361,12 @@ ROWS: Final = (
         growth_mib=2 * GROWTH_MIB,
         bindings={str(n): {} for n in range(900_000)},
     ),
+    statement(
+        "a-pattern-that-is-slow-to-compile",
+        "carol",
+        "select regexp_substr('abc', '" + "([a-\uffff])" * 330 + "', 1, 1, 'ie')",
+        [None],
+    ),
     statement("doubling-ctes-14-deep", "carol", doubling(15), ["000625"]),
     statement("doubling-ctes-24-deep", stalls.ROOT, doubling(25), ["000625"]),
     statement("a-quarter-of-a-million-statements", "carol", "1;" * 250_000, ["000625"]),

@@ -61,5 +61,12 @@ def test_every_action_that_an_answer_of_s3_demands_is_one():
             (demand,) = row.operation.demands(None, call)
             literals.add(demand.action.removeprefix("s3:"))
     assert len(literals) > 15
-    keys = {"prefix", "delimiter", "VersionId", "RequestObjectTagKeys"}
+    keys = {
+        "prefix",
+        "delimiter",
+        "VersionId",
+        "RequestObjectTagKeys",
+        "authType",
+        "signatureversion",
+    }
     assert literals - set(actions.ACTIONS["s3"]) - keys == set()
