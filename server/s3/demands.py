@@ -95,7 +95,7 @@ def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
         raw_name = name.lower().encode()
         key = _KEY_OF_HEADER.get(raw_name)
         if key is not None and fields.is_header(name) and raw_name not in headers:
-            yield key, value
+            yield key, fields.header_value(value)
     for raw_name, raw_value in headers.items():
         key = _KEY_OF_HEADER.get(raw_name)
         if key is not None:

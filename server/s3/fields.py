@@ -332,6 +332,12 @@ def is_header(name: str) -> bool:
     return name[:6].lower() == "x-amz-"
 
 
+def header_value(text: str) -> str:
+    """Return the value of a query parameter as that of a header: one character per byte, without
+    the spaces around it."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1").strip(" \t")
+
+
 def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, str]]) -> None:
     """Add to headers, in place, those that come as query parameters.
 
@@ -350,8 +356,7 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
                 continue
         elif name in _OF_SIGNATURE or name.encode() in _FOREIGN_HEADERS:
             continue
-        # One character per byte, as headers are read.
-        value = text.encode("utf-8", "surrogateescape").decode("latin-1").strip(" \t")
+        value = header_value(text)
         if _UNFIT_FOR_HEADERS.search(value):
             raise errors.InvalidRequest(f"The query parameter {parameter} has a control character")
         if name in taken or headers.get(name, value) != value:

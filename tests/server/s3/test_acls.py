@@ -41,6 +41,27 @@ STRANGER = config.User(
     display_name="the stranger",
     email="stranger@example.com",
 )
+CAREFUL = config.User(
+    name="careful",
+    access_key="AKCAREFUL",
+    secret_key="careful's",
+    policies=(
+        {
+            "Version": "2012-10-17",
+            "Statement": [
+                {"Effect": "Allow", "Action": "s3:*", "Resource": "*"},
+                {
+                    "Effect": "Deny",
+                    "Action": "s3:*",
+                    "Resource": "*",
+                    "Condition": {"StringEquals": {"s3:x-amz-acl": "public-read"}},
+                },
+            ],
+        },
+    ),
+    account=OWNER.account,
+    canonical_id=OWNER_ID,
+)
 POWERLESS = config.User(
     name="powerless", access_key="AKPOWERLESS", secret_key="powerless'", account="333333333333"
 )
@@ -54,7 +75,7 @@ EC2_ID = "6aa5a366c34c1cbe25dc49211496e913e0351eb0e8c37aa3477e40942ec6b97c"
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
-    with kit.serve(tmp_path_factory.mktemp("acls") / "data", users=USERS) as running:
+    with kit.serve(tmp_path_factory.mktemp("acls") / "data", users=(*USERS, CAREFUL)) as running:
         yield running
 
 
@@ -566,6 +587,28 @@ def test_conditions_of_policies_see_the_list_that_a_write_asks_for(
         403,
         "AccessDenied",
     )
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["public-read", "public-read%20", "public-read%09", "%20public-read"],
+)
+@pytest.mark.parametrize("target", ["/{}/k?acl&", "/{}?acl&", "/{}/k?", "/{}-new?"])
+def test_conditions_of_policies_see_the_list_in_the_query_as_it_takes_effect(
+    place: kit.ObjectStore,
+    owner: Any,
+    bucket: str,
+    target: str,
+    spelling: str,
+) -> None:
+    """A list that the query asks for is refused with spaces around its name too."""
+    keys = {"access_key": CAREFUL.access_key, "secret_key": CAREFUL.secret_key}
+    path = target.format(bucket)
+    assert kit.call(place, "PUT", f"{path}x-amz-acl={spelling}", **keys).status == 403
+    assert grants(owner.get_bucket_acl(Bucket=bucket)) == {(OWNER_ID, "FULL_CONTROL")}
+    shown = owner.get_object_acl(Bucket=bucket, Key="k")
+    assert grants(shown) == {(OWNER_ID, "FULL_CONTROL")}
+    assert f"{bucket}-new" not in {each["Name"] for each in owner.list_buckets()["Buckets"]}
 
 
 @pytest.mark.parametrize(
