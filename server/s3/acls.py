@@ -63,7 +63,9 @@ async def put_bucket_acl(services: engines.S3Services, call: calls.Call) -> asgi
 async def get_object_acl(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectAcl = call.value
     bucket = _general(call, operation.bucket, operation.key)
-    info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
+    info = engines.find_readable(
+        services, call, operation.bucket, operation.key, operation.version_id
+    )
     owner, grants = _shown(services, bucket, info.attributes.acl)
     response = _answer(services, owner, grants)
     return response._replace(headers=(*response.headers, *engines.version_shown(call, info)))

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from server import asgi, calls
 from server.access import acls, decide, principals
 from server.auth import verify
-from server.s3 import demands, errors, fields, guard, operations, wire
+from server.s3 import bucketacls, demands, errors, fields, guard, operations, wire
 from storage import batch, blobs, buckets, conditions, model, objects, uploads
 from storage import errors as storage_errors
 
@@ -271,19 +271,23 @@ def find_readable(
     *,
     reading: batch.Reading | None = None,
 ) -> model.ObjectInfo:
-    """Return an object whose bytes are read; see `find`.
+    """Return an object that its access control list may let the caller read; see `find`.
 
-    Whether the caller may read it depends on its access control list, if objects of the bucket
-    have any: then it is judged again, since the object may be another one by now.
+    If lists count in the decision the call is judged again, since the object may be another one
+    than that on which it was judged, or may have been absent.
     """
     info = find(services, call, bucket, key, version_id, reading=reading)
+    if decide.is_unbound(call.principal):
+        return info
     held = ruling(call, bucket, key).bucket
-    if held is not None and held.has_acls and not decide.is_unbound(call.principal):
-        demand = demands.read(call.context, bucket, key, version_id)
-        if not services.authoriser.permits(
-            call.principal, demands.with_request_keys(services, call, demand)
-        ):
-            raise errors.Forbidden("Access Denied")
+    has_lists = info.attributes.acl is not None or (
+        held is not None and (held.has_acls or bucketacls.ACL in held.settings)
+    )
+    if has_lists and not all(
+        services.authoriser.permits(call.principal, demand)
+        for demand in call.operation.demands(services, call)
+    ):
+        raise errors.Forbidden("Access Denied")
     return info
 
 

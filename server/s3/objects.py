@@ -292,7 +292,9 @@ async def delete_object(services: engines.S3Services, call: calls.Call) -> asgi.
 
 def get_object_attributes(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectAttributes = call.value
-    info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
+    info = engines.find_readable(
+        services, call, operation.bucket, operation.key, operation.version_id
+    )
     body = wire.object_attributes(
         info,
         names=operation.names,

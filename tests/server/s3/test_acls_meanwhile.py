@@ -1,0 +1,132 @@
+"""Access control lists that change between the judgement of a request and its effect."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from program import application
+from server import calls, config
+from server.access import model
+from server.auth import callers, chunked
+from server.s3 import engines, errors
+from tests.kit import programs
+from tests.kit import s3 as kit
+from tests.server import requesting
+
+ALL_OF_S3 = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
+}
+OWNER = config.User(
+    name="owner",
+    access_key="AKOWNER",
+    secret_key="owner's secret",
+    policies=(ALL_OF_S3,),
+    account="111111111111",
+)
+STRANGER = config.User(
+    name="stranger",
+    access_key="AKSTRANGER",
+    secret_key="stranger's",
+    policies=(ALL_OF_S3,),
+    account="222222222222",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A running server with the bucket raw of the owner's, and its program."""
+
+    program: application.Program
+    serving: programs.Serving
+    owner: Any
+    stranger: Any
+
+    def judged(self, user: config.User | None, method: str, target: str, **headers: str) -> Any:
+        """Return a call of a user's that is allowed at this moment."""
+        request = requesting.request(method, target, headers.items())
+        call = self.program.s3.identify(request)
+        principal = model.anonymous()
+        if user is not None:
+            holder = self.program.s3.services.principals.by_access_key(user.access_key)
+            principal = holder.principal
+        call.caller = callers.Caller(
+            principal=principal,
+            payload=chunked.UNSIGNED_PAYLOAD,
+            credential_id="",
+            signing=callers.Signing(scheme="sigv4"),
+        )
+        engines.authorise(self.program.s3.services, call)
+        return call
+
+    def handled(self, call: calls.Call) -> Any:
+        """Return the response of a judged call."""
+
+        async def handle() -> Any:
+            assert call.operation.handler is not None
+            response = call.operation.handler(self.program.s3.services, call)
+            return await response if inspect.isawaitable(response) else response
+
+        return self.serving.run(handle())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    users = (OWNER, STRANGER)
+    with (
+        programs.opened(tmp_path / "data", users=users) as (program, settings),
+        programs.serving(program, settings) as serving,
+    ):
+        store = kit.ObjectStore(
+            url=f"http://127.0.0.1:{serving.port}",
+            access_key=OWNER.access_key,
+            secret_key=OWNER.secret_key,
+            storage=program.storage,
+            loop=serving.loop,
+        )
+        owner = kit.client(store)
+        stranger = kit.client(store, access_key=STRANGER.access_key, secret_key=STRANGER.secret_key)
+        owner.create_bucket(Bucket="raw")
+        yield Place(program=program, serving=serving, owner=owner, stranger=stranger)
+
+
+READS = [
+    ("GET", "/raw/k", {}),
+    ("HEAD", "/raw/k", {}),
+    ("GET", "/raw/k?attributes", {"x-amz-object-attributes": "ETag"}),
+    ("PUT", "/raw/copy", {"x-amz-copy-source": "/raw/k"}),
+]
+
+
+@pytest.mark.parametrize(("method", "target", "headers"), READS)
+def test_a_read_judged_while_its_key_was_absent_is_judged_again(
+    place: Place, method: str, target: str, headers: dict[str, str]
+) -> None:
+    """A grant to list the bucket lets a caller see that a key is absent. It says nothing of an
+    object that is put before the answer."""
+    place.owner.put_bucket_acl(Bucket="raw", ACL="public-read-write")
+    call = place.judged(None, method, target, **headers)
+    place.owner.put_object(Bucket="raw", Key="k", Body=b"secret")
+    with pytest.raises(errors.Forbidden):
+        place.handled(call)
+
+
+def test_a_list_read_while_its_key_was_absent_is_judged_again(place: Place) -> None:
+    place.owner.put_bucket_acl(Bucket="raw", ACL="public-read-write")
+    call = place.judged(OWNER, "GET", "/raw/k?acl")
+    place.stranger.put_object(Bucket="raw", Key="k", Body=b"secret")
+    with pytest.raises(errors.Forbidden):
+        place.handled(call)
+
+
+def test_a_public_object_put_meanwhile_is_read(place: Place) -> None:
+    place.owner.put_bucket_acl(Bucket="raw", ACL="public-read")
+    call = place.judged(None, "GET", "/raw/k")
+    place.owner.put_object(Bucket="raw", Key="k", Body=b"open", ACL="public-read")
+    assert place.handled(call).status == 200
