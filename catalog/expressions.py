@@ -412,21 +412,28 @@ class _Budget:
     def __init__(self) -> None:
         self.spent = 0
 
-    def predicate_of(self, expression: Expression) -> pruning.Predicate:
+    def predicate_of(self, expression: Expression, *, negate: bool = False) -> pruning.Predicate:
+        """Return a predicate that every row of the expression, negated or not, satisfies.
+
+        A `not` is moved into the leaves here: the range of a long membership has more values
+        than its list, so that its negation would be no predicate for pruning.
+        """
         match expression:
             case bool():
-                return pruning.Constant(value=expression)
+                return pruning.Constant(value=expression is not negate)
             case Negation(part=part):
-                return pruning.Not(part=self.predicate_of(part))
+                return self.predicate_of(part, negate=not negate)
             case Connective(op=op, parts=parts):
-                inner = tuple([self.predicate_of(part) for part in parts])
-                return pruning.And(parts=inner) if op == "and" else pruning.Or(parts=inner)
+                inner = tuple([self.predicate_of(part, negate=negate) for part in parts])
+                is_and = (op == "and") is not negate
+                return pruning.And(parts=inner) if is_and else pruning.Or(parts=inner)
             case Leaf(predicate=predicate):
                 weight = _weight(predicate)
-                if self.spent + weight > PRUNING_WEIGHT_MAX:
+                is_range = isinstance(predicate, pruning.And)
+                if (negate and is_range) or self.spent + weight > PRUNING_WEIGHT_MAX:
                     return pruning.UNKNOWN
                 self.spent += weight
-                return predicate
+                return pruning.Not(part=predicate) if negate else predicate
 
 
 def _weight(predicate: pruning.Predicate) -> int:

@@ -263,6 +263,40 @@ def test_large_filters_cost_a_bounded_number_of_comparisons_for_each_file() -> N
     assert expressions.parse(chain, NAMES).weight == expressions.PRUNING_WEIGHT_MAX
 
 
+def test_negated_long_membership_prunes_no_file_between_its_values() -> None:
+    spec = {
+        "spec-id": 0,
+        "fields": [{"source-id": 1, "field-id": 1000, "name": "id", "transform": "identity"}],
+    }
+    file = manifests.DataFile(
+        file_path="f",
+        file_format="PARQUET",
+        record_count=1,
+        file_size_in_bytes=1,
+        partition=(501,),
+        metrics=manifests.Metrics(
+            value_counts={1: 1},
+            null_value_counts={1: 0},
+            lower_bounds={1: (501).to_bytes(8, "little")},
+            upper_bounds={1: (501).to_bytes(8, "little")},
+        ),
+    )
+    even = {"type": "in", "term": "id", "values": list(range(0, 1_000, 2))}
+    named = {"type": "eq", "term": "Name", "value": "x"}
+    for negated in (
+        {"type": "not", "child": even},
+        {"type": "not", "child": {"type": "and", "left": even, "right": named}},
+        {"type": "not", "child": {"type": "not", "child": {"type": "not", "child": even}}},
+        {"type": "not-in", "term": "id", "values": even["values"]},
+    ):
+        filter_ = predicate(negated)
+        assert pruning.MetricsFilter(filter_, SCHEMA).may_match(file)
+        assert pruning.PartitionFilter(filter_, spec, SCHEMA).may_match_partition((501,))
+    twice = predicate({"type": "not", "child": {"type": "not", "child": even}})
+    assert pruning.MetricsFilter(twice, SCHEMA).may_match(file)
+    assert not pruning.PartitionFilter(twice, spec, SCHEMA).may_match_partition((1_001,))
+
+
 def test_residual_of_a_partition_decides_what_its_values_decide() -> None:
     spec = {
         "spec-id": 3,
