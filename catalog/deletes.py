@@ -2,7 +2,8 @@
 
 A deletion vector replaces every position delete of its data file. Position deletes apply to files
 of their own commit and older ones, equality deletes only to older ones; both apply within their
-partition, except equality deletes of an unpartitioned spec, which apply to all.
+partition, except equality deletes of an unpartitioned spec, which apply to all. A spec whose fields
+are all void is unpartitioned, as in the reference implementation.
 Source: Iceberg spec, Scan Planning.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import bisect
 import math
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,15 @@ from catalog.manifests import Content, DataFile, ManifestEntry
 
 FILE_PATH_ID = 2_147_483_546
 """The field id of `file_path` in position delete files; its bounds name their data files."""
+
+
+def unpartitioned(specs: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+    """Return the ids of the specs whose equality deletes apply in every partition."""
+    return frozenset(
+        spec["spec-id"]
+        for spec in specs
+        if all(field["transform"].strip().lower() == "void" for field in spec["fields"])
+    )
 
 
 class DeleteIndex:
@@ -37,7 +47,7 @@ class DeleteIndex:
     def __init__(
         self, entries: Iterable[ManifestEntry] = (), *, unpartitioned: Collection[int]
     ) -> None:
-        """entries: live and inherited. unpartitioned: ids of specs without fields."""
+        """entries: live and inherited. unpartitioned: from the function of this name."""
         self._unpartitioned = unpartitioned
         self._vectors: dict[str, tuple[int, DataFile]] = {}
         self._of_file: dict[str, DeleteList] = {}

@@ -171,9 +171,7 @@ class ScanPages:
     async def _delete_index(
         self, reader: readers.Reader, listing: ScanListing, table: TableMetadata
     ) -> deletes.DeleteIndex:
-        index = deletes.DeleteIndex(
-            unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]]
-        )
+        index = deletes.DeleteIndex(unpartitioned=deletes.unpartitioned(table.partition_specs))
         count = 0
         for manifest in listing.deletes:
             live = await self._scans.entries_of(manifest, reader)

@@ -112,9 +112,7 @@ class Scans:
                 if manifest.has_live_files and filters.may_match_manifest(manifest)
             ]
         read = await self._read_manifests(chosen, reader)
-        index = deletes.DeleteIndex(
-            unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]]
-        )
+        index = deletes.DeleteIndex(unpartitioned=deletes.unpartitioned(table.partition_specs))
         for manifest, live in zip(chosen, read, strict=True):
             if manifest.content == ManifestContent.DELETES:
                 for chunk in live.chunks:

@@ -116,6 +116,24 @@ def test_equality_deletes_of_an_unpartitioned_spec_reach_every_partition_positio
     assert applying((9, position(spec_id=0, partition=()))) == []
 
 
+def test_equality_delete_of_a_spec_of_void_fields_applies_to_every_older_file() -> None:
+    def spec(spec_id: int, *transforms: str) -> dict[str, Any]:
+        fields = [
+            {"source-id": 1, "field-id": 1000 + at, "name": f"f{at}", "transform": transform}
+            for at, transform in enumerate(transforms)
+        ]
+        return {"spec-id": spec_id, "fields": fields}
+
+    specs = [spec(1, "identity"), spec(2, "void", "void"), spec(3, "void", "day"), spec(4)]
+    unpartitioned = deletes.unpartitioned(specs)
+    void = equality(spec_id=2, partition=(None, None))
+    assert applying((9, void), unpartitioned=unpartitioned) == ["eq"]
+    assert applying((5, void), unpartitioned=unpartitioned) == []
+    assert applying((9, equality(spec_id=4, partition=())), unpartitioned=unpartitioned) == ["eq"]
+    half = equality(spec_id=3, partition=(None, 1))
+    assert applying((9, half), unpartitioned=unpartitioned) == []
+
+
 def test_null_and_nan_partitions_equal_themselves() -> None:
     for value in (None, math.nan, -0.0):
         data = DataFile(

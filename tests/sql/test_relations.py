@@ -543,6 +543,42 @@ def test_interleaved_deletes_of_every_form_leave_the_rows_that_the_specification
     local_sql.run_local(tmp_path, work)
 
 
+def test_equality_delete_of_a_spec_of_void_fields_applies_to_every_older_file(
+    tmp_path: Path,
+) -> None:
+    def spec(transform: str) -> dict[str, Any]:
+        return {"fields": [{"name": "v", "transform": transform, "source-id": 3, "field-id": 1000}]}
+
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, spec=spec("identity"))
+        for number in (1, 2):
+            rows = [(number, "a", number), (number + 10, "b", number)]
+            await maker.commit(await maker.data_file(COLUMNS, rows, partition=(number,)))
+        await maker.update(
+            {"action": "add-spec", "spec": spec("void")},
+            {"action": "set-default-spec", "spec-id": -1},
+        )
+        uri, footer, size_bytes = await maker.parquet({2: COLUMNS[2]}, [("a",)])
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PARQUET",
+                record_count=footer.num_rows,
+                file_size_in_bytes=size_bytes,
+                content=manifests.Content.EQUALITY_DELETES,
+                equality_ids=(2,),
+                spec_id=maker.metadata.default_spec_id,
+                partition=(None,),
+            ),
+            operation="delete",
+        )
+        await maker.commit(await maker.data_file(COLUMNS, [(3, "a", 3)], partition=(None,)))
+
+        assert await local.rows("select id from t order by id") == [(3,), (11,), (12,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 @pytest.mark.parametrize("as_uuid", [True, False])
 def test_equality_deletes_by_a_uuid_spare_newer_rows(tmp_path: Path, as_uuid: bool) -> None:
     kind: Any = pa.uuid() if as_uuid else pa.binary(16)

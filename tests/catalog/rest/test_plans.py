@@ -497,6 +497,47 @@ def test_plan_names_the_delete_files_of_each_data_file(
     assert sorted(rows_of.values()) == [(0, 1), (1, 1), (2, 1)]
 
 
+def test_equality_delete_of_a_spec_of_void_fields_applies_to_every_older_file(
+    rest: kit.RestServer, bench: datafiles.Bench
+) -> None:
+    loaded = create(rest, bench, partition_spec=BY_ID)
+    loaded = append(rest, bench, loaded, (rows(1), (0,)), (rows(12), (10,)))
+    void = {"source-id": 1, "field-id": 1000, "name": "tens", "transform": "void"}
+    answer = rest.commit(
+        "ns.t",
+        {"action": "add-spec", "spec": {"spec-id": 1, "fields": [void]}},
+        {"action": "set-default-spec", "spec-id": -1},
+    )
+    assert answer.status == 200, answer.body
+    loaded = rest.lake.load(loaded.ident)
+    equality = manifests.DataFile(
+        file_path=f"{loaded.metadata.location}/data/equality.parquet",
+        file_format="PARQUET",
+        record_count=1,
+        file_size_in_bytes=20,
+        spec_id=1,
+        partition=(None,),
+        content=manifests.Content.EQUALITY_DELETES,
+        equality_ids=(1,),
+    )
+    rest.run(
+        bench.appends.commit_files(
+            loaded.ident,
+            [equality],
+            operation="delete",
+            based_on=loaded.metadata.current_snapshot_id,
+            principal=lakes.ROOT,
+        )
+    )
+    append(rest, bench, rest.lake.load(loaded.ident), (rows(13), (None,)))
+    answer = plan(rest)
+    references = {
+        name: task.get("delete-file-references", [])
+        for name, task in zip(names(answer), answer["file-scan-tasks"], strict=True)
+    }
+    assert references == {"00000.parquet": [0], "00001.parquet": [0], "00002.parquet": []}
+
+
 def test_plans_at_once_answer_alike(rest: kit.RestServer, bench: datafiles.Bench) -> None:
     append(rest, bench, create(rest, bench), *[(rows(number), ()) for number in range(20)])
 
