@@ -36,8 +36,14 @@ SOURCE_BYTES_MAX = 32 * 1024 * 1024
 """Up to this size of all sources together a load takes less time here than Spark takes to start."""
 PACKED_FACTOR = 6
 """How much larger text is taken to be than its packed file, when the size decides."""
-TEXT_BYTES_MAX = 64 * 1024 * 1024
-"""The unpacked bytes of one load; in memory they take up to 20 times as much."""
+UNPACKED_BYTES_MAX = 64 * 1024 * 1024
+"""The unpacked bytes of all sources of one load; text takes up to 20 times as much in memory."""
+PARQUET_BATCH_ROWS = 8_192
+VALUE_BYTES = {
+    "BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4,
+    "FIXED_LEN_BYTE_ARRAY": 16,
+}  # fmt: skip
+"""What one value of a Parquet type takes in memory, without the characters of text."""
 SOURCES_MAX = 200
 """Sources are read one after another here, by Spark side by side."""
 PARTITIONS_MAX = 200
@@ -298,7 +304,7 @@ def _read(load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any)
 
 def _contents(s3: Any, fresh: Iterable[sources.Source]) -> Iterator[tuple[sources.Source, bytes]]:
     """Yield each source with its unpacked bytes, without empty ones."""
-    left = TEXT_BYTES_MAX
+    left = UNPACKED_BYTES_MAX
     for source in fresh:
         if not source.size_bytes:
             continue
@@ -306,8 +312,12 @@ def _contents(s3: Any, fresh: Iterable[sources.Source]) -> Iterator[tuple[source
             content = stream.read(left + 1)
         left -= len(content)
         if left < 0:
-            raise errors.NotForArrow(f"more than {TEXT_BYTES_MAX / 1e6:.0f} MB of unpacked text")
+            raise _too_large()
         yield source, content
+
+
+def _too_large() -> errors.NotForArrow:
+    return errors.NotForArrow(f"more than {UNPACKED_BYTES_MAX / 1e6:.0f} MB of unpacked values")
 
 
 def _fields(schema: Any) -> dict[str, Any]:
@@ -444,9 +454,19 @@ def _parquet_rows(contents: Iterable[tuple[sources.Source, bytes]], own: Any) ->
     from pyarrow import parquet
 
     tables = []
+    left = UNPACKED_BYTES_MAX
     for source, content in contents:
         try:
-            one = parquet.ParquetFile(io.BytesIO(content)).read()
+            file = parquet.ParquetFile(io.BytesIO(content))
+            # Raises before anything is unpacked.
+            _plain_schema(file.schema_arrow)
+            for size_bytes in _unpacked_sizes(file, content):
+                left -= size_bytes
+                if left < 0:
+                    raise _too_large()
+            one = file.read()
+        except pa.ArrowNotImplementedError:
+            raise
         except (pa.ArrowException, OSError) as error:
             raise errors.BadSource(
                 f"{source.place} is not Parquet: {' '.join(str(error).split())}"
@@ -466,6 +486,62 @@ def _parquet_rows(contents: Iterable[tuple[sources.Source, bytes]], own: Any) ->
             ]
         )
     )
+
+
+def _unpacked_sizes(file: Any, content: bytes) -> Iterator[int]:
+    """Yield the sizes of a Parquet file's parts in memory, before they take that much memory.
+
+    The footer says how many values a file has, but not how long its text is: a dictionary holds
+    each text once, however many rows have it. So text is read with its dictionaries, and its size
+    is computed from them.
+    """
+    # Imported here: jobs of Spark need none of them.
+    from pyarrow import parquet
+
+    footer = file.metadata
+    texts: dict[str, list[tuple[int, int]]] = {}
+    for group in range(footer.num_row_groups):
+        for number in range(footer.num_columns):
+            chunk = footer.row_group(group).column(number)
+            width = max(VALUE_BYTES[chunk.physical_type], footer.schema.column(number).length)
+            values_bytes = chunk.num_values * width
+            counted_bytes = max(values_bytes, chunk.total_uncompressed_size)
+            yield counted_bytes
+            if "DELTA_BYTE_ARRAY" in chunk.encodings:
+                # Each value may begin with the whole value before it.
+                yield chunk.num_values * chunk.total_uncompressed_size
+            elif chunk.physical_type == "BYTE_ARRAY":
+                texts.setdefault(chunk.path_in_schema, []).append(
+                    (group, counted_bytes - values_bytes)
+                )
+    if not texts:
+        return
+    measured = parquet.ParquetFile(io.BytesIO(content), read_dictionary=list(texts))
+    for path, groups in texts.items():
+        for group, counted_bytes in groups:
+            # Arrow reads dictionaries inside lists and structs of one row group at a time.
+            for batch in measured.iter_batches(
+                batch_size=PARQUET_BATCH_ROWS, row_groups=[group], columns=[path]
+            ):
+                text_bytes = _text_bytes(batch.column(0))
+                yield max(0, text_bytes - counted_bytes)
+                counted_bytes = max(0, counted_bytes - text_bytes)
+
+
+def _text_bytes(array: Any) -> int:
+    """Return how many bytes the text in an array takes without its dictionaries."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        lengths = pc.binary_length(array.dictionary).cast(pa.int64())
+        return int(pc.sum(lengths.take(array.indices)).as_py() or 0)
+    if pa.types.is_struct(array.type):
+        return sum(_text_bytes(array.field(number)) for number in range(array.type.num_fields))
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        return _text_bytes(array.values)
+    return 0
 
 
 def _plain_schema(schema: Any) -> Any:

@@ -361,10 +361,60 @@ def test_a_load_larger_than_the_bound_goes_to_spark(
 def test_a_packed_file_that_holds_more_than_the_bound_goes_to_spark(
     small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow, "TEXT_BYTES_MAX", 1000)
+    monkeypatch.setattr(arrow, "UNPACKED_BYTES_MAX", 1000)
     raw.put("in/1.csv.gz", gzip.compress(b"id\n" + b"1\n" * 5000))
     with pytest.raises(AssertionError, match="Spark was started"):
         small.ingest(raw, "unpacked.t", engine="auto")
+
+
+LONG_TEXT = "x" * 100_000
+# What a row group of a small Parquet file holds: name -> (columns, options of the writer).
+UNPACKING: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
+    "one long text in every row": ({"s": [LONG_TEXT] * 100}, {}),
+    "one long text in every list and struct": ({"l": [[{"s": LONG_TEXT.encode()}]] * 100}, {}),
+    "texts with one beginning": (
+        {"s": [LONG_TEXT] * 100},
+        {"use_dictionary": False, "column_encoding": {"s": "DELTA_BYTE_ARRAY"}},
+    ),
+    "one whole number in every row": ({"n": [7] * 1_000_000}, {}),
+    "one long list": ({"l": [[7] * 1_000_000]}, {}),
+}
+
+
+def unpacking(columns: Mapping[str, Any], options: Mapping[str, Any], groups: int) -> bytes:
+    part, body = pa.table(dict(columns)), io.BytesIO()
+    with pyarrow.parquet.ParquetWriter(body, part.schema, **options) as writer:
+        for _ in range(groups):
+            writer.write_table(part)
+    return body.getvalue()
+
+
+@pytest.mark.parametrize("name", UNPACKING)
+def test_a_small_parquet_file_that_unpacks_to_more_than_the_bound_goes_to_spark(
+    small: Small, raw: Raw, name: str
+) -> None:
+    body = unpacking(*UNPACKING[name], groups=25)
+    assert len(body) < 1_000_000
+    raw.put("in/1.parquet", body)
+    # The most that Arrow had allocated at once, since the process began.
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(AssertionError, match="Spark was started"):
+        small.ingest(raw, "unpacked_parquet.t", engine="auto", format="parquet")
+    assert small.said[-1] == "Spark loads this, because of more than 67 MB of unpacked values"
+    after = pa.default_memory_pool().max_memory()
+    assert after == before or after < arrow.UNPACKED_BYTES_MAX
+
+
+def test_the_bound_holds_for_all_parquet_files_of_a_load_together(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow, "UNPACKED_BYTES_MAX", 20_000_000)
+    body = unpacking({"s": [LONG_TEXT] * 60, "st": [{"l": ["a", None]}] * 60}, {}, groups=2)
+    raw.put("in/1.parquet", body)
+    assert small.ingest(raw, "bound_parquet.t", format="parquet").rows == 120
+    raw.put("in/2.parquet", body)
+    with pytest.raises(AssertionError, match="Spark was started"):
+        small.ingest(raw, "bound_parquet.u", engine="auto", format="parquet")
 
 
 def test_arrow_loads_each_object_once_and_only_what_is_new(small: Small, raw: Raw) -> None:
