@@ -63,12 +63,15 @@ def bind(node: Any, scope: NameResolver) -> Expr:
 def _check_growth(node: Any, bound: Expr) -> None:
     """Refuse text that is long because operands are repeated in it many times."""
     room = limits.EXPANDED_MAX
-    for part in node.walk():
-        if isinstance(part, exp.Query):
-            return  # its text grows with its tables' columns
+    has_query = False
+    for part in node.walk(prune=lambda part: isinstance(part, exp.Query)):
         room += limits.GROWTH_MAX + (len(part.name) if isinstance(part, exp.Literal) else 0)
         if room >= bound.length:
             return
+        has_query = has_query or isinstance(part, exp.Query)
+    # The text of a query grows with its tables' columns; it counts once.
+    if has_query and room + emit.subqueries_length(bound) >= bound.length:
+        return
     raise errors.unsupported("expression nested so deep that it repeats its operands too often")
 
 
@@ -447,11 +450,28 @@ def _call(name: str, nodes: list[Any], scope: NameResolver, **more: Any) -> buil
     return builders.FunctionCall(
         name=name,
         nodes=tuple(nodes),
-        bind=lambda node: bind(node, scope),
+        bind=_binding_once(scope),
         context=scope.environment.context,
         rows=scope.rows,
         **more,
     )
+
+
+def _binding_once(scope: NameResolver) -> Callable[[Any], Expr]:
+    """Return what binds the argument trees of one call in scope, each of them once.
+
+    A builder may ask for an argument several times. If each of these bound it anew, nested calls
+    would take time exponential in their depth.
+    """
+    bound: dict[int, Expr] = {}
+
+    def bind_once(node: Any) -> Expr:
+        expression = bound.get(id(node))
+        if expression is None:
+            expression = bound[id(node)] = bind(node, scope)
+        return expression
+
+    return bind_once
 
 
 def _anonymous(node: exp.Anonymous, scope: NameResolver, **more: Any) -> Expr:

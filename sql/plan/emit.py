@@ -61,6 +61,25 @@ def length(expression: Expr) -> int:
         total += inner
 
 
+def subqueries_length(expression: Expr) -> int:
+    """Return the length of the queries in an expression, each counted once."""
+    total = 0
+    visited: set[int] = set()
+    stack: Pieces = [expression.code]
+    while stack:
+        item: Any = stack.pop()
+        if isinstance(item, Expr):
+            item = item.code
+        if isinstance(item, str) or id(item) in visited:
+            continue
+        visited.add(id(item))
+        if isinstance(item, code.Subquery):
+            total += len(item.text)
+        else:
+            stack += PIECES[type(item)](item)
+    return total
+
+
 def quoted(identifier: str) -> str:
     """Return an identifier as the engine takes it literally."""
     return '"' + identifier.replace('"', '""') + '"'

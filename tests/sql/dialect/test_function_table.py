@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sql import engine, errors
-from sql.dialect import builders, functions
+from sql.dialect import builders, expressions, functions
 from tests.kit import sql_text
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "SQL.md"
@@ -83,6 +84,82 @@ def test_a_function_is_volatile_if_its_row_says_so(row: builders.Function) -> No
         assert "more than once" in caught.value.message
     else:
         sql_text.bind(f"select sign(length({text}))")
+
+
+def texts_of(row: builders.Function) -> list[str]:
+    """Return a call of each number of arguments, up to three that may be absent."""
+    texts = [call(row)]
+    if row.names[0] not in CALLS and row.function_type == "scalar":
+        for count in range(1, min(len(row.optional), 3) + 1):
+            listed = ", ".join(VALUES[each] for each in (*row.required, *row.optional[:count]))
+            texts.append(f"{row.names[0]}({listed})")
+    return texts
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
+def test_each_argument_of_a_call_is_bound_once(
+    row: builders.Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes: list[Any] = []
+    original = expressions.bind
+
+    def bind(node: Any, scope: expressions.NameResolver) -> Any:
+        nodes.append(node)
+        return original(node, scope)
+
+    monkeypatch.setattr(expressions, "bind", bind)
+    for text in texts_of(row):
+        nodes.clear()
+        try:
+            sql_text.bind(f"select {text}")
+        except errors.SqlError:
+            assert text != call(row)
+        assert len(nodes) == len({id(node) for node in nodes}), text
+
+
+def nested_in_itself(row: builders.Function, index: int, levels: int) -> str:
+    """Return a call whose argument of that place is such a call, and so on."""
+    text = VALUES[row.required[index]]
+    for _ in range(levels):
+        arguments = [VALUES[each] for each in row.required]
+        arguments[index] = f"({text}){CASTS.get(row.required[index], '')}"
+        text = f"{row.names[0]}({', '.join(arguments)})"
+    return text
+
+
+CASTS = {
+    "text": "::varchar",
+    "number": "::double",
+    "real": "::double",
+    "whole": "::int",
+    "boolean": "::boolean",
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
+def test_the_work_of_binding_grows_with_the_depth_of_calls_and_not_faster(
+    row: builders.Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 0
+    original = expressions.bind
+
+    def bind(node: Any, scope: expressions.NameResolver) -> Any:
+        nonlocal count
+        count += 1
+        return original(node, scope)
+
+    monkeypatch.setattr(expressions, "bind", bind)
+    for index in range(len(row.required)):
+        counts = []
+        for levels in (2, 4, 6):
+            count = 0
+            try:
+                sql_text.bind(f"select {nested_in_itself(row, index, levels)}")
+            except errors.SqlError:
+                break  # such a call is no argument of it
+            counts.append(count)
+        if len(counts) == 3:
+            assert counts[2] - counts[1] == counts[1] - counts[0]
 
 
 def calls_with_null(row: builders.Function) -> list[str]:

@@ -49,22 +49,37 @@ def test_a_function_writes_its_operand_once_however_deep_it_is_nested(
     assert sql_text.value(nested(template, innermost, 10)) == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        nested("sign({})", "length('a')", 20),
-        nested("square({})", "length('a')", 20),
-        nested("nullif({}, 2)", "length('a')", 20),
-        nested("case {} when 1 then 2 when 2 then 1 end", "length('a')", 20),
-        nested("({} between 1 and 2)::int", "length('a')", 20),
-    ],
-    ids=["sign", "square", "nullif", "case", "between"],
-)
-def test_an_expression_that_would_outgrow_the_engine_is_refused_before_it_does(text: str) -> None:
+REPEATED = {
+    "sign": "sign({})",
+    "square": "square({})",
+    "nullif": "nullif({}, 2)",
+    "case": "case {} when 1 then 2 when 2 then 1 end",
+    "between": "({} between 1 and 2)::int",
+    "decode": "decode({}, 1, 2, 2, 1)",
+    "div0": "div0(1, {})",
+    "in": "({} in (1, 2.5, '3'))::int",
+    "boolxor": "bitxor({}, 1)",
+    "greatest": "greatest({}, nullif(1, 2))",
+}
+"""Expressions that write their operand more than once."""
+
+
+@pytest.mark.parametrize("innermost", ["length('a')", "(select 1)", "(select length('a'))"])
+@pytest.mark.parametrize("template", REPEATED.values(), ids=REPEATED)
+def test_an_expression_that_would_outgrow_the_engine_is_refused_before_it_does(
+    template: str, innermost: str
+) -> None:
     with pytest.raises(errors.SqlError) as caught:
-        sql_text.bind(f"select {text}")
+        sql_text.bind(f"select {nested(template, innermost, 20)}")
     assert caught.value.code == "000002"
     assert "repeats its operands" in caught.value.message
+
+
+def test_a_query_in_an_expression_may_be_as_long_as_its_tables_ask() -> None:
+    columns = ", ".join(f"{number} as c{number}" for number in range(10_000))
+    query = f"(select count(*) from (select {columns}) t)"
+    bound, _ = sql_text.bind(f"select abs(1 + {query})")
+    assert len(bound.sql) > 128 << 10
 
 
 def test_a_long_expression_of_many_terms_is_none_that_outgrows() -> None:
