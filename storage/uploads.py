@@ -13,6 +13,8 @@ import itertools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from storage import (
     bodies,
     checksums,
@@ -240,12 +242,14 @@ class Uploads:
         precondition: Precondition = ALWAYS,
         size_bytes: int | None = None,
         part_checksums: Mapping[int, Mapping[str, str]] | None = None,
+        keeps_acl: bool = True,
         expects: tuple[Expect, ...] = (),
     ) -> ObjectInfo:
         """Make the named parts, (number, bare ETag) each, the object.
 
         size_bytes: the object's length, if the client sent it. part_checksums: checksums of parts
-        that the client sent, number -> algorithm -> base64 text; they must match. Raises
+        that the client sent, number -> algorithm -> base64 text; they must match.
+        keeps_acl: whether the object gets the upload's access control list. Raises
         NoSuchBucket, NoSuchUpload, InvalidPart, PartOutOfOrder, PartTooSmall, PreconditionFailed,
         NoSuchKey, ContentDiffers.
         """
@@ -272,6 +276,8 @@ class Uploads:
             )
             born = _join(upload_id, upload, chosen, sequence, version_id, now_ms)
             attributes = locks.attributes_of_new(bucket_row, born.attributes, now_ms=now_ms)
+            if not keeps_acl:
+                attributes = msgspec.structs.replace(attributes, acl=None)
             born = records.with_attributes(born, attributes)
             if size_bytes is not None and size_bytes != born.size_bytes:
                 raise errors.InvalidPart(

@@ -149,6 +149,19 @@ def of_new(
     return _stored(owner, account, grants, bucket)
 
 
+def is_kept(bucket: model.BucketInfo, acl: model.AccessControlList | None) -> bool:
+    """Return whether the object of an upload gets the list that was judged when the upload was
+    created.
+
+    The commit has to expect the bucket's record. Raises Forbidden for a public list that the
+    bucket's block of public access refuses.
+    """
+    if acl is None or not bucketacls.takes_acls(bucket.settings):
+        return False
+    _check_not_blocked(bucket.settings, acl.grants)
+    return True
+
+
 def of_bucket(
     services: engines.S3Services, wanted: fields.WantedAcl, *, owner: wire.Owner
 ) -> tuple[model.Grant, ...]:

@@ -160,7 +160,14 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
         engines.authorise(services, call)
         await check()
 
+    def requested_acl() -> model.AccessControlList | None:
+        try:
+            return services.uploads.get(bucket, key, upload_id).attributes.acl
+        except storage_errors.NoSuchUpload:
+            return None  # the object exists with its list
+
     async def complete(ruling: guard.Ruling) -> model.ObjectInfo:
+        bucket_info = engines.bucket_of(ruling, bucket)
         return await services.uploads.complete(
             bucket,
             key,
@@ -168,6 +175,7 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
             [(part.part_number, part.etag) for part in named],
             precondition=engines.guarded(operation.conditions, ruling),
             part_checksums={part.part_number: part.checksums for part in named if part.checksums},
+            keeps_acl=acls.is_kept(bucket_info, requested_acl()),
             expects=engines.expects_of(services, call, ruling),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import botocore.exceptions
@@ -525,6 +525,56 @@ def test_the_block_of_public_access_refuses_and_ignores_public_lists(
     owner.put_object(**target, ACL="private", Body=b"x")
     # What was public before stays so: only new lists are blocked.
     assert who(place, "GET", f"/{bucket}") == {"owner", "stranger", "anonymous"}
+
+
+def test_a_completion_is_judged_by_the_settings_put_after_its_upload_was_created(
+    place: kit.ObjectStore, owner: Any, stranger: Any, bucket: str
+) -> None:
+    owner.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+
+    def completed_later(client: Any, key: str, **acl: str) -> Callable[[], Any]:
+        upload = {"Bucket": bucket, "Key": key}
+        upload["UploadId"] = client.create_multipart_upload(**upload, **acl)["UploadId"]
+        etag = client.upload_part(**upload, PartNumber=1, Body=b"part")["ETag"]
+        parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+        return lambda: client.complete_multipart_upload(**upload, MultipartUpload=parts)
+
+    public = completed_later(owner, "public", ACL="public-read")
+    shared = completed_later(owner, "shared", GrantRead=f"id={STRANGER_ID}")
+    enforced = [
+        completed_later(stranger, "theirs"),
+        completed_later(owner, "granted", GrantRead=f"id={STRANGER_ID}"),
+    ]
+    block = {"BlockPublicAcls": True}
+    owner.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=block)
+    assert refusal(public) == (403, "AccessDenied")
+    assert refusal(owner.head_object, Bucket=bucket, Key="public")[0] == 404
+    shared()
+    assert who(place, "GET", f"/{bucket}/shared") == {"owner", "stranger"}
+    owner.delete_public_access_block(Bucket=bucket)
+    public()
+    # A repeated completion answers as the first one.
+    owner.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=block)
+    public()
+    # The controls of the completion say who owns the object.
+    owner.put_bucket_acl(Bucket=bucket, ACL="private")
+    everything = {
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{STRANGER.account}:root"},
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+    }
+    policy = {"Version": "2012-10-17", "Statement": [everything]}
+    owner.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    rules = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    owner.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=rules)
+    for complete in enforced:
+        complete()
+    owner.delete_bucket_ownership_controls(Bucket=bucket)
+    for key in ("theirs", "granted"):
+        assert who(place, "GET", f"/{bucket}/{key}") == {"owner"}
+        shown = owner.get_object_acl(Bucket=bucket, Key=key)
+        assert (shown["Owner"]["ID"], grants(shown)) == (OWNER_ID, {(OWNER_ID, "FULL_CONTROL")})
 
 
 def test_versions_have_lists_of_their_own(place: kit.ObjectStore, owner: Any, bucket: str) -> None:
