@@ -30,14 +30,14 @@ ACTIONS_REMEMBERED: Final = 1024
 class ResourceSide:
     """A resource's own policies. account: the account that owns it, None for the caller's.
 
-    restricted: whether the policies allow nothing to callers outside of that account. grants: of
-    its access control list. only_denies: the policies are those of a bucket, whose owner does not
-    own the object in it: what they allow does not count.
+    restricted_to: the only account whose callers may use it, that of the bucket's owner; None for
+    no such restriction. grants: of its access control list. only_denies: the policies are those of
+    a bucket, whose owner does not own the object in it: what they allow does not count.
     """
 
     policies: tuple[policies.CompiledPolicy, ...] = ()
     account: str | None = None
-    restricted: bool = False
+    restricted_to: str | None = None
     grants: acls.Grants | None = None
     only_denies: bool = False
 
@@ -54,16 +54,15 @@ def authorise(
     resource_policies: Iterable[policies.CompiledPolicy] = (),
     *,
     resource_account: str | None = None,
-    restricted: bool = False,
+    restricted_to: str | None = None,
     grants: acls.Grants | None = None,
     only_denies: bool = False,
     now_ms: int | None = None,
 ) -> model.Decision:
     """Return whether principal may do the demanded action, and why.
 
-    resource_account: the resource's owner; None means the principal's own account. restricted: the
-    resource's policies allow nothing to another account, and nothing to an anonymous caller.
-    grants, only_denies: as of a ResourceSide.
+    resource_account: the resource's owner; None means the principal's own account.
+    restricted_to, grants, only_denies: as of a ResourceSide.
     now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
     """
     if principal.type == "root":
@@ -85,7 +84,9 @@ def authorise(
     granted: tuple[str, ...] = ()
     if grants is not None and acls.allows(grants, principal):
         granted = _GRANTED
-    if restricted and (principal.type == "anonymous" or not same_account):
+    if restricted_to is not None and (
+        principal.type == "anonymous" or principal.account_id != restricted_to
+    ):
         allowed: tuple[str, ...] = ()
     elif principal.type == "anonymous":
         allowed = theirs.allowed + granted
@@ -176,7 +177,7 @@ class Authoriser:
             demand,
             side.policies,
             resource_account=side.account,
-            restricted=side.restricted,
+            restricted_to=side.restricted_to,
             grants=side.grants,
             only_denies=side.only_denies,
             now_ms=self._now_ms(),

@@ -72,7 +72,7 @@ class Ownership:
         return decide.ResourceSide(
             account=account,
             policies=compiled,
-            restricted=restricted,
+            restricted_to=bucket.owner if restricted else None,
             grants=grants,
             only_denies=account != bucket.owner,
         )

@@ -527,6 +527,30 @@ def test_the_block_of_public_access_refuses_and_ignores_public_lists(
     assert who(place, "GET", f"/{bucket}") == {"owner", "stranger", "anonymous"}
 
 
+def test_a_restricted_bucket_is_left_to_the_account_of_its_owner(
+    place: kit.ObjectStore, owner: Any, stranger: Any, bucket: str
+) -> None:
+    """RestrictPublicBuckets shuts out the owner of an object in the bucket of another account, and
+    leaves in the bucket's owner, to whom the object is granted."""
+    owner.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+    owner.put_object_acl(Bucket=bucket, Key="k", ACL="public-read")
+    stranger.put_object(Bucket=bucket, Key="theirs", Body=b"x", ACL="bucket-owner-read")
+    statement = {
+        "Effect": "Allow",
+        "Principal": "*",
+        "Action": "s3:ListBucket",
+        "Resource": f"arn:aws:s3:::{bucket}",
+    }
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    owner.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    assert who(place, "GET", f"/{bucket}/k") == {"owner", "stranger", "anonymous"}
+    assert who(place, "GET", f"/{bucket}/theirs") == {"owner", "stranger"}
+    block = {"RestrictPublicBuckets": True}
+    owner.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=block)
+    assert who(place, "GET", f"/{bucket}/k") == {"owner"}
+    assert who(place, "GET", f"/{bucket}/theirs") == {"owner"}
+
+
 def test_a_completion_is_judged_by_the_settings_put_after_its_upload_was_created(
     place: kit.ObjectStore, owner: Any, stranger: Any, bucket: str
 ) -> None:
