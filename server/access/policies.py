@@ -88,7 +88,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if len(value) > limits.POLICY_MATCHED_CHARS_MAX:
             return self.text == "*"
         if self.ignore_case:
-            value = value.casefold()
+            value = value.lower()
         if self.prefix is not None:
             return value.startswith(self.prefix)
         glob = self._filled(values) if self.glob is None else self.glob
@@ -104,7 +104,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             text = element.text(values)
             if text is None:
                 return None
-            elements.append(text.casefold() if self.ignore_case else text)
+            elements.append(text.lower() if self.ignore_case else text)
         return globs.build(elements)
 
 
@@ -425,15 +425,15 @@ def compile_pattern(
 ) -> Pattern:
     """Return the matcher of a text with `*`, `?` and, from version 2012-10-17 on, variables.
 
-    Without regard to case, texts are compared by Unicode's default case folding.
+    Without regard to case, texts are compared in lower case.
     """
     if not variables or "${" not in text:
-        folded = text.casefold() if ignore_case else text
+        folded = text.lower() if ignore_case else text
         glob = globs.parse(folded) if wildcards else globs.Glob(head=folded)
         return Pattern(text=text, glob=glob, prefix=glob.prefix, ignore_case=ignore_case)
     elements: list[globs.Element | PolicyVariable] = []
     for piece, is_variable in _pieces(text):
-        folded = piece.casefold() if ignore_case and not is_variable else piece
+        folded = piece.lower() if ignore_case and not is_variable else piece
         if is_variable:
             elements.append(_variable(piece))
         elif wildcards:
