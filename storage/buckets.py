@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from storage import bodies, errors, keys, locks, lookups, names, records
-from storage.batch import Batch, Decided, Delete, Expect, Lookup, Put, Reading, Store, Write
+from storage.batch import Batch, Decided, Delete, Lookup, Put, Reading, Store, Write
 from storage.index import Index
 from storage.model import BucketInfo, BucketType, NowMs, Versioning
 
@@ -72,20 +72,6 @@ class Buckets:
             # A view may show a commit just before the count of changes does.
             del self._newest[name]
         return info, value
-
-    def expect(self, info: BucketInfo) -> Expect:
-        """Return that a bucket's record is still the one of info, for a commit to check.
-
-        Raises NoSuchBucket, and ExpectationFailed if it has changed already.
-        """
-        current, value = self.read(info.name, self._index)
-        if current != info:
-            raise errors.ExpectationFailed(
-                f"the bucket {info.name!r} has changed",
-                store=Store.BUCKETS,
-                key=info.name.encode(),
-            )
-        return Expect(store=Store.BUCKETS, key=info.name.encode(), value=value)
 
     def list(self, reading: Reading | None = None) -> list[BucketInfo]:
         """Return all buckets by name. reading: an open view to read from."""

@@ -148,7 +148,7 @@ class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     checksum_type: FULL_OBJECT or COMPOSITE. tags: object tags. etag: None means the body's MD5.
     part_sizes_bytes: sizes of the parts of a multipart object, in order; empty otherwise.
     part_checksums: the parts' raw digests of a COMPOSITE checksum, joined in order.
-    acl: None for an object of the bucket's owner, to whom alone it is granted.
+    acl: None for a private object of the bucket's owner.
     """
 
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""rule: access control lists: what a grant allows, and to whom.
+"""rule: access control lists: which actions a grant allows to which callers.
 
 Owner and grants are stored with a bucket or an object (`storage.model`). A grant is to a canonical
 id or to one of AWS's groups, and allows the actions of its permission; the permission of the same

@@ -1,9 +1,9 @@
-"""face: access control lists of buckets and objects: who may have one, and how it is put and shown.
+"""face: access control lists of buckets and objects: the operations that read and replace them.
 
-A bucket's list is a setting; an object's stands in its record, where a list that grants an object
-of the bucket's owner to its owner alone is none. Ownership controls and the block of public access
-are judged in the transaction that writes the list: it expects the bucket's record on which they
-were judged. A table bucket takes no list.
+A bucket's list is a setting; an object's stands in its record. A private object of the bucket's
+owner has no stored list. Ownership controls and the block of public access are judged in the
+transaction that writes the list: it expects the bucket's record on which they were judged. A table
+bucket takes no list.
 """
 
 from __future__ import annotations
@@ -74,33 +74,33 @@ async def get_object_acl(services: engines.S3Services, call: calls.Call) -> asgi
 async def put_object_acl(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectAcl = call.value
     bucket, key, version_id = operation.bucket, operation.key, operation.version_id
-    place = _general(call, bucket, key)
-    if not bucketacls.takes_acls(place.settings):
+    bucket_info = _general(call, bucket, key)
+    if not bucketacls.takes_acls(bucket_info.settings):
         raise _not_supported()
     before = engines.find(services, call, bucket, key, version_id)
-    owner, _ = _shown(services, place, before.attributes.acl)
+    owner, _ = _shown(services, bucket_info, before.attributes.acl)
     wanted = await _wanted(call, owner.canonical_id)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
-        place = engines.bucket_of(ruling, bucket)
-        if not bucketacls.takes_acls(place.settings):
+        bucket_info = engines.bucket_of(ruling, bucket)
+        if not bucketacls.takes_acls(bucket_info.settings):
             raise _not_supported()
         judged = engines.find(services, call, bucket, key, version_id).attributes.acl
-        now_owner, _ = _shown(services, place, judged)
+        now_owner, _ = _shown(services, bucket_info, judged)
         if now_owner != owner:
             raise errors.Forbidden("Access Denied")
-        bucket_owner = engines.owner_of(services, place.owner)
+        bucket_owner = engines.owner_of(services, bucket_info.owner)
         grants = _grants_of(services, wanted, owner=owner, bucket_owner=bucket_owner)
-        _check_not_blocked(place.settings, grants)
-        account = place.owner if judged is None else judged.account
+        _check_not_blocked(bucket_info.settings, grants)
+        account = bucket_info.owner if judged is None else judged.account
         configurations.check_allowed(services, call)
         return await services.objects.set_acl(
-            place,
+            bucket_info,
             key,
-            _stored(owner, account, grants, place),
+            _stored(owner, account, grants, bucket_info),
             judged=judged,
             version_id=version_id,
-            expects=(*ruling.expects, services.buckets.expect(place)),
+            expects=ruling.expects,
         )
 
     async def judge() -> None:
@@ -123,7 +123,7 @@ def of_new(
 ) -> model.AccessControlList | None:
     """Return the list of the object that a call is about to make.
 
-    held: the ruling of the object's key. The commit has to expect `engines.expects_of` it. Raises
+    held: the ruling of the object's key. The commit has to pass its `expects`. Raises
     AclNotSupported, and Forbidden for a public list that the bucket's block of public access
     refuses.
     """
@@ -305,14 +305,14 @@ def _check_not_blocked(settings: Any, grants: Sequence[model.Grant]) -> None:
 def _general(call: calls.Call, bucket: str, key: str) -> model.BucketInfo:
     """Return the general bucket of an object. Raises ResourceMethodNotAllowed for a table bucket's
     object."""
-    place = engines.bucket_of(engines.ruling(call, bucket, key), bucket)
-    if place.type == "table":
+    bucket_info = engines.bucket_of(engines.ruling(call, bucket, key), bucket)
+    if bucket_info.type == "table":
         raise errors.ResourceMethodNotAllowed(
             "The specified method is not allowed against this resource.",
             Method=call.request.method,
             ResourceType="OBJECT",
         )
-    return place
+    return bucket_info
 
 
 def _not_supported() -> errors.AclNotSupported:

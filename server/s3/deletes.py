@@ -103,13 +103,7 @@ async def _remove(
     """Remove keys in one transaction, or one by one if a Ruling has changed meanwhile."""
     rulings = [engines.ruling(call, bucket, targets[number].key) for number in numbers]
     try:
-        expects = tuple(
-            dict.fromkeys(
-                expect
-                for ruling in rulings
-                for expect in engines.expects_of(services, call, ruling)
-            )
-        )
+        expects = tuple(dict.fromkeys(expect for ruling in rulings for expect in ruling.expects))
         outcome = await services.objects.delete_many(
             engines.bucket_of(rulings[0], bucket),
             [

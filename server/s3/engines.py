@@ -251,8 +251,8 @@ def find(
     """
     try:
         held = ruling(call, bucket, key, reading)
-        place = bucket_of(held, bucket)
-        return services.objects.head(place, key, version_id=version_id, reading=reading)
+        bucket_info = bucket_of(held, bucket)
+        return services.objects.head(bucket_info, key, version_id=version_id, reading=reading)
     except (storage_errors.NoSuchKey, storage_errors.NoSuchVersion):
         demand = demands.with_request_keys(
             services, call, demands.listing(call.context, bucket, key)
@@ -289,25 +289,6 @@ def find_readable(
     ):
         raise errors.Forbidden("Access Denied")
     return info
-
-
-def expects_of(
-    services: S3Services, call: calls.Call, held: guard.Ruling
-) -> tuple[batch.Expect, ...]:
-    """Return the rows on which the permission to write at a ruling's key depends.
-
-    A caller of another account than the bucket's may write by the bucket's policy or its access
-    control list, and a list that a write asks for depends on the bucket's settings. Raises
-    ExpectationFailed if the bucket has changed since the ruling.
-    """
-    bucket = held.bucket
-    if bucket is None or bucket.type == "table":
-        return held.expects
-    written: fields.Written | None = getattr(call.value, "written", None)
-    asks = written is not None and written.acl is not None
-    if not asks and call.principal.account_id == bucket.owner:
-        return held.expects
-    return (*held.expects, services.buckets.expect(bucket))
 
 
 def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHeaders:

@@ -158,12 +158,9 @@ async def store(
 
     async def put(ruling: guard.Ruling) -> model.ObjectInfo:
         try:
-            expects = engines.expects_of(services, call, ruling)
             acl = acls.of_new(services, call, ruling)
             ruling.check_body(received.size_bytes)
             await engines.check_content(services, ruling, received.body, received.size_bytes)
-        except storage_errors.ExpectationFailed:
-            raise
         except BaseException:
             await services.blobs.discard(received)
             raise
@@ -173,7 +170,7 @@ async def store(
             received,
             attributes=_attributes_of(call, sent, acl),
             precondition=engines.guarded(operation.conditions, ruling),
-            expects=expects,
+            expects=ruling.expects,
         )
 
     async def judge() -> None:
@@ -243,7 +240,6 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     attributes = await _attributes_of_copy(services, operation, source, call)
 
     async def copy(ruling: guard.Ruling) -> model.ObjectInfo:
-        expects = engines.expects_of(services, call, ruling)
         acl = acls.of_new(services, call, ruling)
         return await services.objects.copy(
             source,
@@ -251,7 +247,7 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
             key,
             attributes=msgspec.structs.replace(attributes, acl=acl),
             precondition=engines.guarded(operation.conditions, ruling),
-            expects=expects,
+            expects=ruling.expects,
         )
 
     async def judge() -> None:
@@ -344,21 +340,21 @@ async def delete(
         return model.Deleted(version_id=version_id)
 
     async def change(ruling: guard.Ruling) -> model.Deleted:
-        place = engines.bucket_of(ruling, bucket)
+        bucket_info = engines.bucket_of(ruling, bucket)
         match ruling.on_delete:
             case "remove":
                 return await services.objects.delete(
-                    place,
+                    bucket_info,
                     key,
                     version_id=version_id,
                     bypass_governance=engines.may_bypass(services, call, bucket, key, version_id),
                     owner=call.principal.account_id,
                     precondition=precondition,
-                    expects=engines.expects_of(services, call, ruling),
+                    expects=ruling.expects,
                 )
             case "tombstone" if version_id in (None, model.NULL_VERSION):
                 await services.objects.tombstone(
-                    place,
+                    bucket_info,
                     key,
                     by=call.principal.arn,
                     precondition=precondition,

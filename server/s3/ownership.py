@@ -65,7 +65,7 @@ class Ownership:
         account, grants = bucket.owner, None
         if demand.maker is not None:
             account = demand.maker
-            # Who makes an object has full control of it.
+            # The creator of an object has full control of it.
             grants = _MAKERS
         elif bucket.has_acls or bucketacls.ACL in bucket.settings:
             account, grants = self._granted(bucket, named.resource.partition("/")[2], demand)
@@ -93,7 +93,7 @@ class Ownership:
                 )
             if exists or permission != "READ":
                 return bucket.owner, None
-            # Who may list a bucket may know that a key is absent.
+            # A caller that may list a bucket may learn that a key is absent.
             only_id = ""
         elif demand.action == "s3:DeleteObject":
             _, acl = self._acl_of_object(bucket, key, demand)

@@ -40,7 +40,6 @@ async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.
     written = operation.written
 
     async def create(ruling: guard.Ruling) -> model.UploadInfo:
-        expects = engines.expects_of(services, call, ruling)
         acl = acls.of_new(services, call, ruling)
         return await services.uploads.create(
             engines.bucket_of(ruling, bucket),
@@ -55,7 +54,7 @@ async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.
             ),
             checksum_algorithm=operation.checksum_algorithm,
             checksum_type=operation.checksum_type or "FULL_OBJECT",
-            expects=expects,
+            expects=ruling.expects,
         )
 
     async def judge() -> None:
@@ -176,7 +175,7 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
             precondition=engines.guarded(operation.conditions, ruling),
             part_checksums={part.part_number: part.checksums for part in named if part.checksums},
             keeps_acl=acls.is_kept(bucket_info, requested_acl()),
-            expects=engines.expects_of(services, call, ruling),
+            expects=ruling.expects,
         )
 
     await check()
