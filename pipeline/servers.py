@@ -62,8 +62,8 @@ def find(
 def watched(server: settings.ServerEndpoint, *, give_up: Callable[[], None]) -> Iterator[None]:
     """Call give_up, from a thread, once the server has not answered for SILENCE_SECONDS.
 
-    An error that the block raises after that becomes NoServer, and so does SparkFailed while the
-    server does not answer.
+    An error that the block raises after that becomes NoServer with the server's URL and what to do,
+    and so do SparkFailed and the NoServer of a single request while the server does not answer.
     """
     ended, gave_up = threading.Event(), threading.Event()
 
@@ -82,8 +82,8 @@ def watched(server: settings.ServerEndpoint, *, give_up: Callable[[], None]) -> 
     try:
         yield
     except Exception as error:
-        failed = isinstance(error, errors.SparkFailed) and not _answers(server)
-        if not gave_up.is_set() and not failed:
+        may_be_gone = isinstance(error, errors.SparkFailed | errors.NoServer)
+        if not gave_up.is_set() and not (may_be_gone and not _answers(server)):
             raise
         raise errors.NoServer(
             f"the server at {server.url} does not answer; start it and run the same command "

@@ -122,6 +122,14 @@ def test_a_server_that_gives_no_answer_ends_what_waits_for_it(unused: str) -> No
         work()
 
 
+def test_a_request_without_an_answer_names_the_server_that_is_gone(unused: str) -> None:
+    with (
+        pytest.raises(errors.NoServer, match=f"^the server at {unused} does not answer; start it"),
+        servers.watched(server_at(unused), give_up=lambda: None),
+    ):
+        raise errors.NoServer("the server does not answer: connection closed")
+
+
 def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
     endpoint: settings.ServerEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
