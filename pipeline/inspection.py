@@ -13,6 +13,7 @@ import csv
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -87,10 +88,10 @@ class _Scan:
         has_quotes = reader.format == "csv" and len(reader.quote) == 1
         self._quote = reader.quote.encode() if has_quotes else b""
         self._lines = 0
-        self._last = b""
+        self._held = b""
         self._begin = b""
         self._inside = self._spans = False
-        self._mixed_line = 0
+        self._mixed: tuple[int, bytes] | None = None
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes. Raises BadSource."""
@@ -99,12 +100,18 @@ class _Scan:
         if self._reader.is_wide:
             return
         self._check_text(chunk)
-        ends = (self._last + chunk).count(b"\r\n")
-        is_mixed = ends != (chunk.count(b"\n") if self._header_ends_crlf() else 0)
-        if self._quote and (self._inside or self._quote in chunk or is_mixed):
-            self._follow_quotes(chunk)
-        self._last = chunk[-1:]
-        self._lines += chunk.count(b"\n")
+        self._count(self._held + chunk)
+
+    def _count(self, text: bytes) -> None:
+        # A CR at the end waits for the LF that may follow it.
+        self._held = text[-1:] if text.endswith(b"\r") else b""
+        text = text.removesuffix(b"\r")
+        counts = _line_ends(text)
+        header_end = line_end(self._begin)
+        is_mixed = any(count for end, count in counts.items() if end != header_end)
+        if self._quote and (self._inside or self._quote in text or is_mixed):
+            self._follow_quotes(text)
+        self._lines += _lines(text, header_end)
 
     def end(self) -> TextShape | None:
         """Return the file's shape, or None without any text. Raises BadSource."""
@@ -112,17 +119,21 @@ class _Scan:
             self._decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
             raise self._not_utf8(self._lines + 1) from error
+        if self._quote and self._held:
+            self._follow_quotes(self._held)
         if self._reader.format == "json":
             return _json_shape(self._begin, self._reader)
         header = _header(self._begin, self._reader)
         if header is None:
             return None
         self._check_separator(header)
-        if self._spans and self._mixed_line:
+        if self._spans and self._mixed is not None:
+            line, end = self._mixed
+            one, other = sorted((LINE_ENDS[end], LINE_ENDS[line_end(self._begin)]))
             raise errors.BadSource(
-                f"{self._source.place}: line {self._mixed_line} and the header end differently, "
-                "one with CR LF and one with LF, and there are line ends inside quotes; make the "
-                "ends of its lines equal"
+                f"{self._source.place}: line {line} and the header end differently, "
+                f"one with {one} and one with {other}, and there are line ends inside quotes; "
+                "make the ends of its lines equal"
             )
         names = tuple(header) if self._reader.has_header else ()
         return TextShape(header=names, spans_lines=self._spans or self._reader.is_wide)
@@ -147,22 +158,21 @@ class _Scan:
             "--option encoding=ISO-8859-1"
         )
 
-    def _follow_quotes(self, chunk: bytes) -> None:
-        pieces = chunk.split(b"\n")
-        for number, piece in enumerate(pieces):
+    def _follow_quotes(self, text: bytes) -> None:
+        header_end = line_end(self._begin)
+        pieces = _ENDS.split(text)
+        begin = 0
+        for piece, end in itertools.zip_longest(pieces[::2], pieces[1::2], fillvalue=b""):
             if piece.count(self._quote) & 1:
                 self._inside = not self._inside
-            whole = piece if number else self._last + piece
-            if number == len(pieces) - 1:
+            if not end:
                 break
+            begin += len(piece)
             if self._inside:
                 self._spans = True
-            elif not self._mixed_line and whole.endswith(b"\r") != self._header_ends_crlf():
-                self._mixed_line = self._lines + number + 1
-
-    def _header_ends_crlf(self) -> bool:
-        end = self._begin.find(b"\n")
-        return self._begin[end - 1 : end] == b"\r" if end > 0 else False
+            elif self._mixed is None and end != header_end:
+                self._mixed = self._lines + _lines(text[:begin], header_end) + 1, end
+            begin += len(end)
 
     def _check_separator(self, header: Sequence[str]) -> None:
         if "sep" in self._reader.chosen or len(header) != 1 or not self._reader.has_header:
@@ -177,6 +187,33 @@ class _Scan:
             )
 
 
+_ENDS = re.compile(rb"(\r\n|\n|\r)")
+_FIRST_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")
+LINE_ENDS = {b"\r\n": "CR LF", b"\n": "LF", b"\r": "CR"}
+
+
+def line_end(begin: bytes) -> bytes:
+    """Return the first line end of a file; LF if it has none."""
+    first = _FIRST_END.search(begin)
+    return first.group() if first else b"\n"
+
+
+def _line_ends(text: bytes) -> dict[bytes, int]:
+    """Return how many line ends of each form the text has. It does not end with CR."""
+    pairs = text.count(b"\r\n")
+    return {
+        b"\r\n": pairs,
+        b"\n": text.count(b"\n") - pairs,
+        b"\r": text.count(b"\r") - pairs,
+    }
+
+
+def _lines(text: bytes, header_end: bytes) -> int:
+    """Return how many lines end in the text. A CR alone ends one where it ends the header."""
+    ends = _line_ends(text)
+    return ends[b"\r\n"] + ends[b"\n"] + (ends[b"\r"] if header_end == b"\r" else 0)
+
+
 def _header(begin: bytes, reader: reading.SourceReader) -> list[str] | None:
     """Return the first record of a CSV file; None if it has none."""
     text = begin.decode(_codec(reader), errors="replace")
@@ -184,7 +221,7 @@ def _header(begin: bytes, reader: reading.SourceReader) -> list[str] | None:
         line = next((line for line in text.splitlines() if line.strip()), None)
         return None if line is None else [line]
     rows = csv.reader(io.StringIO(text, newline=""), **_dialect(reader, strict=False))
-    return next((row for row in rows if not _is_blank(row)), None)
+    return next((row for row in rows if not _is_blank(row, reader)), None)
 
 
 def _json_shape(begin: bytes, reader: reading.SourceReader) -> TextShape | None:
@@ -224,7 +261,7 @@ def records(stream: IO[bytes], source: sources.Source, reader: reading.SourceRea
     def numbered() -> Iterator[tuple[int, list[str]]]:
         before = 0
         for row in tokens:
-            if not _is_blank(row):
+            if not _is_blank(row, reader):
                 yield before + 1, row
             before = tokens.line_num
 
@@ -373,6 +410,36 @@ def _dialect(reader: reading.SourceReader, *, strict: bool) -> dict[str, Any]:
     }
 
 
-def _is_blank(row: Sequence[str]) -> bool:
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+"""What Java's `String.trim` removes."""
+
+
+def _is_blank(row: Sequence[str], reader: reading.SourceReader) -> bool:
     """Return whether a line is empty or has only white space: such lines are no records."""
-    return not row or (len(row) == 1 and bool(row[0]) and row[0].isspace())
+    text = reader.separator.join(row)
+    return not row or (bool(text) and not text.strip(_TRIMMED))
+
+
+def has_blank_lines(content: bytes, reader: reading.SourceReader) -> bool:
+    """Return whether a line consists of white space, or of that and quotes.
+
+    Spark leaves out lines of white space, but not where records span lines; a value of white space
+    in quotes is a record. An empty line is a record in neither case.
+    """
+    quote = re.escape(reader.quote.encode())
+    blank = rb"[\x00-\x09\x0b\x0c\x0e-\x20]"
+    return (
+        re.search(
+            rb"(?:^|[\r\n])"
+            + quote
+            + rb"*"
+            + blank
+            + rb"(?:"
+            + blank
+            + rb"|"
+            + quote
+            + rb")*(?:[\r\n]|$)",
+            content,
+        )
+        is not None
+    )

@@ -41,8 +41,13 @@ def read(
         text_shape = inspection.shape(io.BytesIO(content), source, reader)
         if text_shape is None:
             continue
+        if inspection.has_blank_lines(content, reader):
+            raise errors.NotForArrow("a line of white space")
+        line_end = inspection.line_end(content)
+        if text_shape.spans_lines and line_end == b"\r":
+            raise errors.NotForArrow("line ends inside quotes where lines end with CR")
         header, row_count, texts = _texts(source, content, reader)
-        if text_shape.spans_lines and content.split(b"\n", 1)[0].endswith(b"\r"):
+        if text_shape.spans_lines and line_end == b"\r\n":
             # As Spark: where lines end with CR LF, a line end inside quotes becomes LF.
             texts = [pc.replace_substring(text, "\r\n", "\n") for text in texts]
         if not reader.has_header and parts and list(parts[0][1]) != [one.lower() for one in header]:

@@ -53,6 +53,11 @@ SAME: dict[str, tuple[tuple[dict[str, str | bytes], ...], dict[str, Any]]] = {
     "line ends of Windows inside quotes alone": (
         ({"1.csv": 'id,n\n1,a\n2,"x\r\ny"\n', "2.csv": 'id,n\r\n3,"x\ny"\r\n'},), {},
     ),
+    "a CR alone inside quotes": (
+        ({"1.csv": 'id,n\n1,a\n2,"x\ry"\n', "2.csv": 'id,n\r\n3,"x\ry\r\nz"\r\n'},), {},
+    ),
+    "lines that end with CR": (({"1.csv": "id,n\r1,a\r2,b\r"},), {}),
+    "values of white space that Java does not trim": (({"1.csv": "n\n\u00a0\n\u2003\nb\n"},), {}),
     "blank lines and no last line end": (({"1.csv": "id,n\n\n1,a\n\n2,b"},), {}),
     "one column": (({"1.csv": 'id\n1\n\n""\n3\n'},), {}),
     "spaces are part of values and names": (({"1.csv": "id, n\n1, a\n 2,b \n"},), {}),
@@ -311,6 +316,14 @@ def test_a_schema_that_is_the_table_s_agrees_with_it(
 FOR_SPARK: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {
     "an option of Spark alone": (
         "1.csv", "a\n1\n", {"options": {"comment": "#"}}, "--option comment",
+    ),
+    "a line of separators that are white space": (
+        "1.csv", "a\tb\tc\n1\t2\t3\n\t\t\n", {"options": {"sep": "\t"}}, "a line of white space",
+    ),
+    "a line of white space": ("1.csv", "a\n1\n  \r\n2\n", {}, "a line of white space"),
+    "a value of white space in quotes": ("1.csv", 'a\n1\n" "\n', {}, "a line of white space"),
+    "line ends inside quotes where lines end with CR": (
+        "1.csv", 'a,b\r1,"x\ry"\r', {}, "line ends inside quotes where lines end with CR",
     ),
     "odd quotes": ("1.csv", 'a,b\n"x"y,1\n', {}, "'\"' expected|',' expected after '\"'"),
     "one name twice": ("1.csv", "a,A\n1,2\n", {}, "one name twice"),

@@ -67,8 +67,12 @@ def test_grouped_reads_a_file_apart_whose_quotes_have_line_ends_inside(raw: Raw)
     raw.put("in/1.csv", 'a,b\n"one line",1\n')
     raw.put("in/2.csv", 'a,b\n"two\nlines",1\n')
     raw.put("in/3.csv", '"a",b\n1,2\n')
+    raw.put("in/4.csv", 'a,b\n"two\rlines",1\n')
     groups = groups_of(raw)
-    assert [keys_of(raw, group) for group in groups] == [["in/1.csv", "in/3.csv"], ["in/2.csv"]]
+    assert [keys_of(raw, group) for group in groups] == [
+        ["in/1.csv", "in/3.csv"],
+        ["in/2.csv", "in/4.csv"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,14 @@ def test_grouped_reads_a_file_apart_whose_quotes_have_line_ends_inside(raw: Raw)
         (b"a\tb\tc\n1\t2\t3\n", ": its header has no ',' but 2 '\\\\t'; if they separate its "
          "columns: --option 'sep=\\t', if not: --option 'sep=,'"),
         (b'a,b\n"x\ny",2\r\n', ": line 3 and the header end differently, one with CR LF and one "
+         "with LF, and there are line ends inside quotes; make the ends of its lines equal"),
+        (b'a,b\n"x\ny",2\n3,4\r5,6\n', ": line 4 and the header end differently, one with CR and "
+         "one with LF, and there are line ends inside quotes; make the ends of its lines equal"),
+        (b'a,b\n"x\ny",2\r', ": line 3 and the header end differently, one with CR and one "
+         "with LF, and there are line ends inside quotes; make the ends of its lines equal"),
+        (b'a,b\r\n"x\ry",2\n', ": line 2 and the header end differently, one with CR LF and one "
+         "with LF, and there are line ends inside quotes; make the ends of its lines equal"),
+        (b'a,b\r1,2\r"x\ny",2\n', ": line 4 and the header end differently, one with CR and one "
          "with LF, and there are line ends inside quotes; make the ends of its lines equal"),
         (b'a,b\r\n"x\ny",2\r\n3,4\n', ": line 4 and the header end differently, one with CR LF and "
          "one with LF, and there are line ends inside quotes; make the ends of its lines equal"),
