@@ -97,6 +97,11 @@ class Metrics:
         """Return the metrics as bytes for another process."""
         return msgspec.msgpack.encode(self.unpacked()) if self._packed is None else self._packed
 
+    @property
+    def packed_bytes(self) -> int:
+        """How many bytes `unpacked` decodes: none if the maps are at hand."""
+        return 0 if self._packed is None else len(self._packed)
+
     def unpacked(self) -> tuple[Any, ...]:
         """Return the six maps, in the order of the properties below."""
         if self._maps is not None:

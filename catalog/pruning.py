@@ -262,17 +262,18 @@ def _not_starting(range_: Range, prefix: Any) -> bool:
         return True
 
 
-def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> Range:
-    """Return the range of a column in a file's metrics. Missing metrics keep the file."""
-    _, counts, null_counts, nan_counts, lower_bounds, upper_bounds = metrics.unpacked()
+def range_of_metrics(maps: tuple[Any, ...], field_id: int, type_: Any) -> Range:
+    """Return the range of a column in a file's unpacked metrics. Missing metrics keep the file."""
+    _, counts, null_counts, nan_counts, lower_bounds, upper_bounds = maps
     count = _count(counts, field_id)
     nulls = _count(null_counts, field_id)
     nans = _count(nan_counts, field_id)
     is_float = datatypes.name_of(type_) in ("float", "double")
     may_be_value = count is None or nulls is None or nulls < count
+    lower, upper = _bounds(type_, _get(lower_bounds, field_id), _get(upper_bounds, field_id))
     return Range(
-        lower=_bound(type_, _get(lower_bounds, field_id)),
-        upper=_bound(type_, _get(upper_bounds, field_id)),
+        lower=lower,
+        upper=upper,
         may_be_null=nulls is None or nulls > 0,
         may_be_nan=is_float and may_be_value and (nans is None or nans > 0),
         may_be_value=may_be_value,
@@ -288,6 +289,17 @@ def _count(counts_by_field: Mapping[int, int] | None, field_id: int) -> int | No
 
 def _get(values_by_field: Mapping[int, Any] | None, field_id: int) -> Any:
     return None if values_by_field is None else values_by_field.get(field_id)
+
+
+def _bounds(type_: Any, lower: bytes | None, upper: bytes | None) -> tuple[Any, Any]:
+    """Return the bounds of a type's values.
+
+    Java compares uuids as two signed numbers, other writers as unsigned bytes. What lies between
+    two uuids is therefore unknown.
+    """
+    if lower != upper and datatypes.name_of(type_) == "uuid":
+        return None, None
+    return _bound(type_, lower), _bound(type_, upper)
 
 
 def _bound(type_: Any, data: bytes | None) -> Any:
@@ -318,9 +330,10 @@ def range_of_value(type_: Any, value: Value | None) -> Range:
 def range_of_summary(type_: Any, summary: manifests.FieldSummary) -> Range:
     """Return the range of a partition field in a manifest's summary."""
     is_float = datatypes.name_of(type_) in ("float", "double")
+    lower, upper = _bounds(type_, summary.lower_bound, summary.upper_bound)
     return Range(
-        lower=_bound(type_, summary.lower_bound),
-        upper=_bound(type_, summary.upper_bound),
+        lower=lower,
+        upper=upper,
         may_be_null=summary.contains_null,
         may_be_nan=is_float and summary.contains_nan is not False,
         is_float=is_float,
@@ -512,12 +525,15 @@ def _was_rounded_up(transform: transforms.Transform, result: Value) -> bool:
 class MetricsFilter:
     """A filter on rows, applied to a file's column metrics. Stateless."""
 
-    __slots__ = ("_predicate", "_types")
+    __slots__ = ("_columns", "_predicate", "_types")
 
     def __init__(self, predicate: Predicate, schema: Mapping[str, Any]) -> None:
         """schema: of the predicate's columns and values."""
         self._predicate = without_not(predicate)
         self._types = {} if self.keeps_all else _row_columns(schema)
+        self._columns = [
+            field_id for field_id in _columns_of(self._predicate) if field_id in self._types
+        ]
 
     @property
     def keeps_all(self) -> bool:
@@ -529,29 +545,58 @@ class MetricsFilter:
         if self.keeps_all:
             return True
 
-        return may_match(self._predicate, lambda field_id: self.range_in(file, field_id))
+        maps = file.metrics.unpacked()
+        return may_match(self._predicate, lambda field_id: self._range_in(maps, field_id))
 
     def choose(self, files: Sequence[manifests.DataFile], kept: dict[Any, Any]) -> list[bool]:
         """Return for each file whether it may match.
 
-        kept: ranges of these files' columns from earlier calls; new ones are added.
+        kept: ranges of these files' columns from earlier calls; new ones are added. The metrics of
+        each file are unpacked at most once.
         """
         if self.keeps_all:
             return [file.record_count != 0 for file in files]
+        missing = {
+            field_id: key for field_id in self._columns if (key := self._key(field_id)) not in kept
+        }
+        if missing:
+            added: dict[int, list[Range]] = {field_id: [] for field_id in missing}
+            for file in files:
+                maps = file.metrics.unpacked()
+                for field_id, ranges in added.items():
+                    ranges.append(self._range_in(maps, field_id))
+            kept.update((key, added[field_id]) for field_id, key in missing.items())
 
         def ranges_of(field_id: int) -> Sequence[Range]:
-            key = (field_id, str(self._types.get(field_id)))
-            ranges: Sequence[Range] | None = kept.get(key)
-            if ranges is None:
-                ranges = kept[key] = [self.range_in(file, field_id) for file in files]
-            return ranges
+            ranges: Sequence[Range] | None = kept.get(self._key(field_id))
+            return [EVERYTHING] * len(files) if ranges is None else ranges
 
         chosen = matching(self._predicate, ranges_of, len(files))
         return [one and file.record_count != 0 for one, file in zip(chosen, files, strict=True)]
 
-    def range_in(self, file: manifests.DataFile, field_id: int) -> Range:
+    def _key(self, field_id: int) -> tuple[int, str]:
+        return field_id, str(self._types.get(field_id))
+
+    def _range_in(self, maps: tuple[Any, ...], field_id: int) -> Range:
         type_ = self._types.get(field_id)
-        return EVERYTHING if type_ is None else range_of_metrics(file.metrics, field_id, type_)
+        return EVERYTHING if type_ is None else range_of_metrics(maps, field_id, type_)
+
+
+def _columns_of(predicate: Predicate) -> list[int]:
+    """Return the columns of a predicate that has no Not, each once."""
+    columns: dict[int, None] = {}
+    waiting = [predicate]
+    while waiting:
+        match waiting.pop():
+            case And(parts=parts) | Or(parts=parts):
+                waiting += parts
+            case Comparison(column=column) | Membership(column=column):
+                columns[column] = None
+            case UnaryPredicate(column=column):
+                columns[column] = None
+            case Constant() | Not():
+                pass
+    return list(columns)
 
 
 def _row_columns(schema: Mapping[str, Any]) -> dict[int, Any]:

@@ -140,21 +140,21 @@ class ScanPages:
         metrics = pruning.MetricsFilter(scan.filter.predicate, scan.schema)
         index: deletes.DeleteIndex | None = None
         at_once = max(1, min(ENTRIES_AT_ONCE, COMPARISONS_AT_ONCE // max(1, scan.filter.weight)))
-        number = start.manifest
-        while number < end:
-            ahead = _ahead(listing.data, number, end)
+        next_manifest = start.manifest
+        while next_manifest < end:
+            ahead = _ahead(listing.data, next_manifest, end)
             read = await asyncio.gather(
                 *(self._scans.entries_of(manifest, reader) for _, manifest in ahead)
             )
-            for (place, manifest), live in zip(ahead, read, strict=True):
-                first = start.entry if place == start.manifest else 0
-                for begin in range(first, len(live), at_once):
+            for (at, manifest), live in zip(ahead, read, strict=True):
+                first = start.entry if at == start.manifest else 0
+                for numbers in scans.parts_of(live, at_once, start=first):
                     await asyncio.sleep(0)
-                    part = live[begin : begin + at_once]
+                    part = live[numbers.start : numbers.stop]
                     chosen = filters.choose(part, metrics, manifest.partition_spec_id)
                     matching = [
-                        (entry, Position(manifest=place, entry=begin + offset + 1))
-                        for offset, (entry, one) in enumerate(zip(part, chosen, strict=True))
+                        (entry, Position(manifest=at, entry=number + 1))
+                        for number, entry, one in zip(numbers, part, chosen, strict=True)
                         if one and _counts(entry, listing.added_by)
                     ]
                     if matching and index is None:
@@ -163,10 +163,10 @@ class ScanPages:
                         tasks=tuple(
                             [(_task(entry, index, reader), after) for entry, after in matching]
                         ),
-                        after=Position(manifest=place, entry=begin + len(part)),
+                        after=Position(manifest=at, entry=numbers.stop),
                         entries=len(part),
                     )
-            number = ahead[-1][0] + 1 if ahead else end
+            next_manifest = ahead[-1][0] + 1 if ahead else end
 
     async def _delete_index(
         self, reader: readers.Reader, listing: ScanListing, table: TableMetadata
@@ -227,14 +227,14 @@ def _ahead(
     """Return the next manifests to read together: at least one, if there is one."""
     ahead: list[tuple[int, ManifestFile]] = []
     entries = 0
-    for place in range(number, end):
-        manifest = data[place]
+    for at in range(number, end):
+        manifest = data[at]
         if manifest is None:
             continue
         stated = files_of(manifest)
         if ahead and (len(ahead) == MANIFESTS_AHEAD or entries + stated > ENTRIES_AHEAD):
             break
-        ahead.append((place, manifest))
+        ahead.append((at, manifest))
         entries += stated
     return ahead
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +27,9 @@ ENTRY_BYTES: Final = 1_200
 READS_AT_ONCE_MAX: Final = 4
 CHUNK_ENTRIES: Final = 250
 """Entries that are filtered between two turns of the event loop: some milliseconds."""
+
+METRICS_BYTES_AT_ONCE: Final = 256 * 1024
+"""Packed metrics that are read between two turns of the event loop: some milliseconds."""
 
 MANIFEST_COST_ENTRIES: Final = 5
 """The cost of a manifest without its entries, in entries."""
@@ -116,7 +119,7 @@ class Scans:
         for manifest, live in zip(chosen, read, strict=True):
             if manifest.content == ManifestContent.DELETES:
                 for chunk in live.chunks:
-                    if turns.are_over(len(chunk.entries)):
+                    if turns.are_over(chunk.cost_entries):
                         await asyncio.sleep(0)
                     index.add(chunk.entries)
         tasks: list[FileTask] = []
@@ -125,7 +128,7 @@ class Scans:
             if manifest.content == ManifestContent.DATA:
                 considered += len(live.entries)
                 for chunk in live.chunks:
-                    if turns.are_over(len(chunk.entries)):
+                    if turns.are_over(chunk.cost_entries):
                         await asyncio.sleep(0)  # other requests wait for at most one chunk
                     tasks += _tasks(chunk, filters, manifest.partition_spec_id, index)
         return ScanPlan(
@@ -373,13 +376,36 @@ class _Filters:
         ]
 
 
-class _Chunk:
-    """Some of a manifest's live entries, with the ranges of columns that filters have read."""
+def parts_of(
+    entries: Sequence[ManifestEntry], entries_max: int, *, start: int = 0
+) -> Iterator[range]:
+    """Yield the ranges of entries to filter between two turns of the event loop.
 
-    __slots__ = ("entries", "ranges")
+    A range ends at entries_max entries, or with the entry whose metrics reach
+    METRICS_BYTES_AT_ONCE.
+    """
+    begin, size_bytes = start, 0
+    for number in range(start, len(entries)):
+        size_bytes += entries[number].data_file.metrics.packed_bytes
+        if number + 1 - begin == entries_max or size_bytes >= METRICS_BYTES_AT_ONCE:
+            yield range(begin, number + 1)
+            begin, size_bytes = number + 1, 0
+    if begin < len(entries):
+        yield range(begin, len(entries))
+
+
+class _Chunk:
+    """Some of a manifest's live entries, with the ranges of columns that filters have read.
+
+    cost_entries: the cost of filtering them, in entries.
+    """
+
+    __slots__ = ("cost_entries", "entries", "ranges")
 
     def __init__(self, entries: tuple[ManifestEntry, ...]) -> None:
         self.entries = entries
+        size_bytes = sum(entry.data_file.metrics.packed_bytes for entry in entries)
+        self.cost_entries = max(len(entries), CHUNK_ENTRIES * size_bytes // METRICS_BYTES_AT_ONCE)
         self.ranges: dict[Any, Any] = {}
 
 
@@ -391,8 +417,7 @@ class _Entries:
     def __init__(self, entries: tuple[ManifestEntry, ...]) -> None:
         self.entries = entries
         self.chunks = [
-            _Chunk(entries[start : start + CHUNK_ENTRIES])
-            for start in range(0, len(entries), CHUNK_ENTRIES)
+            _Chunk(entries[part.start : part.stop]) for part in parts_of(entries, CHUNK_ENTRIES)
         ]
 
 

@@ -184,12 +184,12 @@ def _rest(
     """Return plan tasks for what follows a position, some of which a client may fetch at once."""
     starts = [position]
     files = 0
-    for place in range(position.manifest + 1, end):
-        manifest = data[place]
+    for number in range(position.manifest + 1, end):
+        manifest = data[number]
         if manifest is None:
             continue
         if files >= FILES_MAX:
-            starts.append(scan_pages.Position(manifest=place))
+            starts.append(scan_pages.Position(manifest=number))
             files = 0
         files += scan_pages.files_of(manifest)
 

@@ -415,6 +415,79 @@ def test_choosing_among_many_files_is_asking_each(column: int, data: st.DataObje
         assert filter_.choose(files, kept) == [filter_.may_match(file) for file in files]
 
 
+def test_choosing_by_many_columns_unpacks_each_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = range(1, 401)
+    schema = {
+        "fields": [
+            {"id": column, "name": f"c{column}", "required": False, "type": "int"}
+            for column in columns
+        ]
+    }
+    metrics = manifests.Metrics(
+        value_counts=dict.fromkeys(columns, 1),
+        null_value_counts=dict.fromkeys(columns, 0),
+        lower_bounds={column: values.to_bytes("int", 1) for column in columns},
+        upper_bounds={column: values.to_bytes("int", 5) for column in columns},
+    )
+    files = [file_of(manifests.Metrics.unpacked_later(metrics.packed()), 1) for _ in range(7)]
+    unpacks = 0
+    unpacked = manifests.Metrics.unpacked
+
+    def counting(metrics: manifests.Metrics) -> tuple[Any, ...]:
+        nonlocal unpacks
+        unpacks += 1
+        return unpacked(metrics)
+
+    monkeypatch.setattr(manifests.Metrics, "unpacked", counting)
+    every = And(parts=tuple(Comparison(op="eq", column=column, value=3) for column in columns))
+    kept: dict[Any, Any] = {}
+    assert pruning.MetricsFilter(every, schema).choose(files, kept) == [True] * 7
+    assert unpacks == 7
+    none = And(parts=(*every.parts, Comparison(op="eq", column=400, value=9)))
+    assert pruning.MetricsFilter(none, schema).choose(files, kept) == [False] * 7
+    assert unpacks == 7
+
+
+def test_bounds_of_uuids_in_the_order_of_java_drop_no_file() -> None:
+    spec = {
+        "spec-id": 0,
+        "fields": [{"source-id": 1, "field-id": 1000, "name": "u", "transform": "identity"}],
+    }
+    schema = {"fields": [{"id": 1, "name": "u", "required": False, "type": "uuid"}]}
+    # Java compares the halves as signed numbers, so that 0x90... is the least of these.
+    least, inside, greatest, other = [bytes([byte]) * 16 for byte in (0x90, 0x10, 0x20, 0x30)]
+
+    def kept(lower: bytes, upper: bytes, value: bytes, op: str = "eq") -> tuple[bool, bool]:
+        predicate = Comparison(op=op, column=1, value=values.from_bytes("uuid", value))
+        metrics = manifests.Metrics(
+            value_counts={1: 3},
+            null_value_counts={1: 0},
+            lower_bounds={1: lower},
+            upper_bounds={1: upper},
+        )
+        manifest = manifests.ManifestFile(
+            manifest_path="m",
+            manifest_length=1,
+            partition_spec_id=0,
+            added_snapshot_id=1,
+            partitions=(
+                manifests.FieldSummary(
+                    contains_null=False, contains_nan=None, lower_bound=lower, upper_bound=upper
+                ),
+            ),
+        )
+        return (
+            pruning.MetricsFilter(predicate, schema).may_match(file_of(metrics, 3)),
+            pruning.PartitionFilter(predicate, spec, schema).may_match_manifest(manifest),
+        )
+
+    for value in (least, inside, greatest):
+        assert kept(least, greatest, value) == (True, True)
+    assert kept(inside, inside, inside) == (True, True)
+    assert kept(inside, inside, inside, "not-eq") == (False, False)
+    assert kept(inside, inside, other) == (False, False)
+
+
 def test_columns_inside_lists_are_never_pruned_on() -> None:
     element = {"type": "list", "element-id": 2, "element": "int", "element-required": True}
     schema = {"fields": [{"id": 1, "name": "l", "required": False, "type": element}]}

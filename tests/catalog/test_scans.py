@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog import errors, files, guard, manifests, pruning, scans
+from catalog import errors, expressions, files, guard, manifests, pruning, scan_pages, scans
 from catalog.commits import LoadedTable
 from catalog.metadata import model
 from tests.kit import datafiles, lakes, manifestfiles
@@ -114,6 +114,81 @@ def test_plan_of_an_older_snapshot_sees_what_it_saw_with_its_own_schema(
     assert (records(old), old.schema) == (2, lakes.SCHEMA)
     assert records(new) == 3
     assert [column["name"] for column in new.schema["fields"]] == ["id", "name", "more"]
+
+
+class PackingDecoder(manifestfiles.InlineDecoder):
+    """Leaves metrics packed, as the decoding child does."""
+
+    async def decode(
+        self, data: bytes, manifest: manifests.ManifestFile
+    ) -> list[manifests.ManifestEntry]:
+        return manifests.unpack_entries(
+            manifests.pack_entries(await super().decode(data, manifest))
+        )
+
+
+def test_entries_with_large_metrics_are_filtered_few_at_once(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = range(1, 1_001)
+    wide = manifests.Metrics(
+        value_counts=dict.fromkeys(columns, 1),
+        null_value_counts=dict.fromkeys(columns, 0),
+        lower_bounds=dict.fromkeys(columns, b"12345678"),
+        upper_bounds=dict.fromkeys(columns, b"12345678"),
+    )
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"id": column, "name": f"c{column}", "required": False, "type": "long"}
+            for column in columns
+        ],
+    }
+
+    planner = scans.Scans(files=bench.files, decoder=PackingDecoder())
+
+    async def work() -> tuple[tuple[manifests.ManifestEntry, ...], list[int]]:
+        loaded = await bench.create(schema=schema)
+        location = loaded.metadata.location
+        data_files = [
+            manifests.DataFile(
+                file_path=f"{location}/data/{number:05}.parquet",
+                file_format="PARQUET",
+                record_count=1,
+                file_size_in_bytes=1,
+                metrics=wide,
+            )
+            for number in range(10)
+        ]
+        loaded = await bench.appends.commit_files(
+            loaded.ident, data_files, operation="append", principal=ROOT
+        )
+        reader = bench.reader(loaded)
+        snapshot_id = loaded.metadata.current_snapshot_id
+        assert snapshot_id is not None
+        names = expressions.ColumnNames(schema, case_sensitive=True)
+        (manifest,) = await planner.manifests_of(reader, snapshot_id)
+        live = await planner.entries_of(manifest, reader)
+        packed_bytes = live[0].data_file.metrics.packed_bytes
+        assert packed_bytes > 10_000
+        monkeypatch.setattr(scans, "METRICS_BYTES_AT_ONCE", 3 * packed_bytes)
+        scan = scan_pages.Scan(
+            snapshot_id=snapshot_id,
+            after=None,
+            filter=expressions.parse({"type": "not-null", "term": "c1"}, names),
+            schema=schema,
+        )
+        pages = scan_pages.ScanPages(scans=planner)
+        listing = await pages.list(reader, scan)
+        steps = pages.read(
+            reader, scan, listing, start=scan_pages.Position(), end=len(listing.data)
+        )
+        return live, [step.entries async for step in steps]
+
+    live, entries = bench.lake.run(work())
+    assert entries == [3, 3, 3, 1]
+    parts = scans.parts_of(live, 2, start=5)
+    assert list(parts) == [range(5, 7), range(7, 9), range(9, 10)]
 
 
 def test_plan_of_an_unknown_snapshot_is_refused(bench: datafiles.Bench) -> None:
