@@ -78,6 +78,10 @@ def _pattern_fault(text: str) -> tuple[str, str]:
     """Return (pattern, reason) out of what the engine says of a regular expression."""
     if text in TOO_LARGE_PATTERNS:
         return "", "it is too large when it is compiled"
+    if text.startswith("RE2|"):  # of a kernel
+        _, reason, pattern = text.split("|", 2)
+        ours = WRAPPED.fullmatch(pattern)
+        return (ours[1] if ours else pattern), reason
     if "\n" not in text:
         ours = WRAPPED.fullmatch(text)
         return (ours[1] if ours else text), "it does not compile"

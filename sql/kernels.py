@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import re2
 
 from sql import limits, outcomes
 
@@ -772,56 +773,44 @@ def _base64_decode(match: re.Match[str]) -> Kernel:
     )
 
 
-POSIX_CLASSES = {
-    "alnum": "a-zA-Z0-9",
-    "alpha": "a-zA-Z",
-    "ascii": r"\x00-\x7f",
-    "blank": r" \t",
-    "cntrl": r"\x00-\x1f\x7f",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\s",
-    "upper": "A-Z",
-    "word": r"\w",
-    "xdigit": "0-9a-fA-F",
-}
+def _compiled(pattern: str) -> Any:
+    """Return a pattern compiled by RE2, which matches in time linear in the text.
 
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return a pattern that Arrow's linear engine accepts; raises ValueError for any other."""
+    Raises ValueError for a pattern that is none, or that needs more memory than one may have.
+    """
+    options = re2.Options()
+    options.max_mem = limits.PATTERN_BYTES_MAX
+    options.log_errors = False
     try:
-        pc.match_substring_regex(pa.array([""]), pattern)
-        classes = re.sub(
-            r"\[:(\w+):\]", lambda match: POSIX_CLASSES.get(match[1], match[0]), pattern
-        )
-        return re.compile(classes)
-    except (pa.ArrowInvalid, re.error):
-        raise coded("100048", pattern) from None
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace").partition(":")[0]
+        raise coded("100048", f"RE2|{reason}|{pattern}") from None
 
 
 def _regexp(match: re.Match[str]) -> Kernel:
     """The text, or the place, of a match of that number from a place on; 0 is the whole match."""
     wanted, start, occurrence, group = match.group(1), *map(int, match.group(2, 3, 4))
 
-    def result_of(text: str, pattern: re.Pattern[str]) -> str | int | None:
+    def result_of(text: str, pattern: Any) -> str | int | None:
         matches = pattern.finditer(text, min(start - 1, len(text)))
         one = next(itertools.islice(matches, occurrence - 1, None), None)
         if wanted == "substr":
             return None if one is None else one.group(group)
         if one is None:
             return 0
-        return (one.start(group) if wanted == "instr" else one.end(group)) + 1
+        place: int = one.start(group) if wanted == "instr" else one.end(group)
+        return place + 1
 
     def function(texts: Any, patterns: Any) -> Any:
-        compiled = {text: _compiled(text) for text in pc.unique(patterns).to_pylist() if text}
-        compiled[""] = _compiled("")
-        rows = zip(texts.to_pylist(), patterns.to_pylist(), strict=True)
-        return pa.array(
-            [None if None in row else result_of(row[0], compiled[row[1]]) for row in rows], result
-        )
+        results: list[str | int | None] = []
+        spelled, pattern = None, None
+        for text, wanted_pattern in zip(texts.to_pylist(), patterns.to_pylist(), strict=True):
+            if wanted_pattern is not None and wanted_pattern != spelled:
+                spelled, pattern = wanted_pattern, _compiled(wanted_pattern)
+            is_null = text is None or wanted_pattern is None
+            results.append(None if is_null else result_of(text, pattern))
+        return pa.array(results, result)
 
     result = pa.string() if wanted == "substr" else pa.int64()
     return Kernel(

@@ -53,6 +53,8 @@ GROWTH_MAX: Final = 512
 """Characters that each node of such an expression may add to its text, without its constants."""
 PATTERN_LENGTH_MAX: Final = 32_768
 """Characters of a constant pattern whose groups are counted on the event loop."""
+PATTERN_BYTES_MAX: Final = 2 << 20
+"""Memory of one compiled pattern with the states of its automaton. A worker keeps 128 of them."""
 USES_MAX: Final = 500
 """Tables that one statement names."""
 LIST_MEMBERS_MAX: Final = 16_384

@@ -364,11 +364,7 @@ def _regexp_substr(call: FunctionCall) -> Expr:
     parameters = str(call.constant(4, "c"))
     flags = rewrites.regexp_flags(parameters)
     group = _group(call, pattern, parameters, 5)
-    if (start, occurrence) == (1, 1):
-        whole = code.infix(f"{flags}(", "||", pattern, "||", ")")
-        matched = code.call("array_element", code.call("regexp_match", value, whole), group + 1)
-    else:
-        matched = _matched("substr", value, flags, pattern, (start, occurrence, group))
+    matched = _matched("substr", value, flags, pattern, (start, occurrence, group))
     return exprs.derived(matched, sqltypes.TEXT, [value, pattern], nullable=True)
 
 

@@ -11,7 +11,8 @@ from typing import Final
 
 _TOKENS: Final = re.compile(
     r"""
-      \\.               # an escaped character
+      \\Q.*?(?:\\E|\Z)  # quoted text
+    | \\.               # an escaped character
     | \[:\^?[a-z]+:\]   # a named class within a class
     | \[\^?\]?          # a class begins; a bracket that comes first is a character of it
     | \]
