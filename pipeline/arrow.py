@@ -49,6 +49,7 @@ SOURCES_MAX = 200
 PARTITIONS_MAX = 200
 """Each partition of a load is one file."""
 LONG_MAX = 2**63 - 1
+LONG_DIGITS_MAX = 19
 REASON_MAX = 200
 ANSWER_SECONDS = 120
 """How long the catalog may take to answer one request."""
@@ -151,6 +152,9 @@ def _failures() -> Iterator[None]:
         yield
     except pyarrow.ArrowException as error:
         raise errors.NotForArrow(" ".join(str(error).split())[:REASON_MAX]) from error
+    except UnicodeEncodeError as error:
+        # Text of CSV and Parquet is decoded from UTF-8, which has no such halves.
+        raise errors.NotForArrow("JSON with half of a surrogate pair") from error
     except requests.RequestException as error:
         raise errors.NoServer(f"the server does not answer: {error}") from error
     except RESTError as error:
@@ -352,7 +356,9 @@ def _json_rows(
     # Imported here: jobs of Spark need none of them.
     import pyarrow as pa
 
-    decoder = json.JSONDecoder(object_pairs_hook=_json_object, parse_constant=_json_constant)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_json_object, parse_constant=_json_constant, parse_int=_json_whole
+    )
     entries = [
         entry
         for source, content in contents
@@ -382,6 +388,13 @@ def _json_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _json_constant(text: str) -> Any:
     raise errors.NotForArrow(f"JSON with {text}")
+
+
+def _json_whole(text: str) -> int:
+    # Python itself converts numbers of up to 4,300 digits alone.
+    if len(text.removeprefix("-")) > LONG_DIGITS_MAX:
+        raise errors.NotForArrow("JSON with a whole number of more than 64 bits")
+    return int(text)
 
 
 def _json_type(value: Any) -> Any:

@@ -224,6 +224,10 @@ def _header(begin: bytes, reader: reading.SourceReader) -> list[str] | None:
     return next((row for row in rows if not _is_blank(row, reader)), None)
 
 
+# Numbers stay text: Python itself converts those of up to 4,300 digits alone.
+_JSON = json.JSONDecoder(parse_int=str)
+
+
 def _json_shape(begin: bytes, reader: reading.SourceReader) -> TextShape | None:
     """Return whether the file is one JSON document over several lines, or one document a line."""
     text = begin.decode(_codec(reader), errors="replace").lstrip()
@@ -231,7 +235,7 @@ def _json_shape(begin: bytes, reader: reading.SourceReader) -> TextShape | None:
         return None
     first, end, _ = text.partition("\n")
     try:
-        json.loads(first)
+        _JSON.decode(first)
     except (ValueError, RecursionError):
         # The first line is half of a document, unless it is longer than what was kept of it.
         return TextShape(header=(), spans_lines=bool(end) or len(begin) < HEADER_BYTES_MAX)
@@ -339,7 +343,7 @@ def locate_in_json(
     """Raise BadSource with the file and line of the first text that is not JSON."""
     for source in listing:
         with sources.opened(s3, source) as stream:
-            for _ in documents(stream, source, reader, json.JSONDecoder()):
+            for _ in documents(stream, source, reader, _JSON):
                 pass
 
 

@@ -331,6 +331,20 @@ FOR_SPARK: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {
         "1.json", '{"a": 1}\n{"a": "x"}\n', {"format": "json"}, "values of two types",
     ),
     "JSON with NaN": ("1.json", '{"a": NaN}\n', {"format": "json"}, "JSON with NaN"),
+    "JSON with half a surrogate pair": (
+        "1.json", '{"a":"\\ud83d"}\n', {"format": "json"}, "JSON with half of a surrogate pair",
+    ),
+    "JSON with half a surrogate pair in a name": (
+        "1.json", '{"\\ud83d":1}\n', {"format": "json"}, "JSON with half of a surrogate pair",
+    ),
+    "JSON with a number of 5,000 digits": (
+        "1.json", '{"a":1}\n{"a":-' + "7" * 5000 + "}\n", {"format": "json"},
+        "JSON with a whole number of more than 64 bits",
+    ),
+    "JSON with a number of 20 digits": (
+        "1.json", '{"a":[10000000000000000000]}', {"format": "json"},
+        "JSON with a whole number of more than 64 bits",
+    ),
     "Parquet of unsigned numbers": (
         "1.parquet", parquet({"a": pa.array([1], pa.uint32())}), {"format": "parquet"}, "uint32",
     ),

@@ -124,3 +124,15 @@ def test_grouped_finds_an_end_of_a_character_in_the_next_chunk(
     raw.put("in/2.csv", "a,b\n1,é\n")
     raw.put("in/3.csv", 'a,b\r\n"x\r\n",1\r\n3,4\r\n')
     assert [len(group) for group in groups_of(raw)] == [2, 1]
+
+
+def test_json_with_a_number_of_any_length_is_json(raw: Raw) -> None:
+    raw.put("in/1.json", '{"a":' + "7" * 5000 + '}\n{"a":2}\n')
+    listing = sources.listed(raw.s3, raw.place("in/"))
+    reader = reading.reader("json", {})
+    assert [shape.spans_lines for shape in inspection.grouped(raw.s3, listing, reader)] == [False]
+    inspection.locate_in_json(raw.s3, listing, reader)
+    raw.put("in/2.json", '{"a":' + "7" * 5000 + '}\n{"a":2\n')
+    listing = sources.listed(raw.s3, raw.place("in/"))
+    with pytest.raises(errors.BadSource, match=r"in/2\.json: line 2 is not JSON"):
+        inspection.locate_in_json(raw.s3, listing, reader)
