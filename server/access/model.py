@@ -74,6 +74,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     context: Context = msgspec.field(default_factory=dict)
     only_reads: bool = False
     maker: str | None = None
+    creates: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

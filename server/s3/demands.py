@@ -290,16 +290,17 @@ def for_upload(action: str) -> calls.Demanding:
 
 def for_create_bucket(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     """Demand CreateBucket, and what sets object lock, access control list and ownership controls
-    if the bucket is to have them."""
+    if the bucket is to have them. A private list is that of a bucket without one."""
     value: operations.CreateBucket = call.value
     actions = ["s3:CreateBucket"]
     if value.object_lock:
         actions += ["s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning"]
-    if value.acl is not None:
+    if value.acl is not None and value.acl.canned != "private":
         actions.append("s3:PutBucketAcl")
     if value.ownership is not None:
         actions.append("s3:PutBucketOwnershipControls")
-    return tuple(_bucket(action, value.bucket) for action in actions)
+    demands = (_bucket(action, value.bucket) for action in actions)
+    return tuple(msgspec.structs.replace(demand, creates=True) for demand in demands)
 
 
 def for_form(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:

@@ -50,10 +50,10 @@ class Ownership:
             return decide.ResourceSide(account=named.account)
         if named.service != "s3":
             return decide.NO_POLICY
+        # Every caller may learn whether a bucket's name is taken.
+        if demand.creates:
+            return decide.NO_POLICY
         try:
-            # Every caller may learn whether a bucket's name is taken.
-            if demand.action == "s3:CreateBucket":
-                return decide.NO_POLICY
             bucket = self._buckets.get(named.resource.partition("/")[0])
         except errors.NoSuchBucket:
             return decide.NO_POLICY

@@ -62,6 +62,18 @@ CAREFUL = config.User(
     account=OWNER.account,
     canonical_id=OWNER_ID,
 )
+CREATOR = config.User(
+    name="creator",
+    access_key="AKCREATOR",
+    secret_key="creator's",
+    policies=(
+        {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Action": "s3:CreateBucket", "Resource": "*"}],
+        },
+    ),
+    account="444444444444",
+)
 POWERLESS = config.User(
     name="powerless", access_key="AKPOWERLESS", secret_key="powerless'", account="333333333333"
 )
@@ -75,7 +87,9 @@ EC2_ID = "6aa5a366c34c1cbe25dc49211496e913e0351eb0e8c37aa3477e40942ec6b97c"
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
-    with kit.serve(tmp_path_factory.mktemp("acls") / "data", users=(*USERS, CAREFUL)) as running:
+    with kit.serve(
+        tmp_path_factory.mktemp("acls") / "data", users=(*USERS, CAREFUL, CREATOR)
+    ) as running:
         yield running
 
 
@@ -765,6 +779,42 @@ def test_a_bucket_created_again_with_another_list_is_refused(owner: Any, bucket:
     )
     assert grants(owner.get_bucket_acl(Bucket=bucket)) == {(OWNER_ID, "FULL_CONTROL")}
     owner.create_bucket(Bucket=bucket)
+
+
+def test_a_private_list_of_a_new_bucket_needs_no_right_of_its_own(
+    place: kit.ObjectStore, bucket: str
+) -> None:
+    creator = client_of(place, CREATOR)
+    name = f"{bucket}-new"
+    assert refusal(creator.create_bucket, Bucket=name, ACL="public-read") == (403, "AccessDenied")
+    creator.create_bucket(Bucket=name, ACL="private")
+    creator.create_bucket(Bucket=f"{name}-2")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"ACL": "private"},
+        {"ACL": "public-read"},
+        {"ObjectOwnership": "ObjectWriter"},
+        {"ObjectLockEnabledForBucket": True},
+    ],
+)
+def test_a_name_that_another_account_has_is_taken_whatever_the_bucket_is_to_have(
+    owner: Any, stranger: Any, bucket: str, wanted: dict[str, Any]
+) -> None:
+    statement = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": f"arn:aws:s3:::{bucket}",
+        "Condition": {"StringEquals": {"aws:PrincipalAccount": STRANGER.account}},
+    }
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    owner.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    taken = (409, "BucketAlreadyExists")
+    assert refusal(stranger.create_bucket, Bucket=bucket, **wanted) == taken
 
 
 def test_a_table_bucket_takes_no_lists(place: kit.ObjectStore) -> None:
