@@ -530,6 +530,12 @@ class Verifier:
         return self._caller_v2(request, principal, presigned.access_key, scheme="sigv2-query")
 
     def _signed_v2(self, request: asgi.Request, authorization: str) -> callers.Caller:
+        names = tuple(name for name, _ in request.pairs if _is_meant_as_header(name))
+        if names:
+            # The header form of version 2 signs only some parameters of the query.
+            raise errors.HeadersNotSigned(
+                f"parameters were present which were not signed: {', '.join(names)}", names=names
+            )
         proof = sigv2.parse_authorization(authorization)
         date = request.headers.get("x-amz-date") or request.headers.get("date")
         signed_at_ms = None if date is None else sigv4.parse_date_header(date)
@@ -845,6 +851,12 @@ def _check_coverage(
         raise errors.HeadersNotSigned(
             f"headers were present which were not signed: {', '.join(names)}", names=names
         )
+
+
+def _is_meant_as_header(parameter: str) -> bool:
+    """Return whether a parameter of the query has the meaning of a header, or gives it to others:
+    beside those of a presigned URL of version 2, Content-Type has it."""
+    return parameter[:6].lower() == "x-amz-" or parameter in presign.V2_PARAMETERS
 
 
 def _context(request: asgi.Request) -> dict[str, model.ContextValue]:

@@ -482,6 +482,18 @@ def test_version_2_header_is_checked_whole():
         verify(as_request(signed_v2(access_key="NOBODY")), sigv2_header=True)
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["x-amz-acl=public-read", "X-Amz-Meta-A=b", "AWSAccessKeyId=A&content-type=text%2Fhtml"],
+)
+def test_version_2_header_with_unsigned_headers_in_the_query_is_refused(query):
+    """The header form of version 2 does not sign them."""
+    prepared = signed_v2("http://127.0.0.1:5253/bucket/key")
+    with pytest.raises(errors.HeadersNotSigned):
+        verify(as_request(prepared, target=f"/bucket/key?{query}"), sigv2_header=True)
+    assert verify(as_request(prepared), sigv2_header=True).principal.type == "root"
+
+
 def test_version_2_of_a_virtual_hosted_bucket_signs_the_bucket():
     def signer(keys, service, region):
         signing = botocore_auth.HmacV1Auth(keys)
