@@ -338,21 +338,23 @@ class Objects:
         version_id: str | None = None,
         bypass_governance: bool = False,
         owner: str = "",
+        judged_owner: str | None = None,
         precondition: Precondition = ALWAYS,
         expects: tuple[Expect, ...] = (),
     ) -> Deleted:
         """Remove an object or the version named; an absent one is ignored.
 
         Without a version_id a bucket with versions gets a delete marker: when versioning is
-        suspended it replaces the null version. bypass_governance: as of a Removal. owner: the
-        account of the delete marker. expects: rows on which the removal was decided. Raises
-        NoSuchBucket, PreconditionFailed, ObjectLocked, ExpectationFailed.
+        suspended it replaces the null version. bypass_governance, judged_owner: as of a Removal.
+        owner: the account of the delete marker. expects: rows on which the removal was decided.
+        Raises NoSuchBucket, PreconditionFailed, ObjectLocked, ExpectationFailed.
         """
         removal = removals.Removal(
             key=key,
             version_id=version_id,
             bypass_governance=bypass_governance,
             precondition=precondition,
+            judged_owner=judged_owner,
         )
         outcome = await self.delete_many(
             bucket,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from storage import bodies, keys, locks, lookups, puts, records, versions
+from storage import bodies, errors, keys, locks, lookups, puts, records, versions
 from storage.batch import Delete, Derivation, Put, Reading, Store, Write
 from storage.model import ALWAYS, BucketInfo, Deleted, Precondition, Seen, Versioning
 
@@ -19,13 +19,16 @@ class Removal:
     """One deletion. version_id: the version to remove; None removes or hides the object.
 
     bypass_governance: the caller may remove a version in spite of its GOVERNANCE retention.
-    precondition: judged on that version, or on the newest.
+    precondition: judged on that version, or on the newest. judged_owner: the canonical id of the
+    owner that the access control list of that version named when the removal was allowed, "" for
+    none; None if the removal does not depend on it.
     """
 
     key: str
     version_id: str | None = None
     bypass_governance: bool = False
     precondition: Precondition = ALWAYS
+    judged_owner: str | None = None
 
 
 def plan_delete(
@@ -39,12 +42,21 @@ def plan_delete(
     random_id: str,
     owner: str,
 ) -> tuple[Deleted, Sequence[Write]]:
-    """Check a deletion; return its outcome and the writes."""
+    """Check a deletion; return its outcome and the writes.
+
+    Raises ExpectationFailed if the version has another owner than the judged one.
+    """
     version_id, versioning = removal.version_id, records.versioning(bucket_row)
     if version_id is not None:
         stored = versions.find(reading, bucket_id, encoded, version_id)
     else:
         stored = lookups.newest(reading, bucket_id, encoded)
+    if removal.judged_owner is not None and removal.judged_owner != _owner_id(stored):
+        raise errors.ExpectationFailed(
+            f"the owner of {removal.key!r} has changed",
+            store=Store.OBJECTS,
+            key=removal.key.encode(),
+        )
     if removal.precondition is not ALWAYS:
         judged = None if stored is None else records.decode_object(stored.value)
         puts.check_write(removal.precondition, removal.key, judged)
@@ -67,6 +79,12 @@ def plan_delete(
     is_delete_marker = records.has_delete_marker(stored.value)
     deleted = Deleted(version_id=version_id, is_delete_marker=is_delete_marker)
     return deleted, _plan_removal(reading, stored, versioning, now_ms=now_ms)
+
+
+def _owner_id(stored: versions.Stored | None) -> str:
+    """Return the canonical id of a version's owner, "" if no access control list names one."""
+    acl = None if stored is None else records.decode_object(stored.value).attributes.acl
+    return "" if acl is None else acl.owner
 
 
 def _plan_delete_marker(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from server import asgi, calls
-from server.access import acls
+from server.access import acls, decide
 from server.s3 import (
     bucketacls,
     configurations,
@@ -25,6 +25,7 @@ from server.s3 import (
     operations,
     wire,
 )
+from storage import errors as storage_errors
 from storage import model
 
 TO_BUCKET_OWNER: Final = "bucket-owner-full-control"
@@ -160,6 +161,27 @@ def is_kept(bucket: model.BucketInfo, acl: model.AccessControlList | None) -> bo
         return False
     _check_not_blocked(bucket.settings, acl.grants)
     return True
+
+
+def may_allow_deletion(call: calls.Call, bucket: model.BucketInfo, version_id: str | None) -> bool:
+    """Return whether a deletion may be allowed because the bucket's list grants the caller to write
+    and the object is his own. The list does not allow the deletion of a version."""
+    return (
+        version_id is None
+        and bucket.type == "general"
+        and bucketacls.ACL in bucket.settings
+        and call.principal.account_id != bucket.owner
+        and not decide.is_unbound(call.principal)
+    )
+
+
+def owner_of_object(services: engines.S3Services, bucket: model.BucketInfo, key: str) -> str:
+    """Return the canonical id of the owner that an object's list names, "" for none."""
+    try:
+        acl = services.objects.head(bucket, key).attributes.acl
+    except (storage_errors.NoSuchKey, storage_errors.InvalidKey):
+        return ""
+    return "" if acl is None else acl.owner
 
 
 def of_bucket(

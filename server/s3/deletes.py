@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from server import asgi, calls
 from server.access import errors as access_errors
 from server.s3 import (
+    acls,
     demands,
     documents,
     engines,
@@ -90,7 +91,10 @@ def _is_plain(
     services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
     if target.version_id is not None and not versions.is_version_id(target.version_id):
         raise errors.InvalidArgument("Invalid version id specified")
-    return target.etag is None and engines.ruling(call, bucket, target.key).on_delete == "remove"
+    held = engines.ruling(call, bucket, target.key)
+    if acls.may_allow_deletion(call, engines.bucket_of(held, bucket), target.version_id):
+        return False
+    return target.etag is None and held.on_delete == "remove"
 
 
 async def _remove(

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Mapping
 import msgspec
 
 from server import asgi, calls, pending
+from server.access import model as access_model
 from server.s3 import (
     acls,
     demands,
@@ -339,16 +340,26 @@ async def delete(
     if not operations.is_text(key):
         return model.Deleted(version_id=version_id)
 
+    def demanded() -> access_model.Demand:
+        demand = demands.deletion(call.context, bucket, key, version_id)
+        return demands.with_request_keys(services, call, demand)
+
     async def change(ruling: guard.Ruling) -> model.Deleted:
         bucket_info = engines.bucket_of(ruling, bucket)
         match ruling.on_delete:
             case "remove":
+                judged_owner = None
+                if acls.may_allow_deletion(call, bucket_info, version_id):
+                    judged_owner = acls.owner_of_object(services, bucket_info, key)
+                    if not services.authoriser.permits(call.principal, demanded()):
+                        services.authoriser.check(call.principal, demanded())
                 return await services.objects.delete(
                     bucket_info,
                     key,
                     version_id=version_id,
                     bypass_governance=engines.may_bypass(services, call, bucket, key, version_id),
                     owner=call.principal.account_id,
+                    judged_owner=judged_owner,
                     precondition=precondition,
                     expects=ruling.expects,
                 )
@@ -371,8 +382,7 @@ async def delete(
                 )
 
     async def judge() -> None:
-        demand = demands.deletion(call.context, bucket, key, version_id)
-        services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
+        services.authoriser.check(call.principal, demanded())
 
     return await engines.settle(call, bucket, key, change, judge=judge)
 

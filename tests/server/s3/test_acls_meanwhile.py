@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import botocore.exceptions
 import pytest
 
 from program import application
@@ -15,6 +17,7 @@ from server import calls, config
 from server.access import model
 from server.auth import callers, chunked
 from server.s3 import engines, errors
+from storage import objects
 from tests.kit import programs
 from tests.kit import s3 as kit
 from tests.server import requesting
@@ -130,3 +133,43 @@ def test_a_public_object_put_meanwhile_is_read(place: Place) -> None:
     call = place.judged(None, "GET", "/raw/k")
     place.owner.put_object(Bucket="raw", Key="k", Body=b"open", ACL="public-read")
     assert place.handled(call).status == 200
+
+
+def deleted(client: Any, many: bool) -> str:
+    """Delete the object k; return the code of the refusal, or "" for none."""
+    if many:
+        wanted = {"Objects": [{"Key": "k"}]}
+        answer = client.delete_objects(Bucket="raw", Delete=wanted)
+        return "".join(each["Code"] for each in answer.get("Errors", ()))
+    try:
+        client.delete_object(Bucket="raw", Key="k")
+    except botocore.exceptions.ClientError as error:
+        return str(error.response["Error"]["Code"])
+    return ""
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("versioned", [False, True])
+def test_a_deletion_of_ones_own_object_removes_none_of_another_owner(
+    place: Place, monkeypatch: pytest.MonkeyPatch, many: bool, versioned: bool
+) -> None:
+    """The bucket's owner replaces the object after its deletion was allowed to its creator."""
+    if versioned:
+        status = {"Status": "Enabled"}
+        place.owner.put_bucket_versioning(Bucket="raw", VersioningConfiguration=status)
+    place.owner.put_bucket_acl(Bucket="raw", ACL="public-read-write")
+    place.stranger.put_object(Bucket="raw", Key="k", Body=b"own")
+    delete_many = objects.Objects.delete_many
+    replacements = [b"of the bucket's owner"]
+
+    async def delete_later(*args: Any, **options: Any) -> Any:
+        while replacements:
+            body = replacements.pop()
+            await asyncio.to_thread(place.owner.put_object, Bucket="raw", Key="k", Body=body)
+        return await delete_many(*args, **options)
+
+    monkeypatch.setattr(objects.Objects, "delete_many", delete_later)
+    assert deleted(place.stranger, many) == "AccessDenied"
+    assert place.owner.get_object(Bucket="raw", Key="k")["Body"].read() == b"of the bucket's owner"
+    place.stranger.put_object(Bucket="raw", Key="k", Body=b"own again")
+    assert deleted(place.stranger, many) == ""
