@@ -194,21 +194,33 @@ def _bounded_adapter() -> Any:
     return BoundedAdapter()
 
 
+def _bounded_catalog(name: str, **properties: str) -> Any:
+    """Return a REST catalog each of whose requests waits ANSWER_SECONDS at most for an answer."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.catalog.rest import RestCatalog
+
+    class BoundedCatalog(RestCatalog):
+        # PyIceberg would wait for an answer without end, and has no setting for it. It calls this
+        # for each session before the session's first request, which is the one for a token.
+        def _create_legacy_oauth2_auth_manager(self, session: Any) -> Any:
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, _bounded_adapter())
+            return super()._create_legacy_oauth2_auth_manager(session)
+
+    return BoundedCatalog(name, **properties)
+
+
 def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
     # Imported here: jobs of Spark need none of them.
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
 
-    catalog: Any = load_catalog(
+    catalog = _bounded_catalog(
         load.table.warehouse,
-        type="rest",
         uri=server.iceberg,
         warehouse=load.table.warehouse,
         credential=f"{server.access_key}:{server.secret_key}",
         **{"oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens"},
     )
-    # PyIceberg would wait for an answer without end.
-    catalog._session.mount(server.url, _bounded_adapter())  # noqa: SLF001 - it has no setting
     identifier = (*load.table.namespace, load.table.name)
     try:
         table = catalog.load_table(identifier)

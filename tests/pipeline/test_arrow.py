@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import re
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline import arrow, errors, ingest, jobs, loads, settings
+from pipeline import arrow, errors, ingest, jobs, loads, settings, sources
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, Small, a_load, no_spark
+
+SILENT_SECONDS = 300
+"""How long a test's server keeps silent, unless the test ends before."""
 
 
 def parquet(columns: Mapping[str, Any]) -> bytes:
@@ -533,6 +537,27 @@ def test_a_small_load_whose_commit_got_no_answer_is_finished_by_the_next_run(
     again = small.ingest(raw, table)
     assert (again.rows, again.skipped) == ((0, 1) if committed else (1, 0))
     assert small.rows(table) == [{"id": 1}]
+
+
+@pytest.mark.parametrize("silent", ["/v1/oauth/tokens", "/v1/config"])
+def test_a_catalog_that_accepts_a_request_and_never_answers_is_no_server(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    monkeypatch.setattr(arrow, "ANSWER_SECONDS", 0.5)
+    over = threading.Event()
+
+    def never_answered(method: str, path: str) -> bool:
+        return silent in path and over.wait(SILENT_SECONDS)
+
+    nothing = sources.WantedSources(fresh=(), skipped=0)
+    load = a_load("lake.silent.t", place=raw.place("in/"))
+    with wire.door(small.server.url, before=never_answered) as door:
+        server = dataclasses.replace(small.server, url=door.url)
+        try:
+            with pytest.raises(errors.NoServer, match="Read timed out"):
+                arrow.plan(server, load, raw.s3, nothing)
+        finally:
+            over.set()
 
 
 def test_local_files_are_sources_by_their_content(small: Small, raw: Raw, tmp_path: Path) -> None:
