@@ -97,6 +97,11 @@ def unsupported(feature: str, line: int | None = None, position: int | None = No
     return _compilation("000002", "0A000", f"Unsupported feature '{feature}'.", line, position)
 
 
+def repeated_volatile() -> SqlError:
+    """Return the refusal of a volatile operand where the engine would compute it more than once."""
+    return unsupported("RANDOM or UUID_STRING where its value is used more than once")
+
+
 def too_complex(detail: str) -> SqlError:
     """The statement exceeds a bound; detail names it. 54001 is the SQL standard's."""
     return _compilation("000625", "54001", f"The statement is too complex: {detail}.")

@@ -115,13 +115,17 @@ class Binder:
         self.environment = environment
         self.filters: dict[int, list[predicates.Filter]] = {}
         self.relations = 0
+        self.volatile_texts = 0
         self._columns = 0
         self._aliases = 0
         self._kernels: set[str] = set()
 
     def text(self, part: code.Part) -> str:
-        """Return the engine's text of a part, and note the kernels that it calls."""
-        return emit.text(part, self._kernels)
+        """Return the engine's text of a part; note its kernels and whether it is volatile."""
+        volatile: set[int] = set()
+        text = emit.text(part, self._kernels, volatile)
+        self.volatile_texts += bool(volatile)
+        return text
 
     def alias(self, wanted: str) -> str:
         """Return a relation alias that is used nowhere else in the statement."""

@@ -28,7 +28,7 @@ def shared(operand: Expr) -> Expr:
     Raises SqlError for one that would have another value each time.
     """
     if operand.is_volatile:
-        raise errors.unsupported("RANDOM or UUID_STRING where its value is used more than once")
+        raise errors.repeated_volatile()
     return operand
 
 

@@ -84,6 +84,7 @@ class NameBinder(Protocol):
     def environment(self) -> shapes.Environment: ...
 
     relations: int
+    volatile_texts: int  # so far
 
     def alias(self, wanted: str) -> str: ...
 
@@ -231,6 +232,7 @@ class QueryScope:
     # Queries inside expressions
 
     def scalar_query(self, node: Any) -> Expr:
+        volatile_texts = self.binder.volatile_texts
         text = self.binder.query(_inner(node), self)
         if len(text.outputs) != 1:
             raise errors.unsupported("scalar subquery of more than one column")
@@ -245,7 +247,12 @@ class QueryScope:
         sql = text.sql
         if sql.startswith("("):  # the engine parses "((" as the start of an expression
             sql = f"SELECT * FROM ({sql}) AS {names.quoted(self.binder.alias('scalar'))}"
-        return Expr(code=code.Subquery(text=sql), type=output.type, nullable=True)
+        return Expr(
+            code=code.Subquery(text=sql),
+            type=output.type,
+            nullable=True,
+            is_volatile=self.binder.volatile_texts > volatile_texts,
+        )
 
     def exists(self, node: Any) -> Expr:
         inner = _inner(node.this)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from sql import errors
 from sql.plan import code
 from sql.plan.expressions import Expr
 
@@ -17,9 +18,14 @@ Pieces: TypeAlias = list[Any]
 """Text and parts in the order in which they are written."""
 
 
-def text(part: code.Part, kernels: set[str] | None = None) -> str:
-    """Return the engine's text of a part. kernels: gets the names of the kernels that it calls."""
+def text(part: code.Part, kernels: set[str] | None = None, volatile: set[int] | None = None) -> str:
+    """Return the engine's text of a part. kernels: gets the names of the kernels that it calls.
+
+    volatile: gets the identities of the volatile expressions in it. Raises SqlError if one of them
+    would be written twice, because the engine would compute it twice.
+    """
     written: list[str] = []
+    volatile = set() if volatile is None else volatile
     stack: list[Any] = [part]
     while stack:
         item = stack.pop()
@@ -27,6 +33,10 @@ def text(part: code.Part, kernels: set[str] | None = None) -> str:
             written.append(item)
             continue
         if isinstance(item, Expr):
+            if item.is_volatile:
+                if id(item.code) in volatile:
+                    raise errors.repeated_volatile()
+                volatile.add(id(item.code))
             item = item.code
         if kernels is not None and type(item) is code.FunctionUse and item.is_kernel:
             kernels.add(item.name)

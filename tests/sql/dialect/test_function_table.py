@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sql import engine, errors
-from sql.dialect import builders, expressions, functions
+from sql.dialect import builders, expressions, functions, shapes
 from tests.kit import sql_text
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "SQL.md"
@@ -160,6 +160,117 @@ def test_the_work_of_binding_grows_with_the_depth_of_calls_and_not_faster(
             counts.append(count)
         if len(counts) == 3:
             assert counts[2] - counts[1] == counts[1] - counts[0]
+
+
+RANDOM = {
+    "any": ("mod(random(), 10)", "uuid_string()"),
+    "text": ("uuid_string()",),
+    "number": ("mod(random(), 10)", "random() / 3"),
+    "real": ("mod(random(), 10)",),
+    "whole": ("mod(random(), 10)",),
+    "boolean": ("random() > 0",),
+    "moment": (
+        "dateadd(day, random(), '2024-01-02'::date)",
+        "dateadd(day, random(), '2024-01-02 03:04:05'::timestamp_ntz)",
+        "dateadd(day, random(), '2024-01-02 03:04:05'::timestamp_ltz)",
+        "dateadd(second, random(), '03:04:05'::time)",
+    ),
+}
+"""Volatile values of each coercion."""
+
+VOLATILE = [
+    *(
+        "{} between 1 and 2",
+        "{} in (1, 2.5, '3')",
+        "{} like any ('a', 'b')",
+        "case {} when 1 then 2 end",
+    ),
+    *("concat_ws({}, 'a', 'b', 'c')", "concat_ws({}, nullif('a', 'b'))", "concat_ws({}, 'a')"),
+    *("avg({}) over (order by 1)", "avg(1.5) over (order by {})", "avg(1) over (partition by {})"),
+    *("ratio_to_report({}) over ()", "ratio_to_report(1) over (partition by {})"),
+    *("count(distinct {}, 1)", "square({})", "div0(1, {})", "div0({}, 2)", "trunc({}, -1)"),
+    *(
+        "decode({}, 1, 2, 2, 1)",
+        "greatest({}, 2)",
+        "least(nullif(1, 2), {})",
+        "({}, 1) in ((1, 2), (3, 4))",
+    ),
+    *("substr('abc', {})", "substr({}, -1)", "position('a', {}, 2)", "sha2({})"),
+]
+VOLATILE_OF_MOMENT = [
+    *(
+        f"{name}({part}, {{}})"
+        for name in ("date_part", "date_trunc")
+        for part in (
+            *(
+                "year",
+                "week",
+                "dayofweek",
+                "dayofweekiso",
+                "second",
+                "millisecond",
+                "hour",
+                "month",
+            ),
+            *("epoch_second", "epoch_millisecond", "yearofweek"),
+        )
+    ),
+    *(
+        f"datediff({part}, {places})"
+        for part in ("year", "quarter", "month", "week", "day", "hour", "second", "nanosecond")
+        for places in ("{}, '2024-01-02'::date", "'2024-01-02'::date, {}")
+    ),
+    *(
+        "last_day({}, 'week')",
+        "last_day({}, 'year')",
+        "next_day({}, 'mo')",
+        "previous_day({}, 'mo')",
+    ),
+    *("dateadd(month, 1, {})", "dateadd(day, 1, {})", "add_months({}, 1)", "{}::varchar"),
+    *("dayname({})", "to_char({}, 'YYYY-MM')", "months_between({}, '2024-01-02'::date)"),
+]
+
+
+def assert_each_value_is_computed_once(template: str, value: str, **more: Any) -> None:
+    """Say whether a volatile value is refused, or stands in the engine's text as often as alone."""
+    try:
+        bound, _ = sql_text.bind(f"select {template.format(value)}", **more)
+    except errors.SqlError:
+        return
+    alone, _ = sql_text.bind(f"select {value}")
+    for name in ("random()", "uuid()"):
+        assert bound.sql.count(name) <= alone.sql.count(name), f"{template} of {value}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
+def test_a_volatile_argument_is_computed_once_or_refused(row: builders.Function) -> None:
+    over = " over (order by 1)" if row.function_type == "window" else ""
+    for count in range(min(len(row.optional), 3) + 1):
+        coercions = (*row.required, *row.optional[:count])
+        for index, coercion in enumerate(coercions):
+            for value in RANDOM.get(coercion, ()):
+                arguments = [VALUES[each] for each in coercions]
+                arguments[index] = "{}"
+                template = f"{row.names[0]}({', '.join(arguments)})"
+                assert_each_value_is_computed_once(template + over, value)
+                if row.function_type == "aggregate":
+                    assert_each_value_is_computed_once(f"{template} over (order by 1)", value)
+
+
+@pytest.mark.parametrize("template", VOLATILE)
+def test_a_volatile_operand_is_computed_once_or_refused(template: str) -> None:
+    for value in (*RANDOM["any"], *RANDOM["number"], "(select random())"):
+        assert_each_value_is_computed_once(template, value)
+
+
+@pytest.mark.parametrize("weeks", [{}, {"start": 7}])
+@pytest.mark.parametrize("template", VOLATILE_OF_MOMENT)
+def test_a_volatile_moment_is_computed_once_or_refused(
+    template: str, weeks: dict[str, int]
+) -> None:
+    context = sql_text.context(weeks=shapes.Weeks(**weeks))
+    for value in RANDOM["moment"]:
+        assert_each_value_is_computed_once(template, value, context=context)
 
 
 def calls_with_null(row: builders.Function) -> list[str]:
