@@ -522,18 +522,25 @@ class Residuals:
         expression: Expression,
         filters: Mapping[int, tuple[Any, Any]],
         partition: Sequence[Any],
+        *,
+        negated: bool = False,
     ) -> Expression:
+        """Return what remains of an expression. negated: it is inside an odd number of `not`.
+
+        A comparison with null is neither true nor false: no row of a null partition satisfies it,
+        and none its negation. It remains as what no row satisfies where it stands.
+        """
         match expression:
             case bool():
                 return expression
             case Negation(part=part):
-                inner = self._remains(part, filters, partition)
+                inner = self._remains(part, filters, partition, negated=not negated)
                 return not inner if isinstance(inner, bool) else Negation(part=inner)
             case Connective(op=op, parts=parts):
                 decides = op == "or"  # true decides an or, false an and
                 kept: list[Expression] = []
                 for part in parts:
-                    inner = self._remains(part, filters, partition)
+                    inner = self._remains(part, filters, partition, negated=negated)
                     if isinstance(inner, bool):
                         if inner is decides:
                             return decides
@@ -546,9 +553,11 @@ class Residuals:
                 matching, failing = filters.get(id(expression), (None, None))
                 if matching is None or len(partition) == 0:
                     return expression
-                if not matching.may_match_partition(partition):
-                    return False
-                return expression if failing.may_match_partition(partition) else True
+                matches = matching.may_match_partition(partition)
+                fails = failing.may_match_partition(partition)
+                if not (matches or fails):
+                    return negated
+                return expression if matches is fails else matches
 
 
 def _leaves(expression: Expression) -> list[Leaf]:

@@ -343,6 +343,43 @@ def test_residual_of_a_partition_decides_what_its_values_decide() -> None:
     assert remains({"type": "not", "child": both}, 3, 1, "x") == {"type": "not", "child": noon}
 
 
+def test_residual_of_a_null_partition_selects_no_row_by_a_comparison_or_its_negation() -> None:
+    spec = {
+        "spec-id": 3,
+        "fields": [{"source-id": 1, "field-id": 1000, "name": "i", "transform": "identity"}],
+    }
+    file = manifests.DataFile(
+        file_path="f",
+        file_format="PARQUET",
+        record_count=1,
+        file_size_in_bytes=1,
+        spec_id=3,
+        partition=(None,),
+    )
+
+    def remains(value: Any) -> Any:
+        residuals = expressions.Residuals(expressions.parse(value, NAMES), [spec], SCHEMA)
+        return msgspec.json.decode(residuals.of(file))
+
+    def both(op: str, left: Any, right: Any) -> dict[str, Any]:
+        return {"type": op, "left": left, "right": right}
+
+    def negated(value: Any) -> dict[str, Any]:
+        return {"type": "not", "child": value}
+
+    below = {"type": "lt", "term": "id", "value": 5}
+    named = {"type": "eq", "term": "Name", "value": "x"}
+    assert remains(below) is False
+    assert remains(negated(below)) is False
+    assert remains(negated(negated(below))) is False
+    assert remains(both("or", below, named)) == named
+    assert remains(both("or", negated(below), named)) == named
+    assert remains(both("and", negated(below), named)) is False
+    assert remains(negated(both("and", below, named))) == negated(named)
+    assert remains(negated(both("or", below, named))) is False
+    assert remains(negated(both("or", negated(below), named))) is False
+
+
 def test_a_filter_is_written_as_it_was_read() -> None:
     leaf = {"type": "in", "term": "id", "values": [1, 2]}
     value = {"type": "or", "left": {"type": "not", "child": leaf}, "right": {"type": "and",

@@ -75,10 +75,12 @@ SPECS = st.lists(
 
 
 @st.composite
-def contents(draw: st.DrawFn) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
-    """A spec and rows. PyIceberg cannot compare null partition values, so there are none."""
+def contents(
+    draw: st.DrawFn, *, null_partitions: bool = False
+) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
+    """A spec and rows. PyIceberg cannot compare null partition values."""
     spec = draw(SPECS)
-    partitioned = {name for name, _ in spec}
+    partitioned = set() if null_partitions else {name for name, _ in spec}
     row = st.fixed_dictionaries(
         {
             name: value if name in partitioned else st.none() | value
@@ -289,3 +291,37 @@ def test_plans_equal_those_of_pyiceberg_and_residuals_select_the_same_rows(
             assert [matches(planned[path], row) for row in members] == matching, filter_
             decided = exact and isinstance(expected[path], AlwaysTrue)
             assert not exact or decided is (planned[path] is True), (filter_, planned[path])
+
+
+@settings(
+    max_examples=10,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    table_contents=contents(null_partitions=True),
+    filters=st.lists(FILTERS, min_size=1, max_size=5),
+)
+def test_residuals_of_null_partitions_select_the_same_rows_as_the_filter(
+    rest: kit.RestServer,
+    table_contents: tuple[list[tuple[str, str]], list[dict[str, Any]]],
+    filters: list[BooleanExpression],
+) -> None:
+    spec, rows = table_contents
+    loaded, rows_of = make_table(rest, datafiles.bench(rest.lake), rows, spec)
+    of_nulls = [Or(Not(LessThan(name, 5)), EqualTo("name", "a")) for name in ("id", "size")]
+    for filter_ in [*filters, *of_nulls]:
+        body = {"filter": filter_.model_dump(mode="json", by_alias=True)}
+        answer = rest.ask("POST", f"namespaces/ns/tables/{loaded.ident.name}/plan", body)
+        assert answer.status == 200, answer.body
+        planned = {
+            task["data-file"]["file-path"]: task["residual-filter"]
+            for task in answer.json["file-scan-tasks"]
+        }
+        for path, members in rows_of.items():
+            matching = [matches(body["filter"], row) for row in members]
+            if path not in planned:
+                assert not any(matching), filter_
+                continue
+            assert [matches(planned[path], row) for row in members] == matching, filter_
