@@ -14,12 +14,18 @@ import math
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from catalog.manifests import Content, DataFile, ManifestEntry
 
 FILE_PATH_ID = 2_147_483_546
 """The field id of `file_path` in position delete files; its bounds name their data files."""
+
+
+PathBounds: TypeAlias = tuple[str | None, str | None]
+"""The least and the greatest path, None if unknown."""
+
+_NO_BOUNDS: Final[PathBounds] = (None, None)
 
 
 def unpartitioned(specs: Iterable[Mapping[str, Any]]) -> frozenset[int]:
@@ -72,7 +78,8 @@ class DeleteIndex:
                     sequence_number, file
                 )
             return
-        path = only_data_file(file)
+        bounds = _NO_BOUNDS if file.referenced_data_file is not None else _path_bounds(file)
+        path = file.referenced_data_file or _only_path(bounds)
         if file.is_deletion_vector and path is not None:
             previous = self._vectors.get(path)
             if previous is None or previous[0] < sequence_number:
@@ -81,7 +88,7 @@ class DeleteIndex:
             self._of_file.setdefault(path, DeleteList()).add(sequence_number, file)
         else:
             self._of_partition.setdefault(partition_key(file), DeleteList()).add(
-                sequence_number, file
+                sequence_number, file, bounds
             )
 
     def applying_to(self, file: DataFile, sequence_number: int) -> Applying:
@@ -110,19 +117,25 @@ class DeleteIndex:
 
 
 class DeleteList:
-    """Delete files in order of their sequence numbers."""
+    """Delete files in order of their sequence numbers.
 
-    __slots__ = ("_compared", "files", "numbers")
+    bounds: of the paths of the data files that position deletes name; unpacking metrics for each
+    data file anew would take long.
+    """
+
+    __slots__ = ("_compared", "bounds", "files", "numbers")
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.files: list[DataFile] = []
+        self.bounds: list[PathBounds] = []
         self._compared: list[frozenset[int]] | None = None
 
-    def add(self, sequence_number: int, file: DataFile) -> None:
+    def add(self, sequence_number: int, file: DataFile, bounds: PathBounds = _NO_BOUNDS) -> None:
         at = bisect.bisect_right(self.numbers, sequence_number)
         self.numbers.insert(at, sequence_number)
         self.files.insert(at, file)
+        self.bounds.insert(at, bounds)
 
     def after(self, sequence_number: int) -> Tail | None:
         """Return the files whose sequence number is this one or higher, None if there are none."""
@@ -192,6 +205,12 @@ class Applying:
         """Whether there may be position deletes or a deletion vector."""
         return bool(self.exact) or self.wide is not None
 
+    @property
+    def candidates(self) -> int:
+        """How many delete files iterating looks at."""
+        tails = (self.everywhere, self.within, self.wide)
+        return len(self.exact) + sum(len(tail) for tail in tails if tail is not None)
+
     def __bool__(self) -> bool:
         return self.everywhere is not None or self.within is not None or self.has_positions
 
@@ -200,10 +219,11 @@ class Applying:
             yield from tail
         yield from self.exact
         if self.wide is not None:
-            for file in self.wide:
-                lower, upper = _path_bounds(file)
+            of = self.wide.of
+            for index in range(self.wide.start, len(of.files)):
+                lower, upper = of.bounds[index]
                 if (lower is None or lower <= self.path) and (upper is None or self.path <= upper):
-                    yield file
+                    yield of.files[index]
 
 
 NONE: Final = Applying()
@@ -273,12 +293,13 @@ class Needed:
             paths = sorted(self._paths[of])
             number = self._numbers[of]
             for index in range(start, len(of.files)):
-                file = of.files[index]
-                lower, upper = _path_bounds(file)
+                lower, upper = of.bounds[index]
                 first = 0 if lower is None else bisect.bisect_left(paths, lower)
                 if first < len(paths) and (upper is None or paths[first] <= upper):
                     yield WideDelete(
-                        file=file, list_number=number, sequence_number=of.numbers[index]
+                        file=of.files[index],
+                        list_number=number,
+                        sequence_number=of.numbers[index],
                     )
 
     def all(self) -> Iterator[DataFile]:
@@ -315,9 +336,12 @@ class WideDelete:
 
 def only_data_file(file: DataFile) -> str | None:
     """Return the data file of a position delete file that has only one, else None."""
-    if file.referenced_data_file is not None:
-        return file.referenced_data_file
-    lower, upper = _path_bounds(file)
+    return file.referenced_data_file or _only_path(_path_bounds(file))
+
+
+def _only_path(bounds: PathBounds) -> str | None:
+    """Return the one data file that a position delete file names, None if it may name more."""
+    lower, upper = bounds
     # bounds may be truncated; equal bounds that are a whole path are that path
     if lower is None or lower != upper:
         return None
@@ -327,7 +351,7 @@ def only_data_file(file: DataFile) -> str | None:
 _DATA_SUFFIXES = (".parquet", ".avro", ".orc")
 
 
-def _path_bounds(file: DataFile) -> tuple[str | None, str | None]:
+def _path_bounds(file: DataFile) -> PathBounds:
     *_, lower_bounds, upper_bounds = file.metrics.unpacked()
     return _text((lower_bounds or {}).get(FILE_PATH_ID)), _text(
         (upper_bounds or {}).get(FILE_PATH_ID)

@@ -37,7 +37,9 @@ NAMES_MAX: Final = 20_000
 TASKS_ENCODED_AT_ONCE: Final = 50
 """Tasks that are encoded between two turns of the event loop."""
 RESIDUAL_BYTES_AT_ONCE: Final = 64 * 1024
-"""The same, as bytes of residuals: each partition's is made anew."""
+"""Bytes of residuals that are made between two turns, if each file has a partition of its own."""
+WORK_BYTES_AT_ONCE: Final = 512 * 1024
+"""Work of a `TaskEncoder` between two turns: some milliseconds."""
 COLUMNS_HERE_MAX: Final = 500
 """Columns whose names are collected on the event loop; of more, in a thread."""
 
@@ -143,6 +145,7 @@ async def _page(
     position = scan_pages.Position(manifest=task.manifest, entry=task.entry)
     rows_left = task.rows
     entries = 0
+    worked_bytes = 0
     ended = False
     steps = pages.read(reader, scan, listing, start=position, end=end)
     at_once = max(1, min(TASKS_ENCODED_AT_ONCE, RESIDUAL_BYTES_AT_ONCE // len(task.filter)))
@@ -150,7 +153,8 @@ async def _page(
         async for step in steps:
             entries += step.entries
             for number, (file_task, after) in enumerate(step.tasks, 1):
-                if number % at_once == 0:
+                if number % at_once == 0 or encoder.work_bytes - worked_bytes >= WORK_BYTES_AT_ONCE:
+                    worked_bytes = encoder.work_bytes
                     await asyncio.sleep(0)
                 _add(encoder, file_task)
                 position = after

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DELETES_PER_FILE_MAX: Final = 10_000
 """Delete files that one task may name."""
+COMPARISON_COST_BYTES: Final = 16
+"""The cost of comparing a delete file with a data file, in bytes that are encoded."""
 
 _CONTENTS: Final = {
     manifests.Content.DATA: "data",
@@ -39,6 +41,7 @@ class TaskEncoder:
     """Encodes the tasks of one answer. Mutable: it collects them.
 
     stats_fields: ids of the columns whose metrics are sent. size_bytes: of all that was added.
+    work_bytes: the work for it: bytes encoded, metrics read, delete files compared.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class TaskEncoder:
         self._deletes: list[bytes] = []
         self._numbers: dict[tuple[str, int | None], int] = {}
         self.size_bytes = 0
+        self.work_bytes = 0
 
     @property
     def tasks(self) -> int:
@@ -86,6 +90,7 @@ class TaskEncoder:
     def _references(self, applying: deletes.Applying) -> list[int]:
         """Return the positions of a task's delete files in the answer's list, which they join."""
         references: list[int] = []
+        self.work_bytes += COMPARISON_COST_BYTES * applying.candidates
         for file in applying:
             if len(references) == DELETES_PER_FILE_MAX:
                 raise TooManyDeletes(
@@ -103,6 +108,7 @@ class TaskEncoder:
     def _measured(self, described: Mapping[str, Any]) -> bytes:
         data = msgspec.json.encode(described)
         self.size_bytes += len(data) + 1
+        self.work_bytes += len(data)
         return data
 
     def _content_file(
@@ -123,6 +129,7 @@ class TaskEncoder:
             "record-count": file.record_count,
         }
         if self._stats_fields and file.content == manifests.Content.DATA:
+            self.work_bytes += file.metrics.packed_bytes
             described.update(_stats(file.metrics, self._stats_fields))
         optional = {
             "key-metadata": None if file.key_metadata is None else file.key_metadata.hex().upper(),

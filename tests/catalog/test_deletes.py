@@ -218,3 +218,43 @@ def test_what_many_data_files_need_is_what_each_of_them_needs() -> None:
         wide = {one.file.file_path for one in needed.wide()}
         assert each <= set(together)
         assert beyond <= wide
+
+
+def test_bounds_of_wide_position_deletes_are_unpacked_once_for_all_data_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed = bounds("s3://lake/t/data/a", "s3://lake/t/data/c").packed()
+    unpacks = 0
+    unpacked = Metrics.unpacked
+
+    def counting(metrics: Metrics) -> tuple[Any, ...]:
+        nonlocal unpacks
+        unpacks += 1
+        return unpacked(metrics)
+
+    monkeypatch.setattr(Metrics, "unpacked", counting)
+    index = deletes.DeleteIndex(
+        [
+            ManifestEntry(
+                status=Status.ADDED,
+                snapshot_id=1,
+                sequence_number=9,
+                file_sequence_number=9,
+                data_file=position(f"p{number}", metrics=Metrics.unpacked_later(packed)),
+            )
+            for number in range(30)
+        ],
+        unpartitioned=(),
+    )
+    needed = deletes.Needed()
+    for letter, named in (("b", 30), ("d", 0)) * 10:
+        data = DataFile(
+            file_path=f"s3://lake/t/data/{letter}.parquet", file_format="PARQUET", record_count=1,
+            file_size_in_bytes=1, spec_id=1, partition=("p",),
+        )  # fmt: skip
+        applying = index.applying_to(data, 5)
+        needed.add(applying)
+        assert len(list(applying)) == named
+        assert applying.candidates == 30
+    assert len(list(needed.wide())) == 30
+    assert unpacks == 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from catalog import manifests
+from catalog import deletes, manifests
 from catalog.commits import LoadedTable
-from catalog.rest import plan_tasks, plans
+from catalog.rest import plan_tasks, plans, scan_tasks
 from tests.catalog.rest import rest_server as kit
 from tests.kit import datafiles, lakes
 
@@ -536,6 +537,51 @@ def test_equality_delete_of_a_spec_of_void_fields_applies_to_every_older_file(
         for name, task in zip(names(answer), answer["file-scan-tasks"], strict=True)
     }
     assert references == {"00000.parquet": [0], "00001.parquet": [0], "00002.parquet": []}
+
+
+def test_plan_takes_turns_by_the_delete_files_that_it_compares(
+    rest: kit.RestServer, bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = create(rest, bench)
+    loaded = append(rest, bench, loaded, *[(rows(number), ()) for number in range(20)])
+    turns = 0
+
+    async def turn(seconds: float) -> None:
+        nonlocal turns
+        turns += 1
+        await asyncio.sleep(seconds)
+
+    shown = types.SimpleNamespace(sleep=turn, to_thread=asyncio.to_thread)
+    monkeypatch.setattr(plans, "asyncio", shown)
+    monkeypatch.setattr(plans, "WORK_BYTES_AT_ONCE", 400 * scan_tasks.COMPARISON_COST_BYTES)
+    plan(rest)
+    before, turns = turns, 0
+    wide = [
+        manifests.DataFile(
+            file_path=f"{loaded.metadata.location}/data/p{number}.parquet",
+            file_format="PARQUET",
+            record_count=2,
+            file_size_in_bytes=20,
+            content=manifests.Content.POSITION_DELETES,
+            metrics=manifests.Metrics(
+                lower_bounds={deletes.FILE_PATH_ID: b"a"}, upper_bounds={deletes.FILE_PATH_ID: b"b"}
+            ),
+        )
+        for number in range(200)
+    ]
+    rest.run(
+        bench.appends.commit_files(
+            loaded.ident,
+            wide,
+            operation="delete",
+            based_on=loaded.metadata.current_snapshot_id,
+            principal=lakes.ROOT,
+        )
+    )
+    answer = plan(rest)
+    assert "delete-files" not in answer
+    assert len(names(answer)) == 20
+    assert turns >= before + 8  # 200 of the 400 comparisons of a turn for each of 20 files
 
 
 def test_plans_at_once_answer_alike(rest: kit.RestServer, bench: datafiles.Bench) -> None:
