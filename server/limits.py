@@ -79,6 +79,9 @@ UNREAD_HEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 
 # XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
 XML_BYTES_MAX: Final = 4 * 1024 * 1024
+CONFIGURATION_BYTES_MAX: Final = 256 * 1024
+"""Body of a request that configures a bucket or an object: more than 50 tags, 100 grants or 64 KiB
+of CORS rules take."""
 XML_DEPTH_MAX: Final = 32
 XML_TAG_BYTES_MAX: Final = 16 * 1024
 """One tag, comment or reference, approximately; text between them has no such bound."""

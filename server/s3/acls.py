@@ -236,14 +236,14 @@ async def _wanted(call: calls.Call, owner_id: str) -> fields.WantedAcl:
     owner_id: the canonical id of the owner, which a document may repeat but not change.
     """
     operation: operations.PutBucketAcl | operations.PutObjectAcl = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    data = await incoming.read_configuration(call)
     if operation.acl is not None:
         if data:
             raise errors.UnexpectedContent("This request does not support content")
         return operation.acl
     if not data:
         raise errors.MissingSecurityHeader("Your request was missing a required header")
-    document = documents.parse_acl(data)
+    document = await incoming.parsed(documents.parse_acl, data)
     if document.owner_id not in (None, owner_id):
         raise errors.Forbidden("Access Denied")
     return fields.WantedAcl(grants=document.grants)

@@ -70,8 +70,8 @@ async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.R
 
 async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CreateBucket = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    constraint = documents.parse_create_bucket(data)
+    data = await incoming.read_configuration(call)
+    constraint = await incoming.parsed(documents.parse_create_bucket, data)
     _check_region(constraint, services.region)
     owner = engines.owner_of(services, call.principal.account_id)
     acl: dict[str, Any] = {}
@@ -152,9 +152,8 @@ async def get_bucket_versioning(services: engines.S3Services, call: calls.Call) 
 
 
 async def put_bucket_versioning(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    operation: operations.PutBucketVersioning = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    versioning = documents.parse_versioning(data)
+    data = await incoming.read_configuration(call)
+    versioning = await incoming.parsed(documents.parse_versioning, data)
 
     async def change(bucket: model.BucketInfo, check: storage_buckets.SettingsCheck) -> None:
         await services.buckets.set_versioning(

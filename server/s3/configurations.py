@@ -84,7 +84,7 @@ async def get_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
 
 async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutConfiguration = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    data = await incoming.read_configuration(call)
     policy = await incoming.parsed(_parse_policy, data)
     text = data.decode()
     document = json.loads(text)
@@ -132,9 +132,8 @@ async def get_bucket_ownership_controls(
 async def put_bucket_ownership_controls(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
-    operation: operations.PutConfiguration = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    controls = documents.parse_ownership(data)
+    data = await incoming.read_configuration(call)
+    controls = await incoming.parsed(documents.parse_ownership, data)
 
     def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         check_controls(controls, has_acl=bucketacls.ACL in settings)
@@ -202,9 +201,8 @@ async def _put(
     services: engines.S3Services, call: calls.Call, name: str, parse: Callable[[bytes], Any]
 ) -> None:
     """Replace a bucket's configuration by the document in the body."""
-    operation: operations.PutConfiguration = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    value = parse(data)
+    data = await incoming.read_configuration(call)
+    value = await incoming.parsed(parse, data)
 
     def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**settings, name: value}

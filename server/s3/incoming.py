@@ -12,7 +12,7 @@ import hmac
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from server import asgi, limits
+from server import asgi, calls, limits
 from server.auth import callers, chunked
 from server.s3 import errors, fields
 from storage import blobs, checksums, model
@@ -152,15 +152,29 @@ async def parsed(parse: Callable[[bytes], Document], data: bytes) -> Document:
     return await asyncio.to_thread(parse, data)
 
 
+async def read_configuration(call: calls.Call) -> bytes:
+    """Return the document that configures a bucket or an object, checked as `read_document` does.
+
+    The call's value has the digests of the body.
+    """
+    return await read_document(
+        call.request,
+        call.caller,
+        integrity=call.value.integrity,
+        limit_bytes=limits.CONFIGURATION_BYTES_MAX,
+    )
+
+
 async def read_document(
     request: asgi.Request,
     caller: callers.Caller,
     *,
     integrity: fields.Integrity = fields.NO_INTEGRITY,
+    limit_bytes: int = limits.XML_BYTES_MAX,
 ) -> bytes:
     """Return a small body, an XML document, after the check of its signature and digests."""
     decoder = caller.payload.decoder()
-    wire_bytes = await request.read(limit_bytes=limits.XML_BYTES_MAX)
+    wire_bytes = await request.read(limit_bytes=limit_bytes)
     data = decoder.feed(wire_bytes) if wire_bytes else b""
     trailers = decoder.finish()
     sent = integrity.trailer if integrity.checksum is None else integrity.checksum[0]

@@ -30,9 +30,8 @@ async def get_object_lock_configuration(
 async def put_object_lock_configuration(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
-    operation: operations.PutObjectLockConfiguration = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    default = documents.parse_object_lock(data)
+    data = await incoming.read_configuration(call)
+    default = await incoming.parsed(documents.parse_object_lock, data)
 
     async def change(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:
         await services.buckets.set_object_lock(
@@ -55,7 +54,8 @@ async def get_object_retention(services: engines.S3Services, call: calls.Call) -
 async def put_object_retention(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
     bucket, key, version_id = operation.bucket, operation.key, operation.version_id
-    retention = documents.parse_retention(await _document(call))
+    data = await incoming.read_configuration(call)
+    retention = await incoming.parsed(documents.parse_retention, data)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_retention(
@@ -81,7 +81,8 @@ async def get_object_legal_hold(services: engines.S3Services, call: calls.Call) 
 
 async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
-    legal_hold = documents.parse_legal_hold(await _document(call))
+    data = await incoming.read_configuration(call)
+    legal_hold = await incoming.parsed(documents.parse_legal_hold, data)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_legal_hold(
@@ -93,11 +94,6 @@ async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) 
         )
 
     return await _put(services, call, change)
-
-
-async def _document(call: calls.Call) -> bytes:
-    operation: operations.PutObjectLock = call.value
-    return await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
 
 
 async def _put(

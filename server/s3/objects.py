@@ -312,8 +312,8 @@ def get_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.R
 
 async def put_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectTagging = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    tags = documents.parse_tagging(data)
+    data = await incoming.read_configuration(call)
+    tags = await incoming.parsed(documents.parse_tagging, data)
     tagged = await _set_tags(services, operation, tags, call)
     return asgi.Response(200, engines.version_shown(call, tagged))
 
