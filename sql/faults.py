@@ -135,6 +135,14 @@ def _of_value(code: str, value: str) -> errors.SqlError:
                 "22023",
                 f"The following string is not a legal hex-encoded value: '{value}'",
             )
+        case "100116":
+            return errors.SqlError(
+                "100116",
+                "22023",
+                f"The following string is not a legal base64-encoded value: '{value}'",
+            )
+        case "100144":
+            return errors.SqlError("100144", "22023", f"Invalid UTF8 detected in string '{value}'")
     return errors.SqlError(code, "22000", value)
 
 

@@ -708,7 +708,7 @@ def _strtok(_: re.Match[str]) -> Kernel:
 
     def part(text: str, delimiters: str, number: int) -> str | None:
         if number < 1:
-            raise coded("100039", str(number))
+            return None
         pieces = re.split(f"[{re.escape(delimiters)}]", text) if delimiters else [text]
         parts = [piece for piece in pieces if piece]
         return parts[number - 1] if number <= len(parts) else None
@@ -763,7 +763,7 @@ def _base64_encode(_: re.Match[str]) -> Kernel:
 def _base64_decode(match: re.Match[str]) -> Kernel:
     def parse(text: str) -> bytes:
         try:
-            return base64.b64decode(text, validate=True)
+            return base64.b64decode("".join(text.split()), validate=True)
         except ValueError:
             raise coded("100116", text) from None
 
@@ -840,14 +840,34 @@ def _real_to_text(_: re.Match[str]) -> Kernel:
 
 def _to_binary(match: re.Match[str]) -> Kernel:
     def parse(text: str) -> bytes:
-        try:
-            return bytes.fromhex(text)
-        except ValueError:
-            raise coded("100115", text) from None
+        if not HEX.fullmatch(text):
+            raise coded("100115", text)
+        return bytes.fromhex(text)
 
     lenient = bool(match.group(1))
     return _text_kernel(
         lambda array: per_value(array, parse, pa.binary(), lenient=lenient), pa.binary()
+    )
+
+
+HEX = re.compile("([0-9A-Fa-f]{2})*")
+
+
+def _utf8(match: re.Match[str]) -> Kernel:
+    """Bytes as the text that they are in UTF-8."""
+
+    def parse(value: bytes) -> str:
+        try:
+            return value.decode()
+        except ValueError:
+            raise coded("100144", f"0x{value.hex().upper()}") from None
+
+    lenient = bool(match.group(1))
+    return Kernel(
+        function=lambda array: per_value(array, parse, pa.string(), lenient=lenient),
+        arguments=(pa.binary(),),
+        result=pa.string(),
+        volatility="volatile",
     )
 
 
@@ -887,6 +907,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_sha1"), _sha1),
     (re.compile("_base64_encode"), _base64_encode),
     (re.compile("_(try_)?base64_decode"), _base64_decode),
+    (re.compile("_(try_)?utf8"), _utf8),
     (re.compile(r"_regexp_(substr|instr|end)_(\d+)_(\d+)_(\d+)"), _regexp),
 )
 

@@ -312,7 +312,8 @@ def _decoded(value: Expr, target: sqltypes.SqlType, call: FunctionCall) -> Expr:
     if target.name == "binary":
         return value
     lenient = call.name.startswith("TRY_")
-    text = code.exactly(value, sqltypes.TEXT, lenient=lenient)
+    name = "_try_utf8" if lenient else "_utf8"
+    text = code.kernel(name, rewrites.as_arrow(value, sqltypes.BINARY))
     return exprs.derived(text, sqltypes.TEXT, [value], nullable=lenient or None)
 
 

@@ -183,6 +183,12 @@ def _modulo(number: code.Part, divisor: int) -> code.Infix:
     return code.infix(positive, "%", divisor)
 
 
+def _floored_micros(nanos: Expr) -> code.Infix:
+    """Return whole microseconds of nanoseconds, rounded down."""
+    count = code.exactly(nanos, sqltypes.integer())
+    return code.infix(code.infix(count, "-", _modulo(count, 1000)), "/", 1000)
+
+
 def _epoch(part: str, operand: Expr) -> Expr:
     moment = as_moment(operand)
     if moment.type.name == "date":
@@ -388,10 +394,11 @@ def weekday_near(*, ahead: bool) -> builders.Builder:
     """NEXT_DAY and PREVIOUS_DAY: the nearest day of that name after the moment, or before it."""
 
     def build(call: FunctionCall) -> Expr:
-        word = str(call.constant(1)).strip().lower()
-        wanted = next((index for index, day in enumerate(WEEKDAYS) if word[:2] == day[:2]), None)
-        if wanted is None or not WEEKDAYS[wanted].startswith(word):
+        word = str(call.constant(1))
+        begin = word.lstrip()[:2].lower()
+        if begin not in WEEKDAYS:
             raise errors.unsupported(f"{call.name} of '{word}'")
+        wanted = WEEKDAYS.index(begin)
         moment = _local(as_moment(call.arg(0)))
         day = _day_number(moment)
         # Day 0, 1970-01-01, was a Thursday, day 4 of a week that begins on Sunday.
@@ -404,7 +411,8 @@ def weekday_near(*, ahead: bool) -> builders.Builder:
     return build
 
 
-WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+WEEKDAYS = ("su", "mo", "tu", "we", "th", "fr", "sa")
+"""How the names of the days begin; what follows is ignored."""
 
 
 def months_between(call: FunctionCall) -> Expr:
@@ -422,8 +430,8 @@ def time_from_parts(call: FunctionCall) -> Expr:
         steps = code.infix(code.exactly(part, sqltypes.integer()), "%", DAY // micros)
         total = code.infix(total, "+", code.infix(steps, "*", micros))
     if len(parts) > 3:
-        nanos = code.infix(code.exactly(parts[3], sqltypes.integer()), "/", 1000)
-        total = code.infix(total, "+", nanos)
+        nanos = _modulo(code.exactly(parts[3], sqltypes.integer()), DAY * 1000)
+        total = code.infix(total, "+", code.infix(nanos, "/", 1000))
     return exprs.derived(code.exactly(_modulo(total, DAY), sqltypes.TIME), sqltypes.TIME, parts)
 
 
@@ -481,7 +489,7 @@ def timestamp_from_parts(call: FunctionCall) -> Expr:
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
         moment = rewrites.add_units(moment, count, unit)
     if len(parts) == 7:
-        micros = rewrites.divide(parts[6], exprs.integer(1000))
+        micros = exprs.derived(_floored_micros(parts[6]), sqltypes.integer(), [parts[6]])
         moment = rewrites.add_units(moment, micros, "microsecond")
     return exprs.derived(moment.code, sqltypes.TIMESTAMP_NTZ, parts)
 
@@ -531,7 +539,7 @@ def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltype
     if not operand.type.is_integer or scale not in (0, 3, 6, 9):
         raise call.refuse("a scale")
     if scale == 9:
-        micros: code.Code = code.infix(code.arrow(operand, "Int64"), "/", 1000)
+        micros: code.Code = _floored_micros(operand)
     else:
         exact = rewrites.multiply(operand, exprs.integer(10 ** (6 - scale)))
         micros = code.exactly(exact, sqltypes.integer())
