@@ -2,7 +2,8 @@
 
 The reader's options, the classes of values and the types that follow from them are those of
 `reading`, as for Spark; so is the record of loaded sources. What Arrow would not read or write just
-as Spark does raises NotForArrow, and nothing has been written by then: the load goes to Spark.
+as Spark does raises NotForArrow: the load goes to Spark. Nearly always nothing has been written by
+then; files of the load that have been are deleted.
 
 As with Spark, a load is one transaction: the table's creation or new columns, the rows and the
 list of sources are committed together, if every source still has the ETag that was listed.
@@ -10,6 +11,7 @@ list of sources are committed together, if every source still has the ETag that 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import io
 import itertools
@@ -46,6 +48,8 @@ VALUE_BYTES = {
 """What one value of a Parquet type takes in memory, without the characters of text."""
 SOURCES_MAX = 200
 """Sources are read one after another here, by Spark side by side."""
+WRITERS = 8
+"""Data files that are written at once."""
 PARTITIONS_MAX = 200
 """Each partition of a load is one file."""
 LONG_MAX = 2**63 - 1
@@ -242,8 +246,9 @@ def _loaded(
     fresh, load_id = wanted.fresh, uuid.uuid4()
     with _namespace(target.catalog, load.table):
         transaction, added = _transaction(target, load, rows)
-        files = _write(transaction, rows, load_id)
-        with _given_back(s3, files):
+        tasks = _write_tasks(transaction.table_metadata, rows, load_id)
+        with _given_back(s3, _paths(transaction.table_metadata, tasks)):
+            files = _write(transaction, tasks)
             summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id.hex)
             snapshot_id = _append(transaction, files, summary, load)
             moved = sources.changed(s3, load.places, fresh)
@@ -778,17 +783,15 @@ class _Partition:
         return str(self.spec.partition_to_path(self.partition, self.schema))
 
 
-def _write(transaction: Any, rows: Any, write_id: uuid.UUID) -> list[Any]:
-    """Write the rows as data files of the transaction's table; return them, uncommitted."""
+def _write_tasks(metadata: Any, rows: Any, write_id: uuid.UUID) -> list[Any]:
+    """Return PyIceberg's task for each data file to write."""
     # Imported here: jobs of Spark need none of them.
-    from pyiceberg.io.pyarrow import bin_pack_arrow_table, pyarrow_to_schema, write_file
+    from pyiceberg.io.pyarrow import bin_pack_arrow_table, pyarrow_to_schema
     from pyiceberg.table import TableProperties, WriteTask
 
-    metadata = transaction.table_metadata
     schema = pyarrow_to_schema(rows.schema, name_mapping=metadata.schema().name_mapping)
     numbers = itertools.count()
-    partitions = list(_partitions(metadata, rows))
-    tasks = (
+    return [
         WriteTask(
             write_uuid=write_id,
             task_id=next(numbers),
@@ -796,13 +799,44 @@ def _write(transaction: Any, rows: Any, write_id: uuid.UUID) -> list[Any]:
             record_batches=batches,
             partition_key=key,
         )
-        for key, part in partitions
+        for key, part in _partitions(metadata, rows)
         for batches in bin_pack_arrow_table(
             part, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
         )
-    )
+    ]
+
+
+def _paths(metadata: Any, tasks: Iterable[Any]) -> list[str]:
+    """Return where the tasks' files will be."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.table.locations import load_location_provider
+
+    provider = load_location_provider(metadata.location, metadata.properties)
+    return [
+        provider.new_data_location(
+            data_file_name=task.generate_data_file_filename("parquet"),
+            partition_key=task.partition_key,
+        )
+        for task in tasks
+    ]
+
+
+def _write(transaction: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Write the tasks' files; return them, uncommitted. No task runs on when it returns or raises.
+
+    PyIceberg's own pool would go on with other tasks after one has raised.
+    """
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.io.pyarrow import write_file
+
     table = transaction._table  # noqa: SLF001 - PyIceberg offers no other way to its files
-    return list(write_file(io=table.io, table_metadata=metadata, tasks=tasks))
+    metadata = transaction.table_metadata
+    with concurrent.futures.ThreadPoolExecutor(WRITERS) as pool:
+        written = [
+            pool.submit(lambda task: next(write_file(table.io, metadata, iter([task]))), task)
+            for task in tasks
+        ]
+    return [future.result() for future in written]
 
 
 def _partitions(metadata: Any, rows: Any) -> Iterator[tuple[Any, Any]]:
@@ -899,15 +933,20 @@ def _append(
 
 
 @contextlib.contextmanager
-def _given_back(s3: Any, files: Iterable[Any]) -> Iterator[None]:
-    """Delete the data files if the load certainly failed."""
+def _given_back(s3: Any, paths: Iterable[str]) -> Iterator[None]:
+    """Delete the data files at these paths if the load certainly failed, or goes to Spark."""
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow
+
     try:
         yield
-    except (errors.SourceChanged, errors.Overtaken):
-        for file in files:
+    except (
+        errors.SourceChanged, errors.Overtaken, errors.NotForArrow, pyarrow.ArrowException
+    ):  # fmt: skip
+        for path in paths:
             # The sweep removes files that stay; the load's own error matters more.
             with contextlib.suppress(Exception):
-                bucket, _, key = file.file_path.removeprefix("s3://").partition("/")
+                bucket, _, key = path.removeprefix("s3://").partition("/")
                 # Not by Arrow's file system, which leaves an empty object for the folder.
                 s3.delete_object(Bucket=bucket, Key=key)
         raise

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
@@ -192,6 +193,38 @@ def test_arrow_makes_of_sources_what_spark_makes_of_them(lake: Lake, raw: Raw, n
         one, other = (outcome(lake.catalog, table) for table in tables.values())
         assert one == other
         assert lake.taken(tables["arrow"]) == lake.taken(tables["spark"])
+
+
+@pytest.mark.spark
+def test_spark_makes_of_local_files_what_arrow_makes_of_them(
+    lake: Lake, raw: Raw, tmp_path: Path
+) -> None:
+    (tmp_path / "1.csv").write_text('id,q\n1,"two\nlines"\n')
+    (tmp_path / "2 b.csv.gz").write_bytes(gzip.compress(b"q,id\nx,2\n"))
+    place = settings.parse_place(str(tmp_path))
+    tables = {engine: f"same_{engine}.local" for engine in ("arrow", "spark")}
+    for engine, table in tables.items():
+        done = lake.ingest(raw, table, place=place, engine=engine)
+        assert (done.engine, done.rows, done.sources) == (engine, 2, 2)
+    one, other = (outcome(lake.catalog, table) for table in tables.values())
+    assert one == other
+    assert lake.taken(tables["arrow"]) == lake.taken(tables["spark"])
+    again = lake.ingest(raw, tables["spark"], place=place)
+    assert (again.rows, again.skipped) == (0, 2)
+
+
+@pytest.mark.spark
+def test_spark_makes_of_orc_what_arrow_makes_of_parquet(lake: Lake, raw: Raw) -> None:
+    rows = {"id": pa.array([1, 2], pa.int32()), "s": ["a", None], "l": [[1.5], None]}
+    body = io.BytesIO()
+    pyarrow.orc.write_table(pa.table(rows), body)
+    raw.put("orc/1.orc", body.getvalue())
+    raw.put("parquet/1.parquet", parquet(rows))
+    lake.ingest(raw, "same_spark.orc", prefix="orc/", format="orc", engine="auto")
+    lake.ingest(raw, "same_arrow.orc", prefix="parquet/", format="parquet", engine="arrow")
+    one, other = (outcome(lake.catalog, f"same_{engine}.orc") for engine in ("arrow", "spark"))
+    assert one == other
+    assert [place for place, _ in lake.taken("same_spark.orc")] == [raw.uri("orc/1.orc")]
 
 
 REFUSED: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {
@@ -480,6 +513,26 @@ def test_arrow_loads_nothing_of_a_source_written_anew_while_it_is_read(
     assert small.state("moving_small.t") is None
     assert small.files("moving_small.t") == []
     assert ("moving_small",) not in small.catalog.list_namespaces()
+
+
+def test_files_of_a_load_that_goes_to_spark_while_it_writes_are_given_back(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw.put("in/1.csv", "id\n1\n2\n3\n")
+    write = pyarrow.parquet.ParquetWriter.write
+
+    def refusing(writer: Any, rows: Any, **options: Any) -> Any:
+        if rows.column("id").to_pylist() == [2]:
+            raise pa.ArrowInvalid("no such value")
+        return write(writer, rows, **options)
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write", refusing)
+    partitions = settings.parse_partitions("id")
+    with pytest.raises(errors.BadArgument, match=r"--engine arrow does not load no such value"):
+        small.ingest(raw, "half_written.t", partitions=partitions)
+    assert small.files("half_written.t") == []
+    assert small.state("half_written.t") is None
+    assert ("half_written",) not in small.catalog.list_namespaces()
 
 
 def test_of_two_small_loads_of_the_same_sources_one_loads_them(small: Small, raw: Raw) -> None:
