@@ -544,8 +544,8 @@ def test_the_block_of_public_access_refuses_and_ignores_public_lists(
 def test_a_restricted_bucket_is_left_to_the_account_of_its_owner(
     place: kit.ObjectStore, owner: Any, stranger: Any, bucket: str
 ) -> None:
-    """RestrictPublicBuckets shuts out the owner of an object in the bucket of another account, and
-    leaves in the bucket's owner, to whom the object is granted."""
+    """RestrictPublicBuckets refuses an object to its owner of another account. The bucket's owner
+    may use a grant."""
     owner.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
     owner.put_object_acl(Bucket=bucket, Key="k", ACL="public-read")
     stranger.put_object(Bucket=bucket, Key="theirs", Body=b"x", ACL="bucket-owner-read")
