@@ -27,13 +27,18 @@ PRUNING_VALUES_MAX: Final = 200
 """Values of one membership that are compared one by one; of more, only the least and greatest."""
 VALUES_MAX: Final = 5_000
 """Values of all memberships of a filter; one that exceeds them prunes nothing."""
+NAMES_CHARACTERS_MAX: Final = 512 * 1024
+"""Characters of the names of columns in one filter: a client that writes ids sends none of them."""
 TERM_DEPTH_MAX: Final = 20
 """How deeply a transform or a function may nest."""
 PRUNING_WEIGHT_MAX: Final = 400
 """Comparisons for one file; predicates beyond them prune nothing."""
 INTEGER_BITS_MAX: Final = 127
+"""The size of an integer in a filter; a predicate with a larger one prunes nothing."""
 DECIMAL_EXPONENT_MAX: Final = 100
+"""The powers of ten of a decimal in a filter; a predicate beyond them prunes nothing."""
 RESIDUALS_KEPT_MAX: Final = 10_000
+"""Partitions of one answer whose residuals are kept; those of others are made for each file."""
 
 METADATA_COLUMNS: Final = frozenset(
     {
@@ -169,6 +174,7 @@ class _Parser:
         self._names = names
         self._predicates = 0
         self._values = 0
+        self._names_characters = 0
 
     def parse(self, value: Any, depth: int) -> Expression:
         if depth > DEPTH_MAX:
@@ -270,7 +276,7 @@ class _Parser:
         """Return the column of an operand, None if it is no plain column, and its older form."""
         if isinstance(operand, str):
             column = self._names.find(operand)
-            return column, operand if column is None else column.full_name
+            return column, operand if column is None else self._name(column)
         if not isinstance(operand, dict):
             raise InvalidFilter("The term of a predicate is a column or a transform")
         _check_depth(operand)
@@ -290,11 +296,19 @@ class _Parser:
             column = self._names.columns.get(field_id)
             if column is None:
                 raise InvalidFilter(f"Cannot find field {field_id} in the schema")
-            return column, column.full_name
+            return column, self._name(column)
         name = operand.get("name", operand.get("term"))
         if not isinstance(name, str):
             raise InvalidFilter("A reference has a name or an id")
         return self._term(name)
+
+    def _name(self, column: datatypes.NestedField) -> str:
+        self._names_characters += len(column.full_name)
+        if self._names_characters > NAMES_CHARACTERS_MAX:
+            raise InvalidFilter(
+                f"The names of a filter's columns have at most {NAMES_CHARACTERS_MAX} characters"
+            )
+        return column.full_name
 
 
 def _check_depth(value: Any) -> None:

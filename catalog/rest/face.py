@@ -9,7 +9,16 @@ from __future__ import annotations
 from catalog import access, readers, scan_pages, scans
 from catalog import errors as catalog_errors
 from catalog.namespaces import Namespaces
-from catalog.rest import credentials, errors, idempotency, oauth, rows, wire, wire_errors
+from catalog.rest import (
+    credentials,
+    errors,
+    idempotency,
+    oauth,
+    plan_tasks,
+    rows,
+    wire,
+    wire_errors,
+)
 from catalog.rest.service import Service
 from catalog.store import CatalogStore
 from catalog.tables import Tables
@@ -54,7 +63,7 @@ class IcebergFace:
             access=asking,
             readers=readers.Readers(store=store, access=asking),
             scan_pages=scan_pages.ScanPages(scans=scans),
-            plan_key=ring.master,
+            plan_key=plan_tasks.key_of(ring.master),
             credentials=credentials.CredentialVending(
                 ring=ring, access=asking, region=region, now_ms=now_ms, new_id=new_id
             ),

@@ -17,6 +17,8 @@ import msgspec
 MAC_BYTES: Final = 16
 TASK_BYTES_MAX: Final = 2 * 1024 * 1024
 """A plan task before it is compressed."""
+FILTER_BYTES_MAX: Final = 1024 * 1024
+"""The filter of a plan task: the other members take far less than the rest of TASK_BYTES_MAX."""
 
 _CONTEXT: Final = b"boathouse plan task 1:"
 
@@ -49,24 +51,32 @@ class PlanTask(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 _decode: Final = msgspec.msgpack.Decoder(PlanTask).decode
 
 
-def seal(task: PlanTask, *, master: bytes) -> str:
-    """Return a plan task as text. master: the key that signs it."""
+def key_of(master: bytes) -> bytes:
+    """Return the key that signs plan tasks, from the server's master key."""
+    return hmac.digest(master, b"plan tasks", "sha256")
+
+
+def seal(task: PlanTask, *, key: bytes) -> str:
+    """Return a plan task as text. key: from `key_of`."""
     data = zlib.compress(msgspec.msgpack.encode(task))
-    return base64.urlsafe_b64encode(_mac(master, data) + data).decode()
+    return base64.urlsafe_b64encode(_mac(key, data) + data).decode()
 
 
-def unseal(text: str, *, master: bytes) -> PlanTask:
+def unseal(text: str, *, key: bytes) -> PlanTask:
     """Return the plan task of a text. Raises InvalidPlanTask."""
     try:
         sealed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
     except ValueError:
         raise InvalidPlanTask("not a plan task") from None
     mac, data = sealed[:MAC_BYTES], sealed[MAC_BYTES:]
-    if not hmac.compare_digest(mac, _mac(master, data)):
+    if not hmac.compare_digest(mac, _mac(key, data)):
         raise InvalidPlanTask("not a plan task of this server")
     inflating = zlib.decompressobj()
-    return _decode(inflating.decompress(data, TASK_BYTES_MAX))
+    try:
+        return _decode(inflating.decompress(data, TASK_BYTES_MAX))
+    except (zlib.error, msgspec.DecodeError):
+        raise InvalidPlanTask("not a plan task of this release") from None
 
 
-def _mac(master: bytes, data: bytes) -> bytes:
-    return hmac.digest(master, _CONTEXT + data, "sha256")[:MAC_BYTES]
+def _mac(key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, _CONTEXT + data, "sha256")[:MAC_BYTES]

@@ -32,6 +32,9 @@ ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 TASKS_MAX: Final = 64
 """Plan tasks of one answer."""
 TASKS_BYTES_MAX: Final = 256 * 1024
+"""Plan tasks of one answer, as text."""
+FILTERS_SEALED_BYTES_MAX: Final = 1024 * 1024
+"""Filters that are compressed for the plan tasks of one answer, unless it has only one."""
 NAMES_MAX: Final = 20_000
 """Names in `select` and in `stats-fields`."""
 TASKS_ENCODED_AT_ONCE: Final = 50
@@ -62,6 +65,11 @@ async def plan_table_scan(service: Service, call: calls.Call) -> asgi.Response:
     _field_ids(values, "select", names)
     stats_fields = _field_ids(values, "stats-fields", names)
     filter_ = _parse_filter(values.get("filter"), names)
+    filter_json = expressions.format_filter(filter_)
+    if len(filter_json) > plan_tasks.FILTER_BYTES_MAX:
+        raise errors.MalformedJson(
+            f"Malformed request: filter: longer than {plan_tasks.FILTER_BYTES_MAX} bytes"
+        )
     if snapshot_id is None:
         body = b'"file-scan-tasks":[]'
     else:
@@ -70,7 +78,7 @@ async def plan_table_scan(service: Service, call: calls.Call) -> asgi.Response:
             snapshot_id=snapshot_id,
             after=after,
             schema_id=schema.get("schema-id", 0),
-            filter=expressions.format_filter(filter_),
+            filter=filter_json,
             case_sensitive=case_sensitive,
             stats_fields=stats_fields,
             manifest=0,
@@ -99,7 +107,7 @@ async def fetch_scan_tasks(service: Service, call: calls.Call) -> asgi.Response:
     text = json_values.get_text(values, "plan-task")
     loaded = await _loaded(service, service.ident(call))
     try:
-        task = plan_tasks.unseal(text, master=service.plan_key)
+        task = plan_tasks.unseal(text, key=service.plan_key)
     except plan_tasks.InvalidPlanTask:
         raise errors.NoSuchPlanTask("The plan task is not one of this server") from None
     table = loaded.metadata
@@ -202,10 +210,15 @@ def _rest(
             msgspec.structs.replace(
                 task, manifest=start.manifest, entry=start.entry, end=before, rows=rows
             ),
-            master=service.plan_key,
+            key=service.plan_key,
         )
 
-    tasks_max = max(1, min(TASKS_MAX, TASKS_BYTES_MAX // len(sealed(position, end))))
+    tasks_max = min(
+        TASKS_MAX,
+        TASKS_BYTES_MAX // len(sealed(position, end)),
+        FILTERS_SEALED_BYTES_MAX // len(task.filter),
+    )
+    tasks_max = max(1, tasks_max)
     stride = -(-len(starts) // tasks_max)
     starts = starts[::stride]
     ends = [*(start.manifest for start in starts[1:]), end]

@@ -354,10 +354,59 @@ def test_plan_task_survives_as_it_was_sealed() -> None:
         end=6,
         rows=7,
     )
-    text = plan_tasks.seal(task, master=b"k" * 32)
-    assert plan_tasks.unseal(text, master=b"k" * 32) == task
-    with pytest.raises(plan_tasks.InvalidPlanTask):
-        plan_tasks.unseal(text, master=b"l" * 32)
+    key = plan_tasks.key_of(b"k" * 32)
+    text = plan_tasks.seal(task, key=key)
+    assert plan_tasks.unseal(text, key=key) == task
+    for other in (b"k" * 32, plan_tasks.key_of(b"l" * 32)):
+        with pytest.raises(plan_tasks.InvalidPlanTask):
+            plan_tasks.unseal(text, key=other)
+
+
+def test_plan_task_that_cannot_be_read_does_not_exist(
+    rest: kit.RestServer, bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "FILES_MAX", 1)
+    append(rest, bench, create(rest, bench), *[(rows(number), ()) for number in range(3)])
+    (text,) = plan(rest)["plan-tasks"]
+    monkeypatch.setattr(plan_tasks, "TASK_BYTES_MAX", 20)
+    answer = rest.ask("POST", TASKS, {"plan-task": text})
+    assert answer.error[:2] == (404, "NoSuchPlanTaskException")
+
+
+def test_plan_by_a_filter_that_no_plan_task_has_room_for_is_refused(
+    rest: kit.RestServer, bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "FILES_MAX", 1)
+    columns = [
+        {"id": 3, "name": "x" * 2_000, "required": False, "type": "long"},
+        {"id": 4, "name": "\u20ac" * 2_000, "required": False, "type": "long"},
+    ]
+    schema = {**lakes.SCHEMA, "fields": [*lakes.SCHEMA["fields"], *columns]}
+    loaded = create(rest, bench, schema=schema)
+    append(rest, bench, loaded, *[(rows(number), ()) for number in range(3)])
+
+    def filter_of(predicates: int, field_id: int) -> Any:
+        leaf = {"type": "is-null", "term": {"type": "reference", "id": field_id}}
+        chain: Any = leaf
+        for _ in range(predicates - 1):
+            chain = {"type": "and", "left": chain, "right": leaf}
+        return chain
+
+    refused = rest.ask("POST", PLAN, {"filter": filter_of(300, 3)})
+    assert refused.error == (
+        400,
+        "BadRequestException",
+        "Malformed request: filter: The names of a filter's columns have at most 524288 characters",
+    )
+    refused = rest.ask("POST", PLAN, {"filter": filter_of(200, 4)})
+    assert refused.error == (
+        400,
+        "BadRequestException",
+        "Malformed request: filter: longer than 1048576 bytes",
+    )
+    (text,) = plan(rest, filter=filter_of(160, 4))["plan-tasks"]
+    answer = rest.ask("POST", TASKS, {"plan-task": text})
+    assert (answer.status, len(names(answer.json))) == (200, 1)
 
 
 def test_plan_has_no_id_so_none_is_found_or_cancelled(
