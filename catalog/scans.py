@@ -36,6 +36,8 @@ MANIFEST_COST_ENTRIES: Final = 5
 
 HEADER_BYTES_MAX: Final = 256 * 1024
 """Bytes that are read of a manifest when only its header is needed."""
+ENTRIES_HERE_MAX: Final = 10_000
+"""Entries of a manifest that are put in chunks on the event loop; more are in a thread."""
 READ_HERE_BYTES_MAX: Final = 256 * 1024
 """Manifests and lists up to this size are read on the event loop, larger ones in a thread."""
 
@@ -286,7 +288,10 @@ class Scans:
                     raise errors.InvalidMetadataFile(
                         f"{manifest.manifest_path}: {error}"
                     ) from error
-                kept = _Entries(tuple(live))
+                if len(live) <= ENTRIES_HERE_MAX:
+                    kept = _Entries(tuple(live))
+                else:
+                    kept = await asyncio.to_thread(_Entries, tuple(live))
                 # compressed metrics take some ten times their size in memory
                 self._cache.put(file, kept, len(live) * ENTRY_BYTES + 10 * len(data), inherited)
             return kept

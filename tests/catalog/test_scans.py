@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -114,6 +115,30 @@ def test_plan_of_an_older_snapshot_sees_what_it_saw_with_its_own_schema(
     assert (records(old), old.schema) == (2, lakes.SCHEMA)
     assert records(new) == 3
     assert [column["name"] for column in new.schema["fields"]] == ["id", "name", "more"]
+
+
+def test_entries_of_a_large_manifest_are_put_in_chunks_in_a_thread(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+    parts_of = scans.parts_of
+
+    def noting(*values: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return parts_of(*values)
+
+    monkeypatch.setattr(scans, "parts_of", noting)
+
+    async def work() -> None:
+        loaded = await bench.add(await bench.create(), rows(1))
+        for here_max, is_main in ((1, True), (0, False)):
+            monkeypatch.setattr(scans, "ENTRIES_HERE_MAX", here_max)
+            threads.clear()
+            planner = scans.Scans(files=bench.files, decoder=manifestfiles.InlineDecoder())
+            plan = await planner.plan(bench.reader(loaded))
+            assert (records(plan), threads) == (1, [is_main])
+
+    bench.lake.run(work())
 
 
 class PackingDecoder(manifestfiles.InlineDecoder):
