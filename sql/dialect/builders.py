@@ -293,7 +293,7 @@ SHOWN: Mapping[str, str] = {
     "binary": "BINARY",
     "moment": "TIMESTAMP",
     "word": "VARCHAR",
-    "constant": "ANY",
+    "constant": "CONSTANT",
 }
 """Parameters and results as SHOW FUNCTIONS names them. moment: a date or a time of any type. word:
 a bare word or a string. constant: known when the statement is bound."""

@@ -7,6 +7,7 @@ user's own call.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from sql import errors, kernels, limits, outcomes
@@ -286,32 +287,30 @@ def _edit_distance(call: FunctionCall) -> Expr:
     return rewrites.extreme([distance, _count_of(call.arg(2))], "least")
 
 
-def _hex_decode(target: sqltypes.SqlType) -> builders.Builder:
+def _hex_decode(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
-        lenient = call.name.startswith("TRY_")
-        return _decoded(rewrites.cast(call.text(0), sqltypes.BINARY, lenient=lenient), target, call)
+        value = rewrites.cast(call.text(0), sqltypes.BINARY, lenient=lenient)
+        return _decoded(value, target, lenient=lenient)
 
     return build_one
 
 
-def _base64_decode(target: sqltypes.SqlType) -> builders.Builder:
+def _base64_decode(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
-        return _decoded(_from_base64(call.text(0), call), target, call)
+        return _decoded(_from_base64(call.text(0), lenient=lenient), target, lenient=lenient)
 
     return build_one
 
 
-def _from_base64(value: Expr, call: FunctionCall) -> Expr:
-    lenient = call.name.startswith("TRY_")
+def _from_base64(value: Expr, *, lenient: bool) -> Expr:
     name = "_try_base64_decode" if lenient else "_base64_decode"
     decoded = code.kernel(name, rewrites.as_arrow(value, sqltypes.TEXT))
     return exprs.derived(decoded, sqltypes.BINARY, [value], nullable=lenient or None)
 
 
-def _decoded(value: Expr, target: sqltypes.SqlType, call: FunctionCall) -> Expr:
+def _decoded(value: Expr, target: sqltypes.SqlType, *, lenient: bool) -> Expr:
     if target.name == "binary":
         return value
-    lenient = call.name.startswith("TRY_")
     name = "_try_utf8" if lenient else "_utf8"
     text = code.kernel(name, rewrites.as_arrow(value, sqltypes.BINARY))
     return exprs.derived(text, sqltypes.TEXT, [value], nullable=lenient or None)
@@ -541,12 +540,12 @@ def _random(call: FunctionCall) -> Expr:
 SHIFT_MAX = 62
 
 
-def _shift(call: FunctionCall) -> Expr:
+def _shift(call: FunctionCall, *, is_right: bool) -> Expr:
     """A shift by a constant; the engine would wrap a count of 64 and results beyond 64 bits."""
     count = call.whole(1)
     if not 0 <= count <= SHIFT_MAX:
         raise call.refuse(f"a count that is not between 0 and {SHIFT_MAX}")
-    if call.name == "BITSHIFTRIGHT":
+    if is_right:
         return _bits(">>")(call)
     return rewrites.multiply(rewrites.round_half_away(call.arg(0)), exprs.integer(1 << count))
 
@@ -566,7 +565,8 @@ def _bitxor(call: FunctionCall) -> Expr:
     return exprs.derived(code.infix(either, "-", both), sqltypes.integer(), [either, both])
 
 
-def _div0(call: FunctionCall) -> Expr:
+def _div0(call: FunctionCall, *, of_null: bool) -> Expr:
+    """DIV0, and DIV0NULL, for which a divisor that is NULL is zero, too."""
     dividend, divisor = (rewrites.as_number(item) for item in call.args)
     rewrites.shared(divisor)
     # The divisor is made non-zero first: a CASE alone does not prevent the division.
@@ -574,7 +574,7 @@ def _div0(call: FunctionCall) -> Expr:
     quotient = rewrites.divide(dividend, safe)
     zero = rewrites.cast(exprs.integer(0), quotient.type)
     is_zero = code.infix(divisor, "=", 0)
-    if call.name == "DIV0NULL":
+    if of_null:
         is_zero = code.infix(is_zero, "OR", code.is_null(divisor))
     return exprs.derived(code.case([(is_zero, zero)], quotient), quotient.type, [dividend, divisor])
 
@@ -697,15 +697,18 @@ def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     return lambda call: rewrites.cast(call.arg(0), target, lenient=lenient)
 
 
-def _to_binary(call: FunctionCall) -> Expr:
-    value, form = call.arg(0), str(call.constant(1, "HEX")).upper()
-    if value.type.name == "binary" or form == "HEX":
-        return rewrites.cast(value, sqltypes.BINARY, lenient=call.name.startswith("TRY_"))
-    if form == "BASE64":
-        return _from_base64(call.text(0), call)
-    if form in ("UTF-8", "UTF8"):
-        return _bytes(rewrites.as_arrow(call.text(0), sqltypes.TEXT), value)
-    raise call.refuse(f"format {call.constant(1)}")
+def _to_binary(*, lenient: bool) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Expr:
+        value, form = call.arg(0), str(call.constant(1, "HEX")).upper()
+        if value.type.name == "binary" or form == "HEX":
+            return rewrites.cast(value, sqltypes.BINARY, lenient=lenient)
+        if form == "BASE64":
+            return _from_base64(call.text(0), lenient=lenient)
+        if form in ("UTF-8", "UTF8"):
+            return _bytes(rewrites.as_arrow(call.text(0), sqltypes.TEXT), value)
+        raise call.refuse(f"format {call.constant(1)}")
+
+    return build_one
 
 
 def _hex_encode(call: FunctionCall) -> Expr:
@@ -794,21 +797,15 @@ TEXT_FUNCTIONS = (
     function("SHA2_BINARY", "text [constant]", "binary", _sha2_binary),
     function("MD5_BINARY", "text", "binary", _md5_binary),
     function("BASE64_ENCODE", "any", "text", _base64_encode),
-    function(
-        "BASE64_DECODE_STRING TRY_BASE64_DECODE_STRING",
-        "text",
-        "text",
-        _base64_decode(sqltypes.TEXT),
-    ),
-    function(
-        "BASE64_DECODE_BINARY TRY_BASE64_DECODE_BINARY",
-        "text",
-        "binary",
-        _base64_decode(sqltypes.BINARY),
-    ),
-    function("HEX_DECODE_STRING TRY_HEX_DECODE_STRING", "text", "text", _hex_decode(sqltypes.TEXT)),
-    function(
-        "HEX_DECODE_BINARY TRY_HEX_DECODE_BINARY", "text", "binary", _hex_decode(sqltypes.BINARY)
+    *(
+        function(f"{prefix}{name}", "text", target.name, build(target, lenient=bool(prefix)))
+        for prefix in ("", "TRY_")
+        for name, target, build in (
+            ("BASE64_DECODE_STRING", sqltypes.TEXT, _base64_decode),
+            ("BASE64_DECODE_BINARY", sqltypes.BINARY, _base64_decode),
+            ("HEX_DECODE_STRING", sqltypes.TEXT, _hex_decode),
+            ("HEX_DECODE_BINARY", sqltypes.BINARY, _hex_decode),
+        )
     ),
     function("REGEXP_INSTR", "text text [constant]*5", "integer", _regexp_instr),
     function("REGEXP_LIKE RLIKE REGEXP", "text text [constant]", "boolean", _regexp_like),
@@ -824,7 +821,7 @@ NUMBER_FUNCTIONS = (
     function("CEIL CEILING", "number [constant]", "number", _whole("ceil")),
     function("FLOOR", "number [constant]", "number", _whole("floor")),
     function("ROUND", "number [constant]", "number", _round),
-    function("TRUNC TRUNCATE", "any [word]", "any", _truncate),
+    function("TRUNC TRUNCATE", "any [constant]", "any", _truncate),
     function("MOD", "number number", "number", _mod),
     function("SIGN", "number", "integer", _sign),
     function("SQUARE", "real", "real", _square),
@@ -855,8 +852,10 @@ NUMBER_FUNCTIONS = (
     function("BITAND", "whole whole", "integer", _bits("&")),
     function("BITOR", "whole whole", "integer", _bits("|")),
     function("BITXOR", "whole whole", "integer", _bitxor),
-    function("BITSHIFTLEFT BITSHIFTRIGHT", "whole constant", "number", _shift),
-    function("DIV0 DIV0NULL", "number number", "number", _div0),
+    function("BITSHIFTLEFT", "whole constant", "number", functools.partial(_shift, is_right=False)),
+    function("BITSHIFTRIGHT", "whole constant", "number", functools.partial(_shift, is_right=True)),
+    function("DIV0", "number number", "number", functools.partial(_div0, of_null=False)),
+    function("DIV0NULL", "number number", "number", functools.partial(_div0, of_null=True)),
 )
 
 CHOICE_FUNCTIONS = (
@@ -897,7 +896,8 @@ CONVERSION_FUNCTIONS = (
     function("TRY_TO_DOUBLE", "any", "real", _to(sqltypes.REAL, lenient=True)),
     function("TO_BOOLEAN", "any", "boolean", _to(sqltypes.BOOLEAN)),
     function("TRY_TO_BOOLEAN", "any", "boolean", _to(sqltypes.BOOLEAN, lenient=True)),
-    function("TO_BINARY TRY_TO_BINARY", "any [constant]", "binary", _to_binary),
+    function("TO_BINARY", "any [constant]", "binary", _to_binary(lenient=False)),
+    function("TRY_TO_BINARY", "any [constant]", "binary", _to_binary(lenient=True)),
 )
 
 CONTEXT_FUNCTIONS = (

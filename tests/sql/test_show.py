@@ -118,7 +118,7 @@ def test_show_functions_lists_exactly_what_a_text_may_call(tmp_path: Path) -> No
         assert (substr["min_num_arguments"], substr["max_num_arguments"]) == (2, 3)
         assert substr["arguments"] == "SUBSTR(VARCHAR, NUMBER [, NUMBER]) RETURN VARCHAR"
         assert rows["PI"]["arguments"] == "PI() RETURN FLOAT"
-        assert rows["RANDOM"]["arguments"] == "RANDOM([ANY]) RETURN NUMBER"
+        assert rows["RANDOM"]["arguments"] == "RANDOM([CONSTANT]) RETURN NUMBER"
         assert rows["COALESCE"]["arguments"] == "COALESCE(ANY [, ANY ...]) RETURN ANY"
         assert (substr["is_aggregate"], rows["SUM"]["is_aggregate"]) == ("N", "Y")
 

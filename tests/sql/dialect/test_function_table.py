@@ -45,7 +45,18 @@ CALLS = {
 ROWS = [row for rows in functions.GROUPS.values() for row in rows]
 
 NOT_STRICT = (
-    *("COALESCE", "NVL", "NVL2", "IFF", "NULLIF", "ZEROIFNULL", "DECODE", "EQUAL_NULL", "DIV0"),
+    *(
+        "COALESCE",
+        "NVL",
+        "NVL2",
+        "IFF",
+        "NULLIF",
+        "ZEROIFNULL",
+        "DECODE",
+        "EQUAL_NULL",
+        "DIV0",
+        "DIV0NULL",
+    ),
     *("BOOLAND", "BOOLOR", "GREATEST_IGNORE_NULLS", "LEAST_IGNORE_NULLS"),
 )
 """Functions that may be more than NULL of a NULL."""
@@ -296,6 +307,21 @@ def test_a_scalar_function_is_null_if_an_argument_is(calls: list[str]) -> None:
     except engine.EngineFault as fault:
         raise AssertionError(f"{calls}: {fault}") from fault
     assert set(values) == {None}, calls
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if len(row.names) > 1], ids=lambda row: row.names[0]
+)
+def test_the_names_of_a_function_are_computed_alike(row: builders.Function) -> None:
+    for text in texts_of(row):
+        outcomes = []
+        for name in row.names:
+            try:
+                bound, _ = sql_text.bind(f"select {name}{text.removeprefix(row.names[0])} as value")
+                outcomes.append((bound.sql, bound.types))
+            except errors.SqlError as error:
+                outcomes.append((error.code, ()))
+        assert all(each == outcomes[0] for each in outcomes), text
 
 
 def test_no_name_stands_for_two_functions() -> None:
