@@ -776,7 +776,7 @@ def _base64_decode(match: re.Match[str]) -> Kernel:
 def _compiled(pattern: str) -> Any:
     """Return a pattern compiled by RE2, which matches in time linear in the text.
 
-    Raises ValueError for a pattern that is none, or that needs more memory than one may have.
+    Raises ValueError if RE2 refuses the pattern, or if its program would exceed PATTERN_BYTES_MAX.
     """
     options = re2.Options()
     options.max_mem = limits.PATTERN_BYTES_MAX
