@@ -23,8 +23,8 @@ HEAD_UNCOUNTED_BYTES_MAX: Final = 4 * 1024
 HEADERS_UNCOUNTED_MAX: Final = 32
 """A head up to this size, with so many headers, does not count as held by a connection, unless it
 waits for the answers to requests before it."""
-HEADER_OVERHEAD_BYTES: Final = 160
-"""Memory of one header beside its text."""
+HEADER_OVERHEAD_BYTES: Final = 192
+"""Memory of one header beside its text: two bytes objects, a pair, its place in a list."""
 CONNECTIONS_BYTES_MAX: Final = 48 * 1024 * 1024
 """Heads and responses that all connections together may hold; `server.held.Holdings`."""
 HELD_BACK_BYTES_MIN: Final = 64 * 1024
