@@ -75,9 +75,7 @@ def run(
     with _failures():
         target = _target(server, load)
         fresh = wanted.fresh
-        size_mb = sum(source.size_bytes for source in fresh) / 1e6
-        what = progress.counted(len(fresh), "object")
-        say(f"loading {what}, {size_mb:.1f} MB; {wanted.skipped} loaded before")
+        say(wanted.sentence)
         rows = _read(load, s3, fresh, target.table)
         return _loaded(load, s3, wanted, target, rows, say)
 
@@ -253,10 +251,7 @@ def _loaded(
             snapshot_id = _append(transaction, files, summary, load)
             moved = sources.changed(s3, load.places, fresh)
             if moved:
-                raise errors.SourceChanged(
-                    f"{moved[0].place} changed while it was being read; nothing was loaded, "
-                    "run the same command again"
-                )
+                raise errors.source_changed(moved[0].place)
             say(f"committing {progress.counted(len(files), 'file')}")
             with _contested(load.table):
                 transaction.commit_transaction()
@@ -503,7 +498,7 @@ def _parquet_rows(contents: Iterable[tuple[sources.Source, bytes]], own: Any) ->
             ) from error
         tables.append(one.cast(_plain_schema(one.schema)).replace_schema_metadata(None))
     if not tables:
-        raise errors.BadArgument("every parquet file is empty: nothing names a column")
+        raise errors.every_file_empty("parquet")
     # Files whose types differ raise here, and go to Spark.
     rows = pa.concat_tables(tables, promote_options="default")
     if len({name.lower() for name in rows.column_names}) != rows.num_columns:
@@ -712,8 +707,7 @@ def _names_added(before: Any, after: Any) -> tuple[str, ...]:
     # Imported here: jobs of Spark need none of them.
     from pyiceberg.schema import index_by_name
 
-    fresh = sorted(set(index_by_name(after)) - set(index_by_name(before)))
-    return tuple(name for name in fresh if name.rpartition(".")[0] not in fresh)
+    return jobs.names_added(index_by_name(before), index_by_name(after))
 
 
 def _partition_spec(schema: Any, transforms: Sequence[settings.PartitionTransform]) -> Any:
@@ -727,10 +721,8 @@ def _partition_spec(schema: Any, transforms: Sequence[settings.PartitionTransfor
         try:
             source = schema.find_field(wanted.column)
         except ValueError as error:
-            names = ", ".join(column.name for column in schema.columns)
-            raise errors.BadArgument(
-                f"--partition-by names {wanted.column!r}, but the columns are: {names}"
-            ) from error
+            names = [column.name for column in schema.columns]
+            raise errors.no_partition_column(wanted.column, names) from error
         transform = parse_transform(SIZES.get(wanted.name, wanted.name).format(wanted.width))
         if not transform.can_transform(source.field_type):
             raise errors.BadArgument(
@@ -760,13 +752,9 @@ def _check_partitions(table: Any, transforms: Sequence[settings.PartitionTransfo
     if [(one.source_id, str(one.transform)) for one in spec.fields] != [
         (one.source_id, str(one.transform)) for one in wanted.fields
     ]:
-        fields = ", ".join(
+        raise errors.other_partitions(
             f"{field.transform}({table.schema().find_column_name(field.source_id)})"
             for field in spec.fields
-        )
-        raise errors.BadArgument(
-            f"the table is already partitioned by {fields or 'nothing'}; "
-            "leave --partition-by out, or give the same partitioning"
         )
 
 
@@ -974,15 +962,9 @@ def _contested(table: settings.TargetTable) -> Iterator[None]:
     except (BadRequestError, ForbiddenError, UnauthorizedError):
         raise
     except (requests.RequestException, RESTError) as error:
-        raise errors.OutcomeUnknown(
-            f"the answer to the commit was lost, so {table.full} may or may not have the rows; "
-            "run the same command again: it loads only what is missing"
-        ) from error
+        raise errors.outcome_unknown(table.full) from error
 
 
 def _overtaken(table: settings.TargetTable, error: Exception) -> errors.Overtaken:
-    if loads.ALREADY_TAKEN in str(error):
-        return errors.Overtaken(
-            f"another job has just loaded some of these objects into {table.full}"
-        )
-    return errors.Overtaken(f"another client has just changed {table.full} ({error})")
+    is_taken = loads.ALREADY_TAKEN in str(error)
+    return errors.overtaken(table.full, str(error), is_taken=is_taken)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class PipelineError(Exception):
     """A job cannot continue; str() is one sentence for the user."""
@@ -51,3 +53,51 @@ class BadSource(PipelineError):
 
 class NotForArrow(PipelineError):
     """The load needs Spark: Arrow's path would not give the same result."""
+
+
+# What both engines say alike.
+
+
+def source_changed(place: str) -> SourceChanged:
+    """Return the error of a load one of whose sources has another ETag at its end."""
+    return SourceChanged(
+        f"{place} changed while it was being read; nothing was loaded, run the same command again"
+    )
+
+
+def overtaken(table: str, message: str, *, is_taken: bool) -> Overtaken:
+    """Return the error of a commit that the server refused because another came first.
+
+    is_taken: whether the table has a source of the load. message: the server's.
+    """
+    if is_taken:
+        return Overtaken(f"another job has just loaded some of these objects into {table}")
+    return Overtaken(f"another client has just changed {table} ({message})")
+
+
+def outcome_unknown(table: str) -> OutcomeUnknown:
+    """Return the error of a commit whose answer was lost."""
+    return OutcomeUnknown(
+        f"the answer to the commit was lost, so {table} may or may not have the rows; "
+        "run the same command again: it loads only what is missing"
+    )
+
+
+def no_partition_column(column: str, names: Iterable[str]) -> BadArgument:
+    """Return the error of a partition transform of a column that a table does not have."""
+    return BadArgument(f"--partition-by names {column!r}, but the columns are: {', '.join(names)}")
+
+
+def other_partitions(fields: Iterable[str]) -> BadArgument:
+    """Return the error of transforms that are not a live table's, which has these fields."""
+    return BadArgument(
+        f"the table is already partitioned by {', '.join(fields) or 'nothing'}; "
+        "leave --partition-by out, or give the same partitioning"
+    )
+
+
+def every_file_empty(file_format: str) -> BadArgument:
+    """Return the error of a load without any source that names a column."""
+    if file_format == "csv":
+        return BadArgument("every CSV file is empty: there is no header to name columns")
+    return BadArgument(f"every {file_format} file is empty: nothing names a column")

@@ -101,7 +101,7 @@ def _typed(
     """Read files that have types of their own."""
     paths = [source.path for source in fresh if source.size_bytes]
     if not paths:
-        raise errors.BadArgument(f"every {reader.format} file is empty: nothing names a column")
+        raise errors.every_file_empty(reader.format)
     return spark.session.read.format(reader.format).options(**reader.options).load(paths)
 
 

@@ -138,9 +138,7 @@ def _load(
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
     fresh = wanted.fresh
-    size_mb = sum(source.size_bytes for source in fresh) / 1e6
-    what = progress.counted(len(fresh), "object")
-    say(f"loading {what}, {size_mb:.1f} MB; {wanted.skipped} loaded before")
+    say(wanted.sentence)
     load_id = uuid.uuid4().hex
     with _namespace(spark, load.table):
         columns = frames.live_columns(spark, load.table)
@@ -162,10 +160,7 @@ def _load(
             append.commit()
             moved = sources.changed(s3, load.places, fresh)
             if moved:
-                raise errors.SourceChanged(
-                    f"{moved[0].place} changed while it was being read; nothing was loaded, "
-                    "run the same command again"
-                )
+                raise errors.source_changed(moved[0].place)
             snapshot = transaction.table().currentSnapshot()
             say(f"committing {progress.counted(len(files), 'file')}")
             with _contested(load.table):
@@ -242,17 +237,11 @@ def _contested(table: settings.TargetTable) -> Iterator[None]:
     except Exception as error:
         java_class, message = session.thrown(error) or ("", "")
         if java_class in UNANSWERED:
-            raise errors.OutcomeUnknown(
-                f"the answer to the commit was lost, so {table.full} may or may not have the rows; "
-                "run the same command again: it loads only what is missing"
-            ) from error
+            raise errors.outcome_unknown(table.full) from error
         if java_class not in CONFLICTS:
             raise
-        if loads.ALREADY_TAKEN in message:
-            reason = f"another job has just loaded some of these objects into {table.full}"
-        else:
-            reason = f"another client has just changed {table.full} ({message})"
-        raise errors.Overtaken(reason) from error
+        is_taken = loads.ALREADY_TAKEN in message
+        raise errors.overtaken(table.full, message, is_taken=is_taken) from error
 
 
 @contextlib.contextmanager
@@ -354,9 +343,7 @@ def _transaction(spark: session.Spark, load: jobs.Load, frame: Any) -> tuple[Any
 def _names_added(spark: session.Spark, before: Any, after: Any) -> tuple[str, ...]:
     """Return the new columns, nested ones with dots, without those inside a new one."""
     by_name = spark.jvm.org.apache.iceberg.types.TypeUtil.indexByName
-    names_before = set(by_name(before.asStruct()))
-    fresh = sorted(set(by_name(after.asStruct())) - names_before)
-    return tuple(name for name in fresh if name.rpartition(".")[0] not in fresh)
+    return jobs.names_added(by_name(before.asStruct()), by_name(after.asStruct()))
 
 
 def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> Any:
@@ -383,10 +370,8 @@ def _partition_spec(
     builder = spark.jvm.org.apache.iceberg.PartitionSpec.builderFor(schema)
     for transform in transforms:
         if schema.findField(transform.column) is None:
-            names = ", ".join(column.name() for column in schema.columns())
-            raise errors.BadArgument(
-                f"--partition-by names {transform.column!r}, but the columns are: {names}"
-            )
+            names = [str(column.name()) for column in schema.columns()]
+            raise errors.no_partition_column(transform.column, names)
         width = () if transform.width is None else (transform.width,)
         with _fitting():
             builder = getattr(builder, transform.name)(transform.column, *width)
@@ -415,11 +400,7 @@ def _check_partitions(
     wanted = _partition_spec(spark, table.schema(), transforms)
     if not table.spec().compatibleWith(wanted):
         schema = table.schema()
-        fields = ", ".join(
+        raise errors.other_partitions(
             f"{field.transform().toString()}({schema.findColumnName(field.sourceId())})"
             for field in table.spec().fields()
-        )
-        raise errors.BadArgument(
-            f"the table is already partitioned by {fields or 'nothing'}; "
-            "leave --partition-by out, or give the same partitioning"
         )

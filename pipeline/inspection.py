@@ -52,11 +52,7 @@ def grouped(
             if its_shape is not None:
                 groups.setdefault(its_shape, []).append(source)
     if not groups:
-        raise errors.BadArgument(
-            "every CSV file is empty: there is no header to name columns"
-            if reader.format == "csv"
-            else f"every {reader.format} file is empty: nothing names a column"
-        )
+        raise errors.every_file_empty(reader.format)
     return groups
 
 

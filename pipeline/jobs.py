@@ -82,6 +82,12 @@ def in_order(types: Mapping[str, str], columns: Iterable[str]) -> tuple[str, ...
     return (*first, *rest.values())
 
 
+def names_added(before: Iterable[str], after: Iterable[str]) -> tuple[str, ...]:
+    """Return the new names of columns, nested ones with dots, without those inside a new one."""
+    fresh = sorted(set(after) - set(before))
+    return tuple(name for name in fresh if name.rpartition(".")[0] not in fresh)
+
+
 ROWS_SHOWN_MAX = 5
 """Rows of a plan."""
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pipeline import errors, reading, settings
+from pipeline import errors, progress, reading, settings
 
 SOURCES_MAX = 100_000
 BUFFER_BYTES = 1024 * 1024
@@ -58,6 +58,13 @@ class WantedSources:
 
     fresh: Sequence[Source]
     skipped: int
+
+    @property
+    def sentence(self) -> str:
+        """What a job prints when it begins to load."""
+        size_mb = sum(source.size_bytes for source in self.fresh) / 1e6
+        what = progress.counted(len(self.fresh), "object")
+        return f"loading {what}, {size_mb:.1f} MB; {self.skipped} loaded before"
 
 
 def client(server: settings.ServerEndpoint) -> Any:

@@ -57,7 +57,7 @@ def read(
         lower = (name.lower() for name in header)
         parts.append((row_count, dict(zip(lower, texts, strict=True))))
     if not names:
-        raise errors.BadArgument("every CSV file is empty: there is no header to name columns")
+        raise errors.every_file_empty("csv")
     fixed = {name.lower(): column_type for name, column_type in schema.items()}
     names |= {name.lower(): name for name in schema}
     names = {name.lower(): name for name in jobs.in_order(schema, names.values())}
