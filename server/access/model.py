@@ -15,6 +15,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from server.access import policies
+    from storage import model as storage_model
 
 PrincipalType: TypeAlias = Literal["root", "user", "anonymous"]
 ContextValue: TypeAlias = str | tuple[str, ...]
@@ -65,6 +66,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     only_reads: the request changes nothing, although its action could.
     maker: the account that owns what the request makes, or the upload that it is about, if that is
     not the bucket's owner; None otherwise. "" stands for an anonymous caller.
+    creates: the request creates the bucket, and is judged as if the bucket were absent.
+    object_info: the object that the response is made of, once it has been read; None while the
+    decision looks the object up.
     """
 
     action: str
@@ -75,6 +79,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     only_reads: bool = False
     maker: str | None = None
     creates: bool = False
+    object_info: storage_model.ObjectInfo | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+import msgspec
+
 from server import asgi, calls
 from server.access import acls, decide, principals
 from server.auth import verify
@@ -273,8 +275,8 @@ def find_readable(
 ) -> model.ObjectInfo:
     """Return an object that its access control list may let the caller read; see `find`.
 
-    If lists count in the decision the call is judged again, since the object may be another one
-    than that on which it was judged, or may have been absent.
+    If lists count in the decision the call is judged again, with the list of this very object: the
+    call was judged on an earlier object, or on none.
     """
     info = find(services, call, bucket, key, version_id, reading=reading)
     if decide.is_unbound(call.principal):
@@ -283,11 +285,12 @@ def find_readable(
     has_lists = info.attributes.acl is not None or (
         held is not None and (held.has_acls or bucketacls.ACL in held.settings)
     )
-    if has_lists and not all(
-        services.authoriser.permits(call.principal, demand)
-        for demand in call.operation.demands(services, call)
-    ):
-        raise errors.Forbidden("Access Denied")
+    if has_lists:
+        for demand in call.operation.demands(services, call):
+            is_read = demand.action in acls.READS and demand.place == f"{bucket}/{key}"
+            judged = msgspec.structs.replace(demand, object_info=info) if is_read else demand
+            if not services.authoriser.permits(call.principal, judged):
+                raise errors.Forbidden("Access Denied")
     return info
 
 

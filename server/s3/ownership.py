@@ -116,6 +116,8 @@ class Ownership:
         self, bucket: storage_model.BucketInfo, key: str, demand: model.Demand
     ) -> tuple[bool, storage_model.AccessControlList | None]:
         """Return whether a demand's object exists, and its access control list."""
+        if demand.object_info is not None:
+            return True, demand.object_info.attributes.acl
         version_id = demand.context.get("s3:VersionId")
         try:
             info = self._objects.head(

@@ -135,6 +135,25 @@ def test_a_public_object_put_meanwhile_is_read(place: Place) -> None:
     assert place.handled(call).status == 200
 
 
+def test_a_private_object_is_not_read_by_the_list_of_its_successor(place: Place) -> None:
+    """The view of the read has the private object; by the time of the decision a public one has
+    taken its place."""
+    services = place.program.s3.services
+    place.owner.put_object(Bucket="raw", Key="k", Body=b"secret")
+
+    async def read() -> None:
+        with services.objects.view() as view:
+            await asyncio.to_thread(
+                place.owner.put_object, Bucket="raw", Key="k", Body=b"open", ACL="public-read"
+            )
+            call = place.judged(None, "GET", "/raw/k")
+            with pytest.raises(errors.Forbidden):
+                engines.find_readable(services, call, "raw", "k", reading=view)
+            assert engines.find_readable(services, call, "raw", "k").size_bytes == len(b"open")
+
+    place.serving.run(read())
+
+
 def deleted(client: Any, many: bool) -> str:
     """Delete the object k; return the code of the refusal, or "" for none."""
     if many:
