@@ -34,6 +34,7 @@ from server.access import audit, decide, principals, rootkeys, tokens
 from server.auth import verify
 from server.s3 import face as s3_face
 from server.s3 import ownership
+from server.sts import face as sts_face
 from storage import model as storage_model
 from storage import opening
 
@@ -160,6 +161,11 @@ def build(
             "s3": s3,
             "s3tables": s3tables_face.make_face(
                 _s3tables_resources(settings, storage, rights, catalog)
+            ),
+            "sts": sts_face.make_face(
+                sts_face.Services(
+                    authoriser=rights.authoriser, ring=rights.ring, now_ms=now_ms, new_id=new_id
+                )
             ),
             "iceberg": _iceberg_face(settings, rights, catalog, now_ms, new_id),
             "snowflake": sql,

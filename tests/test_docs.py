@@ -14,6 +14,7 @@ from catalog.rest import rows as rest_rows
 from s3tables import face as s3tables_face
 from server import config, connect, native
 from server.aws import model as aws_model
+from server.sts import face as sts_face
 from sql import errors as sql_errors
 from sql import show
 from sql.dialect import operations, parse
@@ -151,6 +152,12 @@ def test_compatibility_names_every_s3tables_operation_as_the_code_has_it() -> No
     said = states(section("s3tables"), 1)
     assert set(said) == set(aws_model.load("s3tables").operations)
     assert {name for name, done in said.items() if done != "no"} == set(s3tables_face.ROWS)
+
+
+def test_compatibility_names_every_operation_of_sts_as_the_code_has_it() -> None:
+    said = states(section("STS"), 1)
+    assert set(said) == set(aws_model.load("sts").operations)
+    assert {name for name, done in said.items() if done != "no"} == set(sts_face.ROWS)
 
 
 def test_compatibility_names_every_rest_operation_as_the_code_has_it() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from catalog import access, idents, properties, records, rights
-from server.access import decide, model, tokens
+from server.access import decide, model, principals, tokens
 from server.auth import callers
 from storage import model as storage_model
 
@@ -63,7 +63,7 @@ class CredentialVending:
         self._region = region
         self._now_ms = now_ms
         self._new_id = new_id
-        self._kept: OrderedDict[tuple[str, str, bool, int], tokens.VendedKeys] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str, bool, int], tokens.VendedKeys] = OrderedDict()
 
     def grant(
         self, caller: callers.Caller, ident: idents.TableIdent, pointer: records.Pointer
@@ -100,19 +100,31 @@ class CredentialVending:
         return Vended(config=config, credential={"prefix": grant.location + "/", "config": config})
 
     def _keys(self, principal: model.Principal, grant: FileGrant) -> tokens.VendedKeys:
-        identity = (principal.name, grant.location, grant.writable, grant.window)
+        session = principal.session
+        identity = (
+            principal.access_key,
+            "" if session is None else session.token_id,
+            grant.location,
+            grant.writable,
+            grant.window,
+        )
         kept = self._kept.get(identity)
         if kept is not None:
             self._kept.move_to_end(identity)
             return kept
+        now_ms = self._now_ms()
+        lifetime_seconds = LIFETIME_SECONDS
+        if session is not None:
+            lifetime_seconds = min(lifetime_seconds, (session.expires_at_ms - now_ms) // 1000)
         bucket, _, path = grant.location.removeprefix("s3://").partition("/")
         keys = tokens.vend(
             self._ring,
-            subject=principal.name,
+            subject=principals.subject_of(principal),
             token_id=self._new_id(),
             scopes=(model.Scope(bucket=bucket, prefix=path + "/", writable=grant.writable),),
-            now_ms=self._now_ms(),
-            lifetime_seconds=LIFETIME_SECONDS,
+            now_ms=now_ms,
+            lifetime_seconds=lifetime_seconds,
+            extra=principals.claims_of(principal),
         )
         self._kept[identity] = keys
         if len(self._kept) > KEPT_MAX:

@@ -126,7 +126,7 @@ class TokenEndpoint:
             raise errors.TokenRefused("invalid_grant", "the token has expired") from None
         except access_errors.InvalidJWT as error:
             raise errors.TokenRefused("invalid_grant", str(error)) from None
-        issued_to = self._principals.by_name(claims.subject)
+        issued_to = self._principals.of_claims(claims)
         if issued_to is None or (client is not None and client.name != issued_to.principal.name):
             raise errors.TokenRefused("invalid_grant", "the token belongs to another principal")
         return issued_to.principal
@@ -140,6 +140,7 @@ class TokenEndpoint:
             token_id=self._new_id(),
             now_ms=self._now_ms(),
             lifetime_seconds=limits.ACCESS_TOKEN_SECONDS,
+            extra=principals.claims_of(principal),
         )
         content = {
             "access_token": token,

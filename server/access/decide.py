@@ -72,12 +72,17 @@ def authorise(
     values = condition_values(principal, demand, now_ms=now_ms)
     own = _Verdicts.of(principal.policies, principal, demand, values)
     theirs = _Verdicts.of(resource_policies, principal, demand, values)
-    if own.denied or theirs.denied:
+    session = _Verdicts.of(principal.session_policies or (), principal, demand, values)
+    if own.denied or theirs.denied or session.denied:
         return model.Decision(
-            allow=False, reason="explicit-deny", statements=(*own.denied, *theirs.denied)
+            allow=False,
+            reason="explicit-deny",
+            statements=(*own.denied, *theirs.denied, *session.denied),
         )
     if principal.scopes is not None and not in_scope(principal.scopes, demand):
         return model.Decision(allow=False, reason="scope")
+    if principal.session_policies is not None and not session.allowed:
+        return model.Decision(allow=False, reason="session-policy")
     same_account = resource_account is None or resource_account == principal.account_id
     if only_denies:
         theirs = _NO_VERDICTS
@@ -138,10 +143,16 @@ def condition_values(
         for key, value in context.items():
             values[key.lower()] = (value,) if isinstance(value, str) else value
     if principal.type != "anonymous":
-        values["aws:username"] = (principal.name,)
-        values["aws:userid"] = (principal.name,)
-        values["aws:principalarn"] = (principal.arn,)
+        if principal.role_arn:
+            values["aws:principalarn"] = (principal.role_arn,)
+        else:
+            values["aws:username"] = (principal.name,)
+            values["aws:principalarn"] = (principal.arn,)
+        values["aws:userid"] = (principal.principal_id or principal.name,)
         values["aws:principalaccount"] = (principal.account_id,)
+    if principal.session is not None:
+        issued_at = datetime.fromtimestamp(principal.session.issued_at_ms / 1000, tz=UTC)
+        values["aws:tokenissuetime"] = (issued_at.isoformat(),)
     if now_ms is not None:
         moment = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
         values["aws:currenttime"] = (moment.isoformat(),)

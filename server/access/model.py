@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from server.access import policies
     from storage import model as storage_model
 
-PrincipalType: TypeAlias = Literal["root", "user", "anonymous"]
+PrincipalType: TypeAlias = Literal["root", "user", "assumed-role", "anonymous"]
 ContextValue: TypeAlias = str | tuple[str, ...]
+Documents: TypeAlias = "tuple[policies.CompiledPolicy, ...]"
 Context: TypeAlias = Mapping[str, ContextValue]
 """Condition keys and their values. Names are case-insensitive."""
 
@@ -36,11 +37,30 @@ class Scope:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CredentialSession:
+    """The temporary credentials of a caller.
+
+    subject: the name of the principal whose key pair they come from. claims: what the tokens of
+    credentials that are derived from these contain too; such credentials end with these.
+    """
+
+    subject: str
+    token_id: str
+    issued_at_ms: int
+    expires_at_ms: int
+    claims: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Principal:
     """The caller. canonical_id and display_name are S3's Owner; policies are the identity's own.
 
     scopes: None for a credential with all of its principal's rights; otherwise every demand must
     also be inside one of them. context: condition keys that hold for the whole request.
+    principal_id: the identity's unique id, which a new identity of the same name does not get; the
+    name, if it has none. access_key: the long-term one that the caller's credential comes from.
+    session: None for long-term credentials. session_policies: None for no such bound; otherwise one
+    of them must also allow every demand. role_arn: of an assumed role.
     """
 
     type: PrincipalType
@@ -49,10 +69,20 @@ class Principal:
     account_id: str
     canonical_id: str
     display_name: str
-    policies: tuple[policies.CompiledPolicy, ...] = ()
+    policies: Documents = ()
     email: str | None = None
     scopes: tuple[Scope, ...] | None = None
     context: Context = field(default_factory=dict)
+    principal_id: str = ""
+    access_key: str = ""
+    session: CredentialSession | None = None
+    session_policies: Documents | None = None
+    role_arn: str = ""
+
+    @property
+    def documents(self) -> Documents:
+        """All policies of the caller's side."""
+        return (*self.policies, *(self.session_policies or ()))
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -84,11 +114,11 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """The decision. reason: root, allow, explicit-deny, scope or no-allow. statements: Sids or
-    numbers of the statements that decided it."""
+    """The decision. reason: root, allow, explicit-deny, scope, session-policy or no-allow.
+    statements: Sids or numbers of the statements that decided it."""
 
     allow: bool
-    reason: Literal["root", "allow", "explicit-deny", "scope", "no-allow"]
+    reason: Literal["root", "allow", "explicit-deny", "scope", "session-policy", "no-allow"]
     statements: tuple[str, ...] = ()
 
 

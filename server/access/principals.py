@@ -7,14 +7,15 @@ share unless their entries have another.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from server import config
-from server.access import arns, errors, model, policies, rootkeys
+from server.access import arns, errors, model, policies, rootkeys, tokens
 
 ROOT_NAME: Final = "root"
 
@@ -47,6 +48,8 @@ class Principals:
             account_id=account,
             canonical_id=canonical_id_of(account),
             display_name=ROOT_NAME,
+            principal_id=account,
+            access_key=root.access_key,
         )
         self._by_access_key: dict[str, KeyedPrincipal] = {}
         self._by_name: dict[str, KeyedPrincipal] = {}
@@ -96,6 +99,18 @@ class Principals:
         """Return whether an entry that was returned before is still the principal's own."""
         return self._by_access_key.get(entry.access_key) is entry
 
+    def of_claims(self, claims: tokens.Claims) -> KeyedPrincipal | None:
+        """Return the entry of the principal that a token was issued to; None if the principal is
+        gone, or the key pair that the token comes from."""
+        access_key = claims.extra.get("key")
+        if access_key is None:
+            entry = self.by_name(claims.subject)
+        else:
+            entry = self._by_access_key.get(access_key)
+        if entry is None or entry.principal.name != claims.subject:
+            return None
+        return entry
+
     def check_password(self, user: str, password: str) -> model.Principal:
         """Return the principal with this name or access key and this secret key.
 
@@ -125,6 +140,24 @@ def canonical_id_of(account: str) -> str:
     return hashlib.sha256(f"boathouse account {account}".encode()).hexdigest()
 
 
+def principal_id_of(prefix: str, text: str) -> str:
+    """Return an identity's unique id, in AWS's form, from a text that is unique among them."""
+    digits = base64.b32encode(hashlib.sha256(text.encode()).digest()).decode()
+    return prefix + digits[:17]
+
+
+def claims_of(principal: model.Principal) -> dict[str, Any]:
+    """Return what a token for a principal contains beside its name: `Principals.of_claims`."""
+    if principal.session is not None:
+        return dict(principal.session.claims)
+    return {"key": principal.access_key} if principal.access_key else {}
+
+
+def subject_of(principal: model.Principal) -> str:
+    """Return the name that a token for a principal has as its subject."""
+    return principal.name if principal.session is None else principal.session.subject
+
+
 def _keyed(user: config.User, index: int, account: str) -> KeyedPrincipal:
     compiled = []
     for number, document in enumerate(user.policies):
@@ -147,6 +180,8 @@ def _keyed(user: config.User, index: int, account: str) -> KeyedPrincipal:
             display_name=user.display_name or user.name,
             email=user.email,
             policies=tuple(compiled),
+            principal_id=principal_id_of("AIDA", f"{owner}/{user.name}"),
+            access_key=user.access_key,
         ),
         access_key=user.access_key,
         secret_key=user.secret_key,

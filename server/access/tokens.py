@@ -25,6 +25,8 @@ TokenType: TypeAlias = Literal["access", "sts", "job", "sf", "sf-master"]
 ALGORITHM: Final = "HS256"
 ISSUER: Final = "boathouse"
 VENDED_PREFIX: Final = "ASIA"
+EVERYTHING: Final = "*"
+"""The scope of a session token with all rights of its principal or role."""
 RESERVED: Final = frozenset({"iss", "aud", "sub", "typ", "jti", "iat", "exp"})
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -154,17 +156,24 @@ def vend(
     *,
     subject: str,
     token_id: str,
-    scopes: tuple[model.Scope, ...],
+    scopes: tuple[model.Scope, ...] | None,
     now_ms: int,
     lifetime_seconds: int,
+    extra: Mapping[str, Any] | None = None,
 ) -> VendedKeys:
     """Return a key pair with its subject's rights inside scopes only. Stores nothing.
 
-    token_id: unique. Each scope's prefix is empty or ends in a slash.
+    token_id: unique. Each scope's prefix is empty or ends in a slash; scopes None: all rights of
+    the subject, or of the session that extra describes.
     """
-    for scope in scopes:
-        assert scope.bucket, "a scope names its bucket"
-        assert not scope.prefix or scope.prefix.endswith("/"), "a prefix ends in a slash"
+    bounds: dict[str, Any] = {"scp": EVERYTHING}
+    if scopes is not None:
+        for scope in scopes:
+            assert scope.bucket, "a scope names its bucket"
+            assert not scope.prefix or scope.prefix.endswith("/"), "a prefix ends in a slash"
+        bounds["scp"] = [
+            [scope.bucket, scope.prefix, "rw" if scope.writable else "r"] for scope in scopes
+        ]
     token = issue(
         ring,
         typ="sts",
@@ -172,11 +181,7 @@ def vend(
         token_id=token_id,
         now_ms=now_ms,
         lifetime_seconds=lifetime_seconds,
-        extra={
-            "scp": [
-                [scope.bucket, scope.prefix, "rw" if scope.writable else "r"] for scope in scopes
-            ]
-        },
+        extra={**(extra or {}), **bounds},
     )
     return VendedKeys(
         access_key=vended_access_key(token_id),
@@ -197,9 +202,12 @@ def vended_secret_key(ring: KeyRing, token_id: str) -> str:
     return base64.b64encode(digest[:30]).decode()
 
 
-def scopes_of(claims: Claims) -> tuple[model.Scope, ...]:
-    """Return the scopes of a session token. Raises InvalidJWT if it has none."""
+def scopes_of(claims: Claims) -> tuple[model.Scope, ...] | None:
+    """Return the scopes of a session token; None for all rights. Raises InvalidJWT if the token
+    does not say."""
     listed = claims.extra.get("scp")
+    if listed == EVERYTHING:
+        return None
     if not isinstance(listed, list):
         raise errors.InvalidJWT("the token has no scope")
     scopes = []

@@ -143,7 +143,7 @@ class Verifier:
             if claims is None:
                 return None
             until_ms = min(until_ms or claims.expires_at_ms, claims.expires_at_ms)
-            owner = self._principals.by_name(claims.subject)
+            owner = self._principals.of_claims(claims)
         if owner is None:
             return None
         return Standing(
@@ -164,8 +164,7 @@ class Verifier:
         caller = standing.caller
         if request.client_ip == standing.client_ip and request.scheme == standing.scheme:
             return caller
-        base = dataclasses.replace(standing.owner.principal, scopes=caller.principal.scopes)
-        principal = dataclasses.replace(base, context=_context(request))
+        principal = dataclasses.replace(caller.principal, context=_context(request))
         return msgspec.structs.replace(caller, principal=principal)
 
     async def verify(self, request: asgi.Request, face: str) -> callers.Caller:
@@ -509,11 +508,20 @@ class Verifier:
         claims = self._claims(token, types=("sts",))
         if tokens.vended_access_key(claims.token_id) != access_key:
             raise errors.InvalidToken("the session token belongs to another access key")
-        owner = self._principals.by_name(claims.subject)
+        owner = self._principals.of_claims(claims)
         if owner is None:
             raise errors.InvalidToken("the principal of the session token no longer exists")
+        session = model.CredentialSession(
+            subject=claims.subject,
+            token_id=claims.token_id,
+            issued_at_ms=claims.issued_at_ms,
+            expires_at_ms=claims.expires_at_ms,
+            claims={name: value for name, value in claims.extra.items() if name != "scp"},
+        )
         return principals.KeyedPrincipal(
-            principal=dataclasses.replace(owner.principal, scopes=tokens.scopes_of(claims)),
+            principal=dataclasses.replace(
+                owner.principal, scopes=tokens.scopes_of(claims), session=session
+            ),
             access_key=access_key,
             secret_key=tokens.vended_secret_key(self._ring, claims.token_id),
         )
@@ -586,7 +594,7 @@ class Verifier:
 
     def _bearer(self, request: asgi.Request, token: str) -> callers.Caller:
         claims = self._claims(token, types=BEARER_TYPES)
-        entry = self._principals.by_name(claims.subject)
+        entry = self._principals.of_claims(claims)
         if entry is None:
             raise errors.InvalidToken("the principal of the token no longer exists")
         return callers.Caller(
@@ -650,7 +658,7 @@ class Verifier:
 
     def _in_context(self, principal: model.Principal, request: asgi.Request) -> model.Principal:
         """Return the principal with the connection's condition keys."""
-        if principal.scopes is not None:
+        if principal.session is not None:
             return dataclasses.replace(principal, context=_context(request))
         key = (principal.arn, request.client_ip, request.scheme)
         cached = self._connected.get(key)

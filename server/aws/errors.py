@@ -13,6 +13,10 @@ class UnknownOperation(AwsError):
     """No operation of the service has this method and path."""
 
 
+class MissingAction(AwsError):
+    """A form of the Query protocol does not name its operation."""
+
+
 class OperationNotImplemented(AwsError):
     """The operation exists in AWS's model but has no row here."""
 

@@ -67,7 +67,10 @@ class Label:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationModel:
-    """One operation: its route, the status of its success, its input and output shapes."""
+    """One operation: its route, the status of its success, its input and output shapes.
+
+    result_wrapper: the element around the output's members in the Query protocol.
+    """
 
     name: str
     method: str
@@ -76,15 +79,17 @@ class OperationModel:
     input: str | None
     output: str | None
     errors: tuple[str, ...]
+    result_wrapper: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceModel:
-    """A service's operations by name and shapes by name."""
+    """A service's operations by name and shapes by name. version: of its API, a date."""
 
     name: str
     operations: Mapping[str, OperationModel]
     shapes: Mapping[str, Shape]
+    version: str = ""
 
     def input_members(self, operation: OperationModel) -> tuple[Member, ...]:
         """Return the members of an operation's input, in the model's order."""
@@ -99,6 +104,7 @@ def parse_service(document: Mapping[str, Any]) -> ServiceModel:
             name: _parse_operation(name, body) for name, body in document["operations"].items()
         },
         shapes={name: _parse_shape(name, body) for name, body in document["shapes"].items()},
+        version=document["metadata"]["apiVersion"],
     )
 
 
@@ -112,6 +118,7 @@ def _parse_operation(name: str, body: Mapping[str, Any]) -> OperationModel:
         input=body["input"]["shape"] if "input" in body else None,
         output=body["output"]["shape"] if "output" in body else None,
         errors=tuple(error["shape"] for error in body.get("errors", ())),
+        result_wrapper=body.get("output", {}).get("resultWrapper"),
     )
 
 

@@ -59,6 +59,7 @@ _BAD_TOKEN = WireError(
 
 COMMON: Final[Table] = {
     errors.UnknownOperation: WireError(status=404, code="UnknownOperationException"),
+    errors.MissingAction: WireError(status=400, code="ValidationException"),
     errors.OperationNotImplemented: WireError(status=501, code="NotImplementedException"),
     errors.MalformedDocument: WireError(status=400, code="SerializationException"),
     errors.ValidationFailed: WireError(status=400, code="ValidationException"),
@@ -95,6 +96,46 @@ COMMON: Final[Table] = {
     storage_errors.DiskFull: WireError(status=507, code="InsufficientStorageException"),
     storage_errors.DiskReadOnly: WireError(status=503, code="ServiceUnavailableException"),
 }
+
+_BAD_CLIENT_TOKEN = WireError(status=403, code="InvalidClientTokenId", message=_BAD_TOKEN.message)
+
+QUERY: Final[Table] = {
+    errors.UnknownOperation: WireError(status=400, code="InvalidAction"),
+    errors.MissingAction: WireError(status=400, code="MissingAction"),
+    errors.OperationNotImplemented: WireError(status=501, code="NotImplemented"),
+    errors.MalformedDocument: WireError(status=400, code="MalformedInput"),
+    errors.ValidationFailed: WireError(status=400, code="ValidationError"),
+    kit_errors.MalformedRequest: WireError(status=400, code="ValidationError"),
+    kit_errors.RequestTooLarge: WireError(status=400, code="ValidationError"),
+    kit_errors.BodyTooLarge: WireError(status=413, code="RequestEntityTooLarge"),
+    kit_errors.BodyStalled: WireError(status=408, code="RequestTimeout"),
+    kit_errors.ServerBusy: WireError(status=503, code="ServiceUnavailable"),
+    access_errors.AccessDenied: WireError(status=403, code="AccessDenied"),
+    access_errors.AuditUnavailable: WireError(status=503, code="ServiceUnavailable"),
+    auth_errors.AuthError: WireError(status=403, code="SignatureDoesNotMatch"),
+    auth_errors.SignatureDoesNotMatch: WireError(
+        status=403, code="SignatureDoesNotMatch", message=SIGNATURE_SENTENCE
+    ),
+    auth_errors.MissingCredentials: WireError(
+        status=403,
+        code="MissingAuthenticationToken",
+        message="Request is missing Authentication Token",
+    ),
+    auth_errors.MalformedAuthorization: WireError(status=400, code="IncompleteSignature"),
+    auth_errors.UnsupportedAuthorization: WireError(status=400, code="IncompleteSignature"),
+    auth_errors.InvalidAccessKey: _BAD_CLIENT_TOKEN,
+    auth_errors.InvalidToken: _BAD_CLIENT_TOKEN,
+    auth_errors.ExpiredToken: WireError(
+        status=403,
+        code="ExpiredToken",
+        message="The security token included in the request is expired",
+    ),
+    auth_errors.TooManyFailures: WireError(status=429, code="Throttling"),
+    auth_errors.PayloadError: WireError(status=400, code="ValidationError"),
+    storage_errors.DiskFull: WireError(status=507, code="InsufficientStorage"),
+    storage_errors.DiskReadOnly: WireError(status=503, code="ServiceUnavailable"),
+}
+"""The common rows of services of the Query protocol."""
 
 
 def wire_error(error: Exception, tables: tuple[Table, ...]) -> WireError:

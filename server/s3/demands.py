@@ -81,7 +81,7 @@ def with_object_tags(
     """Return a demand with the tags of its object, if a policy of caller or resource tests them."""
     if decide.is_unbound(principal):
         return demand
-    documents = (*principal.policies, *authoriser.side_of(demand).policies)
+    documents = (*principal.documents, *authoriser.side_of(demand).policies)
     if not any(map(_reads_tags, documents)):
         return demand
     context = {**dict(_existing_tags(demand, buckets, objects)), **demand.context}

@@ -74,8 +74,8 @@ DOORS = [
     ("GET", "/_console", "execute-api", NATIVE, 404),
     ("GET", "/_console/app.js", "execute-api", NATIVE, 404),
     ("GET", "/_api/v1/no-such-route", "execute-api", NATIVE, 404),
-    ("GET", "/?Action=GetCallerIdentity&Version=2011-06-15", "sts", QUERY, 501),
-    ("POST", "/", "sts", NO_ROUTE + QUERY[1:], 501),
+    ("GET", "/?Action=GetCallerIdentity&Version=2011-06-15", "sts", QUERY, 200),
+    ("POST", "/", "sts", NO_ROUTE + QUERY[1:], 400),
     ("POST", "/", "iam", NO_ROUTE + QUERY[1:], 501),
     ("POST", "/", "dynamodb", NO_ROUTE * 3, 405),
 ]  # fmt: skip

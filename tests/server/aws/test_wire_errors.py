@@ -53,6 +53,7 @@ def unserved_answer(error: Exception) -> tuple[int, str | None]:
 def test_every_error_has_an_answer_that_is_no_fault_of_ours(kind: type[Exception]) -> None:
     error = kind.__new__(kind)
     assert wire_errors.wire_error(error, (wire_errors.COMMON,)) is not wire_errors.INTERNAL
+    assert wire_errors.wire_error(error, (wire_errors.QUERY,)) is not wire_errors.INTERNAL
     if kind not in OF_A_MODEL:
         assert unserved_answer(error)[1] != "InternalFailure"
 
