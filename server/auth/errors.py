@@ -30,6 +30,18 @@ class MalformedAuthorization(AuthError):
     in_query: bool = False
 
 
+class InvalidDate(MalformedAuthorization):
+    """A signed request has no valid time: in x-amz-date, or else in Date."""
+
+
+class MalformedV2Authorization(MalformedAuthorization):
+    """An Authorization header of version 2 is not `AWS KEY:SIGNATURE`."""
+
+
+class ExpiresOutOfRange(MalformedAuthorization):
+    """A presigned request names a validity that is not from one second to seven days."""
+
+
 class IncompleteForm(MalformedAuthorization):
     """A POST form has some fields of a signature, but not all; `field` is missing."""
 

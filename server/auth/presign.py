@@ -7,6 +7,7 @@ days before its end. `sigv4` and `sigv2` check the signatures.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,8 @@ V4_PARAMETERS: Final = (
     "X-Amz-Signature",
 )
 V2_PARAMETERS: Final = ("AWSAccessKeyId", "Expires", "Signature")
+
+_SECONDS: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +63,8 @@ def is_v2(query: bytes) -> bool:
 
 
 def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
-    """Parse a decoded query. Raises MalformedAuthorization, UnsupportedAuthorization.
+    """Parse a decoded query. Raises MalformedAuthorization, ExpiresOutOfRange,
+    UnsupportedAuthorization.
 
     Each parameter of the signature must occur exactly once.
     """
@@ -74,11 +78,12 @@ def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
     if signed_at_ms is None:
         raise _malformed("X-Amz-Date must be YYYYMMDDTHHMMSSZ")
     expires = parameters["X-Amz-Expires"]
-    if not (expires.isascii() and expires.isdecimal() and len(expires) < 10):
+    if _SECONDS.fullmatch(expires) is None:
         raise _malformed("X-Amz-Expires must be a whole number of seconds")
     if not 1 <= int(expires) <= limits.PRESIGN_SECONDS_MAX:
-        raise _malformed(
-            f"X-Amz-Expires must be from 1 to {limits.PRESIGN_SECONDS_MAX} (a week in seconds)"
+        raise errors.ExpiresOutOfRange(
+            f"X-Amz-Expires must be from 1 to {limits.PRESIGN_SECONDS_MAX} (a week in seconds)",
+            in_query=True,
         )
     return PresignV4(
         proof=sigv4.Proof(

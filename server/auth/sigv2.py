@@ -42,10 +42,12 @@ class SigV2Proof:
 
 
 def parse_authorization(text: str) -> SigV2Proof:
-    """Parse an Authorization header of this scheme. Raises MalformedAuthorization."""
+    """Parse an Authorization header of this scheme. Raises MalformedV2Authorization."""
     access_key, colon, signature = text.removeprefix("AWS ").strip().rpartition(":")
     if not colon or not access_key or not signature:
-        raise errors.MalformedAuthorization("the Authorization header is not AWS KEY:SIGNATURE")
+        raise errors.MalformedV2Authorization(
+            "AWS authorization header is invalid. Expected AwsAccessKeyId:signature"
+        )
     return SigV2Proof(access_key=access_key, signature=signature)
 
 

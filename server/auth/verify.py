@@ -183,7 +183,8 @@ class Verifier:
         """
         if self._open_to_all:
             return self._as_root(request, face)
-        raw = request.headers.joined.get(b"authorization")
+        # An empty Authorization header has no credential.
+        raw = request.headers.joined.get(b"authorization") or None
         if raw is not None and raw.startswith(b"AWS4-"):
             signed = self._read_signed(request, face, raw.decode("latin-1"))
         elif raw is None and request.query and presign.is_v4(request.query):
@@ -396,9 +397,7 @@ class Verifier:
             signed_at_ms = sigv4.parse_date_header(raw.decode("latin-1"))
             if signed_at_ms is not None:
                 return sigv4.format_timestamp(signed_at_ms), signed_at_ms
-        raise errors.MalformedAuthorization(
-            "a signed request needs a valid x-amz-date or Date header"
-        )
+        raise _no_date()
 
     def _judge(
         self,
@@ -545,12 +544,13 @@ class Verifier:
                 f"parameters were present which were not signed: {', '.join(names)}", names=names
             )
         proof = sigv2.parse_authorization(authorization)
-        date = request.headers.get("x-amz-date") or request.headers.get("date")
+        # The signature covers x-amz-date in place of Date, also an empty one.
+        date = request.headers.get("x-amz-date")
+        if date is None:
+            date = request.headers.get("date")
         signed_at_ms = None if date is None else sigv4.parse_date_header(date)
-        if signed_at_ms is None:
-            raise errors.MalformedAuthorization(
-                "a signed request needs a valid x-amz-date or Date header"
-            )
+        if signed_at_ms is None or signed_at_ms < 0:
+            raise _no_date()
         sigv4.check_skew(signed_at_ms, now_ms=self._now_ms())
         token = request.headers.get("x-amz-security-token")
         principal = self._check_v2(request, proof, expires=None, token=token)
@@ -811,6 +811,10 @@ def _is_local(host: str, domain: str | None) -> bool:
     if domain and labels[-len(domain.split(".")) :] == domain.lower().split("."):
         return True
     return not name or labels[-1] == dispatch.LOCAL_DOMAIN or config.is_loopback(name)
+
+
+def _no_date() -> errors.InvalidDate:
+    return errors.InvalidDate("AWS authentication requires a valid Date or x-amz-date header")
 
 
 def _no_access_key(access_key: str) -> errors.InvalidAccessKey:

@@ -59,7 +59,7 @@ def find(error: Exception) -> tuple[S3WireError, str]:
     code = getattr(error, "code", None)
     if isinstance(error, errors.NotConfigured):
         row = S3WireError(status=row.status, code=str(code), fields=row.fields)
-    elif isinstance(error, auth_errors.MalformedAuthorization) and error.in_query:
+    elif type(error) is auth_errors.MalformedAuthorization and error.in_query:
         row = S3WireError(status=400, code="AuthorizationQueryParametersError")
     return row, str(error) if row.message is None else row.message
 
@@ -378,6 +378,9 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     auth_errors.MalformedAuthorization: S3WireError(
         status=400, code="AuthorizationHeaderMalformed"
     ),
+    auth_errors.InvalidDate: S3WireError(status=403, code="AccessDenied"),
+    auth_errors.MalformedV2Authorization: S3WireError(status=400, code="InvalidArgument"),
+    auth_errors.ExpiresOutOfRange: S3WireError(status=403, code="AccessDenied"),
     auth_errors.IncompleteForm: S3WireError(
         status=400, code="InvalidArgument", fields=_from(ArgumentName="field")
     ),

@@ -305,7 +305,7 @@ def test_request_without_any_date_is_malformed():
     with pytest.raises(errors.MalformedAuthorization):
         verify(request("GET", "/bucket/key", headers))
     for date in ("yesterday", "20259921T160000Z"):
-        with pytest.raises(errors.MalformedAuthorization):
+        with pytest.raises(errors.InvalidDate):
             verify(request("GET", "/bucket/key", [*headers, ("x-amz-date", date)]))
 
 
@@ -480,6 +480,21 @@ def test_version_2_header_is_checked_whole():
         verify(as_request(signed_v2(at_ms=NOW_MS - HOUR_MS)), sigv2_header=True)
     with pytest.raises(errors.InvalidAccessKey):
         verify(as_request(signed_v2(access_key="NOBODY")), sigv2_header=True)
+
+
+@pytest.mark.parametrize("date", [None, "", "Bad Date", "Tue, 07 Jul 1950 21:53:04 GMT"])
+def test_version_2_header_without_a_valid_time_is_refused(date):
+    """x-amz-date takes the place of Date, also if it is empty."""
+    headers = [(n, v) for n, v in as_request(signed_v2()).headers.items() if n != "date"]
+    if date is not None:
+        headers += [("date", "Fri, 21 Nov 2025 16:00:00 GMT"), ("x-amz-date", date)]
+    with pytest.raises(errors.InvalidDate):
+        verify(request("GET", "/bucket/key", headers), sigv2_header=True)
+
+
+def test_an_empty_authorization_header_is_no_credential():
+    asked = request("GET", "/bucket/key", [("authorization", "")])
+    assert verify(asked).principal.type == "anonymous"
 
 
 @pytest.mark.parametrize(

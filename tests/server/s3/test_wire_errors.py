@@ -92,6 +92,22 @@ def test_not_modified_has_headers_and_no_body() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        # The codes of Amazon S3 for signatures without a valid time, and of version 2.
+        (auth_errors.InvalidDate, 403, "AccessDenied"),
+        (auth_errors.ExpiresOutOfRange, 403, "AccessDenied"),
+        (auth_errors.MalformedV2Authorization, 400, "InvalidArgument"),
+    ],
+)
+def test_a_malformed_proof_has_the_code_of_its_fault(
+    kind: type[Exception], status: int, code: str
+) -> None:
+    row, _ = wire_errors.find(kind("bad", in_query=True))
+    assert (row.status, row.code) == (status, code)
+
+
 def test_a_malformed_presigned_request_has_a_code_of_its_own() -> None:
     header = auth_errors.MalformedAuthorization("bad")
     query = auth_errors.MalformedAuthorization("bad", in_query=True)
