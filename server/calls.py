@@ -25,6 +25,9 @@ coroutine function."""
 Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]
 """Returns the demands of an operation, as far as the request's head determines them."""
 
+OnDenial: TypeAlias = Callable[[Any, "Call"], None]
+"""Raises the error that a denied caller sees in place of AccessDenied, or returns."""
+
 NO_BODY: Final = 0
 
 
@@ -40,7 +43,8 @@ class Operation:
     name: as the protocol's specification or its service model spells it. handler: None if the
     operation is not implemented; then it is refused by its name once the caller is authorised
     for it. only_reads: all its demands are for reading; they are not made for a caller that may do
-    everything. body_bytes_max: the bound of a body that is read whole, before the handler runs;
+    everything. on_denial: called after a demand is denied; None for no other error than
+    AccessDenied. body_bytes_max: the bound of a body that is read whole, before the handler runs;
     NO_BODY for a handler that reads none or receives its body as a stream.
     """
 
@@ -49,6 +53,7 @@ class Operation:
     demands: Demanding = demand_nothing
     authentication: callers.Authentication = callers.Authentication.REQUIRED
     only_reads: bool = False
+    on_denial: OnDenial | None = None
     body_bytes_max: int = NO_BODY
 
 

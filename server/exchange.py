@@ -418,8 +418,13 @@ class Exchange:
         # Allowed reads are not recorded, so the audit log need not be asked.
         if operation.only_reads and decide.is_unbound(call.caller.principal):
             return
-        for demand in operation.demands(face.services, call):
-            self._authoriser.check(call.principal, demand)
+        try:
+            for demand in operation.demands(face.services, call):
+                self._authoriser.check(call.principal, demand)
+        except access_errors.AccessDenied:
+            if operation.on_denial is not None:
+                operation.on_denial(face.services, call)
+            raise
 
     def _send_now(self, visit: _Visit, response: asgi.Response) -> int | None:
         """Send an answer if it is in memory and the transport accepts it now; return the number of

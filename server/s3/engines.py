@@ -238,6 +238,17 @@ def guarded(precondition: model.Precondition, held: guard.Ruling) -> model.Preco
     return precondition
 
 
+def reveal_absent_bucket(services: S3Services, call: calls.Call) -> None:
+    """Raise NoSuchBucket to a denied caller if the bucket of the call does not exist.
+
+    Buckets share one name space, so every caller may learn whether a name is taken.
+    """
+    name = getattr(call.value, "bucket", "")
+    # The bucket that a call creates does not exist yet.
+    if name and not isinstance(call.value, operations.CreateBucket):
+        services.buckets.get(name)
+
+
 def find(
     services: S3Services,
     call: calls.Call,

@@ -31,6 +31,18 @@ from storage import errors as storage_errors
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 
 
+def reveal_absent_object(services: engines.S3Services, call: calls.Call) -> None:
+    """Raise NoSuchBucket or NoSuchKey to a caller that may not read an absent object.
+
+    NoSuchKey needs the right to list the key. An object that exists raises nothing.
+    """
+    operation: operations.GetObject | operations.HeadObject = call.value
+    try:
+        engines.find(services, call, operation.bucket, operation.key, operation.read.version_id)
+    except storage_errors.IsDeleteMarker:
+        return
+
+
 def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObject = call.value
     read = operation.read

@@ -55,6 +55,7 @@ def _row(
     on_tables: bool = True,
     owner_checked: bool = True,
     only_reads: bool = False,
+    on_denial: calls.OnDenial = engines.reveal_absent_bucket,
     # Policies decide what an anonymous caller may do.
     authentication: callers.Authentication = callers.Authentication.SIGNED_OR_ANONYMOUS,
 ) -> routes.S3Row:
@@ -67,6 +68,7 @@ def _row(
             demands=_in_request(demands),
             authentication=authentication,
             only_reads=only_reads,
+            on_denial=on_denial,
         ),
         methods=tuple(method.split()),
         scope=scope,
@@ -232,6 +234,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         demands=demands.for_read,
         handler=objects.get_object,
         only_reads=True,
+        on_denial=objects.reveal_absent_object,
     ),
     _row(
         "GetObjectAttributes",
@@ -251,6 +254,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         demands=demands.for_read,
         handler=objects.head_object,
         only_reads=True,
+        on_denial=objects.reveal_absent_object,
     ),
     _row(
         "UploadPartCopy",

@@ -48,6 +48,14 @@ USERS = {
             ),
         ),
         user(
+            "indexer",
+            allow(
+                ["s3:ListBucket"],
+                ["arn:aws:s3:::shared"],
+                StringLike={"s3:prefix": ["open/*"]},
+            ),
+        ),
+        user(
             "writer",
             allow(["s3:PutObject", "s3:DeleteObject"], ["arn:aws:s3:::shared/in/*"]),
         ),
@@ -98,7 +106,6 @@ REQUESTS = [
     ("DELETE", "/shared/open/k?tagging"),
     ("GET", "/shared?versions"),
     ("PUT", "/shared/open/k?acl"),
-    ("GET", "/no-such-bucket/k"),
 ]
 
 
@@ -120,6 +127,40 @@ def test_an_anonymous_caller_can_do_nothing(
     assert answer.status == 403
     if method != "HEAD":
         assert answer.code == "AccessDenied"
+
+
+@pytest.mark.parametrize("name", ["nobody", ""])
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [(method, target) for method, target in REQUESTS if "shared" in target],
+)
+def test_every_caller_may_learn_that_a_bucket_does_not_exist(
+    place: kit.ObjectStore, name: str, method: str, target: str
+) -> None:
+    target = target.replace("shared", "no-such-bucket")
+    if name:
+        answer = as_user(place, name, method, target)
+    else:
+        answer = kit.send(place, method, target)
+    assert answer.status == 404
+    if method != "HEAD":
+        assert answer.code == "NoSuchBucket"
+
+
+def test_who_may_list_an_absent_key_but_not_read_it_learns_that_it_is_absent(
+    place: kit.ObjectStore,
+) -> None:
+    statuses = {
+        target: as_user(place, "indexer", "HEAD", target).status
+        for target in ("/shared/open/absent", "/shared/in/absent", "/shared/open/k", "/shared/in/k")
+    }
+    assert statuses == {
+        "/shared/open/absent": 404,
+        "/shared/in/absent": 403,
+        "/shared/open/k": 403,
+        "/shared/in/k": 403,
+    }
+    assert as_user(place, "indexer", "GET", "/shared/open/absent").code == "NoSuchKey"
 
 
 def test_a_denial_names_the_action_and_the_resource(place: kit.ObjectStore) -> None:
