@@ -539,10 +539,10 @@ def _join(
     part_checksums = b""
     if algorithm is not None and all(algorithm in part.checksums for part in chosen):
         texts = [(part.checksums[algorithm], part.size_bytes) for part in chosen]
+        part_checksums = b"".join(base64.b64decode(text) for text, _ in texts)
         if upload.checksum_type == "FULL_OBJECT" and algorithm in checksums.CRC_BYTES:
             checksums_text[algorithm] = checksums.combine_text(algorithm, texts)
         else:
-            part_checksums = b"".join(base64.b64decode(text) for text, _ in texts)
             checksums_text[algorithm] = checksums.composite_text(
                 algorithm, [text for text, _ in texts]
             )

@@ -601,13 +601,14 @@ def parse_integrity(headers: preconditions.HeaderView) -> Integrity:
 
 
 def parse_checksum(name: str, value: str) -> str:
-    """Return a checksum in base64. Raises InvalidRequest if it is not one of that algorithm."""
+    """Return a checksum in base64. Raises BadDigest if it is none of that algorithm: no body has
+    it."""
     try:
         raw = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raw = b""
     if len(raw) != CHECKSUM_BYTES[name]:
-        raise errors.InvalidRequest(f"Value for {CHECKSUM_PREFIX}{name} header is invalid.")
+        raise errors.BadDigest(f"Value for {CHECKSUM_PREFIX}{name} header is invalid.")
     return value
 
 

@@ -442,8 +442,11 @@ def _read(
         with_checksums=read.with_checksums and byte_range is None,
     )
     headers.extend(engines.version_shown(call, info))
-    if read.part_number is not None and info.attributes.part_sizes_bytes:
-        headers.append(("x-amz-mp-parts-count", str(len(info.attributes.part_sizes_bytes))))
+    if read.part_number is not None:
+        if read.with_checksums and byte_range is not None:
+            headers.extend(wire.part_checksum_headers(info, read.part_number))
+        if info.attributes.part_sizes_bytes:
+            headers.append(("x-amz-mp-parts-count", str(len(info.attributes.part_sizes_bytes))))
     if byte_range is None:
         return 200, tuple(headers), None
     span = f"bytes {byte_range.start}-{byte_range.stop - 1}/{info.size_bytes}"
@@ -473,11 +476,13 @@ async def _attributes_of_copy(
 ) -> model.ObjectAttributes:
     before, written = source.attributes, operation.written
     stated, checksum_type = before.checksums, before.checksum_type
+    part_checksums = before.part_checksums
     wanted = operation.checksum_algorithm
     if wanted is not None and (wanted not in stated or checksum_type == "COMPOSITE"):
         with services.blobs.hold(source.body):
             digests = await services.blobs.digest(source.body, None, (wanted,))
         stated, checksum_type = {wanted: checksums.to_text(digests[wanted])}, "FULL_OBJECT"
+        part_checksums = b""
     replaced = operation.metadata_directive == "REPLACE"
     headers = written.headers if replaced else locks.without(before.headers)
     return model.ObjectAttributes(
@@ -490,7 +495,7 @@ async def _attributes_of_copy(
         owner=call.principal.account_id,
         etag=source.etag,
         part_sizes_bytes=before.part_sizes_bytes,
-        part_checksums=before.part_checksums if checksum_type == "COMPOSITE" else b"",
+        part_checksums=part_checksums,
     )
 
 

@@ -164,6 +164,30 @@ def checksum_headers(info: model.ObjectInfo) -> Headers:
     )
 
 
+def part_checksum_headers(info: model.ObjectInfo, part_number: int) -> Headers:
+    """Return the checksum headers of one part of an object; none if its checksum is unknown."""
+    attributes = info.attributes
+    if not attributes.part_sizes_bytes:
+        return checksum_headers(info)
+    checksum = _part_checksum(attributes, part_number)
+    return (
+        *((f"x-amz-checksum-{name}", value) for name, value in checksum.items()),
+        *((("x-amz-checksum-type", attributes.checksum_type),) if checksum else ()),
+    )
+
+
+def _part_checksum(attributes: model.ObjectAttributes, part_number: int) -> Mapping[str, str]:
+    """Return the checksum of a part, with its algorithm; an empty mapping if it is unknown."""
+    digests = attributes.part_checksums
+    if not digests:
+        return {}
+    (algorithm,) = attributes.checksums
+    width = len(digests) // len(attributes.part_sizes_bytes)
+    return {
+        algorithm: checksums.to_text(digests[(part_number - 1) * width : part_number * width])
+    }
+
+
 def checksum_elements(values: Mapping[str, str], checksum_type: str | None = None) -> str:
     """Return the checksum elements of an XML answer."""
     parts = [f"<Checksum{name.upper()}>{value}</Checksum{name.upper()}>"
@@ -518,21 +542,16 @@ def object_attributes(
 
 
 def _object_parts(attributes: model.ObjectAttributes, *, after: int, max_parts: int) -> str:
-    """Return a page of the parts. Without a COMPOSITE checksum S3 shows only their number."""
+    """Return a page of the parts, each with its checksum if that is known."""
     sizes = attributes.part_sizes_bytes
     count = f"<PartsCount>{len(sizes)}</PartsCount>"
-    digests = attributes.part_checksums
-    if not digests:
-        return f"<ObjectParts>{count}</ObjectParts>"
-    (algorithm,) = attributes.checksums
-    width = len(digests) // len(sizes)
     first = min(after, len(sizes))
     stop = min(first + max_parts, len(sizes))
     rows = []
     for number in range(first, stop):
-        digest = checksums.to_text(digests[number * width : (number + 1) * width])
+        checksum = checksum_elements(_part_checksum(attributes, number + 1))
         rows.append(
-            f"<Part>{checksum_elements({algorithm: digest})}<PartNumber>{number + 1}</PartNumber>"
+            f"<Part>{checksum}<PartNumber>{number + 1}</PartNumber>"
             f"<Size>{sizes[number]}</Size></Part>"
         )
     return (

@@ -102,14 +102,37 @@ def test_a_copy_keeps_the_checksums_of_its_parts(s3: Any, bucket: str) -> None:
         "ChecksumCRC32": crc32(FIRST + SECOND + LAST),
         "ChecksumType": "FULL_OBJECT",
     }
-    assert other["ObjectParts"] == {"TotalPartsCount": 3}
+    assert other["ObjectParts"]["Parts"] == [
+        {"PartNumber": number, "Size": len(body)}
+        for number, body in enumerate((FIRST, SECOND, LAST), start=1)
+    ]
 
 
-def test_parts_below_a_checksum_of_the_whole_are_only_counted(s3: Any, bucket: str) -> None:
+def test_parts_below_a_checksum_of_the_whole_are_listed_with_theirs(s3: Any, bucket: str) -> None:
     upload(s3, bucket, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
     answer = attributes(s3, bucket)
     assert answer["Checksum"]["ChecksumCRC32"] == crc32(FIRST + SECOND + LAST)
-    assert answer["ObjectParts"] == {"TotalPartsCount": 3}
+    parts = [
+        {"PartNumber": number, "Size": len(body), "ChecksumCRC32": crc32(body)}
+        for number, body in enumerate((FIRST, SECOND, LAST), start=1)
+    ]
+    assert answer["ObjectParts"]["Parts"] == parts
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "k"})
+    assert attributes(s3, bucket, "copy")["ObjectParts"]["Parts"] == parts
+
+
+@pytest.mark.parametrize("checksum_type", ["FULL_OBJECT", "COMPOSITE"])
+def test_a_read_of_one_part_shows_the_checksum_of_that_part(
+    s3: Any, bucket: str, checksum_type: str
+) -> None:
+    upload(s3, bucket, ChecksumAlgorithm="CRC32", ChecksumType=checksum_type)
+    for number, body in enumerate((FIRST, SECOND, LAST), start=1):
+        for read in (s3.get_object, s3.head_object):
+            answer = read(Bucket=bucket, Key="k", PartNumber=number, ChecksumMode="ENABLED")
+            assert answer["ChecksumCRC32"] == crc32(body)
+            assert answer["ChecksumType"] == checksum_type
+    ranged = s3.get_object(Bucket=bucket, Key="k", Range="bytes=0-9", ChecksumMode="ENABLED")
+    assert "ChecksumType" not in ranged
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,6 @@ def test_a_content_md5_that_is_none_is_an_invalid_digest(value: str) -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        {"x_amz_checksum_crc32": "AAAA"},
-        {"x_amz_checksum_sha256": CRC32_OF_NOTHING},
         {"x_amz_sdk_checksum_algorithm": "CRC32"},
         {"x_amz_checksum_crc32": CRC32_OF_NOTHING, "x_amz_sdk_checksum_algorithm": "SHA1"},
         {"x_amz_checksum_crc32": CRC32_OF_NOTHING, "x_amz_checksum_crc32c": CRC32_OF_NOTHING},
@@ -52,6 +50,14 @@ def test_digests_that_contradict_each_other_are_an_invalid_request(
     headers: dict[str, str],
 ) -> None:
     with pytest.raises(errors.InvalidRequest):
+        integrity(**headers)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"x_amz_checksum_crc32": "AAAA"}, {"x_amz_checksum_sha256": CRC32_OF_NOTHING}]
+)
+def test_a_checksum_of_another_length_is_that_of_no_body(headers: dict[str, str]) -> None:
+    with pytest.raises(errors.BadDigest):
         integrity(**headers)
 
 

@@ -276,6 +276,9 @@ def test_a_checksum_that_does_not_fit_stores_nothing(
     sent = {f"x-amz-checksum-{name}": DIGESTS[name]}
     answer = kit.call(store, "PUT", f"/{bucket}/k", sent, BODY + b"!")
     assert (answer.status, answer.code) == (400, "BadDigest")
+    for text in ("bad", "***", ""):
+        malformed = kit.call(store, "PUT", f"/{bucket}/k", {f"x-amz-checksum-{name}": text}, BODY)
+        assert (malformed.status, malformed.code) == (400, "BadDigest")
     assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
 
 
