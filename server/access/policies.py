@@ -41,8 +41,10 @@ PRINCIPAL_TYPES: Final = frozenset({"AWS", "CanonicalUser", "Service", "Federate
 
 _ACTION: Final = re.compile(r"([a-z0-9-]+):([a-z0-9*?]+)", re.IGNORECASE)
 _PRINCIPAL_ARN: Final = re.compile(
-    r"arn:aws[a-z-]*:(iam|sts)::([0-9]{12})?:(root|user/.+|role/.+|assumed-role/.+)"
+    r"arn:aws[a-z-]*:(iam|sts)::([0-9]{12}|[A-Za-z][A-Za-z0-9_-]*)?"
+    r":(root|user/.+|role/.+|assumed-role/.+)"
 )
+"""Other stores name accounts by words; here no caller is in such an account."""
 _PARTITION: Final = re.compile(r"aws(-[a-z]+)*|\*")
 _ACCOUNT: Final = re.compile(r"[0-9]{12}")
 _QUOTED: Final = re.compile(r"\s*'(.*)'\s*")

@@ -198,12 +198,20 @@ def parse_deletes(data: bytes) -> Deletes:
 
 
 def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
-    """Return the parts of CompleteMultipartUpload, in the order of the document."""
+    """Return the parts of CompleteMultipartUpload, in the order of the document.
+
+    Of entries for one part that follow one another the last counts: a client that sent a part again
+    may name both.
+    """
     root = _root(data, "CompleteMultipartUpload")
     parts = tuple(_part(child) for child in root.children)
     if not 1 <= len(parts) <= fields.PARTS_MAX:
         raise _malformed()
-    return parts
+    return tuple(
+        part
+        for part, following in zip(parts, (*parts[1:], None), strict=True)
+        if following is None or following.part_number != part.part_number
+    )
 
 
 def parse_tagging(data: bytes, *, tags_max: int = fields.TAGS_MAX) -> dict[str, str]:

@@ -322,6 +322,15 @@ def get_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.R
     return asgi.Response(200, headers, wire.tagging(info.attributes.tags))
 
 
+def get_object_torrent(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """Raise NoSuchKey: no object has a torrent."""
+    operation: operations.Target = call.value
+    engines.find(services, call, operation.bucket, operation.key)
+    raise storage_errors.NoSuchKey(
+        f"{operation.key!r} has no torrent: BitTorrent is not offered", key=operation.key
+    )
+
+
 async def put_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectTagging = call.value
     data = await incoming.read_configuration(call)

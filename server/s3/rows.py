@@ -421,6 +421,17 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         handler=locks.put_object_retention,
         on_tables=False,
     ),
+    _row(
+        "GetObjectTorrent",
+        "GET",
+        "object",
+        "torrent",
+        parse=operations.parse_target,
+        demands=demands.on_object("s3:GetObjectTorrent", "read"),
+        handler=objects.get_object_torrent,
+        status="partly",
+        on_tables=False,
+    ),
     _preflight("object"),
     # Buckets.
     _row(
@@ -761,7 +772,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("RenameObject", "PUT", "object", "renameObject"),
     _unimplemented("RestoreObject", "POST", "object", "restore"),
     _unimplemented("SelectObjectContent", "POST", "object", "select"),
-    _unimplemented("GetObjectTorrent", "GET", "object", "torrent"),
 )
 
 TABLE: Final = routes.RouteTable(ROWS)

@@ -262,10 +262,10 @@ def _copied_range(
         return None
     first, last = operation.byte_range
     if last >= source.size_bytes:
-        raise errors.InvalidArgument(
+        raise storage_errors.RangeNotSatisfiable(
             f"Range specified is not valid for source object of size: {source.size_bytes}",
-            ArgumentName="x-amz-copy-source-range",
-            ArgumentValue=f"bytes={first}-{last}",
+            requested=f"bytes={first}-{last}",
+            size_bytes=source.size_bytes,
         )
     return model.ByteRange(start=first, stop=last + 1)
 

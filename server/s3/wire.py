@@ -183,9 +183,7 @@ def _part_checksum(attributes: model.ObjectAttributes, part_number: int) -> Mapp
         return {}
     (algorithm,) = attributes.checksums
     width = len(digests) // len(attributes.part_sizes_bytes)
-    return {
-        algorithm: checksums.to_text(digests[(part_number - 1) * width : part_number * width])
-    }
+    return {algorithm: checksums.to_text(digests[(part_number - 1) * width : part_number * width])}
 
 
 def checksum_elements(values: Mapping[str, str], checksum_type: str | None = None) -> str:

@@ -151,6 +151,7 @@ def test_faulty_document_is_refused_with_the_path_to_its_fault(said, path):
         (statement(Principal={"AWS": "alice"}), "Statement[0].Principal.AWS"),
         (statement(Principal={"AWS": ["*", "arn:aws:s3:::b"]}), "Statement[0].Principal.AWS[1]"),
         (statement(Principal={"AWS": "12345"}), "Statement[0].Principal.AWS"),
+        (statement(Principal={"AWS": "arn:aws:iam::12345:root"}), "Statement[0].Principal.AWS"),
         (statement(Principal="*", NotPrincipal="*"), "Statement[0]"),
     ],
 )
@@ -442,6 +443,8 @@ ALICE = model.Principal(
         ({"AWS": "000000000000"}, "account"),
         ({"AWS": "arn:aws:iam::000000000000:root"}, "account"),
         ({"AWS": "111111111111"}, "none"),
+        ({"AWS": "arn:aws:iam::tenant1:root"}, "none"),
+        ({"AWS": "arn:aws:iam::tenant1:user/alice"}, "none"),
         ({"AWS": "arn:aws:iam::000000000000:user/bob"}, "none"),
         ({"CanonicalUser": "d" * 64}, "none"),
         ({"Service": "logging.s3.amazonaws.com"}, "none"),

@@ -14,7 +14,7 @@ from storage import conditions, model
 
 ABSENT = frozenset({
     "GetBucketEncryption", "GetBucketLifecycleConfiguration",
-    "GetBucketReplication", "GetBucketWebsite",
+    "GetBucketReplication", "GetBucketWebsite", "GetObjectTorrent",
 })  # fmt: skip
 """Configurations that clients ask for before they work; no bucket has one."""
 

@@ -133,7 +133,7 @@ STORY = (
     case("get-object-anonymous", "GET /golden/dir/a%20key", signed=False),
     case("get-object-acl", "GET /golden/dir/a%20key?acl"),
     case("get-bucket-acl", "GET /golden?acl"),
-    case("get-object-torrent-not-implemented", "GET /golden/dir/a%20key?torrent"),
+    case("get-object-torrent", "GET /golden/dir/a%20key?torrent"),
     case("head-object", "HEAD /golden/dir/a%20key"),
     case("head-object-absent", "HEAD /golden/absent"),
     case("get-object-tagging", "GET /golden/dir/a%20key?tagging"),

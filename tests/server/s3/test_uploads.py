@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import concurrent.futures
+import contextlib
 import hashlib
+import http.client
 import io
 import socket
 import zlib
@@ -185,6 +187,39 @@ def test_a_part_sent_again_replaces_the_first(s3: Any, bucket: str) -> None:
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"new"
 
 
+def test_of_a_part_that_is_named_twice_the_last_entry_counts(s3: Any, bucket: str) -> None:
+    """A client that sent a part again names both, in the order of their answers."""
+    upload = begin(s3, bucket)
+    before = put_parts(s3, bucket, upload, b"before")
+    after = put_parts(s3, bucket, upload, b"after")
+    done = complete(s3, bucket, upload, [*before, *after])
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"after"
+    assert complete(s3, bucket, upload, [*before, *after])["ETag"] == done["ETag"]
+
+
+def test_a_part_sent_again_while_the_first_is_under_way_yields_to_the_one_that_ends_last(
+    s3: Any, store: kit.ObjectStore, bucket: str
+) -> None:
+    upload = begin(s3, bucket)
+    target = f"/{bucket}/k?partNumber=1&uploadId={upload}"
+    digest = hashlib.sha256(b"first!").hexdigest()
+    first = kit.sign(store, "PUT", target, {"content-length": "6"}, payload_hash=digest)
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=20)
+    with contextlib.closing(connection):
+        connection.putrequest("PUT", target, skip_host=True, skip_accept_encoding=True)
+        for name, value in first.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        connection.send(b"fir")
+        again = put_parts(s3, bucket, upload, b"second")
+        connection.send(b"st!")
+        answer = connection.getresponse()
+        answer.read()
+    assert answer.status == 200
+    complete(s3, bucket, upload, [*again, {"PartNumber": 1, "ETag": answer.headers["etag"]}])
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"first!"
+
+
 def test_parts_that_are_not_named_are_dropped(s3: Any, bucket: str) -> None:
     upload = begin(s3, bucket)
     parts = put_parts(s3, bucket, upload, b"one", b"two")
@@ -197,7 +232,8 @@ def test_a_completion_that_cannot_be_says_why_and_changes_nothing(s3: Any, bucke
     one, two = put_parts(s3, bucket, upload, b"one", b"two")
     for parts, code in (
         ([two, one], "InvalidPartOrder"),
-        ([one, one], "InvalidPartOrder"),
+        ([one, two, one], "InvalidPartOrder"),
+        ([one, {**one, "ETag": two["ETag"]}], "InvalidPart"),
         ([one, two], "EntityTooSmall"),
         ([{**one, "ETag": '"0123"'}], "InvalidPart"),
         ([{"PartNumber": 9, "ETag": one["ETag"]}], "InvalidPart"),
@@ -274,11 +310,16 @@ def test_a_copied_range_beyond_the_source_is_refused(s3: Any, bucket: str) -> No
     s3.put_object(Bucket=bucket, Key="source", Body=b"0123456789")
     upload = begin(s3, bucket)
     call = {"Bucket": bucket, "Key": "k", "UploadId": upload, "CopySource": f"{bucket}/source"}
-    for value in ("bytes=0-10", "bytes=5-", "0-5"):
+    for value, expected in (
+        ("bytes=0-10", (416, "InvalidRange")),
+        ("bytes=10-10", (416, "InvalidRange")),
+        ("bytes=5-", (400, "InvalidArgument")),
+        ("0-5", (400, "InvalidArgument")),
+    ):
         answer = refusal(
             lambda v=value: s3.upload_part_copy(PartNumber=1, CopySourceRange=v, **call)
         )
-        assert answer == (400, "InvalidArgument")
+        assert answer == expected
 
 
 def test_list_parts_pages_by_number(s3: Any, bucket: str) -> None:
