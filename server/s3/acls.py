@@ -220,6 +220,8 @@ def _shown(
 def _answer(
     services: engines.S3Services, owner: wire.Owner, grants: Sequence[model.Grant]
 ) -> asgi.Response:
+    # Groups come first, as in the canned lists.
+    grants = sorted(grants, key=lambda grant: not acls.is_group(grant.grantee))
     rows = [
         (
             None if acls.is_group(grant.grantee) else engines.named_owner(services, grant.grantee),
