@@ -138,10 +138,7 @@ def test_every_caller_may_learn_that_a_bucket_does_not_exist(
     place: kit.ObjectStore, name: str, method: str, target: str
 ) -> None:
     target = target.replace("shared", "no-such-bucket")
-    if name:
-        answer = as_user(place, name, method, target)
-    else:
-        answer = kit.send(place, method, target)
+    answer = as_user(place, name, method, target) if name else kit.send(place, method, target)
     assert answer.status == 404
     if method != "HEAD":
         assert answer.code == "NoSuchBucket"
