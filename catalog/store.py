@@ -500,7 +500,7 @@ class CatalogStore:
     async def prepare_refs_only(self, location: str, table: metadata_model.TableMetadata) -> None:
         """Encode and cache the result of `refs_only`; of large metadata in a thread."""
         kept = self._refs_only.get(location)
-        large = len(table.snapshots.text) > SMALL_BYTES
+        large = table.snapshots.size_bytes > SMALL_BYTES
         if large and (kept is None or kept[0] is not table):
             data = await asyncio.to_thread(metadata_model.encode_refs_only, table)
             self._keep_refs_only(location, table, data)
@@ -718,20 +718,17 @@ def find_repeated(
     """Return what a new metadata file shares with the one before: snapshots and their log.
 
     A commit on a table with 1,000 snapshots then writes 20 to 50 KB instead of 340: its CPU,
-    writer included, goes from 1,490 to 880 us (in process, 16 writers). The bytes of both files
-    are compared, whatever their metadata says.
+    writer included, goes from 1,490 to 880 us (in process, 16 writers). Here only lengths are
+    compared: the transaction compares the bytes with the stored ones (`bodies.name_repeating`).
     """
     if base is None or is_compressed(base.location):
         return None
     if not REPEATED_BYTES_MIN <= len(base.data) <= INLINE_METADATA_BYTES_MAX:
         return None
     repeats = []
-    old = memoryview(base.data)
     for (other, other_stop), (start, stop) in zip(base.arrays, encoded.arrays, strict=False):
         length = other_stop - other
-        if 0 < length <= stop - start and encoded.data.startswith(
-            old[other:other_stop], start, stop
-        ):
+        if 0 < length <= stop - start:
             repeats.append(model.SharedBytes(start=start, other=other, length=length))
     key = locations.path_in(base.location, table_bucket=table_bucket)
     if not repeats or key is None:

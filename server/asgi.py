@@ -41,6 +41,8 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 Piece: TypeAlias = bytes | model.FileSlice
 """Bytes in memory, among them a bytearray that was joined in steps, or a part of a file."""
+WholeBody: TypeAlias = bytes | tuple[bytes, ...]
+"""A response body in memory, in one piece or several."""
 ResponseHeaders: TypeAlias = tuple[tuple[str, str], ...]
 
 BODILESS = frozenset({204, 304})
@@ -70,9 +72,9 @@ class Writer(Protocol):
     @property
     def is_ready(self) -> bool: ...
 
-    def send_now(self, status: int, lines: bytes, body: bytes) -> None: ...
+    def send_now(self, status: int, lines: bytes, body: WholeBody) -> None: ...
 
-    async def send_whole(self, status: int, lines: bytes, body: bytes) -> None: ...
+    async def send_whole(self, status: int, lines: bytes, body: WholeBody) -> None: ...
 
     async def begin(self, status: int, lines: bytes, *, size_bytes: int) -> None: ...
 
@@ -394,16 +396,22 @@ class Response(NamedTuple):
             return lines
         return b"%bcontent-length: %d\r\n" % (lines, size_of(body))
 
-    def whole_body(self, method: str) -> bytes | None:
-        """Return what follows the head of an answer to method, if it is in memory."""
+    def whole_body(self, method: str) -> WholeBody | None:
+        """Return what follows the head of an answer to method, if it is in memory and, in pieces,
+        not too large for one step."""
         body = self.body
         if method == "HEAD" or self.status in BODILESS:
             return b""
         if isinstance(body, (bytes, bytearray)):
             return body
-        if len(body) == 1 and isinstance(body[0], (bytes, bytearray)):
-            return body[0]
-        return None
+        pieces: list[bytes] = []
+        for piece in body:
+            if not isinstance(piece, (bytes, bytearray)):
+                return None
+            pieces.append(piece)
+        if len(pieces) == 1:
+            return pieces[0]
+        return tuple(pieces) if size_of(body) <= limits.WHOLE_BODY_BYTES_MAX else None
 
 
 def json_response(value: object, status: int = 200, headers: ResponseHeaders = ()) -> Response:
@@ -493,19 +501,20 @@ class Sender:
         if body is not None:
             self.started = True
             await self._send_whole(response.status, lines, body)
-            return len(body)
+            return size_of(body)
         pieces = response.body
         assert not isinstance(pieces, (bytes, bytearray)), "a body in memory is whole"
         with response.holding or contextlib.nullcontext():
             await self._send_pieces(response.status, lines, pieces)
         return size_of(pieces)
 
-    async def _send_whole(self, status: int, lines: bytes, body: bytes) -> None:
+    async def _send_whole(self, status: int, lines: bytes, body: WholeBody) -> None:
         if self._request.writer is not None:
             await self._request.writer.send_whole(status, lines, body)
             return
         await self._send(_start_message(status, lines))
-        await self._send({"type": "http.response.body", "body": body})
+        data = b"".join(body) if isinstance(body, tuple) else body
+        await self._send({"type": "http.response.body", "body": data})
 
     async def _send_pieces(self, status: int, lines: bytes, body: tuple[Piece, ...]) -> None:
         reading = _Reading(self._files)

@@ -439,7 +439,7 @@ class Exchange:
         except errors.MalformedRequest:
             return None  # `_send` encodes the error
         writer.send_now(response.status, lines, body)
-        return len(body)
+        return asgi.size_of(body)
 
     async def _send(
         self, visit: _Visit, response: asgi.Response, receive: asgi.Receive, send: asgi.Send

@@ -92,6 +92,8 @@ BUFFERED_BODY_BYTES_MAX: Final = 64 * 1024
 """Of a request's body; beyond it the socket is not read until the application takes some."""
 JOINED_BODY_BYTES_MAX: Final = 16 * 1024
 """A response body up to this size is copied after its head; a larger one is sent separately."""
+WHOLE_BODY_BYTES_MAX: Final = 1024 * 1024
+"""Pieces of a response body that are in memory are sent in one step up to this size together."""
 
 # Responses streamed from files.
 READ_BYTES: Final = 256 * 1024

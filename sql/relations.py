@@ -506,7 +506,7 @@ async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
 async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedTable:
     """Like `snapshot_at`, but search a long history in a thread."""
     metadata = reader.table.metadata
-    history_bytes = len(metadata.snapshots.text) + len(metadata.snapshot_entries.text)
+    history_bytes = metadata.snapshots.size_bytes + len(metadata.snapshot_entries.text)
     if moment is not None and history_bytes > limits.HISTORY_HERE_BYTES_MAX:
         return await asyncio.to_thread(snapshot_at, reader, moment)
     return snapshot_at(reader, moment)

@@ -229,7 +229,7 @@ def _same_table(target: WriteTarget) -> owners.Judge:
 
 async def find_rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
     """Like `rows_committed`, but search a long history in a thread."""
-    if len(loaded.metadata.snapshots.text) > limits.HISTORY_HERE_BYTES_MAX:
+    if loaded.metadata.snapshots.size_bytes > limits.HISTORY_HERE_BYTES_MAX:
         return await asyncio.to_thread(rows_committed, loaded, query_id)
     return rows_committed(loaded, query_id)
 

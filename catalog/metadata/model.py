@@ -98,39 +98,68 @@ class JsonArray:
 class Snapshots:
     """The snapshots of a table in the order they were added, as JSON text. Immutable.
 
+    The text may be in pieces, and may be part of a metadata file: a commit appends to the text of
+    the file before, and copies all of it once, into its own file (`encode_file`).
+
     The index says where each lies in the text, in the order of the text; appending keeps that. A
     place is one number, not a tuple: Python's collector does not look into a dictionary of numbers.
     With a thousand snapshots that was a sixth of the loop's time of a commit.
     """
 
-    __slots__ = ("_spans", "_text")
+    __slots__ = ("_pieces", "_spans")
 
-    def __init__(self, text: bytes = b"[]") -> None:
-        self._text = text
+    def __init__(self, text: joining.Part = b"[]") -> None:
+        self._pieces: tuple[joining.Part, ...] = (text,)
         self._spans: dict[int, int] | None = None
 
     @property
     def text(self) -> bytes:
-        return self._text
+        """The JSON array. A copy, if it is part of a file."""
+        whole = self._whole()
+        return whole if isinstance(whole, bytes) else joining.joined((whole,))
+
+    @property
+    def pieces(self) -> tuple[joining.Part, ...]:
+        """The parts of the text, in order."""
+        return self._pieces
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of the text."""
+        return sum(map(len, self._pieces))
+
+    def note_file(self, text: memoryview) -> None:
+        """Take over the same text as part of a file, instead of the pieces."""
+        assert len(text) == self.size_bytes
+        self._pieces = (text,)
+
+    def _whole(self) -> joining.Part:
+        pieces = self._pieces
+        if len(pieces) > 1:
+            # One assignment: a thread that reads sees either all pieces or the joined text.
+            pieces = self._pieces = (joining.joined(pieces),)
+        return pieces[0]
 
     @classmethod
     def of(cls, items: Mapping[int, bytes]) -> Snapshots:
         """Return snapshots from their texts by id, in that order."""
         snapshots = cls()
-        snapshots._text, snapshots._spans = _join(items.keys(), items.values())
+        text, snapshots._spans = _join(items.keys(), items.values())
+        snapshots._pieces = (text,)
         return snapshots
 
     def _indexed(self) -> dict[int, int]:
         if self._spans is None:
             try:
-                ids = [entry.snapshot_id for entry in _decode_ids(self._text)]
-                items = [bytes(item) for item in _decode_items(self._text)]
+                whole = self._whole()
+                ids = [entry.snapshot_id for entry in _decode_ids(whole)]
+                items = [bytes(item) for item in _decode_items(whole)]
             except msgspec.MsgspecError as error:
                 raise errors.InvalidMetadata(f"Cannot parse snapshots: {error}") from error
             text, spans = _join(ids, items)
             if len(spans) != len(ids):
                 raise errors.InvalidMetadata("Two snapshots have the same id")
-            self._text, self._spans = text, spans
+            self._pieces, self._spans = (text,), spans
         return self._spans
 
     def note_spans(self, parts: Iterable[Iterable[tuple[int, tuple[int, int]]]]) -> None:
@@ -156,7 +185,7 @@ class Snapshots:
 
     def text_of(self, snapshot_id: int) -> bytes | None:
         span = self._indexed().get(snapshot_id)
-        return None if span is None else bytes(self._text[_slice_of(span)])
+        return None if span is None else bytes(self._whole()[_slice_of(span)])
 
     def get(self, snapshot_id: int) -> Json | None:
         text = self.text_of(snapshot_id)
@@ -165,29 +194,32 @@ class Snapshots:
     def extended(self, added: Mapping[int, bytes]) -> Snapshots:
         """Return a new value with further snapshots. Their ids must be new."""
         spans = dict(self._indexed())
-        start = len(self._text) - 1
-        # One copy: each `+` of large bytes would make another.
-        parts: list[bytes | memoryview] = [memoryview(self._text)[:-1]]
+        start = self.size_bytes - 1
+        *pieces, last = self._pieces
+        if len(last) > 1:  # the last piece of an extended text is its bracket
+            pieces.append(memoryview(last)[:-1])
         for snapshot_id, text in added.items():
             assert snapshot_id not in spans
             if spans:
-                parts.append(b",")
+                pieces.append(b",")
                 start += 1
             spans[snapshot_id] = _packed(start, start + len(text))
             start += len(text)
-            parts.append(text)
-        parts.append(b"]")
-        extended = Snapshots(joining.joined(parts))
+            pieces.append(text)
+        pieces.append(b"]")
+        extended = Snapshots()
+        extended._pieces = tuple(pieces)
         extended._spans = spans
         return extended
 
     def parts(self) -> Iterator[bytes]:
         """Yield the snapshots as JSON arrays of some hundred each."""
         spans = list(self._indexed().values())
+        text = memoryview(self._whole())
         for first in range(0, len(spans), SNAPSHOTS_AT_ONCE):
             some = spans[first : first + SNAPSHOTS_AT_ONCE]
             first_span, last_span = _slice_of(some[0]), _slice_of(some[-1])
-            yield b"[" + self._text[first_span.start : last_span.stop] + b"]"
+            yield b"".join((b"[", text[first_span.start : last_span.stop], b"]"))
 
     def without(self, snapshot_ids: Collection[int]) -> Snapshots:
         """Return all snapshots but these. What stays together is copied together, as it is."""
@@ -207,7 +239,7 @@ class Snapshots:
                 runs.append((start, stop))
                 is_within_run = True
             spans[snapshot_id] = _packed(start + shift, stop + shift)
-        text = memoryview(self._text)
+        text = memoryview(self._whole())
         separated = (part for start, stop in runs for part in (b",", text[start:stop]))
         next(separated, None)
         snapshots = Snapshots(joining.joined([b"[", *separated, b"]"]))
@@ -217,7 +249,8 @@ class Snapshots:
     def only(self, snapshot_ids: Iterable[int]) -> Snapshots:
         """Return the snapshots with these ids, in this order. Each id must exist."""
         spans = self._indexed()
-        return Snapshots.of({kept: self._text[_slice_of(spans[kept])] for kept in snapshot_ids})
+        text = self._whole()
+        return Snapshots.of({kept: bytes(text[_slice_of(spans[kept])]) for kept in snapshot_ids})
 
 
 def _packed(start: int, stop: int) -> int:
@@ -354,8 +387,17 @@ class Encoded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_file(metadata: TableMetadata) -> Encoded:
-    """Return metadata.json. Raises InvalidMetadata (see `encode_json`)."""
-    return _encode(metadata, metadata.snapshots)
+    """Return metadata.json. Raises InvalidMetadata (see `encode_json`).
+
+    Snapshots in pieces, which no other metadata has yet, then are part of the file, so that their
+    text is copied once.
+    """
+    snapshots = metadata.snapshots
+    encoded = _encode(metadata, snapshots)
+    if encoded.arrays and len(snapshots.pieces) > 1:
+        start, stop = encoded.arrays[0]
+        snapshots.note_file(memoryview(encoded.data)[start - 1 : stop + 1])
+    return encoded
 
 
 def encode_refs_only(metadata: TableMetadata) -> bytes:
@@ -659,34 +701,25 @@ def _encode(metadata: TableMetadata, snapshots: Snapshots) -> Encoded:
         "statistics": metadata.statistics,
         "partition-statistics": metadata.partition_statistics,
     }
-    if len(snapshots.text) < JOINED_BYTES_MIN:
+    if snapshots.size_bytes < JOINED_BYTES_MIN:
         fields["snapshots"] = msgspec.Raw(snapshots.text)
         logs = {
             "snapshot-log": msgspec.Raw(metadata.snapshot_entries.text),
             "metadata-log": msgspec.Raw(metadata.metadata_entries.text),
         }
         return Encoded(data=encode_json({**fields, **between, **logs, **metadata.extra}))
-    parts = [
-        encode_json(fields)[:-1],
-        b',"snapshots":',
-        snapshots.text,
-        b",",
-        encode_json(between)[1:-1],
-        b',"snapshot-log":',
-        metadata.snapshot_entries.text,
-        b',"metadata-log":',
-        metadata.metadata_entries.text,
-        b"}",
-    ]
-    if metadata.extra:
-        parts[-1:] = [b",", encode_json(metadata.extra)[1:]]
-    arrays = []
-    position = 0
-    for number, part in enumerate(parts):
-        if number in (2, 6):
-            arrays.append((position + 1, position + len(part) - 1))
-        position += len(part)
-    return Encoded(data=joining.joined(parts), arrays=tuple(arrays))
+    log = metadata.snapshot_entries.text
+    before = encode_json(fields)[:-1] + b',"snapshots":'
+    middle = b"," + encode_json(between)[1:-1] + b',"snapshot-log":'
+    after = b',"metadata-log":' + metadata.metadata_entries.text
+    after += b"," + encode_json(metadata.extra)[1:] if metadata.extra else b"}"
+    first = len(before)
+    second = first + snapshots.size_bytes
+    third = second + len(middle)
+    return Encoded(
+        data=joining.joined((before, *snapshots.pieces, middle, log, after)),
+        arrays=((first + 1, second - 1), (third + 1, third + len(log) - 1)),
+    )
 
 
 def encode_json(value: Any) -> bytes:

@@ -36,7 +36,6 @@ PLAN_TASK_BYTES_MAX: Final = 512 * 1024
 """Largest body with a plan task, which contains the filter."""
 REPORT_BYTES_MAX: Final = 128 * 1024
 ETAGS_MAX: Final = 100
-JOINED_BYTES_MAX: Final = 1024 * 1024
 
 
 def parse_object(body: bytes) -> json_values.Json:
@@ -165,7 +164,7 @@ def encode_view(*, metadata_location: str, data: bytes) -> asgi.Response:
 
 def _around(before: bytes, data: bytes, after: bytes) -> bytes | tuple[bytes, ...]:
     """Return a body; large metadata stays a separate piece, so that it is not copied here."""
-    if len(data) <= JOINED_BYTES_MAX:
+    if len(data) <= limits.JOINED_BODY_BYTES_MAX:
         return b"".join((before, data, after))
     return (before, data, after)
 

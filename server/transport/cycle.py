@@ -306,17 +306,21 @@ class Cycle:
         """Whether the client is connected, and the transport accepts a whole answer now."""
         return self._outlet.is_writable and not self.disconnected
 
-    def send_now(self, status: int, lines: bytes, body: bytes) -> None:
+    def send_now(self, status: int, lines: bytes, body: asgi.WholeBody) -> None:
         """Send a whole answer; only if it `is_ready`."""
         head = self._head(status, lines)
-        self.sent_bytes = len(body)
-        if len(body) <= limits.JOINED_BODY_BYTES_MAX:
+        if isinstance(body, tuple):
+            self.sent_bytes = sum(map(len, body))
+            self._outlet.transport.writelines((head, *body))
+        elif len(body) <= limits.JOINED_BODY_BYTES_MAX:
+            self.sent_bytes = len(body)
             self._outlet.transport.write(head + body)
         else:
+            self.sent_bytes = len(body)
             self._outlet.transport.writelines((head, body))
         self.end()
 
-    async def send_whole(self, status: int, lines: bytes, body: bytes) -> None:
+    async def send_whole(self, status: int, lines: bytes, body: asgi.WholeBody) -> None:
         """Send a whole answer; if the client has disconnected, drop it."""
         await self._outlet.drain()
         if not self.disconnected:

@@ -317,6 +317,21 @@ def test_pieces_are_sent_in_order_from_memory_and_files(tmp_path):
     assert max(files.reads) == limits.READ_BYTES
 
 
+def test_pieces_in_memory_are_sent_in_one_step_up_to_a_size():
+    half = bytes(limits.WHOLE_BODY_BYTES_MAX // 2)
+    whole = asgi.Response(200, (), (b"head ", half, b" tail"))
+    assert whole.whole_body("GET") == (b"head ", half, b" tail")
+    assert whole.whole_body("HEAD") == b""
+    assert asgi.Response(200, (), (half, half)).whole_body("GET") == (half, half)
+    assert asgi.Response(200, (), (half, half, b"x")).whole_body("GET") is None
+    assert asgi.Response(200, (), (half,)).whole_body("GET") == half
+    connection, sent = send(whole)
+    assert connection.body == b"head " + half + b" tail"
+    assert connection.headers[b"content-length"] == str(len(connection.body)).encode()
+    assert sent == len(connection.body)
+    assert len(connection.messages) == 2
+
+
 @pytest.mark.parametrize("body", [(), (b"",)])
 def test_no_pieces_are_an_empty_body(body):
     connection, sent = send(asgi.Response(200, (), body))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catalog.metadata import checks, errors, model
 from tests.kit import metadata as kit
@@ -319,3 +322,70 @@ def test_snapshots_without_any_of_them_are_the_others_in_their_order(
         assert [left.text_of(number) for number in kept] == [items[number] for number in kept]
         assert [each["snapshot-id"] for each in json.loads(left.text)] == kept
         assert list(model.Snapshots(left.text).ids) == kept
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # snapshots added
+        st.sets(st.integers(0, 12), max_size=2),  # snapshots removed, by position
+        st.booleans(),  # whether the table is read again from its file
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(changes=CHANGES)
+def test_file_of_snapshots_in_pieces_has_the_bytes_of_one_that_is_encoded_whole(
+    changes: list[tuple[int, set[int], bool]],
+) -> None:
+    """Beside a dictionary of texts: sizes around the bound from which snapshots stay in pieces."""
+    texts: dict[int, bytes] = {}
+    table = kit.table()
+    number = 0
+    for added, removed, reads_again in changes:
+        gone = [each for position, each in enumerate(texts) if position in removed]
+        new = {}
+        for _ in range(added):
+            number += 1
+            padding = "é" * (number % 4) + "x" * (model.JOINED_BYTES_MIN // 3)
+            new[number] = json.dumps(
+                {"snapshot-id": number, "sequence-number": number, "x": padding}
+            ).encode()
+        kept = table.snapshots.without(gone) if gone else table.snapshots
+        snapshots = kept.extended(new) if new else kept
+        log = table.snapshot_entries.extended(b'{"snapshot-id":%d}' % each for each in new)
+        table = msgspec.structs.replace(table, snapshots=snapshots, snapshot_entries=log)
+        texts = {each: text for each, text in texts.items() if each not in gone} | new
+        whole = b"[" + b",".join(texts.values()) + b"]"
+        fresh = msgspec.structs.replace(table, snapshots=model.Snapshots(whole))
+        encoded = model.encode_file(table)
+
+        assert encoded.data == model.encode(fresh)
+        assert json.loads(encoded.data)["snapshots"] == json.loads(whole)
+        if encoded.arrays:
+            assert [encoded.data[start - 1 : stop + 1] for start, stop in encoded.arrays] == [
+                whole,
+                log.text,
+            ]
+        assert model.encode_file(table) == encoded
+        if reads_again:
+            table = model.decode(encoded.data)
+        assert table.snapshots.text == whole
+        assert table.snapshots.size_bytes == len(whole)
+        assert {each: table.snapshots.text_of(each) for each in table.snapshots.ids} == texts
+        assert [each for part in table.snapshots.parts() for each in json.loads(part)] == [
+            json.loads(text) for text in texts.values()
+        ]
+        some = list(texts)[::2]
+        assert table.snapshots.only(some).text == b"[" + b",".join(map(texts.get, some)) + b"]"
+
+
+def test_snapshots_that_a_commit_extends_are_kept_once_in_its_file() -> None:
+    table = kit.with_snapshots(kit.table(), 200)
+    number = 201
+    table = kit.apply(table, kit.add_snapshot(number, number, parent=200), kit.set_main(number))
+    encoded = model.encode_file(table)
+    (piece,) = table.snapshots.pieces
+    assert isinstance(piece, memoryview)
+    assert piece.obj is encoded.data

@@ -816,6 +816,25 @@ def test_too_many_requests_before_the_first_is_answered_end_the_connection():
     assert answered <= limits.PIPELINED_MAX + 1
 
 
+def test_an_answer_in_several_pieces_is_sent_in_their_order():
+    pieces = (b"head ", bytes(300_000), b"", b" tail")
+
+    async def in_pieces(scope, receive, send):
+        lines = b"content-length: %d\r\n" % sum(map(len, pieces))
+        await scope["extensions"][asgi.WRITER].send_whole(200, lines, pieces)
+
+    async def talk():
+        async with serving(connection.Connection, in_pieces) as (reader, writer):
+            for _ in range(2):
+                writer.write(PIPELINED)
+                await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
+                body = await asyncio.wait_for(reader.readexactly(300_010), WAIT_SECONDS)
+                assert body == b"".join(pieces)
+            writer.close()
+
+    asyncio.run(talk())
+
+
 def test_a_pipelined_request_is_answered_once_its_client_takes_the_answer_before():
     begun = 0
     answer = bytes(8 << 20)
