@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog import deletes, errors, expressions, pruning, readers, scans
+from catalog import deletes, errors, expressions, readers, scans
 from catalog.manifests import ManifestContent, ManifestEntry, ManifestFile, Status
 from catalog.metadata.model import TableMetadata
 
@@ -108,10 +108,10 @@ class ScanPages:
                         f"An incremental scan reads at most {scans.MANIFESTS_MAX} manifests"
                     )
             listed = tuple(added)
-        filters = _PartitionFilters(table, scan)
+        filters = scans.Filters(table, scan.filter.predicate, scan.schema)
         data: list[ManifestFile | None] = []
         of_deletes: list[ManifestFile] = []
-        at_once = filters.manifests_at_once
+        at_once = max(1, COMPARISONS_AT_ONCE // max(10, scan.filter.weight))
         for number, manifest in enumerate(listed):
             if number % at_once == at_once - 1:
                 await asyncio.sleep(0)
@@ -136,8 +136,7 @@ class ScanPages:
         Raises ForeignFileRefused, MetadataFileMissing, InvalidMetadataFile.
         """
         table = reader.table.metadata
-        filters = _PartitionFilters(table, scan)
-        metrics = pruning.MetricsFilter(scan.filter.predicate, scan.schema)
+        filters = scans.Filters(table, scan.filter.predicate, scan.schema)
         index: deletes.DeleteIndex | None = None
         at_once = max(1, min(ENTRIES_AT_ONCE, COMPARISONS_AT_ONCE // max(1, scan.filter.weight)))
         next_manifest = start.manifest
@@ -151,7 +150,7 @@ class ScanPages:
                 for numbers in scans.parts_of(live, at_once, start=first):
                     await asyncio.sleep(0)
                     part = live[numbers.start : numbers.stop]
-                    chosen = filters.choose(part, metrics, manifest.partition_spec_id)
+                    chosen = filters.choose(part, manifest.partition_spec_id, ranges={})
                     matching = [
                         (entry, Position(manifest=at, entry=number + 1))
                         for number, entry, one in zip(numbers, part, chosen, strict=True)
@@ -258,41 +257,3 @@ def _task(
     reader.file(file.file_path)
     applying = deletes.NONE if index is None or index.is_empty else index.applying_to(file, number)
     return scans.FileTask(data_file=file, sequence_number=number, deletes=applying)
-
-
-class _PartitionFilters:
-    """A scan's filter on partitions, made once per spec."""
-
-    def __init__(self, table: TableMetadata, scan: Scan) -> None:
-        self._table = table
-        self._scan = scan
-        self._by_spec: dict[int, pruning.PartitionFilter | None] = {}
-        self.manifests_at_once = max(1, COMPARISONS_AT_ONCE // max(10, scan.filter.weight))
-
-    def may_match_manifest(self, manifest: ManifestFile) -> bool:
-        filter_ = self._of_spec(manifest.partition_spec_id)
-        return filter_ is None or filter_.may_match_manifest(manifest)
-
-    def choose(
-        self, entries: Sequence[ManifestEntry], metrics: pruning.MetricsFilter, spec_id: int
-    ) -> list[bool]:
-        """Return for each entry's file, all of one spec, whether it may hold matching rows."""
-        files = [entry.data_file for entry in entries]
-        chosen = metrics.choose(files, {})
-        filter_ = self._of_spec(spec_id)
-        if filter_ is None or filter_.keeps_all:
-            return chosen
-        return [
-            one and filter_.may_match_partition(file.partition)
-            for one, file in zip(chosen, files, strict=True)
-        ]
-
-    def _of_spec(self, spec_id: int) -> pruning.PartitionFilter | None:
-        if spec_id not in self._by_spec:
-            spec = self._table.spec(spec_id)
-            self._by_spec[spec_id] = (
-                None
-                if spec is None
-                else pruning.PartitionFilter(self._scan.filter.predicate, spec, self._scan.schema)
-            )
-        return self._by_spec[spec_id]

@@ -105,7 +105,7 @@ class Scans:
         if schema is None:
             schema = schema_of(table, snapshot_id)
         listed = () if wanted is None else await self.manifests_of(reader, wanted)
-        filters = _Filters(table, predicate, schema)
+        filters = Filters(table, predicate, schema)
         chosen: list[ManifestFile] = []
         turns = _Turns()
         for start in range(0, len(listed), CHUNK_ENTRIES):
@@ -342,8 +342,8 @@ class _Turns:
         return True
 
 
-class _Filters:
-    """One query's filters, made once per spec."""
+class Filters:
+    """A scan's predicate, compiled once for the metrics and once per partition spec."""
 
     def __init__(
         self, table: TableMetadata, predicate: pruning.Predicate, schema: Mapping[str, Any]
@@ -354,6 +354,28 @@ class _Filters:
         self._metrics = pruning.MetricsFilter(predicate, schema)
         self._partitions: dict[int, pruning.PartitionFilter | None] = {}
 
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:
+        """Return whether a file of the manifest may hold matching rows, as its list says."""
+        filter_ = self._of_spec(manifest.partition_spec_id)
+        return filter_ is None or filter_.may_match_manifest(manifest)
+
+    def choose(
+        self, entries: Sequence[ManifestEntry], spec_id: int, *, ranges: dict[Any, Any]
+    ) -> list[bool]:
+        """Return for each entry's file, all of this spec, whether it may hold matching rows.
+
+        ranges: of these entries' columns, from earlier calls; new ones are added.
+        """
+        files = [entry.data_file for entry in entries]
+        chosen = self._metrics.choose(files, ranges)
+        partitions = self._of_spec(spec_id)
+        if partitions is None or partitions.keeps_all:
+            return chosen
+        return [
+            one and partitions.may_match_partition(file.partition)
+            for one, file in zip(chosen, files, strict=True)
+        ]
+
     def _of_spec(self, spec_id: int) -> pruning.PartitionFilter | None:
         if spec_id not in self._partitions:
             spec = self._table.spec(spec_id)
@@ -363,22 +385,6 @@ class _Filters:
                 else pruning.PartitionFilter(self._predicate, spec, self._schema)
             )
         return self._partitions[spec_id]
-
-    def may_match_manifest(self, manifest: ManifestFile) -> bool:
-        filter_ = self._of_spec(manifest.partition_spec_id)
-        return filter_ is None or filter_.may_match_manifest(manifest)
-
-    def choose(self, chunk: _Chunk, spec_id: int) -> list[bool]:
-        """Return for each entry's file, all of this spec, whether it may hold matching rows."""
-        files = [entry.data_file for entry in chunk.entries]
-        chosen = self._metrics.choose(files, chunk.ranges)
-        partitions = self._of_spec(spec_id)
-        if partitions is None or partitions.keeps_all:
-            return chosen
-        return [
-            one and partitions.may_match_partition(file.partition)
-            for one, file in zip(chosen, files, strict=True)
-        ]
 
 
 def parts_of(
@@ -427,10 +433,11 @@ class _Entries:
 
 
 def _tasks(
-    chunk: _Chunk, filters: _Filters, spec_id: int, index: deletes.DeleteIndex
+    chunk: _Chunk, filters: Filters, spec_id: int, index: deletes.DeleteIndex
 ) -> list[FileTask]:
+    are_chosen = filters.choose(chunk.entries, spec_id, ranges=chunk.ranges)
     tasks = []
-    for entry, chosen in zip(chunk.entries, filters.choose(chunk, spec_id), strict=True):
+    for entry, chosen in zip(chunk.entries, are_chosen, strict=True):
         if chosen:
             number = entry.sequence_number or 0
             applying = (
