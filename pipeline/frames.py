@@ -12,6 +12,7 @@ import contextlib
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline import errors, inspection, jobs, reading, session, settings, sources
@@ -41,7 +42,8 @@ def read(
         if name.lower() not in {column.lower() for column in live}
     }
     read_format = {"csv": _csv, "json": _json, "parquet": _typed, "orc": _typed}[reader.format]
-    frame = _spelled(read_format(spark, s3, reader, fresh, live, fixed), own)
+    load = _Load(spark=spark, s3=s3, reader=reader, fresh=fresh, columns=live, fixed=fixed)
+    frame = _spelled(read_format(load), own)
     if not schema:
         return frame
     absent = {
@@ -90,70 +92,68 @@ def located(
         raise
 
 
-def _typed(
-    spark: session.Spark,
-    s3: Any,
-    reader: reading.SourceReader,
-    fresh: Sequence[sources.Source],
-    columns: Mapping[str, Any],
-    fixed: Mapping[str, Any],
-) -> Any:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Load:
+    """What one load reads. columns: the live table's, as Spark types.
+
+    fixed: the types that the load's schema gives to columns that the live table does not have.
+    """
+
+    spark: session.Spark
+    s3: Any
+    reader: reading.SourceReader
+    fresh: Sequence[sources.Source]
+    columns: Mapping[str, Any]
+    fixed: Mapping[str, Any]
+
+
+def _typed(load: _Load) -> Any:
     """Read files that have types of their own."""
-    paths = [source.path for source in fresh if source.size_bytes]
+    paths = [source.path for source in load.fresh if source.size_bytes]
+    file_format = load.reader.format
     if not paths:
-        raise errors.every_file_empty(reader.format)
-    return spark.session.read.format(reader.format).options(**reader.options).load(paths)
+        raise errors.every_file_empty(file_format)
+    return load.spark.session.read.format(file_format).options(**load.reader.options).load(paths)
 
 
-def _json(
-    spark: session.Spark,
-    s3: Any,
-    reader: reading.SourceReader,
-    fresh: Sequence[sources.Source],
-    columns: Mapping[str, Any],
-    fixed: Mapping[str, Any],
-) -> Any:
+def _json(load: _Load) -> Any:
+    reader = load.reader
+
     def source_reader(shape: inspection.TextShape) -> Any:
         options = {"multiLine": str(shape.spans_lines).lower(), **reader.options}
         if not shape.spans_lines and not reader.is_utf8:
             # Spark finds the ends of lines by itself in UTF-8 alone.
             options.setdefault("lineSep", "\n")
-        return spark.session.read.format("json").options(**options)
+        return load.spark.session.read.format("json").options(**options)
 
     groups = {
         shape: [source.path for source in group]
-        for shape, group in inspection.grouped(s3, fresh, reader).items()
+        for shape, group in inspection.grouped(load.s3, load.fresh, reader).items()
     }
-    with located(s3, reader, fresh):
+    with located(load.s3, reader, load.fresh):
         inferred = [source_reader(shape).load(paths).schema for shape, paths in groups.items()]
         types = functools.reduce(_merged, inferred)
-        types = _into_table(types, columns, fixed)
+        types = _into_table(types, load.columns, load.fixed)
         frames = [source_reader(shape).schema(types).load(paths) for shape, paths in groups.items()]
     return functools.reduce(lambda whole, frame: whole.unionByName(frame), frames)
 
 
-def _csv(
-    spark: session.Spark,
-    s3: Any,
-    reader: reading.SourceReader,
-    fresh: Sequence[sources.Source],
-    columns: Mapping[str, Any],
-    fixed: Mapping[str, Any],
-) -> Any:
+def _csv(load: _Load) -> Any:
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
 
-    groups = inspection.grouped(s3, fresh, reader)
+    reader, columns, fixed = load.reader, load.columns, load.fixed
+    groups = inspection.grouped(load.s3, load.fresh, reader)
 
     def read_group(shape: inspection.TextShape, **more: Any) -> Any:
         options = {"multiLine": str(shape.spans_lines).lower(), **reader.options, **more}
-        return spark.session.read.format("csv").options(**options)
+        return load.spark.session.read.format("csv").options(**options)
 
     texts = [
         read_group(shape, inferSchema="false").load([source.path for source in group])
         for shape, group in groups.items()
     ]
-    with located(s3, reader, fresh):
+    with located(load.s3, reader, load.fresh):
         classes = _classes(texts) if reader.infers or columns or fixed else {}
     dates = _dates_in_forms(read_group, groups) if reader.forms_dates and reader.infers else {}
     by_name = {name.lower(): column_type for name, column_type in columns.items()}
@@ -185,7 +185,7 @@ def _csv(
         if not reading.holds(column_type, classes.get(name, ()))
     }
     if misfits and reader.for_spark_alone is None:
-        inspection.locate_in_csv(s3, fresh, reader, misfits)
+        inspection.locate_in_csv(load.s3, load.fresh, reader, misfits)
     frames = []
     for text, (shape, group) in zip(texts, groups.items(), strict=True):
         schema = types.StructType([types.StructField(n, type_of(n)) for n in text.columns])
