@@ -61,7 +61,8 @@ class Bounds:
     """Bounds of one file: bytes once decompressed, records, blocks, codecs.
 
     plain: every value of the schema takes at least one byte, so that the number of bytes bounds the
-    cost of reading.
+    cost of reading. A record may hold records without fields, as the partition of an unpartitioned
+    table is, if at least as many of its other fields take bytes.
     """
 
     decoded_bytes_max: int
@@ -249,8 +250,15 @@ class _Plan:
 
 
 def _reader(
-    schema: Schema, plan: _Plan, *, path: str, names: dict[str, Schema], depth: int
+    schema: Schema,
+    plan: _Plan,
+    *,
+    path: str,
+    names: dict[str, Schema],
+    depth: int,
+    may_be_empty: bool = False,
 ) -> Read:
+    """Return the function that reads a value. may_be_empty: bytes beside it bound its cost."""
     if depth > SCHEMA_DEPTH_MAX:
         raise InvalidAvro("the Avro schema nests too deeply, or in itself")
     if next(plan.nodes) > SCHEMA_NODES_MAX:
@@ -264,7 +272,7 @@ def _reader(
         ]
         return _read_union(branches, schema)
     avro_type = schema if isinstance(schema, str) else schema.get("type")
-    if plan.plain and _may_be_empty(schema, avro_type):
+    if plan.plain and not may_be_empty and _may_be_empty(schema, avro_type):
         raise AvroBeyondBounds("the Avro schema has values of no bytes")
     if isinstance(avro_type, dict | list):
         return _reader(avro_type, plan, path=path, names=names, depth=depth + 1)
@@ -292,6 +300,10 @@ def _may_be_empty(schema: Schema, avro_type: Any) -> bool:
     if avro_type == "record":
         return not schema["fields"]
     return avro_type == "null" or (avro_type == "fixed" and not schema["size"] >= 1)
+
+
+def _is_empty_record(schema: Schema) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "record" and not schema["fields"]
 
 
 def _read_null(block: Block) -> None:
@@ -383,9 +395,21 @@ def _read_record(
     depth: int,
 ) -> Read:
     readers = []
+    empty_count = sum(_is_empty_record(field["type"]) for field in schema["fields"])
+    if plan.plain and 2 * empty_count > len(schema["fields"]):
+        raise AvroBeyondBounds("the Avro schema has records of few bytes")
     for field in schema["fields"]:
         inner = f"{path}.{field['name']}" if path else field["name"]
-        readers.append(_reader(field["type"], plan, path=inner, names=names, depth=depth + 1))
+        readers.append(
+            _reader(
+                field["type"],
+                plan,
+                path=inner,
+                names=names,
+                depth=depth + 1,
+                may_be_empty=_is_empty_record(field["type"]),
+            )
+        )
     adapter = plan.adapt.get(path)
     if adapter is None:
 

@@ -228,6 +228,42 @@ def test_a_schema_that_holds_itself_is_refused() -> None:
         avro.compile_reader(schema, {})
 
 
+EMPTY: dict[str, Any] = {"type": "record", "name": "empty", "fields": []}
+ITEM: dict[str, Any] = {"type": "record", "name": "item", "fields": [{"name": "e", "type": EMPTY}]}
+
+
+@pytest.mark.parametrize(
+    "field_types",
+    [
+        [EMPTY],
+        ["long", EMPTY, "empty"],
+        ["long", {**EMPTY, "name": "a"}, {**EMPTY, "name": "b"}],
+        ["long", {"type": "array", "items": EMPTY}],
+        ["long", {"type": "array", "items": ITEM}],
+        ["long", {"type": "map", "values": EMPTY}],
+        ["long", ["null", EMPTY]],
+        ["long", {"type": EMPTY}],
+        ["long", {"type": "record", "name": "outer", "fields": [{"name": "i", "type": ITEM}]}],
+    ],
+    ids=["alone", "named", "two", "array", "array of holders", "map", "union", "wrapped", "nested"],
+)
+def test_records_of_no_bytes_are_not_plain_where_they_may_be_many(field_types: list[Any]) -> None:
+    fields = [{"name": f"f{at}", "type": each} for at, each in enumerate(field_types)]
+    schema = {"type": "record", "name": "r", "fields": fields}
+    with pytest.raises(avro.AvroBeyondBounds):
+        avro.compile_reader(schema, {}, plain=True)
+    avro.compile_reader(schema, {})
+
+
+def test_a_record_of_no_bytes_beside_a_field_with_bytes_is_plain() -> None:
+    fields = [{"name": "n", "type": "long"}, {"name": "e", "type": EMPTY}]
+    schema = {"type": "record", "name": "r", "fields": fields}
+    block = bytearray()
+    avro.write_int(block, 7)
+    read_record = avro.compile_reader(schema, {}, plain=True)
+    assert read_record(avro.Block(bytes(block))) == (7, ())
+
+
 def test_a_length_beyond_its_block_never_reads_on() -> None:
     schema = {
         "type": "record",

@@ -71,6 +71,23 @@ def test_small_manifests_start_no_child() -> None:
     assert asyncio.run(work()) is None
 
 
+def test_small_manifests_of_an_unpartitioned_table_start_no_child() -> None:
+    data, written = samples.encode(
+        [samples.added(samples.data_file(number, spec_id=0, partition=())) for number in (1, 2)],
+        spec={"spec-id": 0, "fields": []},
+    )
+    manifest = msgspec.structs.replace(written, sequence_number=9, first_row_id=100)
+
+    async def work() -> tuple[list[manifests.ManifestEntry], int | None]:
+        decoder = decoding.ChildDecoder()
+        return await decoder.decode(data, manifest), decoder.process_id
+
+    entries, process_id = asyncio.run(work())
+    assert process_id is None
+    assert entries == manifests.live_entries(data, manifest)
+    assert [entry.data_file.partition for entry in entries] == [(), ()]
+
+
 def test_a_broken_manifest_is_refused_and_the_child_lives_on() -> None:
     async def work(decoder: decoding.ChildDecoder) -> None:
         await decoder.decode(DATA, MANIFEST)
