@@ -503,18 +503,14 @@ def check_cut(workplace: Path, stop_at: int, steps: tuple[Step, ...]) -> bool:
     """Cut the power at one event, restart in each mode; say whether there was such an event."""
     place = workplace / str(stop_at)
     ended = run(place, stop_at, steps)
-    modes = MODES
     if not ended.cut:
         shutil.rmtree(place)
         return False
-    if not ended.disk.has_pending(place / "data"):
-        modes = modes[:1]  # all the same
-    for number, (data, names) in enumerate(modes):
+    for number, remains in enumerate(ended.disk.remains(place / "data", MODES)):
         left = place / f"left{number}"
-        ended.disk.crash(place / "data", left, data=data, names=names)
+        remains.write(left)
         storage = folders.open_folder(left, ids=folders.Ids(f"again{stop_at}"))
-        found = seen(storage)
-        assert found in (ended.before, ended.after), (stop_at, data, names)
+        assert seen(storage) in (ended.before, ended.after), (stop_at, remains.mode)
         invariants.check_recovered(storage, left)
         storage.close()
     shutil.rmtree(place)
@@ -577,15 +573,15 @@ def test_after_a_power_cut_at_any_event_of_the_first_start_the_next_one_succeeds
         disk = FaultyDisk(place / "aside", stop_at=stop_at)
         with contextlib.suppress(PowerCut, errors.StorageError):
             start(data, disk, told, seed="first")
-        for number, (bytes_mode, names) in enumerate(MODES):
+        for number, remains in enumerate(disk.remains(data, MODES)):
             left = place / f"left{number}"
-            disk.crash(data, left, data=bytes_mode, names=names)
+            remains.write(left)
             again = copy.copy(told)
             try:
                 for seed in ("second", "third"):
                     start(left, Disk(), again, seed=seed)
             except errors.StorageError as error:
-                raise AssertionError((stop_at, bytes_mode, names)) from error
+                raise AssertionError((stop_at, remains.mode)) from error
             assert sorted(each.name for each in left.iterdir()) == [
                 "blobs", "cache", "format.json", "index", "keys.json", "lock", "root.json", "tmp",
             ]  # fmt: skip

@@ -106,7 +106,8 @@ def test_after_a_power_cut_at_any_event_of_a_sweep_nothing_retained_is_lost_and_
             if not disk.off:
                 raise
         left = place / "left"
-        disk.crash(place / "data", left, data="lost", names="lost")
+        (remains,) = disk.remains(place / "data", [("lost", "lost")])
+        remains.write(left)
         states.add(frozenset(look(left, now_ms)))
         sweep(left, now_ms, Disk(), first_id=30_000)
         assert look(left, now_ms) == after

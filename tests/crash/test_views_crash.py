@@ -141,14 +141,15 @@ def test_after_a_power_cut_at_any_event_every_view_is_as_before_or_as_after(
         shutil.copytree(prepared, place / "data")
         disk = FaultyDisk(place / "aside")
         acknowledged = change(place / "data", name, disk, stop_at=stop_at)
-        for number, (data, names) in enumerate(MODES):
+        states = disk.remains(place / "data", MODES)
+        for number, remains in enumerate(states):
             left = place / f"left{number}"
-            disk.crash(place / "data", left, data=data, names=names)
-            found = state(left)
-            assert found in (before, after), (stop_at, data, names)
-            assert found == after or not acknowledged
-            seen.append(found)
+            remains.write(left)
+            recovered = state(left)
+            assert recovered in (before, after), (stop_at, remains.mode)
+            assert recovered == after or not acknowledged
+            seen.append(recovered)
         shutil.rmtree(place)
         stop_at += 1
     assert before in seen
-    assert after in seen[: -len(MODES)], "a cut right after the transaction keeps it"
+    assert after in seen[: -len(states)], "a cut right after the transaction keeps it"

@@ -2,9 +2,9 @@
 
 Every operation that a crash could come before is an event; `transact` is two, before the index
 transaction and after it, so that it is lost or kept. At event `stop_at` the disk raises PowerCut,
-and from then on for everything. `crash` then leaves the folder as a power cut might have: file
-contents written since their last fsync are kept, lost or torn, and names made or removed since
-their folder's last fsync are kept or lost.
+and from then on for everything. `remains` then tells in which states a power cut might have left
+the folder: file contents written since their last fsync are kept, lost or torn, and names made or
+removed since their folder's last fsync are kept or lost.
 
 What LMDB writes into an index that is there does not pass here; LMDB's own syncs make a transaction
 whole or void. The files that it creates do (`let_create`): until they and their folder are synced
@@ -16,13 +16,12 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from storage.disk import Disk, Result
-from tests.kit import folders
 
 Data = Literal["kept", "lost", "torn"]
 Names = Literal["kept", "lost"]
@@ -41,6 +40,74 @@ class Change:
     moved_from: Path | None = None
     removed: Path | None = None
     backup: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """A file's content after a crash. synced_bytes: it is cut there; None if it is whole.
+
+    is_torn: half of the rest is there, and then zeros.
+    """
+
+    source: str
+    synced_bytes: int | None = None
+    is_torn: bool = False
+
+
+@dataclass(kw_only=True)
+class Remains:
+    """What a power cut left of a folder, by relative paths. exists: whether there is one.
+
+    mode: the first mode that leaves this.
+    """
+
+    mode: tuple[Data, Names] = field(compare=False)
+    exists: bool
+    folders: set[Path]
+    files: dict[Path, Content]
+
+    def write(self, copy: Path) -> None:
+        """Write it into copy, which is not there yet."""
+        if not self.exists:
+            return
+        copy.mkdir(parents=True)
+        for name in sorted(map(str, self.folders)):
+            os.mkdir(f"{copy}/{name}")  # noqa: PTH102 - hundreds in each of hundreds of states
+        for name, content in self.files.items():
+            target = copy / name
+            shutil.copy2(content.source, target)
+            if content.synced_bytes is not None:
+                tear(target, content.synced_bytes, torn=content.is_torn)
+
+    def add_file(self, name: Path, content: Content) -> None:
+        self.files[name] = content
+        self.folders.update(parent for parent in name.parents if parent != Path())
+
+    def move(self, source: Path, target: Path) -> None:
+        """Move a file, or a folder with all that it holds."""
+        if source not in self.folders:
+            self.add_file(target, self.files.pop(source))
+            return
+
+        def moved(name: Path) -> Path:
+            return target / name.relative_to(source) if name.is_relative_to(source) else name
+
+        self.folders = {moved(name) for name in self.folders}
+        self.files = {moved(name): content for name, content in self.files.items()}
+
+    def remove(self, name: Path) -> None:
+        """Remove a file, or a folder with all that it holds."""
+        if name not in self.folders:
+            self.files.pop(name, None)
+            return
+        self.folders = {each for each in self.folders if not each.is_relative_to(name)}
+        self.files = {
+            each: content for each, content in self.files.items() if not each.is_relative_to(name)
+        }
+
+    def clear(self) -> None:
+        self.exists = False
+        self.folders, self.files = set(), {}
 
 
 class FaultyDisk(Disk):
@@ -166,49 +233,51 @@ class FaultyDisk(Disk):
         os.link(path, backup)
         return backup
 
-    def has_pending(self, root: Path) -> bool:
-        """Say whether a crash now could leave the folder in more than one state."""
-        return bool(self.pending_names) or any(
-            state.st_size != self.synced_bytes.get(state.st_ino, state.st_size)
-            for state in (path.stat() for path in folders.files_of(root))
-        )
+    def remains(self, root: Path, modes: Sequence[tuple[Data, Names]]) -> list[Remains]:
+        """Return the different states in which a power cut might have left the folder root.
 
-    def crash(self, root: Path, copy: Path, *, data: Data, names: Names) -> None:
-        """Write into copy what the power cut left of the folder root, which may be nothing."""
-        if not root.exists():
-            return
-        for parent, folders_in_it, _ in os.walk(root):
-            for name in folders_in_it:
-                (copy / Path(parent).relative_to(root) / name).mkdir(parents=True, exist_ok=True)
-        for path in folders.files_of(root):
-            target = copy / path.relative_to(root)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)
-            synced_bytes = self.synced_bytes.get(path.stat().st_ino)
-            if data != "kept" and synced_bytes is not None:
-                tear(target, synced_bytes, torn=data == "torn")
-        if names == "lost":
-            for change in reversed(self.pending_names):
-                self.undo(change, root, copy)
+        Modes that leave the same state count once.
+        """
+        folders_left: set[Path] = set()
+        sizes: dict[Path, os.stat_result] = {}
+        for parent, folders_in_it, names_in_it in os.walk(root):
+            below = Path(parent).relative_to(root)
+            folders_left.update(below / name for name in folders_in_it)
+            sizes.update({below / name: (root / below / name).stat() for name in names_in_it})
+        states: list[Remains] = []
+        for data, names in modes:
+            state = Remains(
+                mode=(data, names),
+                exists=root.exists(),
+                folders=set(folders_left),
+                files={name: self.content(root / name, stat, data) for name, stat in sizes.items()},
+            )
+            if names == "lost":
+                for change in reversed(self.pending_names):
+                    self.undo(change, root, state)
+            if state not in states:
+                states.append(state)
+        return states
 
-    def undo(self, change: Change, root: Path, copy: Path) -> None:
-        def there(path: Path) -> Path:
-            return copy / path.relative_to(root)
+    def content(self, path: Path, stat: os.stat_result, data: Data) -> Content:
+        """Return what a crash leaves of a file."""
+        synced_bytes = self.synced_bytes.get(stat.st_ino)
+        if data == "kept" or synced_bytes is None or synced_bytes >= stat.st_size:
+            return Content(source=str(path))
+        return Content(source=str(path), synced_bytes=synced_bytes, is_torn=data == "torn")
 
+    def undo(self, change: Change, root: Path, state: Remains) -> None:
+        """Take a change of names back that no fsync has made durable."""
         if change.moved_from is not None and change.made is not None:
-            there(change.moved_from).parent.mkdir(parents=True, exist_ok=True)
-            there(change.made).replace(there(change.moved_from))
+            state.move(change.made.relative_to(root), change.moved_from.relative_to(root))
         elif change.made is not None and root.is_relative_to(change.made):
-            shutil.rmtree(copy, ignore_errors=True)
-        elif change.made is not None and there(change.made).is_dir():
-            shutil.rmtree(there(change.made))
+            state.clear()
         elif change.made is not None:
-            there(change.made).unlink(missing_ok=True)
+            state.remove(change.made.relative_to(root))
         if change.backup is not None:
             back = change.removed or change.made
             assert back is not None
-            there(back).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(change.backup, there(back))
+            state.add_file(back.relative_to(root), Content(source=str(change.backup)))
 
 
 def tear(path: Path, synced_bytes: int, *, torn: bool) -> None:
