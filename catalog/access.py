@@ -39,6 +39,25 @@ class Access:
         for demand in demands:
             self.authoriser.check(principal, demand)
 
+    def recheck(self, principal: model.Principal, demands: Sequence[model.Demand]) -> None:
+        """Raise AccessDenied unless everything that was allowed before still is.
+
+        The audit log has the first decision; a refusal is recorded.
+        """
+        for demand in demands:
+            if not self.authoriser.permits(principal, demand):
+                self.authoriser.check(principal, demand)
+
+    def rechecking(
+        self, principal: model.Principal, demands: Sequence[model.Demand]
+    ) -> owners.Recheck:
+        """Return the check that demands, which were allowed before, still are."""
+
+        def check() -> None:
+            self.recheck(principal, demands)
+
+        return check
+
     def permits(self, principal: model.Principal, demands: Sequence[model.Demand]) -> bool:
         """Say whether everything is allowed; nothing is recorded."""
         return all(self.authoriser.permits(principal, demand) for demand in demands)
@@ -203,11 +222,13 @@ class Access:
         actions: Sequence[str],
         *,
         allowed: Mapping[idents.TableIdent, tuple[model.Demand, ...]] | None = None,
+        only_names: bool = False,
     ) -> owners.Judge:
         """Return the check that principal may do actions with a table, or make one.
 
-        allowed: demands of tables that this request was allowed before; those are not checked and
-        recorded again. A table that was replaced meanwhile has another ARN, and so other demands.
+        allowed: demands of tables that this request was allowed before; those are not recorded
+        again. A table that was replaced meanwhile has another ARN, and so other demands.
+        only_names: a new table gets a name and nothing is written below its location.
         """
 
         def check(
@@ -215,10 +236,12 @@ class Access:
         ) -> None:
             account = rights.account_of(place.bucket, self.account_id)
             if pointer is None:
-                demands = self._on_new_table(account, ident)
+                demands = self._on_new_table(account, ident)[: 1 if only_names else None]
             else:
                 demands = self._on_object(account, ident, pointer.object_uuid, actions)
-            if allowed is None or allowed.get(ident) != demands:
+            if allowed is not None and allowed.get(ident) == demands:
+                self.recheck(principal, demands)
+            else:
                 self.check(principal, demands)
 
         return check

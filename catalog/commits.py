@@ -197,7 +197,7 @@ class Commits:
             _check_apart(place, steps)
             return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
 
-        loaded = await self._store.write(plan, keys=self._pointers.keys(place, *parts))
+        loaded = await self._store.write(plan, keys=self._pointers.keys(place, *parts), place=place)
         # The commit is durable: a file that was not removed does not make it fail.
         with contextlib.suppress(storage_errors.StorageError):
             await self._give_up(place, _superseded(steps), by=by)

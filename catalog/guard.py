@@ -3,7 +3,8 @@
 A ruling comes from one view of the index, with a few point reads per key: the bucket, the locations
 above the key, the name of the location's owner. So a table created a moment ago has its rules, and
 a renamed one still owns its files. A ruling expects every row that it read: the index refuses a
-write if since then a table was created, renamed or dropped there, or the bucket's settings changed.
+write if since then a table was created, renamed or dropped there, or the bucket's settings or a
+policy in it changed.
 General buckets have no rules here. Reads are not checked.
 """
 
@@ -18,7 +19,7 @@ from catalog import claims, content, idents, layout, locations, owners, records,
 from catalog.store import CatalogStore
 from server.access import arns
 from server.s3 import errors, guard
-from storage import batch
+from storage import batch, settings
 from storage import errors as storage_errors
 from storage import model as storage_model
 
@@ -56,6 +57,7 @@ class TableGuard:
             return guard.PlainRuling(bucket=info, record=value)
         noting = _Noting(view)
         noting.note(batch.Store.BUCKETS, bucket.encode(), value)
+        noting.expects.append(settings.expect_policies(view, info.bucket_id))
         place = records.Place(bucket=info)
         account = rights.account_of(info, self._account_id)
         at_bucket = rights.of_bucket(arns.table_bucket_arn(self._region, account, bucket))

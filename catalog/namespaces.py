@@ -15,7 +15,17 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from catalog import commit, errors, idents, locations, properties, receipts, records, sites
+from catalog import (
+    commit,
+    errors,
+    idents,
+    locations,
+    owners,
+    properties,
+    receipts,
+    records,
+    sites,
+)
 from catalog.store import CatalogStore, FoundNamespace, Planned
 from storage import batch
 from storage import errors as storage_errors
@@ -95,9 +105,10 @@ class Namespaces:
         *,
         by: str,
         via: str = "rest",
+        judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> Namespace:
-        """Create a namespace and return it.
+        """Create a namespace and return it. judge: None for a caller with all rights.
 
         Raises InvalidName, InvalidLocation, NoSuchNamespace for a missing parent,
         NamespaceAlreadyExists.
@@ -134,7 +145,7 @@ class Namespaces:
             note = _receipt(receipt, {"properties": stored, "location": result.location})
             return batch.Decided(result=result, batch=batch.merge((interning, done, *note)))
 
-        return await self._store.decide(decide)
+        return await self._store.decide(decide, place=place, judge=judge)
 
     async def update(
         self,
@@ -145,6 +156,7 @@ class Namespaces:
         removals: Iterable[str],
         by: str,
         via: str = "rest",
+        judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> UpdatedProperties:
         """Set and remove properties. Raises NoSuchNamespace, PropertiesOverlap, InvalidLocation."""
@@ -188,7 +200,7 @@ class Namespaces:
             done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             return batch.Decided(result=result, batch=batch.merge((done, *note)))
 
-        return await self._store.decide(decide)
+        return await self._store.decide(decide, place=place, judge=judge)
 
     async def drop(
         self,
@@ -197,6 +209,7 @@ class Namespaces:
         *,
         by: str,
         via: str = "rest",
+        judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> None:
         """Drop an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
@@ -220,7 +233,7 @@ class Namespaces:
             return batch.Decided(result=None, batch=batch.merge((done, *note)))
 
         # Dropping leads to freeing, so a full disk lets it through.
-        await self._store.decide(decide, makes_room=True)
+        await self._store.decide(decide, place=place, judge=judge, makes_room=True)
 
     async def drop_whole(
         self,
@@ -230,6 +243,7 @@ class Namespaces:
         check: Callable[[idents.TableIdent, records.Pointer], None],
         by: str,
         via: str = "rest",
+        judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> None:
         """Drop a namespace with all its tables and views, as one commit.
@@ -241,6 +255,8 @@ class Namespaces:
         place = self._store.place(table_bucket)
 
         async def plan() -> Planned[None]:
+            if judge is not None:
+                judge()
             with self._store.index.view() as view:
                 namespace_row = self._store.namespace(view, place, namespace)
                 parent = self._parent(view, place, namespace)
@@ -296,7 +312,7 @@ class Namespaces:
             )
             return Planned(result=None, batch=whole)
 
-        await self._store.write(plan, keys=())
+        await self._store.write(plan, keys=(), place=place)
 
     def _parent(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace

@@ -41,6 +41,9 @@ on the pointer that the write's transaction then expects: what a name meant earl
 """
 
 
+Recheck: TypeAlias = Callable[[], None]
+"""Raises unless the caller, who was allowed an operation when it began, is still allowed it."""
+
 FileCheck: TypeAlias = Callable[[str], None]
 """Raises ForeignFileRefused unless the caller may read a file, given by its URI, that metadata
 names and that lies outside the table's location.

@@ -104,7 +104,7 @@ class Pointers:
             whole = msgspec.structs.replace(batch.merge((committed, *note)), makes_room=True)
             return store.Planned(result=entry.pointer, batch=whole)
 
-        return await self._store.write(plan, keys=self.keys(place, ident))
+        return await self._store.write(plan, keys=self.keys(place, ident), place=place)
 
     async def rename(
         self,
@@ -154,7 +154,7 @@ class Pointers:
             note = () if receipt is None else (receipt.plan(status=204),)
             return store.Planned(result=pointer, batch=batch.merge((committed, *note)))
 
-        return await self._store.write(plan, keys=self.keys(place, source, target))
+        return await self._store.write(plan, keys=self.keys(place, source, target), place=place)
 
     def plan_registration(
         self,

@@ -17,16 +17,16 @@ import itertools
 import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from catalog import commit, decoding, errors, idents, locations, properties, records
+from catalog import commit, decoding, errors, idents, locations, owners, properties, records
 from catalog.metadata import checks as metadata_checks
 from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
-from storage import batch, blobs, buckets, index, lookups, model, objects
+from storage import batch, blobs, buckets, index, lookups, model, objects, settings
 from storage import errors as storage_errors
 
 ATTEMPTS_MAX: Final = 20
@@ -64,6 +64,9 @@ NAMES_JUDGED_AT_ONCE: Final = 200
 """Names that policies are evaluated for between two turns of the event loop."""
 REFS_ONLY_CACHED_MAX: Final = 64
 NAMESPACE_IDS_CACHED_MAX: Final = 100_000
+
+_POLICIES_CHANGED: Final = object()
+"""The result of a decision that was not carried out."""
 
 Result = TypeVar("Result")
 
@@ -606,16 +609,23 @@ class CatalogStore:
     # Writing.
 
     async def write(
-        self, plan: Callable[[], Awaitable[Planned[Result]]], *, keys: Iterable[bytes]
+        self,
+        plan: Callable[[], Awaitable[Planned[Result]]],
+        *,
+        keys: Iterable[bytes],
+        place: records.Place,
     ) -> Result:
         """Carry a plan out and return its result, once it is durable.
 
-        plan: called again if a row that it expects has changed. keys: the POINTERS keys it changes;
-        writers of the same key take turns. Raises what plan raises; CommitFailed after ATTEMPTS_MAX
-        plans; DiskFull; CommitStateUnknown if the outcome is unknown.
+        plan: called again if a row that it expects, or a policy of the table bucket or of a table
+        in it, has changed: so rights that it judges hold in the transaction. keys: the POINTERS
+        keys it changes; writers of the same key take turns. place: of the table bucket. Raises what
+        plan raises; CommitFailed after ATTEMPTS_MAX plans; DiskFull; CommitStateUnknown if the
+        outcome is unknown.
         """
         async with self._turns.take(keys):
             for _ in range(ATTEMPTS_MAX):
+                policies = settings.expect_policies(self.index, place.bucket_id)
                 try:
                     planned = await plan()
                 except (errors.CatalogError, metadata_errors.MetadataError):
@@ -628,7 +638,8 @@ class CatalogStore:
                 try:
                     if self._held is not None:
                         await self._let_through()
-                    await self.index.commit(planned.batch)
+                    held = batch.Batch(expects=(policies,), makes_room=planned.batch.makes_room)
+                    await self.index.commit(batch.merge((held, planned.batch)))
                 except storage_errors.ExpectationFailed:
                     await self._discard(planned.files)
                     continue
@@ -647,13 +658,37 @@ class CatalogStore:
             f"Cannot commit: other writers came first {ATTEMPTS_MAX} times in a row"
         )
 
-    async def decide(self, decision: batch.Decision[Result], *, makes_room: bool = False) -> Result:
+    async def decide(
+        self,
+        decision: batch.Decision[Result],
+        *,
+        place: records.Place,
+        judge: owners.Recheck | None = None,
+        makes_room: bool = False,
+    ) -> Result:
         """Carry out a plan that is made inside the transaction, and return its result.
 
-        Only for plans of microseconds, since the writer thread runs them. Raises what decision
-        raises; CommitFailed if its idempotency key was used meanwhile; DiskFull;
+        Only for plans of microseconds, since the writer thread runs them. judge: called again if a
+        policy of the table bucket has changed meanwhile. place: of the table bucket. Raises what
+        judge and decision raise; CommitFailed if its idempotency key was used meanwhile; DiskFull;
         CommitStateUnknown.
         """
+        for _ in range(ATTEMPTS_MAX):
+            policies = settings.expect_policies(self.index, place.bucket_id)
+            if judge is not None:
+                judge()
+
+            def decide(reading: batch.Reading, policies: batch.Expect = policies) -> Any:
+                if reading.get(policies.store, policies.key) != policies.value:
+                    return batch.Decided(result=_POLICIES_CHANGED, batch=batch.Batch())
+                return decision(reading)
+
+            result = await self._decide(decide, makes_room=makes_room)
+            if result is not _POLICIES_CHANGED:
+                return cast(Result, result)
+        raise errors.CommitFailed(f"Cannot commit: policies changed {ATTEMPTS_MAX} times in a row")
+
+    async def _decide(self, decision: batch.Decision[Any], *, makes_room: bool) -> Any:
         if self._held is not None:
             await self._let_through()
         try:

@@ -270,7 +270,7 @@ class Tables:
                 place, [step], by=by, via=via, now_ms=now_ms, receipt=receipt
             )
 
-        (loaded,) = await self._store.write(plan, keys=keys)
+        (loaded,) = await self._store.write(plan, keys=keys, place=place)
         return loaded
 
     async def create_empty(
@@ -279,9 +279,10 @@ class Tables:
         *,
         by: str,
         via: str = "s3tables",
+        judge: owners.Judge | None = None,
         also: Also | None = None,
     ) -> records.Pointer:
-        """Create a table with a location and no metadata. Raises as `create` does."""
+        """Create a table with a location and no metadata. judge, and the errors: as `create`."""
         idents.check_name(ident.name)
         place = self._store.place(ident.table_bucket)
         object_uuid = sites.hyphenated(self._store.new_id())
@@ -298,6 +299,8 @@ class Tables:
                     now_ms=now_ms,
                     permit=owners.refuse,
                 )
+            if judge is not None:
+                judge(place, ident, None)
             pointer = self._pointers.next(
                 None,
                 object_uuid=site.object_uuid,
@@ -321,7 +324,7 @@ class Tables:
                 result=pointer, batch=batch.merge((site.claim, committed, *together))
             )
 
-        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident), place=place)
 
     async def register(
         self,
@@ -338,9 +341,9 @@ class Tables:
     ) -> LoadedTable:
         """Create a table from a metadata file that lies below the location that the file names.
 
-        overwrite: an existing table of this name gets the file instead of a refusal; judge is
-        called with that table. permit: called for the location, which has files. check_file: called
-        for each file outside the location that the metadata names.
+        overwrite: an existing table of this name gets the file instead of a refusal. judge: called
+        with that table, or for a new one. permit: called for the location, which has files.
+        check_file: called for each file outside the location that the metadata names.
         Raises NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidMetadataFile,
         MetadataFileMissing, InvalidLocation for a location of another table or view.
         """
@@ -357,8 +360,8 @@ class Tables:
                     sites.check_name_free(self._store, view, place, ident, object_type="table")
                 else:
                     _permit_overwrite(permit, place, ident, entry)
-                    if judge is not None:
-                        judge(place, ident, entry.pointer)
+                if judge is not None:
+                    judge(place, ident, None if entry is None else entry.pointer)
             file, unchanged = await self._foreign_file(place, metadata_location)
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
             sites.check_below(place, path, metadata_location, object_type="table")
@@ -386,7 +389,7 @@ class Tables:
                 cached=((place.bucket_id, file),),
             )
 
-        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident), place=place)
 
     async def commit(
         self,
@@ -491,7 +494,7 @@ class Tables:
                 cached=((place.bucket_id, file),),
             )
 
-        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident), place=place)
 
     async def drop(
         self,

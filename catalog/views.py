@@ -89,12 +89,14 @@ class Views:
         by: str,
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedView:
         """Create a view.
 
         schema, view_version: decoded JSON as the client sent it. permit: called before a location
-        is taken that has an owner or files.
+        is taken that has an owner or files. judge: called for the new view; None for a caller with
+        all rights.
         Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, ViewAlreadyExists,
         TableAlreadyExists, BadUpdate.
         """
@@ -110,6 +112,8 @@ class Views:
             with self._store.index.view() as view:
                 holder = self._store.namespace(view, place, ident.namespace)
                 sites.check_name_free(self._store, view, place, ident, object_type="view")
+                if judge is not None:
+                    judge(place, ident, None)
                 site = sites.find_site(
                     view,
                     place,
@@ -147,7 +151,7 @@ class Views:
                 receipt=receipt,
             )
 
-        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident), place=place)
 
     async def replace(
         self,
@@ -210,7 +214,7 @@ class Views:
                 receipt=receipt,
             )
 
-        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident), place=place)
 
     async def register(
         self,
@@ -220,11 +224,12 @@ class Views:
         by: str,
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedView:
         """Create a view from a metadata file that lies below the location that the file names.
 
-        permit: called for the location, which has files.
+        permit: called for the location, which has files. judge: as in `create`.
         Raises NoSuchNamespace, ViewAlreadyExists, TableAlreadyExists, InvalidMetadataFile,
         MetadataFileMissing, InvalidMetadata, InvalidLocation for a location of another table or
         view.
@@ -238,6 +243,8 @@ class Views:
             with self._store.index.view() as view:
                 holder = self._store.namespace(view, place, ident.namespace)
                 sites.check_name_free(self._store, view, place, ident, object_type="view")
+                if judge is not None:
+                    judge(place, ident, None)
             sites.check_named(place, metadata_location)
             data, unchanged = await self._store.fetch_foreign_view(metadata_location, place=place)
             if documents.has_too_many_values(data):
@@ -269,7 +276,7 @@ class Views:
                 batch=batch.merge((unchanged, registered)),
             )
 
-        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident), place=place)
 
     async def drop(
         self,

@@ -223,7 +223,7 @@ def _build_rights(
         authoriser=decide.Authoriser(
             now_ms=now_ms,
             resource_sides=ownership.Ownership(
-                buckets=storage.buckets, objects=storage.objects
+                buckets=storage.buckets, objects=storage.objects, index=storage.index
             ).side_of,
             record=log.record,
         ),

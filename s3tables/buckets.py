@@ -100,8 +100,14 @@ async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members
         # One transaction, so that the bucket cannot change between the check and the deletion.
         check = batch.Batch(derive=(refuse,), makes_room=True)
         deletion = resources.buckets.plan_delete(bucket.name, discard=True, bucket_id=bucket_id)
+        whole = batch.merge((check, deletion))
+
+        async def delete(policies: batch.Expect, whole: batch.Batch = whole) -> None:
+            held = batch.Batch(expects=(policies,), makes_room=True)
+            await resources.index.commit(batch.merge((held, whole)))
+
         with contextlib.suppress(emptiness.Changed):
-            await resources.index.commit(batch.merge((check, deletion)))
+            await resources.change_judged(call, bucket, delete)
             return {}
     raise errors.TableBucketNotEmpty  # things come into it all the while
 

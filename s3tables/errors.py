@@ -70,6 +70,21 @@ class NoSuchTableResource(NotFound):
     sentence = "The specified table does not exist."
 
 
+class NoSuchPolicy(NotFound):
+    """The table bucket or table has no policy."""
+
+    sentence = "The specified resource does not have a resource policy."
+
+
+class PublicPolicyRefused(S3TablesError):
+    """A policy lets everyone in, which the block of public access refuses."""
+
+    sentence = (
+        "The resource policy is public: it allows everyone an action without a condition that "
+        "names the callers. Public access to table buckets and tables is always blocked."
+    )
+
+
 class NotForCustomerTables(S3TablesError):
     """The operation exists only for tables that AWS services own."""
 

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from catalog import rights
-from s3tables import access, buckets, configurations, namespaces, tables, tags, wire_errors
+from s3tables import (
+    access,
+    buckets,
+    configurations,
+    namespaces,
+    policies,
+    tables,
+    tags,
+    wire_errors,
+)
 from s3tables.resources import Resources
 from server import calls
 from server.aws import face, model
@@ -55,6 +64,12 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
         _row("PutTableRecordExpirationConfiguration", configurations.refuse_record_expiration),
         _row("GetTableRecordExpirationConfiguration", configurations.refuse_record_expiration),
         _row("GetTableRecordExpirationJobStatus", configurations.refuse_record_expiration),
+        _row("PutTableBucketPolicy", policies.put_policy),
+        _row("GetTableBucketPolicy", policies.get_policy),
+        _row("DeleteTableBucketPolicy", policies.delete_policy),
+        _row("PutTablePolicy", policies.put_policy),
+        _row("GetTablePolicy", policies.get_policy),
+        _row("DeleteTablePolicy", policies.delete_policy),
         _row("DeleteTableBucket", buckets.delete_table_bucket),
         _row_of_body("CreateNamespace", namespaces.create_namespace),
         _row("ListNamespaces", namespaces.list_namespaces),

@@ -57,24 +57,44 @@ class Labels:
         """Return a table bucket's tags. Raises NoSuchBucket."""
         return _of_settings(self.buckets.get(name).settings)
 
-    async def change_bucket(self, bucket: model.BucketInfo, change: Change) -> None:
-        """Change a bucket's tags in one transaction. Raises NoSuchBucket and change's errors."""
+    async def change_bucket(
+        self, bucket: model.BucketInfo, change: Change, *, expects: tuple[batch.Expect, ...] = ()
+    ) -> None:
+        """Change a bucket's tags in one transaction.
+
+        expects: further rows as they must be. Raises NoSuchBucket, ExpectationFailed and change's
+        errors.
+        """
 
         def change_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
             return {**settings, BUCKET_SETTING: change(_of_settings(settings))}
 
-        await self.buckets.change(bucket.name, change_settings, bucket_id=bucket.bucket_id)
+        await self.buckets.change(
+            bucket.name, change_settings, bucket_id=bucket.bucket_id, expects=expects
+        )
 
     def of_table(self, key: TableKey) -> Tags:
         """Return a table's tags."""
         return _decode(self.index.get(batch.Store.TAGS, key.encode()))
 
-    async def change_table(self, place: records.Place, object_uuid: str, change: Change) -> None:
-        """Change a table's tags in one transaction. Raises NoSuchTable and change's errors."""
+    async def change_table(
+        self,
+        place: records.Place,
+        object_uuid: str,
+        change: Change,
+        *,
+        expects: tuple[batch.Expect, ...] = (),
+    ) -> None:
+        """Change a table's tags in one transaction.
+
+        expects: further rows as they must be. Raises NoSuchTable, ExpectationFailed and change's
+        errors.
+        """
         key = TableKey(bucket_id=place.bucket_id, object_uuid=object_uuid)
         missing = errors.NoSuchTable(f"Table does not exist: {object_uuid}")
         held = commit.hold_thing(place, object_uuid, missing=missing)
-        await self.index.commit(batch.merge((held, self.plan_table(key, change))))
+        expected = batch.Batch(expects=expects)
+        await self.index.commit(batch.merge((expected, held, self.plan_table(key, change))))
 
     def plan_table(self, key: TableKey, change: Change) -> batch.Batch:
         """Return the Batch that changes a table's tags, to merge into a larger one."""

@@ -24,10 +24,17 @@ async def create_namespace(resources: Resources, call: calls.Call) -> Members:
     members, principal = call.value.members, call.principal
     arn = members["tableBucketARN"]
     namespace = tuple(members["namespace"])
-    resources.check(principal, "CreateNamespace", rights.of_namespace(arn, namespace))
+    subject = rights.of_namespace(arn, namespace)
+    resources.check(principal, "CreateNamespace", subject)
     bucket = resources.bucket(arn)
     names.check_namespace_name(namespace[0])
-    await resources.namespaces.create(bucket.name, namespace, by=principal.arn, via="s3tables")
+    await resources.namespaces.create(
+        bucket.name,
+        namespace,
+        by=principal.arn,
+        via="s3tables",
+        judge=resources.rechecking(principal, "CreateNamespace", subject),
+    )
     return {"tableBucketARN": arn, "namespace": list(namespace)}
 
 
@@ -76,7 +83,14 @@ async def delete_namespace(resources: Resources, call: calls.Call) -> Members:
     members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
     namespace = (members["namespace"],)
-    await resources.namespaces.drop(bucket.name, namespace, by=call.principal.arn, via="s3tables")
+    subject = rights.of_namespace(members["tableBucketARN"], namespace)
+    await resources.namespaces.drop(
+        bucket.name,
+        namespace,
+        by=call.principal.arn,
+        via="s3tables",
+        judge=resources.rechecking(call.principal, "DeleteNamespace", subject),
+    )
     return {}
 
 

@@ -6,9 +6,9 @@ request; nothing is cached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from catalog import access as catalog_access
 from catalog import idents, owners, records, rights
@@ -16,11 +16,16 @@ from catalog.namespaces import Namespace, Namespaces
 from catalog.tables import Tables
 from s3tables import errors, names
 from s3tables.labels import Labels, TableKey
+from server import calls
 from server.access import arns, decide, model
+from storage import batch, settings
 from storage import errors as storage_errors
 from storage import model as storage_model
 from storage.buckets import Buckets
 from storage.index import Index
+
+ATTEMPTS_MAX: Final = 10
+"""How often a change is tried while policies of its table bucket change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +107,37 @@ class Resources:
     def check(self, principal: model.Principal, action: str, subject: rights.Subject) -> None:
         """Raise AccessDenied unless principal may do an action of this API on a resource."""
         self.authoriser.check(principal, rights.demand(action, subject))
+
+    def recheck(self, principal: model.Principal, action: str, subject: rights.Subject) -> None:
+        """Raise AccessDenied unless an action that was allowed before still is."""
+        self.access.recheck(principal, (rights.demand(action, subject),))
+
+    async def change_judged(
+        self,
+        call: calls.Call,
+        bucket: storage_model.BucketInfo,
+        change: Callable[[batch.Expect], Awaitable[None]],
+    ) -> None:
+        """Make a change while the policies of a table bucket are those that allow the call.
+
+        change: commits with the expectation, and is called again if a policy changed. Raises
+        AccessDenied if a newer policy refuses the call.
+        """
+        for _ in range(ATTEMPTS_MAX):
+            policies = settings.expect_policies(self.index, bucket.bucket_id)
+            self.access.recheck(call.principal, call.operation.demands(self, call))
+            try:
+                await change(policies)
+            except storage_errors.ExpectationFailed:
+                continue
+            return
+        raise errors.Conflict("Policies of the bucket changed during the request. Try again.")
+
+    def rechecking(
+        self, principal: model.Principal, action: str, subject: rights.Subject
+    ) -> owners.Recheck:
+        """Return the check that an action which was allowed before still is."""
+        return self.access.rechecking(principal, (rights.demand(action, subject),))
 
     def judge(self, principal: model.Principal, *actions: str) -> owners.Judge:
         """Return the check that principal may do actions with an existing table."""

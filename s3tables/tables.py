@@ -31,7 +31,8 @@ async def create_table(resources: Resources, call: calls.Call) -> Members:
     members, principal = call.value.members, call.principal
     arn = members["tableBucketARN"]
     wanted = members.get("tags", {})
-    _check_may_create(resources, principal, members)
+    demands = _creation_demands(members)
+    resources.access.check(principal, demands)
     bucket = resources.bucket(arn)
     ident = idents.TableIdent(
         table_bucket=bucket.name, namespace=(members["namespace"],), name=members["name"]
@@ -44,6 +45,11 @@ async def create_table(resources: Resources, call: calls.Call) -> Members:
         key = labels.TableKey(bucket_id=bucket.bucket_id, object_uuid=object_uuid)
         return resources.labels.plan_table(key, lambda old: {**old, **wanted})
 
+    def judge(
+        place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+    ) -> None:
+        resources.access.recheck(principal, demands)
+
     if "metadata" in members:
         definition = schemas.define(members["metadata"]["iceberg"])
         loaded = await resources.tables.create(
@@ -54,12 +60,13 @@ async def create_table(resources: Resources, call: calls.Call) -> Members:
             properties=definition.properties,
             by=principal.arn,
             via="s3tables",
+            judge=judge,
             also=tag if wanted else None,
         )
         pointer = loaded.pointer
     else:
         pointer = await resources.tables.create_empty(
-            ident, by=principal.arn, also=tag if wanted else None
+            ident, by=principal.arn, judge=judge, also=tag if wanted else None
         )
     table = TableResource(bucket=bucket, ident=ident, pointer=pointer)
     return {
@@ -163,17 +170,26 @@ async def rename_table(resources: Resources, call: calls.Call) -> Members:
         name=members.get("newName", members["name"]),
     )
     bucket_arn = resources.bucket_arn(table.bucket)
-    resources.check(principal, "CreateTable", subject_of(bucket_arn, target))
+    naming = subject_of(bucket_arn, target)
+    resources.check(principal, "CreateTable", naming)
     names.check_table_name(target.name)
     if not resources.namespaces.exists(table.bucket.name, target.namespace):
         raise errors.NoSuchDestinationNamespace
+    judge_source = resources.judge(principal, "RenameTable")
+
+    def judge(
+        place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+    ) -> None:
+        judge_source(place, ident, pointer)
+        resources.recheck(principal, "CreateTable", naming)
+
     await resources.tables.rename(
         table.ident,
         target,
         version_token=members.get("versionToken"),
         by=principal.arn,
         via="s3tables",
-        judge=resources.judge(principal, "RenameTable"),
+        judge=judge,
     )
     return {}
 
@@ -216,16 +232,17 @@ def _table(resources: Resources, members: Members) -> TableResource:
     return resources.table(members["tableBucketARN"], members["namespace"], members["name"])
 
 
-def _check_may_create(resources: Resources, principal: model.Principal, members: Members) -> None:
-    """Raise AccessDenied before anything is read. A table to be created has no ARN but `*`."""
+def _creation_demands(members: Members) -> tuple[model.Demand, ...]:
+    """Return the demands of CreateTable. A table to be created has no ARN but `*`."""
     bucket_arn = members["tableBucketARN"]
     namespace, name = (members["namespace"],), members["name"]
-    resources.check(principal, "CreateTable", rights.of_table(bucket_arn, namespace, name))
+    demands = [rights.demand("CreateTable", rights.of_table(bucket_arn, namespace, name))]
     any_table = rights.of_any_table(bucket_arn, namespace, name)
     if "metadata" in members:
-        resources.check(principal, rights.WRITE_DATA, any_table)
+        demands.append(rights.demand(rights.WRITE_DATA, any_table))
     if members.get("tags"):
-        resources.check(principal, "TagResource", any_table)
+        demands.append(rights.demand("TagResource", any_table))
+    return tuple(demands)
 
 
 def _idents(

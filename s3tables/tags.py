@@ -9,6 +9,7 @@ from catalog import records
 from s3tables import labels, names
 from s3tables.resources import Resources
 from server import calls
+from storage import batch
 
 Members = Mapping[str, Any]
 
@@ -23,7 +24,7 @@ async def tag_resource(resources: Resources, call: calls.Call) -> Members:
         names.check_tags(new)
         return new
 
-    await _change(resources, members["resourceArn"], add)
+    await _change(resources, call, add)
     return {}
 
 
@@ -35,7 +36,7 @@ async def untag_resource(resources: Resources, call: calls.Call) -> Members:
     def remove(old: labels.Tags) -> labels.Tags:
         return {key: value for key, value in old.items() if key not in keys}
 
-    await _change(resources, members["resourceArn"], remove)
+    await _change(resources, call, remove)
     return {}
 
 
@@ -48,10 +49,17 @@ async def list_tags_for_resource(resources: Resources, call: calls.Call) -> Memb
     return {"tags": resources.labels.of_bucket(resources.bucket(arn).name)}
 
 
-async def _change(resources: Resources, arn: str, change: labels.Change) -> None:
-    if names.is_table_arn(arn):
-        table = resources.table_by_arn(arn)
-        place = records.Place(bucket=table.bucket)
-        await resources.labels.change_table(place, table.pointer.object_uuid, change)
-    else:
-        await resources.labels.change_bucket(resources.bucket(arn), change)
+async def _change(resources: Resources, call: calls.Call, change: labels.Change) -> None:
+    arn = call.value.members["resourceArn"]
+    table = resources.table_by_arn(arn) if names.is_table_arn(arn) else None
+    bucket = resources.bucket(arn) if table is None else table.bucket
+
+    async def commit(policies: batch.Expect) -> None:
+        if table is None:
+            await resources.labels.change_bucket(bucket, change, expects=(policies,))
+            return
+        place = records.Place(bucket=bucket)
+        object_uuid = table.pointer.object_uuid
+        await resources.labels.change_table(place, object_uuid, change, expects=(policies,))
+
+    await resources.change_judged(call, bucket, commit)

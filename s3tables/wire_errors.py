@@ -12,6 +12,7 @@ from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
 from s3tables import errors
 from server import errors as kit_errors
+from server.access import errors as access_errors
 from server.auth import errors as auth_errors
 from server.aws import errors as aws_errors
 from server.aws import wire_errors
@@ -44,6 +45,13 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     errors.Conflict: _conflict(),
     errors.NotForCustomerTables: wire_errors.WireError(
         status=405, code="MethodNotAllowedException"
+    ),
+    errors.PublicPolicyRefused: wire_errors.WireError(status=403, code="ForbiddenException"),
+    access_errors.MalformedPolicy: wire_errors.WireError(
+        status=400,
+        code="BadRequestException",
+        message="The specified resource policy is not valid.",
+        with_reason=True,
     ),
     errors.S3TablesFeatureNotImplemented: wire_errors.WireError(
         status=501, code="NotImplementedException"

@@ -243,7 +243,15 @@ class Definitions:
         properties = {"comment": statement.comment} if statement.comment else {}
         if not is_done:
             await self._namespaces.create(
-                database, namespace, properties, by=execution.by, via="sql", receipt=receipt
+                database,
+                namespace,
+                properties,
+                by=execution.by,
+                via="sql",
+                judge=self._places.judge_namespace(
+                    session.principal, database, namespace, "CreateNamespace"
+                ),
+                receipt=receipt,
             )
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
@@ -287,6 +295,9 @@ class Definitions:
             check=check,
             by=execution.by,
             via="sql",
+            judge=self._places.judge_namespace(
+                session.principal, schema.database, schema.namespace, "DeleteNamespace"
+            ),
             receipt=receipt,
         )
         if (session.database, session.schema) == (schema.database, schema.name):

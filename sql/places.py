@@ -64,6 +64,24 @@ class Places:
                 f" {idents.dotted(table.ident.namespace)}"
             ) from None
 
+    def judge_namespace(
+        self,
+        principal: access_model.Principal,
+        database: str,
+        namespace: idents.Namespace,
+        action: str,
+    ) -> owners.Recheck:
+        """Return the check that principal is still allowed an action on a schema."""
+        demands = (self._access.on_namespace(database, namespace, action),)
+
+        def check() -> None:
+            try:
+                self._access.recheck(principal, demands)
+            except access_errors.AccessDenied as denied:
+                raise errors.not_authorized(str(denied)) from None
+
+        return check
+
     def judge(self, principal: access_model.Principal, actions: Sequence[str]) -> owners.Judge:
         """Return the check that principal may do actions with a table, or create it."""
         check_access = self._access.judge(principal, actions)

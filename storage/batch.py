@@ -45,6 +45,7 @@ class Store(enum.Enum):
     LOADS = "loads"
     METRICS = "metrics"
     TAGS = "tags"
+    SETTINGS = "settings"
     JOBS = "jobs"
     TOKENS = "tokens"
     SESSIONS = "sessions"

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from storage import bodies, errors, keys, locks, lookups, names, records
-from storage.batch import Batch, Decided, Delete, Lookup, Put, Reading, Store, Write
+from storage.batch import Batch, Decided, Delete, Expect, Lookup, Put, Reading, Store, Write
 from storage.index import Index
 from storage.model import BucketInfo, BucketType, NowMs, Versioning
 
@@ -146,12 +146,14 @@ class Buckets:
         *,
         bucket_id: int | None = None,
         check: SettingsCheck | None = None,
+        expects: tuple[Expect, ...] = (),
     ) -> BucketInfo:
         """Replace a bucket's settings by change(settings), atomically. Raises NoSuchBucket.
 
         change: pure; it may refuse by raising, and may be called more than once. bucket_id: the
         expected id, so that another bucket of the same name is not changed. check: is called with
-        the settings in the transaction that changes them.
+        the settings in the transaction that changes them. expects: further rows as they must be;
+        raises ExpectationFailed.
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
@@ -165,7 +167,7 @@ class Buckets:
                 acls=records.has_acls(before),
             )
             put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
-            return Decided(result=value, batch=Batch(writes=(put,)))
+            return Decided(result=value, batch=Batch(expects=expects, writes=(put,)))
 
         return records.bucket_info(name, await self._index.decide(decide))
 

@@ -161,6 +161,12 @@ class TombstoneRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True
     by: str
 
 
+class SettingsRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.SETTINGS: settings of a table, or the policy of a table bucket, as the faces' JSON."""
+
+    settings: dict[str, Any]
+
+
 class ReleasedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Store.RELEASED: an item that no record names, to be freed once its readers are done.
 
@@ -186,6 +192,7 @@ _uploads = msgspec.msgpack.Decoder(UploadRecord)
 _parts = msgspec.msgpack.Decoder(PartRecord)
 _tombstones = msgspec.msgpack.Decoder(TombstoneRecord)
 _releases = msgspec.msgpack.Decoder(ReleasedRecord)
+_settings = msgspec.msgpack.Decoder(SettingsRecord)
 
 
 def encode(record: msgspec.Struct) -> bytes:
@@ -253,6 +260,11 @@ def decode_tombstone(value: bytes) -> TombstoneRecord:
 def decode_released(value: bytes) -> ReleasedRecord:
     """Return the record of something released."""
     return _decode(_releases, value)
+
+
+def decode_settings(value: bytes) -> SettingsRecord:
+    """Return the settings of a table, or the policy of a table bucket."""
+    return _decode(_settings, value)
 
 
 def is_tombstoned(value: bytes) -> bool:

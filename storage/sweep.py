@@ -50,6 +50,7 @@ OTHER_ROWS = (
             Store.LOADS,
             Store.METRICS,
             Store.TAGS,
+            Store.SETTINGS,
         )
     ),
     (Store.IDEMPOTENCY, b"k"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog import idents, pointers, receipts
+from catalog import idents, pointers, receipts, records
 from catalog.rest import answers, pages, wire
 from catalog.rest.service import Service
 from server import asgi, calls
@@ -50,13 +50,19 @@ async def _rename(
     table_bucket = service.table_bucket(call)
     source = wire.get_ident(values, "source", table_bucket=table_bucket)
     target = wire.get_ident(values, "destination", table_bucket=table_bucket)
+    naming = service.access.on_new_table(target)[:1]
     service.access.check(
         call.principal,
-        (
-            *service.access.on_table(source, ("RenameTable",), object_type=object_type),
-            service.access.on_new_table(target)[0],
-        ),
+        (*service.access.on_table(source, ("RenameTable",), object_type=object_type), *naming),
     )
+    judge_source = service.judge(call, "RenameTable")
+
+    def judge(
+        place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+    ) -> None:
+        judge_source(place, ident, pointer)
+        service.access.recheck(call.principal, naming)
+
     rename = service.tables.rename if object_type == "table" else service.views.rename
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
@@ -64,7 +70,7 @@ async def _rename(
             source,
             target,
             by=call.principal.arn,
-            judge=service.judge(call, "RenameTable"),
+            judge=judge,
             receipt=receipt,
         )
         return wire.no_content()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from catalog import errors, idents, namespaces, receipts, records
+from catalog import errors, idents, namespaces, owners, receipts, records
 from catalog.metadata import json_values
 from catalog.rest import answers, idempotency, pages, wire
 from catalog.rest.service import Service
@@ -56,7 +56,12 @@ async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         created = await service.namespaces.create(
-            table_bucket, namespace, properties, by=call.principal.arn, receipt=receipt
+            table_bucket,
+            namespace,
+            properties,
+            by=call.principal.arn,
+            judge=service.access.rechecking(call.principal, (demand,)),
+            receipt=receipt,
         )
         return _answer(created.namespace, created.properties, created.location)
 
@@ -94,7 +99,11 @@ async def drop_namespace(service: Service, call: calls.Call) -> asgi.Response:
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         await service.namespaces.drop(
-            table_bucket, namespace, by=call.principal.arn, receipt=receipt
+            table_bucket,
+            namespace,
+            by=call.principal.arn,
+            judge=_rechecking(service, call),
+            receipt=receipt,
         )
         return wire.no_content()
 
@@ -126,6 +135,7 @@ async def update_properties(service: Service, call: calls.Call) -> asgi.Response
             updates=updates,
             removals=removals,
             by=call.principal.arn,
+            judge=_rechecking(service, call),
             receipt=receipt,
         )
         return wire.encode(namespaces.describe_update(done))
@@ -142,6 +152,11 @@ async def update_properties(service: Service, call: calls.Call) -> asgi.Response
         work=work,
         replay=replay,
     )
+
+
+def _rechecking(service: Service, call: calls.Call) -> owners.Recheck:
+    """Return the check that a call still has the rights of its operation's row."""
+    return service.access.rechecking(call.principal, call.operation.demands(service, call))
 
 
 def _answer(

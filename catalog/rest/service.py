@@ -80,12 +80,13 @@ class Service:
         call: calls.Call,
         *actions: str,
         allowed: Mapping[idents.TableIdent, tuple[model.Demand, ...]] | None = None,
+        only_names: bool = False,
     ) -> owners.Judge:
         """Return the check of a call's right to change tables by these actions.
 
-        allowed: see `Access.judge`.
+        allowed, only_names: see `Access.judge`.
         """
-        return self.access.judge(call.principal, actions, allowed=allowed)
+        return self.access.judge(call.principal, actions, allowed=allowed, only_names=only_names)
 
     async def once(self, call: calls.Call, work: Work, replay: Replay) -> asgi.Response:
         """Do a call's work, once per idempotency key if it has one."""

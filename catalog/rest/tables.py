@@ -62,6 +62,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     metadata_location = json_values.get_text(values, "metadata-location")
     overwrite = wire.get_flag(values, "overwrite")
     demands = [service.access.on_new_table(ident)[0]]
+    allowed = {ident: tuple(demands)}
     demands.extend(service.access.on_file(call.principal, metadata_location))
     if overwrite and service.tables.exists(ident):
         demands.extend(service.access.on_table(ident, rights.COMMIT_ACTIONS))
@@ -74,7 +75,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
             overwrite=overwrite,
             by=call.principal.arn,
             permit=service.permit(call),
-            judge=service.judge(call, *rights.COMMIT_ACTIONS),
+            judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed, only_names=True),
             check_file=service.access.file_check(call.principal, ident),
             receipt=receipt,
         )

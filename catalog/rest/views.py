@@ -20,7 +20,8 @@ async def create_view(service: Service, call: calls.Call) -> asgi.Response:
     view_version = json_values.get_object(values, "view-version")
     location = json_values.find_text(values, "location")
     properties = wire.get_texts(values, "properties")
-    service.access.check(call.principal, service.access.on_new_table(ident))
+    on_new_view = service.access.on_new_table(ident)
+    service.access.check(call.principal, on_new_view)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.views.create(
@@ -31,6 +32,7 @@ async def create_view(service: Service, call: calls.Call) -> asgi.Response:
             properties=properties,
             by=call.principal.arn,
             permit=service.permit(call),
+            judge=service.judge(call, allowed={ident: on_new_view}),
             receipt=receipt,
         )
         return answers.answer_view(loaded)
@@ -44,6 +46,7 @@ async def register_view(service: Service, call: calls.Call) -> asgi.Response:
     ident = service.new_ident(call, values)
     metadata_location = json_values.get_text(values, "metadata-location")
     demands = [service.access.on_new_table(ident)[0]]
+    allowed = {ident: tuple(demands)}
     demands.extend(service.access.on_file(call.principal, metadata_location))
     service.access.check(call.principal, demands)
 
@@ -53,6 +56,7 @@ async def register_view(service: Service, call: calls.Call) -> asgi.Response:
             metadata_location,
             by=call.principal.arn,
             permit=service.permit(call),
+            judge=service.judge(call, allowed=allowed, only_names=True),
             receipt=receipt,
         )
         return answers.answer_view(loaded)

@@ -3,21 +3,24 @@ access decision.
 
 A bucket belongs to the account of its creator. An object belongs to the bucket's owner, unless its
 access control list has another owner and the bucket's ownership controls let lists count. A
-resource of s3tables belongs to the account in its ARN.
+resource of s3tables belongs to the account in its ARN; the policy of its table bucket and, for a
+table, its own policy apply to it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from server.access import acls, arns, decide, model, policies
 from server.access import errors as access_errors
 from server.s3 import bucketacls
-from storage import buckets, errors, objects
+from storage import batch, buckets, errors, objects
 from storage import model as storage_model
+from storage import settings as stored_settings
 
-POLICY: Final = "policy"
-"""The setting of a bucket that is its policy."""
+POLICY: Final = stored_settings.POLICY
+"""The setting of a bucket, or of a table, that is its policy."""
 RESTRICT: Final = "RestrictPublicBuckets"
 """The member of a public access block that this module reads."""
 PUBLIC: Final = "policy_is_public"
@@ -32,7 +35,10 @@ takes some 40 bytes per character."""
 class Ownership:
     """Returns the resource side of access decisions. Mutable: it caches compiled policies."""
 
-    def __init__(self, *, buckets: buckets.Buckets, objects: objects.Objects) -> None:
+    def __init__(
+        self, *, buckets: buckets.Buckets, objects: objects.Objects, index: batch.Lookup
+    ) -> None:
+        self._index = index
         self._buckets = buckets
         self._objects = objects
         self._compiled: dict[str, policies.CompiledPolicy] = {}
@@ -47,7 +53,9 @@ class Ownership:
         except access_errors.MalformedARN:
             return decide.NO_POLICY
         if named.account:
-            return decide.ResourceSide(account=named.account)
+            return decide.ResourceSide(
+                account=named.account, policies=tuple(map(self._compile, self._tables_texts(named)))
+            )
         if named.service != "s3":
             return decide.NO_POLICY
         # Every caller may learn whether a bucket's name is taken.
@@ -76,6 +84,23 @@ class Ownership:
             grants=grants,
             only_denies=account != bucket.owner,
         )
+
+    def _tables_texts(self, named: arns.ARN) -> tuple[str, ...]:
+        """Return the policies of a table bucket and of a table in it that an ARN names."""
+        of_bucket, separator, object_uuid = named.resource.partition("/table/")
+        resource_type, _, name = of_bucket.partition("/")
+        if named.service != "s3tables" or resource_type != "bucket":
+            return ()
+        try:
+            bucket = self._buckets.get(name)
+        except errors.NoSuchBucket:
+            return ()
+        keys = [stored_settings.bucket_key(bucket.bucket_id)]
+        if separator:
+            with contextlib.suppress(ValueError):  # a table that is yet to be made has no uuid
+                keys.append(stored_settings.table_key(bucket.bucket_id, object_uuid))
+        rows = (stored_settings.read(self._index, key) for key in keys)
+        return tuple(row[POLICY] for row in rows if POLICY in row)
 
     def _granted(
         self, bucket: storage_model.BucketInfo, key: str, demand: model.Demand

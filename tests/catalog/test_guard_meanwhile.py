@@ -377,6 +377,7 @@ def test_a_ruling_names_the_rows_it_was_made_of(lake: Lake) -> None:
         assert all(view.get(each.store, each.key) == each.value for each in ruling.expects)
     assert [each.store for each in ruling.expects] == [
         batch.Store.BUCKETS,
+        batch.Store.SETTINGS,
         *[batch.Store.LOCATIONS] * 3,
         batch.Store.POINTERS,
     ]
@@ -384,7 +385,7 @@ def test_a_ruling_names_the_rows_it_was_made_of(lake: Lake) -> None:
     locations = [
         records.location_key(ruling.bucket.bucket_id, path) for path in (FILE, "x/t/data", "x/t")
     ]
-    assert [each.key for each in ruling.expects[1:4]] == locations
+    assert [each.key for each in ruling.expects[2:5]] == locations
     (row,) = lake.guard.at("raw", "k").expects
     assert (row.store, row.key) == (batch.Store.BUCKETS, b"raw")
     assert row.value == lake.place.storage.index.get(row.store, row.key)

@@ -269,7 +269,7 @@ def test_tags_that_a_buckets_policy_asks_for_bind_the_files_that_a_table_names(
         authoriser=decide.Authoriser(
             now_ms=lambda: lakes.NOW_MS,
             resource_sides=ownership.Ownership(
-                buckets=storage.buckets, objects=storage.objects
+                buckets=storage.buckets, objects=storage.objects, index=storage.index
             ).side_of,
         ),
         region=REGION,

@@ -106,8 +106,12 @@ def test_a_user_without_policies_may_do_nothing(guarded: TablesService) -> None:
         ("ListTagsForResource", client.list_tags_for_resource, {"resourceArn": arn}),
         ("UntagResource", client.untag_resource, {"resourceArn": arn, "tagKeys": ["a"]}),
         ("GetTablePolicy", client.get_table_policy, ORDERS),
+        ("PutTablePolicy", client.put_table_policy, {**ORDERS, "resourcePolicy": "{}"}),
+        ("DeleteTablePolicy", client.delete_table_policy, ORDERS),
+        ("GetTableBucketPolicy", client.get_table_bucket_policy, where),
         ("PutTableBucketPolicy", client.put_table_bucket_policy,
          {**where, "resourcePolicy": "{}"}),
+        ("DeleteTableBucketPolicy", client.delete_table_bucket_policy, where),
         ("GetTableReplication", client.get_table_replication, {"tableArn": arn}),
     ):  # fmt: skip
         assert denied(call, **members) == f"s3tables:{expected}"

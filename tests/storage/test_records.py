@@ -82,6 +82,7 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
         ["e", 1, 2, 3, [["0f" * 16, 1, 2, False]], {"sha1": "x"}],
     ),
     "tombstone": (records.TombstoneRecord(at_ms=1, by="me"), 0, [1, "me"]),
+    "settings": (records.SettingsRecord(settings={"policy": "{}"}), 0, [{"policy": "{}"}]),
     "released": (records.ReleasedRecord(what="file", name="ab"), 0, ["file", "ab"]),
 }  # fmt: skip
 

@@ -446,7 +446,11 @@ def test_ownership_controls_say_that_the_bucket_owner_owns_the_objects(
 
 
 def test_few_large_policies_are_kept_compiled(place: kit.ObjectStore) -> None:
-    owned = ownership.Ownership(buckets=place.storage.buckets, objects=place.storage.objects)
+    owned = ownership.Ownership(
+        buckets=place.storage.buckets,
+        objects=place.storage.objects,
+        index=place.storage.index,
+    )
     create = place.storage.buckets.create
     place.run(create("memory", bucket_type="general", owner=kit.ACCOUNT, region=kit.REGION))
     demand = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::memory/k")
