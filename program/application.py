@@ -35,8 +35,8 @@ from server.auth import verify
 from server.s3 import face as s3_face
 from server.s3 import ownership
 from server.sts import face as sts_face
+from storage import expiry, opening
 from storage import model as storage_model
-from storage import opening
 
 Lifespan: TypeAlias = starlette.types.Lifespan[starlette.applications.Starlette]
 
@@ -147,8 +147,16 @@ def build(
             new_id=new_id,
         )
     )
+    lifecycles = expiry.Expiry(
+        index=storage.index,
+        buckets=storage.buckets,
+        now_ms=now_ms,
+        new_id=new_id,
+        day_ms=settings.lifecycle_day_seconds * 1000,
+    )
     s3 = s3_face.S3Face(
         storage=storage,
+        expiry=lifecycles,
         guard=catalog.guard,
         authoriser=rights.authoriser,
         verifier=rights.verifier,
@@ -169,7 +177,7 @@ def build(
             ),
             "iceberg": _iceberg_face(settings, rights, catalog, now_ms, new_id),
             "snowflake": sql,
-            "native": _native_face(storage, rights, catalog, counts),
+            "native": _native_face(storage, rights, catalog, lifecycles, counts),
         },
         verifier=rights.verifier,
         authoriser=rights.authoriser,
@@ -188,7 +196,9 @@ def build(
         monotonic=time.monotonic,
     )
     return Program(
-        application=Application(entry, _lifespan(settings, storage, rights, catalog, sql, lag)),
+        application=Application(
+            entry, _lifespan(settings, storage, rights, catalog, lifecycles, sql, lag)
+        ),
         storage=storage,
         root=rights.root,
         ring=rights.ring,
@@ -323,7 +333,11 @@ def _iceberg_face(
 
 
 def _native_face(
-    storage: opening.Storage, rights: _Rights, catalog: _Catalog, counts: counters.Counters
+    storage: opening.Storage,
+    rights: _Rights,
+    catalog: _Catalog,
+    lifecycles: expiry.Expiry,
+    counts: counters.Counters,
 ) -> native.NativeFace:
     return native.NativeFace(
         counts=counts,
@@ -338,7 +352,10 @@ def _native_face(
                 wire_errors=catalog_native.WIRE_ERRORS,
             ),
         ),
-        gauges=(lambda: sweeping.format_metrics(catalog.sweep.totals),),
+        gauges=(
+            lambda: sweeping.format_metrics(catalog.sweep.totals),
+            lambda: expiry.format_metrics(lifecycles.totals),
+        ),
     )
 
 
@@ -347,6 +364,7 @@ def _lifespan(
     storage: opening.Storage,
     rights: _Rights,
     catalog: _Catalog,
+    lifecycles: expiry.Expiry,
     sql: late_sql.LateSql,
     lag: looplag.LoopLag,
 ) -> Lifespan:
@@ -356,7 +374,10 @@ def _lifespan(
     async def lifespan(_: starlette.applications.Starlette) -> AsyncIterator[None]:
         await rights.audit_log.start()
         lag.start()
-        chores = [asyncio.create_task(storage.sweep.run())]
+        chores = [
+            asyncio.create_task(storage.sweep.run()),
+            asyncio.create_task(lifecycles.run()),
+        ]
         if settings.sweep_interval_seconds:
             sweeps = catalog.sweep.run(interval_s=settings.sweep_interval_seconds)
             chores.append(asyncio.create_task(sweeps))

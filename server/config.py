@@ -219,7 +219,8 @@ SETTINGS: tuple[Setting, ...] = (
         type="count",
         default=86400,
         meaning=(
-            "How long a day of retention is; less than 86400 is for tests, and loses files early."
+            "How long a day of lifecycle rules and of the sweep of tables is; less than 86400 is "
+            "for tests, and loses objects and files early."
         ),
     ),
     Setting(

@@ -82,6 +82,8 @@ XML_BYTES_MAX: Final = 4 * 1024 * 1024
 CONFIGURATION_BYTES_MAX: Final = 256 * 1024
 """Body of a request that configures a bucket or an object: more than 50 tags, 100 grants or 64 KiB
 of CORS rules take."""
+LIFECYCLE_BYTES_MAX: Final = 1024 * 1024
+"""A document of a thousand lifecycle rules, each with an ID, a prefix and some tags."""
 XML_DEPTH_MAX: Final = 32
 XML_TAG_BYTES_MAX: Final = 16 * 1024
 """One tag, comment or reference, approximately; text between them has no such bound."""

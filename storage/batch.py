@@ -50,6 +50,7 @@ class Store(enum.Enum):
     TOKENS = "tokens"
     SESSIONS = "sessions"
     RELEASED = "released"
+    LIFECYCLES = "lifecycles"
 
     __hash__ = object.__hash__  # members are singletons; Enum's own hash is a Python call
     # and costs more than a sixth of a lookup (tests/bench).

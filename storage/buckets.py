@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from storage import bodies, errors, keys, locks, lookups, names, records
+from storage import bodies, errors, keys, lifecycle, locks, lookups, names, records
 from storage.batch import Batch, Decided, Delete, Expect, Lookup, Put, Reading, Store, Write
 from storage.index import Index
 from storage.model import BucketInfo, BucketType, NowMs, Versioning
@@ -240,6 +240,50 @@ class Buckets:
 
         return records.bucket_info(name, await self._index.decide(decide))
 
+    async def set_lifecycle(
+        self,
+        name: str,
+        rules: Sequence[lifecycle.LifecycleRule],
+        *,
+        bucket_id: int,
+        check: SettingsCheck | None = None,
+    ) -> BucketInfo:
+        """Replace a bucket's lifecycle rules; an empty sequence removes them.
+
+        The rules have a row of their own, because they may be long: the bucket's record, which
+        every write reads, has their digest. bucket_id, check: as for `change`. Raises NoSuchBucket.
+        """
+        row = lifecycle_key(bucket_id)
+        record = records.encode(records.LifecycleRecord(rules=tuple(rules)))
+
+        def decide(reading: Reading) -> Decided[bytes]:
+            before = lookups.find_bucket(reading, name)
+            stored = _record_of(name, before, bucket_id, check)
+            settings = {
+                each: value for each, value in stored.settings.items() if each != lifecycle.SETTING
+            }
+            change: Write = Delete(store=Store.LIFECYCLES, key=row)
+            if rules:
+                settings[lifecycle.SETTING] = lifecycle.digest(record)
+                change = Put(store=Store.LIFECYCLES, key=row, value=record)
+            value = records.encode_bucket(
+                msgspec.structs.replace(stored, settings=settings),
+                records.versioning(before),
+                object_lock=records.has_object_lock(before),
+                acls=records.has_acls(before),
+            )
+            put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
+            return Decided(result=value, batch=Batch(writes=(put, change)))
+
+        return records.bucket_info(name, await self._index.decide(decide))
+
+    def lifecycle_of(self, bucket: BucketInfo, reading: Lookup | None = None) -> bytes | None:
+        """Return the record of a bucket's lifecycle rules, or None if it has none."""
+        if lifecycle.SETTING not in bucket.settings:
+            return None
+        lookup = self._index if reading is None else reading
+        return lookup.get(Store.LIFECYCLES, lifecycle_key(bucket.bucket_id))
+
     async def delete(
         self, name: str, *, discard: bool = False, bucket_id: int | None = None
     ) -> None:
@@ -272,6 +316,11 @@ class Buckets:
             )
 
         return Batch(derive=(derive,), makes_room=True)
+
+
+def lifecycle_key(bucket_id: int) -> bytes:
+    """Return the key of a bucket's row in Store.LIFECYCLES."""
+    return _ID.pack(bucket_id)
 
 
 def _record_of(

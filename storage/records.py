@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from storage import errors
+from storage import errors, lifecycle
 from storage.model import (
     AccessControlList,
     BucketInfo,
@@ -178,6 +178,12 @@ class ReleasedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
     name: str
 
 
+class LifecycleRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.LIFECYCLES: a bucket's lifecycle rules, in the order in which they were put."""
+
+    rules: tuple[lifecycle.LifecycleRule, ...]
+
+
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 _flags = operator.itemgetter(1)
@@ -193,6 +199,7 @@ _parts = msgspec.msgpack.Decoder(PartRecord)
 _tombstones = msgspec.msgpack.Decoder(TombstoneRecord)
 _releases = msgspec.msgpack.Decoder(ReleasedRecord)
 _settings = msgspec.msgpack.Decoder(SettingsRecord)
+_lifecycles = msgspec.msgpack.Decoder(LifecycleRecord)
 
 
 def encode(record: msgspec.Struct) -> bytes:
@@ -265,6 +272,11 @@ def decode_released(value: bytes) -> ReleasedRecord:
 def decode_settings(value: bytes) -> SettingsRecord:
     """Return the settings of a table, or the policy of a table bucket."""
     return _decode(_settings, value)
+
+
+def decode_lifecycle(value: bytes) -> LifecycleRecord:
+    """Return the record of a bucket's lifecycle rules."""
+    return _decode(_lifecycles, value)
 
 
 def is_tombstoned(value: bytes) -> bool:

@@ -349,13 +349,7 @@ class Uploads:
         def derive(reading: Reading) -> Sequence[Write]:
             bucket_id = records.bucket_id(lookups.find_bucket(reading, bucket))
             row, _ = find(reading, bucket_id, key, upload_id)
-            stored = dict(_parts_of(reading, upload_id, 1))
-            removed = [segment for part in stored.values() for segment in part.segments]
-            return (
-                Delete(store=Store.UPLOADS, key=row),
-                *(Delete(store=Store.PARTS, key=_part_key(upload_id, number)) for number in stored),
-                *bodies.recount(reading, added=(), removed=removed, now_ms=now_ms),
-            )
+            return plan_abort(reading, row, upload_id, now_ms=now_ms)
 
         await self._index.commit(
             Batch(derive=(derive, self._tidy(bucket, encoded)), makes_room=True)
@@ -442,6 +436,17 @@ def find(
             return address + suffix, records.decode_upload(value)
     raise errors.NoSuchUpload(
         f"the upload {upload_id!r} of {key!r} does not exist", key=key, upload_id=upload_id
+    )
+
+
+def plan_abort(reading: Reading, row: bytes, upload_id: str, *, now_ms: int) -> tuple[Write, ...]:
+    """Return the writes that remove an upload and release its parts. row: of the upload."""
+    stored = dict(_parts_of(reading, upload_id, 1))
+    removed = [segment for part in stored.values() for segment in part.segments]
+    return (
+        Delete(store=Store.UPLOADS, key=row),
+        *(Delete(store=Store.PARTS, key=_part_key(upload_id, number)) for number in stored),
+        *bodies.recount(reading, added=(), removed=removed, now_ms=now_ms),
     )
 
 

@@ -182,6 +182,26 @@ def plan_removal(reading: Reading, version: Stored, versioning: Versioning | Non
     )
 
 
+def has_older(reading: Reading, address: bytes) -> bool:
+    """Return whether the key at an address has a version besides its newest one."""
+    return _newest_older(reading, address) is not None
+
+
+def count_newer(reading: Reading, version: Stored, *, count_max: int) -> int:
+    """Return how many older versions of its key are newer than an older version, up to a number."""
+    assert not version.newest, "the newest version has no newer one"
+    row = version.address + _position(records.sequence(version.value))
+    scan = reading.scan(Store.VERSIONS, version.address + b"\x00", row)
+    count = sum(1 for _ in itertools.islice(scan, count_max))
+    if count < count_max and version.row != version.address:
+        null_value = reading.get(Store.VERSIONS, version.address)
+        if null_value is not None and records.sequence(null_value) > records.sequence(
+            version.value
+        ):
+            count += 1
+    return count
+
+
 class VersionRows:
     """A bucket's versions for a listing: an entry is the encoded key, its end mark and a position.
 
@@ -247,7 +267,17 @@ def entry_of(text: str) -> bytes:
 
 def key_of(entry: bytes) -> str:
     """Return the key, or the common prefix, of an entry."""
-    return keys.decode_chunk(entry.partition(keys.END)[0]).decode()
+    return key_bytes(entry).decode()
+
+
+def key_bytes(entry: bytes) -> bytes:
+    """Return the key of an entry, in UTF-8."""
+    return keys.decode_chunk(entry.partition(keys.END)[0])
+
+
+def entry_behind_key(key: bytes) -> bytes:
+    """Return an entry after all versions of a key, and before those of the next one."""
+    return keys.encode_chunk(key) + keys.END + _BEHIND_ALL
 
 
 def marker_of(entry: bytes) -> str:
@@ -273,7 +303,7 @@ def entry_behind(reading: Reading, bucket_id: int, key: str, version_marker: str
         return b""
     entry = entry_of(key)
     if not version_marker:
-        return entry + keys.END + _BEHIND_ALL
+        return entry_behind_key(key.encode("utf-8", "surrogatepass"))
     if version_marker != NULL_VERSION:
         return entry + keys.END + _position(int(version_marker[:SEQUENCE_DIGITS], 16))
     version = find(reading, bucket_id, key.encode("utf-8", "surrogatepass"), NULL_VERSION)

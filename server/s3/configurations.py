@@ -1,18 +1,18 @@
-"""face: the documents that configure a general bucket: tags, CORS rules, its policy, the block of
-public access, ownership controls.
+"""face: the documents that configure a general bucket: tags, CORS and lifecycle rules, its policy,
+the block of public access, ownership controls.
 
-Each is a setting in the bucket's record. The transaction of a change checks that the bucket's
-policy is still the one that allowed it. A table bucket has none of them: the s3tables API
-configures it.
+Each is a setting in the bucket's record, except that lifecycle rules have a row of their own. The
+transaction of a change checks that the bucket's policy is still the one that allowed it. A table
+bucket has none of them: the s3tables API configures it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from server import asgi, calls
+from server import asgi, calls, limits
 from server.access import acls, arns, decide, policies, publicity
 from server.access import errors as access_errors
 from server.access import model as access_model
@@ -25,11 +25,12 @@ from server.s3 import (
     errors,
     fields,
     incoming,
+    lifecycles,
     operations,
     ownership,
     wire,
 )
-from storage import buckets, model
+from storage import buckets, lifecycle, model, records
 from storage import errors as storage_errors
 
 TAGS: Final = "tags"
@@ -37,6 +38,10 @@ POLICY_HEADERS: Final = (("content-type", "application/json"),)
 
 ABSENT: Final[Mapping[str, tuple[str, str]]] = {
     TAGS: ("NoSuchTagSet", "The TagSet does not exist"),
+    lifecycle.SETTING: (
+        "NoSuchLifecycleConfiguration",
+        "The lifecycle configuration does not exist",
+    ),
     cors.SETTING: ("NoSuchCORSConfiguration", "The CORS configuration does not exist"),
     ownership.POLICY: ("NoSuchBucketPolicy", "The bucket policy does not exist"),
     bucketacls.PUBLIC_ACCESS_BLOCK: (
@@ -75,6 +80,40 @@ async def put_bucket_cors(services: engines.S3Services, call: calls.Call) -> asg
 
     await _put(services, call, cors.SETTING, parse)
     return asgi.Response(200)
+
+
+async def get_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    _find(services, call, lifecycle.SETTING)
+    bucket = services.buckets.get(call.value.bucket)
+    record = services.buckets.lifecycle_of(bucket)
+    if record is None:  # removed since the bucket was read
+        raise _not_configured(bucket, lifecycle.SETTING)
+
+    rules = records.decode_lifecycle(record).rules
+    headers = (*wire.XML_HEADERS, lifecycles.TRANSITION_MINIMUM)
+    return asgi.Response(200, headers, lifecycles.document(rules))
+
+
+async def put_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    data = await incoming.read_configuration(call, limit_bytes=limits.LIFECYCLE_BYTES_MAX)
+    await _set_lifecycle(services, call, await incoming.parsed(lifecycles.parse, data))
+    return asgi.Response(200, (lifecycles.TRANSITION_MINIMUM,))
+
+
+async def delete_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    await _set_lifecycle(services, call, ())
+    return asgi.Response(204)
+
+
+async def _set_lifecycle(
+    services: engines.S3Services, call: calls.Call, rules: Sequence[lifecycle.LifecycleRule]
+) -> None:
+    async def set_rules(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:
+        await services.buckets.set_lifecycle(
+            bucket.name, rules, bucket_id=bucket.bucket_id, check=check
+        )
+
+    await change_judged(services, call, set_rules)
 
 
 async def get_bucket_policy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -192,9 +231,13 @@ def _find(services: engines.S3Services, call: calls.Call, name: str) -> Any:
     bucket = services.buckets.get(call.value.bucket)
     value = bucket.settings.get(name) if bucket.type == "general" else None
     if value is None:
-        code, message = ABSENT[name]
-        raise errors.NotConfigured(code, message, BucketName=bucket.name)
+        raise _not_configured(bucket, name)
     return value
+
+
+def _not_configured(bucket: model.BucketInfo, name: str) -> errors.NotConfigured:
+    code, message = ABSENT[name]
+    return errors.NotConfigured(code, message, BucketName=bucket.name)
 
 
 async def _put(

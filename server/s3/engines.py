@@ -16,8 +16,18 @@ import msgspec
 from server import asgi, calls
 from server.access import acls, decide, principals
 from server.auth import verify
-from server.s3 import bucketacls, demands, errors, fields, guard, operations, wire
-from storage import batch, blobs, buckets, conditions, model, objects, uploads
+from server.s3 import bucketacls, demands, errors, fields, guard, lifecycles, operations, wire
+from storage import (
+    batch,
+    blobs,
+    buckets,
+    conditions,
+    expiry,
+    lifecycle,
+    model,
+    objects,
+    uploads,
+)
 from storage import errors as storage_errors
 
 READ_BYTES: Final = 1 << 20
@@ -65,6 +75,7 @@ class S3Services:
     objects: objects.Objects
     uploads: uploads.Uploads
     blobs: blobs.Blobs
+    expiry: expiry.Expiry
     authoriser: decide.Authoriser
     verifier: verify.Verifier
     principals: principals.Principals
@@ -311,6 +322,60 @@ def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHead
     if bucket is None or bucket.versioning is None:
         return ()
     return (("x-amz-version-id", info.version_id),)
+
+
+def headers_of_read(
+    services: S3Services,
+    call: calls.Call,
+    info: model.ObjectInfo,
+    version_id: str | None,
+    *,
+    reading: batch.Reading | None = None,
+) -> asgi.ResponseHeaders:
+    """Return the headers of GET and HEAD that depend on the bucket: version and expiration.
+
+    version_id: the version that the request names; only the newest one expires.
+    """
+    bucket = ruling(call, info.bucket, info.key).bucket
+    if bucket is None:
+        return ()
+    headers: asgi.ResponseHeaders = ()
+    if bucket.versioning is not None:
+        headers = (("x-amz-version-id", info.version_id),)
+    if version_id is None and lifecycle.SETTING in bucket.settings:
+        headers = (*headers, *_expiration(services, bucket, info, reading))
+    return headers
+
+
+def expiration_of(
+    services: S3Services, call: calls.Call, info: model.ObjectInfo
+) -> asgi.ResponseHeaders:
+    """Return the header of an object that was written where a lifecycle rule removes it."""
+    bucket = ruling(call, info.bucket, info.key).bucket
+    if bucket is None or lifecycle.SETTING not in bucket.settings:
+        return ()
+    return _expiration(services, bucket, info, None)
+
+
+def abort_of(
+    services: S3Services, call: calls.Call, upload: model.UploadInfo
+) -> asgi.ResponseHeaders:
+    """Return the headers of an upload that a lifecycle rule aborts."""
+    bucket = ruling(call, upload.bucket, upload.key).bucket
+    if bucket is None or lifecycle.SETTING not in bucket.settings:
+        return ()
+    due = services.expiry.abort(bucket, upload.key, initiated_at_ms=upload.initiated_at_ms)
+    return () if due is None else lifecycles.abort_headers(due)
+
+
+def _expiration(
+    services: S3Services,
+    bucket: model.BucketInfo,
+    info: model.ObjectInfo,
+    reading: batch.Reading | None,
+) -> asgi.ResponseHeaders:
+    due = services.expiry.expiration(bucket, info, reading=reading)
+    return () if due is None else (lifecycles.expiration_header(due),)
 
 
 def owner_of(services: S3Services, account: str) -> wire.Owner:

@@ -26,7 +26,7 @@ from server.s3 import (
     wire_errors,
 )
 from storage import errors as storage_errors
-from storage import opening
+from storage import expiry, opening
 
 PLAIN_REMEMBERED: Final = 4096
 PLAIN_PATH_BYTES_MAX: Final = 1024
@@ -51,6 +51,7 @@ class S3Face:
         authoriser: decide.Authoriser,
         verifier: verify.Verifier,
         principals: principals.Principals,
+        expiry: expiry.Expiry,
         region: str,
         domain: str | None = None,
     ) -> None:
@@ -59,6 +60,7 @@ class S3Face:
             objects=storage.objects,
             uploads=storage.uploads,
             blobs=storage.blobs,
+            expiry=expiry,
             authoriser=authoriser,
             verifier=verifier,
             principals=principals,

@@ -196,6 +196,8 @@ _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-if-match-last-modified-time": frozenset(),
     "x-amz-if-match-size": frozenset(),
     "x-amz-mfa": frozenset(),
+    # No rule can make a transition, so that the default of AWS holds.
+    "x-amz-transition-default-minimum-object-size": frozenset({"all_storage_classes_128K"}),
 }
 
 

@@ -152,7 +152,9 @@ async def parsed(parse: Callable[[bytes], Document], data: bytes) -> Document:
     return await asyncio.to_thread(parse, data)
 
 
-async def read_configuration(call: calls.Call) -> bytes:
+async def read_configuration(
+    call: calls.Call, *, limit_bytes: int = limits.CONFIGURATION_BYTES_MAX
+) -> bytes:
     """Return the document that configures a bucket or an object, checked as `read_document` does.
 
     The call's value has the digests of the body.
@@ -161,7 +163,7 @@ async def read_configuration(call: calls.Call) -> bytes:
         call.request,
         call.caller,
         integrity=call.value.integrity,
-        limit_bytes=limits.CONFIGURATION_BYTES_MAX,
+        limit_bytes=limit_bytes,
     )
 
 

@@ -53,11 +53,12 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
         info = engines.find_readable(
             services, call, operation.bucket, operation.key, read.version_id, reading=view
         )
+        shown = engines.headers_of_read(services, call, info, read.version_id, reading=view)
         if read is fields.PLAIN_READ:
             prepared = services.lines.of(info)
-            headers = engines.version_shown(call, info)
+            headers = shown
         else:
-            status, headers, byte_range = _read(info, read, call)
+            status, headers, byte_range = _read(info, read, call, shown)
         pieces = services.objects.pieces(info, byte_range, reading=view)
     # One file stays open for the whole response; of several files, one is open at a time.
     holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
@@ -71,11 +72,11 @@ def head_object(services: engines.S3Services, call: calls.Call) -> asgi.Response
         info = engines.find_readable(
             services, call, operation.bucket, operation.key, read.version_id, reading=view
         )
+        shown = engines.headers_of_read(services, call, info, read.version_id, reading=view)
     if read is fields.PLAIN_READ:
         length = ("content-length", str(info.size_bytes))
-        version = engines.version_shown(call, info)
-        return asgi.Response(200, (*version, length), prepared=services.lines.of(info))
-    status, headers, byte_range = _read(info, read, call)
+        return asgi.Response(200, (*shown, length), prepared=services.lines.of(info))
+    status, headers, byte_range = _read(info, read, call, shown)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
     return asgi.Response(status, (*headers, ("content-length", str(size_bytes))))
 
@@ -125,7 +126,7 @@ def _put_arrived(
         put: asyncio.Future[tuple[model.ObjectInfo, bool]],
     ) -> asgi.Response | Awaitable[asgi.Response]:
         try:
-            return _answer_put(put.result()[0])
+            return _answer_put(services, call, put.result()[0])
         except (
             storage_errors.ContentDiffers,
             storage_errors.ExpectationFailed,
@@ -153,7 +154,7 @@ async def _receive_and_put(
             size_bytes=operation.size_bytes,
             integrity=operation.integrity,
         )
-    return _answer_put(await store(services, call, *arrived))
+    return _answer_put(services, call, await store(services, call, *arrived))
 
 
 async def store(
@@ -217,9 +218,13 @@ def _attributes_of(
     )
 
 
-def _answer_put(info: model.ObjectInfo) -> asgi.Response:
+def _answer_put(
+    services: engines.S3Services, call: calls.Call, info: model.ObjectInfo
+) -> asgi.Response:
     etag = ("etag", f'"{info.etag}"')
-    return asgi.Response(200, (etag, *wire.checksum_headers(info), *wire.written_version(info)))
+    expiration = engines.expiration_of(services, call, info)
+    headers = (etag, *wire.checksum_headers(info), *wire.written_version(info), *expiration)
+    return asgi.Response(200, headers)
 
 
 async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -278,7 +283,8 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         elements=wire.checksum_elements(*wire.checksums_of(info)),
     )
     versions = (*source_version(call, source), *wire.written_version(info))
-    return asgi.Response(200, (*wire.XML_HEADERS, *versions), body)
+    expiration = engines.expiration_of(services, call, info)
+    return asgi.Response(200, (*wire.XML_HEADERS, *versions, *expiration), body)
 
 
 async def delete_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -432,9 +438,12 @@ def source_version(call: calls.Call, source: model.ObjectInfo) -> asgi.ResponseH
 
 
 def _read(
-    info: model.ObjectInfo, read: fields.Read, call: calls.Call
+    info: model.ObjectInfo, read: fields.Read, call: calls.Call, shown: asgi.ResponseHeaders
 ) -> tuple[int, asgi.ResponseHeaders, model.ByteRange | None]:
-    """Return the status, the headers without the length, and the range of bytes to send."""
+    """Return the status, the headers without the length, and the range of bytes to send.
+
+    shown: the headers that depend on the bucket.
+    """
     if read.overrides and call.principal.type == "anonymous":
         raise errors.InvalidRequest(
             "Request specific response headers cannot be used for anonymous GET requests."
@@ -450,7 +459,7 @@ def _read(
         overrides=read.overrides,
         with_checksums=read.with_checksums and byte_range is None,
     )
-    headers.extend(engines.version_shown(call, info))
+    headers.extend(shown)
     if read.part_number is not None:
         if read.with_checksums and byte_range is not None:
             headers.extend(wire.part_checksum_headers(info, read.part_number))

@@ -103,16 +103,24 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         services.blobs, form, caller, size_bytes=None, integrity=operation.integrity
     )
     info = await objects.store(services, call, received, sent)
-    return _answer(info, values, location=_location(request, info))
+    expiration = engines.expiration_of(services, call, info)
+    return _answer(info, values, location=_location(request, info), further=expiration)
 
 
-def _answer(info: model.ObjectInfo, values: dict[str, str], *, location: str) -> asgi.Response:
+def _answer(
+    info: model.ObjectInfo,
+    values: dict[str, str],
+    *,
+    location: str,
+    further: asgi.ResponseHeaders,
+) -> asgi.Response:
     """Return the response that the form names: a redirect, a status, or 204."""
     headers = (
         ("etag", f'"{info.etag}"'),
         ("location", location),
         *wire.checksum_headers(info),
         *wire.written_version(info),
+        *further,
     )
     redirect = _redirect(info, values.get("success_action_redirect") or values.get("redirect"))
     if redirect is not None:

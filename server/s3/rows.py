@@ -600,12 +600,26 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "The server side encryption configuration was not found",
         action="s3:GetEncryptionConfiguration",
     ),
-    _absent(
+    _get_configuration(
         "GetBucketLifecycleConfiguration",
         "lifecycle",
-        "NoSuchLifecycleConfiguration",
-        "The lifecycle configuration does not exist",
-        action="s3:GetLifecycleConfiguration",
+        "s3:GetLifecycleConfiguration",
+        configurations.get_bucket_lifecycle,
+    ),
+    _put_configuration(
+        "PutBucketLifecycleConfiguration",
+        "lifecycle",
+        "s3:PutLifecycleConfiguration",
+        configurations.put_bucket_lifecycle,
+    ),
+    _row(
+        "DeleteBucketLifecycle",
+        "DELETE",
+        "bucket",
+        "lifecycle",
+        parse=operations.parse_target,
+        demands=demands.on_bucket("s3:PutLifecycleConfiguration"),
+        handler=configurations.delete_bucket_lifecycle,
     ),
     _get_configuration(
         "GetBucketOwnershipControls",
@@ -723,8 +737,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("GetBucketInventoryConfiguration", "GET", "bucket", "inventory"),
     _unimplemented("PutBucketInventoryConfiguration", "PUT", "bucket", "inventory"),
     _unimplemented("DeleteBucketInventoryConfiguration", "DELETE", "bucket", "inventory"),
-    _unimplemented("PutBucketLifecycleConfiguration", "PUT", "bucket", "lifecycle"),
-    _unimplemented("DeleteBucketLifecycle", "DELETE", "bucket", "lifecycle"),
     _unimplemented("GetBucketLogging", "GET", "bucket", "logging"),
     _unimplemented("PutBucketLogging", "PUT", "bucket", "logging"),
     _unimplemented(

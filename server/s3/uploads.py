@@ -62,7 +62,7 @@ async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.
         engines.check_writable(call, bucket, key, None)
 
     upload = await engines.settle(call, bucket, key, create, judge=judge)
-    headers = wire.XML_HEADERS
+    headers = (*wire.XML_HEADERS, *engines.abort_of(services, call, upload))
     if upload.checksum_algorithm is not None:
         headers = (
             *headers,
@@ -182,7 +182,9 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
     info = await engines.settle(call, bucket, key, complete, judge=judge)
     location = f"{call.request.origin}/{bucket}/{key}"
     body = wire.complete_multipart_upload(info, location=location)
-    return asgi.Response(200, (*wire.XML_HEADERS, *wire.written_version(info)), body)
+    expiration = engines.expiration_of(services, call, info)
+    headers = (*wire.XML_HEADERS, *wire.written_version(info), *expiration)
+    return asgi.Response(200, headers, body)
 
 
 async def abort_upload(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -211,7 +213,8 @@ async def list_parts(services: engines.S3Services, call: calls.Call) -> asgi.Res
         max_parts=operation.max_parts,
         encode=operation.encode_keys,
     )
-    return asgi.Response(200, wire.XML_HEADERS, body)
+    headers = (*wire.XML_HEADERS, *engines.abort_of(services, call, upload))
+    return asgi.Response(200, headers, body)
 
 
 async def list_uploads(services: engines.S3Services, call: calls.Call) -> asgi.Response:

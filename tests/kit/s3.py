@@ -67,11 +67,16 @@ def serve(
     users: Sequence[config.User] = (),
     domain: str | None = None,
     now_ms: Callable[[], int] = programs.wall_clock_ms,
+    **settings_of_config: Any,
 ) -> Iterator[ObjectStore]:
-    """Serve on a free port while the block runs. make_guard: in place of the tables' guard."""
+    """Serve on a free port while the block runs. make_guard: in place of the tables' guard.
+
+    settings_of_config: further settings, by their names.
+    """
     keys = {"access_key": "AKIA" + secrets.token_hex(8).upper()}
     keys["secret_key"] = secrets.token_urlsafe(30)
-    with programs.opened(folder, now_ms=now_ms, users=users, domain=domain, **keys) as (
+    chosen = {**keys, **settings_of_config}
+    with programs.opened(folder, now_ms=now_ms, users=users, domain=domain, **chosen) as (
         program,
         settings,
     ):

@@ -55,6 +55,12 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", help="run the tests that this pytest -k expression selects"
     )
+    parser.add_argument(
+        "--day-seconds",
+        type=int,
+        default=0,
+        help="shorten a day of lifecycle rules, for tests that wait for it; others need a real one",
+    )
     parser.add_argument("--update", action="store_true", help="write the list anew")
     parser.add_argument("--json", type=Path, help="where the outcomes go")
     options = parser.parse_args()
@@ -77,9 +83,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="boathouse-s3-tests-") as name:
         folder = Path(name)
         (folder / "mini.toml").write_text(_settings(users))
-        server = server_kit.start(folder / "data", "--config", str(folder / "mini.toml"))
+        flags = ["--config", str(folder / "mini.toml")]
+        if options.day_seconds:
+            flags += ["--lifecycle-day-seconds", str(options.day_seconds)]
+        server = server_kit.start(folder / "data", *flags)
         try:
-            outcomes = _run(options.checkout, options.only, folder, server, users)
+            with (folder / "s3tests.conf").open("w") as file:
+                _configuration(server, users, options.day_seconds or 1).write(file)
+            outcomes = _run(options.checkout, options.only, folder)
         finally:
             server.stop()
     if options.json is not None:
@@ -108,13 +119,9 @@ policies = ['{ALL_OF_S3}']
     )
 
 
-def _run(
-    checkout: Path, only: str, folder: Path, server: server_kit.Running, users: list[User]
-) -> dict[str, dict[str, Any]]:
+def _run(checkout: Path, only: str, folder: Path) -> dict[str, dict[str, Any]]:
     """Run the suite; return the outcome of every test that was selected."""
     conf, results = folder / "s3tests.conf", folder / "outcomes.json"
-    with conf.open("w") as file:
-        _configuration(server, users).write(file)
     command = [str(environments.python("s3tests")), "-m", "pytest", "-q", "--tb=short"]
     command += ["-p", "plugin", "-p", "no:cacheprovider", f"--timeout={TEST_TIMEOUT_SECONDS}"]
     # Within a fixture's clean-up the end by a time-out would end the whole run.
@@ -143,7 +150,9 @@ def _run(
     }
 
 
-def _configuration(server: server_kit.Running, users: list[User]) -> configparser.ConfigParser:
+def _configuration(
+    server: server_kit.Running, users: list[User], day_seconds: int
+) -> configparser.ConfigParser:
     """Return the suite's configuration. It wants the sections of services that are not tested."""
     parser = configparser.ConfigParser()
     parser["DEFAULT"] = {
@@ -169,7 +178,7 @@ def _configuration(server: server_kit.Running, users: list[User]) -> configparse
             "email": f"{user.name}@example.com",
         }
     parser["s3 main"]["api_name"] = "eu-west-1"
-    parser["s3 main"]["lc_debug_interval"] = "1"
+    parser["s3 main"]["lc_debug_interval"] = str(day_seconds)
     parser["s3 tenant"]["tenant"] = "tenant"
     names = ("token", "aud", "sub", "azp", "user_token", "thumbprint", "KC_REALM")
     parser["webidentity"] = dict.fromkeys(names, "none")

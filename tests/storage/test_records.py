@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import errors, records
+from storage import errors, lifecycle, records
 from storage.model import AccessControlList, Grant, ObjectAttributes, Segment
 
 ATTRIBUTES = ObjectAttributes(
@@ -84,6 +84,29 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
     "tombstone": (records.TombstoneRecord(at_ms=1, by="me"), 0, [1, "me"]),
     "settings": (records.SettingsRecord(settings={"policy": "{}"}), 0, [{"policy": "{}"}]),
     "released": (records.ReleasedRecord(what="file", name="ab"), 0, ["file", "ab"]),
+    "lifecycle": (
+        records.LifecycleRecord(
+            rules=(
+                lifecycle.LifecycleRule(
+                    id="r",
+                    is_enabled=True,
+                    written="and",
+                    prefix="p",
+                    tags=(("a", "b"),),
+                    size_greater_than=1,
+                    size_less_than=2,
+                    expiration_days=3,
+                    expiration_at_ms=None,
+                    removes_markers=None,
+                    noncurrent_days=4,
+                    newer_noncurrent=5,
+                    abort_days=6,
+                ),
+            )
+        ),
+        0,
+        [[["r", True, "and", "p", [["a", "b"]], 1, 2, 3, None, None, 4, 5, 6]]],
+    ),
 }  # fmt: skip
 
 

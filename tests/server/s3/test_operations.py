@@ -13,7 +13,7 @@ from server.s3 import errors, fields, operations, routes, rows
 from storage import conditions, model
 
 ABSENT = frozenset({
-    "GetBucketEncryption", "GetBucketLifecycleConfiguration",
+    "GetBucketEncryption",
     "GetBucketReplication", "GetBucketWebsite", "GetObjectTorrent",
 })  # fmt: skip
 """Configurations that clients ask for before they work; no bucket has one."""

@@ -1,0 +1,554 @@
+"""engine: the sweep of lifecycle rules: removes versions, delete markers and uploads that are due.
+
+A run walks the keys below the prefixes of each bucket's rules in small steps, in a thread, and
+removes what is due in transactions of at most CHANGES_AT_ONCE versions. Each transaction expects
+the bucket's record of the walk, and with it the rules; for each version it compares the key's
+newest row with the one that was judged, so that an object that was replaced, retagged or locked
+meanwhile stays, and so does a noncurrent version that may have been the newest again. A locked
+version stays in any case. What a write forestalled is judged anew in the next run.
+
+A run keeps nothing on disk: after a restart the next one walks again and finds what is still due.
+Table buckets have no rules; `catalog.sweep` frees their files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from storage import errors, keys, lifecycle, lookups, puts, records, removals, uploads, versions
+from storage.batch import Batch, Derivation, Expect, Lookup, Reading, Store, Write
+from storage.buckets import Buckets
+from storage.index import Index
+from storage.model import BucketInfo, NewId, NowMs, ObjectInfo
+
+RUNS_PER_DAY: Final = 24
+INTERVAL_S_MIN: Final = 0.1
+VERSIONS_AT_ONCE: Final = 500
+JUDGEMENTS_AT_ONCE: Final = 50_000
+"""Versions, and comparisons of a version with a rule, of one step of the walk in a thread."""
+CHANGES_AT_ONCE: Final = 100
+"""Versions that one transaction removes: some milliseconds of the writer thread."""
+ATTEMPTS_MAX: Final = 5
+"""Times that a run begins a bucket anew because its record changed; then the next run has it."""
+RULES_REMEMBERED_MAX: Final = 10_000
+"""Rules that are kept decoded, of all buckets together."""
+
+Action: TypeAlias = Literal["expire", "remove_marker", "remove_noncurrent"]
+Outcome: TypeAlias = Literal[
+    "expired",
+    "markers_removed",
+    "noncurrent_removed",
+    "kept_locked",
+    "kept_changed",
+    "kept_without_room",
+]
+
+
+@dataclass(kw_only=True, slots=True)
+class ExpiryTotals:
+    """What all runs of this process did, for metrics. Mutable: it counts while a run goes on."""
+
+    runs: dict[str, int] = field(default_factory=lambda: {"done": 0, "failed": 0})
+    outcomes: dict[Outcome, int] = field(
+        default_factory=lambda: {
+            "expired": 0,
+            "markers_removed": 0,
+            "noncurrent_removed": 0,
+            "kept_locked": 0,
+            "kept_changed": 0,
+            "kept_without_room": 0,
+        }
+    )
+    uploads_aborted: int = 0
+    versions_seen: int = 0
+    is_running: bool = False
+    last_ended_at_ms: int = 0
+    last_duration_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Held:
+    """A bucket of one state: its record, and the rules that it had with it."""
+
+    info: BucketInfo
+    value: bytes
+    rules: lifecycle.Lifecycle
+
+    @property
+    def expects(self) -> tuple[Expect, ...]:
+        name = self.info.name.encode()
+        return (Expect(store=Store.BUCKETS, key=name, value=self.value),)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Candidate:
+    """A version that was due in a view. newest: the newest row of its key in that view.
+
+    kept: newer noncurrent versions that must exist, for a noncurrent one.
+    """
+
+    action: Action
+    key: bytes
+    version_id: str
+    value: bytes
+    newest: bytes
+    kept: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """Where a step begins. The other fields are of the key within which the step before ended.
+
+    newest: its newest row. since_ms: when the version before the place was written. newer: the
+    noncurrent versions before the place, with those that were removed.
+    """
+
+    entry: bytes
+    newest: bytes = b""
+    since_ms: int = 0
+    newer: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Step:
+    """What one step of a walk found. following: where the next begins; None at the end."""
+
+    candidates: tuple[_Candidate, ...]
+    seen: int
+    following: _Place | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _UploadStep:
+    """Uploads that were due, by key and id. following: the row with which the next step begins."""
+
+    due: tuple[tuple[bytes, str], ...]
+    following: tuple[bytes, bytes] | None
+
+
+class Expiry:
+    """The lifecycle rules of a data folder's buckets. day_ms: the length of a day."""
+
+    def __init__(
+        self, *, index: Index, buckets: Buckets, now_ms: NowMs, new_id: NewId, day_ms: int
+    ) -> None:
+        self._index = index
+        self._buckets = buckets
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._day_ms = day_ms
+        self._remembered: dict[str, lifecycle.Lifecycle] = {}
+        self._remembered_count = 0
+        self._turn = asyncio.Lock()
+        self._log = logging.getLogger("boathouse.lifecycle")
+        self.totals = ExpiryTotals()
+
+    def expiration(
+        self, bucket: BucketInfo, info: ObjectInfo, *, reading: Lookup | None = None
+    ) -> lifecycle.Due | None:
+        """Return when the newest version of a key expires; None if no rule says so.
+
+        reading: an open view to read from.
+        """
+        rules = self._rules_of(bucket, reading)
+        if rules is None:
+            return None
+        return rules.expiration(
+            lifecycle.JudgedVersion(
+                key=info.key.encode("utf-8", "surrogatepass"),
+                size_bytes=info.size_bytes,
+                tags=info.attributes.tags,
+                modified_at_ms=info.modified_at_ms,
+            )
+        )
+
+    def abort(self, bucket: BucketInfo, key: str, *, initiated_at_ms: int) -> lifecycle.Due | None:
+        """Return when an upload is aborted; None if no rule says so."""
+        rules = self._rules_of(bucket, None)
+        if rules is None:
+            return None
+        encoded = key.encode("utf-8", "surrogatepass")
+        return rules.abort(encoded, initiated_at_ms=initiated_at_ms)
+
+    async def run(self) -> None:
+        """Sweep RUNS_PER_DAY times a day until cancelled; the first run begins at once.
+
+        A failure is logged once, not in every run.
+        """
+        interval_s = max(INTERVAL_S_MIN, self._day_ms / 1000 / RUNS_PER_DAY)
+        said = ""
+        while True:
+            try:
+                await self.once()
+                said = ""
+            except Exception as error:  # noqa: BLE001 - the next run tries again
+                if repr(error) != said:
+                    said = repr(error)
+                    self._log.warning("the sweep of lifecycle rules failed", exc_info=error)
+            await asyncio.sleep(interval_s)
+
+    async def once(self) -> int:
+        """Walk every bucket that has rules; return the number of changes.
+
+        A bucket that cannot be swept does not stop the others; the first such error is raised at
+        the end.
+        """
+        async with self._turn:
+            started_at_ms = self._now_ms()
+            before = self._changes()
+            failure: Exception | None = None
+            end = "failed"
+            self.totals.is_running = True
+            try:
+                for name in await asyncio.to_thread(self._names):
+                    try:
+                        await self._sweep(name)
+                    except Exception as error:  # noqa: BLE001 - raised after the other buckets
+                        failure = failure or error
+                if failure is not None:
+                    raise failure
+                end = "done"
+            finally:
+                totals = self.totals
+                totals.is_running = False
+                totals.runs[end] += 1
+                totals.last_ended_at_ms = self._now_ms()
+                totals.last_duration_ms = totals.last_ended_at_ms - started_at_ms
+            return self._changes() - before
+
+    def _changes(self) -> int:
+        outcomes = self.totals.outcomes
+        removed = sum(outcomes[each] for each in _OUTCOMES.values())
+        return self.totals.uploads_aborted + removed
+
+    def _names(self) -> list[str]:
+        return [
+            bucket.name
+            for bucket in self._buckets.list()
+            if bucket.type == "general" and lifecycle.SETTING in bucket.settings
+        ]
+
+    async def _sweep(self, name: str) -> None:
+        """Sweep one bucket; begin anew if its record changes meanwhile."""
+        for _ in range(ATTEMPTS_MAX):
+            held = await asyncio.to_thread(self._hold, name)
+            if held is None:
+                return
+            try:
+                for prefix in held.rules.prefixes():
+                    await self._sweep_versions(held, prefix)
+                    if held.rules.aborts:
+                        await self._sweep_uploads(held, prefix)
+            except errors.ExpectationFailed:
+                continue
+            return
+
+    def _hold(self, name: str) -> _Held | None:
+        """Return a bucket with its rules; None if it has none or does not exist."""
+        with self._index.view() as view:
+            try:
+                value = lookups.find_bucket(view, name)
+            except errors.NoSuchBucket:
+                return None
+            info = records.bucket_info(name, value)
+            rules = self._rules_of(info, view)
+        return None if rules is None else _Held(info=info, value=value, rules=rules)
+
+    def _rules_of(self, bucket: BucketInfo, reading: Lookup | None) -> lifecycle.Lifecycle | None:
+        name: str | None = bucket.settings.get(lifecycle.SETTING)
+        if name is None:
+            return None
+        rules = self._remembered.get(name)
+        if rules is not None:
+            return rules
+        record = self._buckets.lifecycle_of(bucket, reading)
+        if record is None:
+            return None
+        rules = lifecycle.Lifecycle(records.decode_lifecycle(record).rules, day_ms=self._day_ms)
+        self._remembered_count += rules.count + 1
+        if self._remembered_count > RULES_REMEMBERED_MAX:
+            self._remembered.clear()
+            self._remembered_count = rules.count + 1
+        # A newer record than the bucket's is possible without a view: then it has another name.
+        self._remembered[lifecycle.digest(record)] = rules
+        return rules
+
+    # Versions.
+
+    async def _sweep_versions(self, held: _Held, prefix: bytes) -> None:
+        place: _Place | None = _Place(entry=keys.encode_chunk(prefix))
+        while place is not None:
+            step = await asyncio.to_thread(self._judge, held, prefix, place)
+            self.totals.versions_seen += step.seen
+            # What frees room goes first, and is accepted on a full disk.
+            for makes_room in (True, False):
+                some = [each for each in step.candidates if _frees(held, each) is makes_room]
+                for start in range(0, len(some), CHANGES_AT_ONCE):
+                    await self._remove(
+                        held, some[start : start + CHANGES_AT_ONCE], makes_room=makes_room
+                    )
+            place = step.following
+
+    def _judge(self, held: _Held, prefix: bytes, place: _Place) -> _Step:
+        """Judge some versions from a place on. Runs in a thread."""
+        rules, now_ms = held.rules, self._now_ms()
+        count_max = max(1, min(VERSIONS_AT_ONCE, JUDGEMENTS_AT_ONCE // max(1, rules.cost)))
+        stop = keys.successor(keys.encode_chunk(prefix))
+        candidates: list[_Candidate] = []
+        newest, since_ms, newer, seen = place.newest, place.since_ms, place.newer, 0
+        with self._index.view() as view:
+            first = _resume(view, held.info.bucket_id, place)
+            rows = versions.VersionRows(view, held.info.bucket_id)
+            for entry, (value, is_newest) in rows.walk(first):
+                if stop is not None and entry >= stop:
+                    break
+                if seen == count_max:
+                    following = _Place(entry=entry, newest=newest, since_ms=since_ms, newer=newer)
+                    if is_newest:
+                        following = _Place(entry=entry)
+                    return _Step(candidates=tuple(candidates), seen=seen, following=following)
+                seen += 1
+                key, record = versions.key_bytes(entry), records.decode_object(value)
+                subject = lifecycle.JudgedVersion(
+                    key=key,
+                    size_bytes=record.size_bytes,
+                    tags=record.attributes.tags,
+                    modified_at_ms=record.modified_at_ms,
+                    is_marker=records.is_delete_marker(record),
+                )
+                action: Action | None = None
+                kept: int | None = 0
+                if not is_newest:
+                    kept = rules.noncurrent_kept(
+                        subject, noncurrent_since_ms=since_ms, newer=newer, now_ms=now_ms
+                    )
+                    action = None if kept is None else "remove_noncurrent"
+                    newer += 1
+                else:
+                    newest, newer = value, 0
+                    if subject.is_marker:
+                        if rules.removes_marker(subject, now_ms=now_ms) and _is_alone(
+                            view, held.info.bucket_id, key
+                        ):
+                            action = "remove_marker"
+                    else:
+                        due = rules.expiration(subject)
+                        action = "expire" if due is not None and due.at_ms <= now_ms else None
+                since_ms = record.modified_at_ms
+                if action is not None:
+                    candidates.append(
+                        _Candidate(
+                            action=action,
+                            key=key,
+                            version_id=record.version_id,
+                            value=value,
+                            newest=newest,
+                            kept=kept or 0,
+                        )
+                    )
+        return _Step(candidates=tuple(candidates), seen=seen, following=None)
+
+    async def _remove(self, held: _Held, some: Sequence[_Candidate], *, makes_room: bool) -> None:
+        """Remove some versions in one transaction. Raises ExpectationFailed.
+
+        On a full disk no delete marker is written, so that what frees room is still removed.
+        """
+        now_ms = self._now_ms()
+        outcomes: list[Outcome] = ["kept_changed"] * len(some)
+        derive: list[Derivation] = []
+        for number, candidate in enumerate(some):
+            derive.append(self._derivation(held, candidate, outcomes, number, now_ms=now_ms))
+            derive.extend(puts.vacate_after(held.info.bucket_id, candidate.key))
+        if derive:
+            try:
+                await self._index.commit(
+                    Batch(expects=held.expects, derive=tuple(derive), makes_room=makes_room)
+                )
+            except errors.DiskFull:
+                if makes_room:
+                    raise
+                outcomes = ["kept_without_room"] * len(some)
+        for outcome in outcomes:
+            self.totals.outcomes[outcome] += 1
+
+    def _derivation(
+        self,
+        held: _Held,
+        candidate: _Candidate,
+        outcomes: list[Outcome],
+        number: int,
+        *,
+        now_ms: int,
+    ) -> Derivation:
+        """Return the derivation that removes one version if it is still due."""
+        bucket_id, random_id = held.info.bucket_id, self._new_id()
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            outcomes[number] = "kept_changed"
+            if not _is_still_due(reading, bucket_id, candidate):
+                return ()
+            removal = removals.Removal(
+                key=candidate.key.decode("utf-8", "surrogatepass"),
+                version_id=None if candidate.action == "expire" else candidate.version_id,
+            )
+            try:
+                _, writes = removals.plan_delete(
+                    reading,
+                    bucket_id,
+                    held.value,
+                    candidate.key,
+                    removal,
+                    now_ms=now_ms,
+                    random_id=random_id,
+                    owner=held.info.owner,
+                )
+            except errors.ObjectLocked:
+                outcomes[number] = "kept_locked"
+                return ()
+            outcomes[number] = _OUTCOMES[candidate.action]
+            return writes
+
+        return derive
+
+    # Uploads.
+
+    async def _sweep_uploads(self, held: _Held, prefix: bytes) -> None:
+        place: tuple[bytes, bytes] | None = (prefix, b"")
+        while place is not None:
+            step = await asyncio.to_thread(self._judge_uploads, held, prefix, place)
+            for key, upload_id in step.due:
+                await self._abort(held, key, upload_id)
+            place = step.following
+
+    def _judge_uploads(self, held: _Held, prefix: bytes, place: tuple[bytes, bytes]) -> _UploadStep:
+        """Judge some uploads from a place on. Runs in a thread."""
+        now_ms = self._now_ms()
+        due: list[tuple[bytes, str]] = []
+        count_max = max(1, min(VERSIONS_AT_ONCE, JUDGEMENTS_AT_ONCE // max(1, held.rules.cost)))
+        with self._index.view() as view:
+            rows = keys.walk(view, Store.UPLOADS, held.info.bucket_id, *place)
+            for seen, (key, suffix, value) in enumerate(rows):
+                if not key.startswith(prefix):
+                    break
+                if seen == count_max:
+                    return _UploadStep(due=tuple(due), following=(key, suffix))
+                initiated_at_ms = records.decode_upload(value).initiated_at_ms
+                aborted = held.rules.abort(key, initiated_at_ms=initiated_at_ms)
+                if aborted is not None and aborted.at_ms <= now_ms:
+                    due.append((key, suffix.hex()))
+        return _UploadStep(due=tuple(due), following=None)
+
+    async def _abort(self, held: _Held, key: bytes, upload_id: str) -> None:
+        """Abort one upload, which may have 10,000 parts, in a transaction of its own.
+
+        An upload id comes once, and an upload's age never falls: if it exists it is still due.
+        """
+        now_ms, bucket_id = self._now_ms(), held.info.bucket_id
+        text = key.decode("utf-8", "surrogatepass")
+        is_aborted = False
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            nonlocal is_aborted
+            is_aborted = False
+            try:
+                row, _ = uploads.find(reading, bucket_id, text, upload_id)
+            except errors.NoSuchUpload:
+                return ()
+            is_aborted = True
+            return uploads.plan_abort(reading, row, upload_id, now_ms=now_ms)
+
+        await self._index.commit(
+            Batch(
+                expects=held.expects,
+                derive=(derive, *puts.vacate_after(bucket_id, key)),
+                makes_room=True,
+            )
+        )
+        self.totals.uploads_aborted += is_aborted
+
+
+_OUTCOMES: Final[dict[Action, Outcome]] = {
+    "expire": "expired",
+    "remove_marker": "markers_removed",
+    "remove_noncurrent": "noncurrent_removed",
+}
+
+
+def _frees(held: _Held, candidate: _Candidate) -> bool:
+    """Return whether a removal writes no delete marker, which takes room."""
+    return candidate.action != "expire" or held.info.versioning is None
+
+
+def _resume(reading: Reading, bucket_id: int, place: _Place) -> bytes:
+    """Return the entry at which a step begins.
+
+    If the key within which the step before ended has another newest version now, the times and
+    counts of the place no longer hold: the next run has the rest of that key.
+    """
+    if not place.newest:
+        return place.entry
+    key = versions.key_bytes(place.entry)
+    newest = lookups.newest(reading, bucket_id, key)
+    if newest is not None and newest.value == place.newest:
+        return place.entry
+    return versions.entry_behind_key(key)
+
+
+def _is_alone(reading: Reading, bucket_id: int, key: bytes) -> bool:
+    """Return whether the newest version of a key is its only one."""
+    address = keys.locate(reading, bucket_id, key)
+    return address is not None and not versions.has_older(reading, address)
+
+
+def _is_still_due(reading: Reading, bucket_id: int, candidate: _Candidate) -> bool:
+    """Return whether nothing has changed on which the verdict about a version depends."""
+    newest = lookups.newest(reading, bucket_id, candidate.key)
+    if newest is None or newest.value != candidate.newest:
+        return False
+    match candidate.action:
+        case "expire":
+            return True
+        case "remove_marker":
+            return not versions.has_older(reading, newest.address)
+        case "remove_noncurrent":
+            version = versions.find(reading, bucket_id, candidate.key, candidate.version_id)
+            if version is None or version.newest or version.value != candidate.value:
+                return False
+            kept = candidate.kept
+            return kept == 0 or versions.count_newer(reading, version, count_max=kept) >= kept
+
+
+def format_metrics(totals: ExpiryTotals) -> Iterator[str]:
+    """Yield lines of Prometheus text."""
+    yield "# HELP boathouse_lifecycle_versions_total What lifecycle rules came to, by outcome."
+    yield "# TYPE boathouse_lifecycle_versions_total counter"
+    for outcome, count in totals.outcomes.items():
+        yield f'boathouse_lifecycle_versions_total{{outcome="{outcome}"}} {count}'
+    yield "# HELP boathouse_lifecycle_runs_total Runs of the sweep of lifecycle rules."
+    yield "# TYPE boathouse_lifecycle_runs_total counter"
+    for run, count in totals.runs.items():
+        yield f'boathouse_lifecycle_runs_total{{outcome="{run}"}} {count}'
+    for name, metric_type, meaning, value in (
+        ("uploads_aborted_total", "counter", "Uploads that were aborted.", totals.uploads_aborted),
+        ("versions_seen_total", "counter", "Versions that were judged.", totals.versions_seen),
+        ("running", "gauge", "1 while a run goes on.", int(totals.is_running)),
+        (
+            "last_end_seconds",
+            "gauge",
+            "When the last run ended, Unix time; 0 before the first.",
+            f"{totals.last_ended_at_ms / 1000:.3f}",
+        ),
+        (
+            "last_duration_seconds",
+            "gauge",
+            "How long the last run took.",
+            f"{totals.last_duration_ms / 1000:.3f}",
+        ),
+    ):
+        yield f"# HELP boathouse_lifecycle_{name} {meaning}"
+        yield f"# TYPE boathouse_lifecycle_{name} {metric_type}"
+        yield f"boathouse_lifecycle_{name} {value}"

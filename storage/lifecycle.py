@@ -1,0 +1,243 @@
+"""rule: a bucket's lifecycle rules: which versions and uploads are due to go, and when.
+
+A day is a fixed number of milliseconds, counted from the Unix epoch: 86,400,000 makes it a day of
+UTC. What is due after a number of days is due at the first beginning of a day at or after that
+time, as on AWS. Rules that are disabled are kept and have no effect. A delete marker has no tags
+and no size, so that a rule which asks for either does not apply to it.
+
+Reads no clock and no index. Source: Amazon S3 user guide, "Lifecycle configuration elements".
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+SETTING: Final = "lifecycle"
+"""The setting of a bucket that has rules: the digest of its record in Store.LIFECYCLES."""
+RULES_MAX: Final = 1_000
+TAGS_MAX: Final = 10
+"""Tags of an object, as S3 allows them."""
+NEWER_MAX: Final = 100
+"""Newer noncurrent versions that a rule may keep."""
+
+Written: TypeAlias = Literal["prefix", "filter", "and"]
+"""The form in which a rule names what it applies to, so that it is shown as it was put."""
+
+
+class LifecycleRule(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One rule, as the index has it. prefix: None if the filter does not name one.
+
+    size_greater_than, size_less_than: bytes, both exclusive. expiration_at_ms: a fixed moment.
+    removes_markers: ExpiredObjectDeleteMarker, None if the rule does not name it. newer_noncurrent:
+    how many noncurrent versions are kept whatever their age.
+    """
+
+    id: str
+    is_enabled: bool
+    written: Written
+    prefix: str | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    size_greater_than: int | None = None
+    size_less_than: int | None = None
+    expiration_days: int | None = None
+    expiration_at_ms: int | None = None
+    removes_markers: bool | None = None
+    noncurrent_days: int | None = None
+    newer_noncurrent: int | None = None
+    abort_days: int | None = None
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """When a rule applies to something: Unix milliseconds. rule_id: that rule's id."""
+
+    at_ms: int
+    rule_id: str
+
+
+class JudgedVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What rules look at in a version. is_marker: it is a delete marker."""
+
+    key: bytes
+    size_bytes: int
+    tags: Mapping[str, str]
+    modified_at_ms: int
+    is_marker: bool = False
+
+
+def digest(record: bytes) -> str:
+    """Return the name of a record of rules, which changes with every change of them."""
+    return hashlib.blake2b(record, digest_size=16).hexdigest()
+
+
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The enabled rules of one prefix, arranged so that few are compared with a version.
+
+    plain: without tags and sizes, only those that no other one outdoes. sized: with sizes and
+    without tags. tagged: by their first tag.
+    """
+
+    plain: tuple[LifecycleRule, ...]
+    sized: tuple[LifecycleRule, ...]
+    tagged: Mapping[tuple[str, str], tuple[LifecycleRule, ...]]
+
+    @property
+    def cost(self) -> int:
+        """The most comparisons of a version with these rules."""
+        longest = max((len(rules) for rules in self.tagged.values()), default=0)
+        return len(self.plain) + len(self.sized) + TAGS_MAX * longest
+
+
+class Lifecycle:
+    """The enabled rules of a bucket, arranged by prefix. day_ms: the length of a day.
+
+    count: of the rules. cost: the most comparisons that a version needs. aborts: one of the rules
+    aborts uploads.
+    """
+
+    def __init__(self, rules: Iterable[LifecycleRule], *, day_ms: int) -> None:
+        self.day_ms = day_ms
+        enabled = [rule for rule in rules if rule.is_enabled]
+        self.count = len(enabled)
+        self.aborts = any(rule.abort_days is not None for rule in enabled)
+        by_prefix: dict[bytes, list[LifecycleRule]] = {}
+        for rule in enabled:
+            prefix = (rule.prefix or "").encode("utf-8", "surrogatepass")
+            by_prefix.setdefault(prefix, []).append(rule)
+        self._groups = {prefix: _group(rules) for prefix, rules in by_prefix.items()}
+        self._lengths = sorted({len(prefix) for prefix in self._groups})
+        largest = max((group.cost for group in self._groups.values()), default=0)
+        self.cost = len(self._lengths) * (1 + largest)
+
+    def prefixes(self) -> tuple[bytes, ...]:
+        """Return the prefixes outside of which no rule applies, ascending and apart."""
+        outer: list[bytes] = []
+        for prefix in sorted(self._groups):
+            if not outer or not prefix.startswith(outer[-1]):
+                outer.append(prefix)
+        return tuple(outer)
+
+    def expiration(self, subject: JudgedVersion) -> Due | None:
+        """Return when the current version expires, and by which rule; the earliest counts."""
+        earliest: Due | None = None
+        for rule in self._applying(subject):
+            at_ms = rule.expiration_at_ms
+            if rule.expiration_days is not None:
+                at_ms = self._after(subject.modified_at_ms, rule.expiration_days)
+            if at_ms is not None and (earliest is None or at_ms < earliest.at_ms):
+                earliest = Due(at_ms=at_ms, rule_id=rule.id)
+        return earliest
+
+    def removes_marker(self, subject: JudgedVersion, *, now_ms: int) -> bool:
+        """Return whether a delete marker is due to go that is the only version of its key.
+
+        ExpiredObjectDeleteMarker removes it at once, an expiration when it is due.
+        """
+        due = self.expiration(subject)
+        if due is not None and due.at_ms <= now_ms:
+            return True
+        return any(rule.removes_markers for rule in self._applying(subject))
+
+    def noncurrent_kept(
+        self, subject: JudgedVersion, *, noncurrent_since_ms: int, newer: int, now_ms: int
+    ) -> int | None:
+        """Return how many newer noncurrent versions allow the removal of this one; None for never.
+
+        newer: how many there are. noncurrent_since_ms: when the version after it was written.
+        """
+        allowing: int | None = None
+        for rule in self._applying(subject):
+            if rule.noncurrent_days is None:
+                continue
+            kept = rule.newer_noncurrent or 0
+            if (
+                kept <= newer
+                and (allowing is None or kept < allowing)
+                and self._after(noncurrent_since_ms, rule.noncurrent_days) <= now_ms
+            ):
+                allowing = kept
+        return allowing
+
+    def abort(self, key: bytes, *, initiated_at_ms: int) -> Due | None:
+        """Return when an upload of a key is aborted, and by which rule; the earliest counts."""
+        earliest: Due | None = None
+        for group in self._groups_of(key):
+            for rule in group.plain:  # a rule that aborts has neither tags nor sizes
+                if rule.abort_days is not None:
+                    at_ms = self._after(initiated_at_ms, rule.abort_days)
+                    if earliest is None or at_ms < earliest.at_ms:
+                        earliest = Due(at_ms=at_ms, rule_id=rule.id)
+        return earliest
+
+    def _after(self, start_ms: int, days: int) -> int:
+        """Return the first beginning of a day that is days after start_ms, or later."""
+        day_ms = self.day_ms
+        return -(-(start_ms + days * day_ms) // day_ms) * day_ms
+
+    def _applying(self, subject: JudgedVersion) -> Iterator[LifecycleRule]:
+        """Yield the rules that apply to a version."""
+        for group in self._groups_of(subject.key):
+            yield from group.plain
+            if subject.is_marker:
+                continue
+            for rule in group.sized:
+                if _fits_sizes(rule, subject.size_bytes):
+                    yield rule
+            if group.tagged:
+                for tag in subject.tags.items():
+                    for rule in group.tagged.get(tag, ()):
+                        if _fits_sizes(rule, subject.size_bytes) and all(
+                            subject.tags.get(name) == value for name, value in rule.tags
+                        ):
+                            yield rule
+
+    def _groups_of(self, key: bytes) -> Iterator[_Group]:
+        """Yield the rules of each prefix that the key has."""
+        for length in self._lengths[: bisect.bisect_right(self._lengths, len(key))]:
+            group = self._groups.get(key[:length])
+            if group is not None:
+                yield group
+
+
+def _group(rules: Sequence[LifecycleRule]) -> _Group:
+    plain: list[LifecycleRule] = []
+    sized: list[LifecycleRule] = []
+    tagged: dict[tuple[str, str], list[LifecycleRule]] = {}
+    for rule in rules:
+        if rule.tags:
+            tagged.setdefault(rule.tags[0], []).append(rule)
+        elif rule.size_greater_than is None and rule.size_less_than is None:
+            plain.append(rule)
+        else:
+            sized.append(rule)
+    return _Group(
+        plain=_foremost(plain),
+        sized=tuple(sized),
+        tagged={tag: tuple(some) for tag, some in tagged.items()},
+    )
+
+
+def _foremost(rules: Sequence[LifecycleRule]) -> tuple[LifecycleRule, ...]:
+    """Return the rules that do something before all others of the same selection do it."""
+    first: dict[tuple[str, int], tuple[int, LifecycleRule]] = {}
+    for rule in rules:
+        actions = (
+            (("expiration days", 0), rule.expiration_days),
+            (("expiration date", 0), rule.expiration_at_ms),
+            (("markers", 0), 0 if rule.removes_markers else None),
+            (("noncurrent", rule.newer_noncurrent or 0), rule.noncurrent_days),
+            (("abort", 0), rule.abort_days),
+        )
+        for action, moment in actions:
+            if moment is not None and (action not in first or moment < first[action][0]):
+                first[action] = moment, rule
+    return tuple(dict.fromkeys(rule for _, rule in first.values()))
+
+
+def _fits_sizes(rule: LifecycleRule, size_bytes: int) -> bool:
+    over, under = rule.size_greater_than, rule.size_less_than
+    return (over is None or size_bytes > over) and (under is None or size_bytes < under)
