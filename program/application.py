@@ -163,6 +163,7 @@ def build(
         principals=rights.principals,
         region=settings.region,
         domain=settings.domain,
+        hide_table_buckets=settings.hide_table_buckets,
     )
     entry = exchange.Exchange(
         faces={

@@ -207,6 +207,15 @@ SETTINGS: tuple[Setting, ...] = (
         ),
     ),
     Setting(
+        name="hide_table_buckets",
+        type="flag",
+        default=False,
+        meaning=(
+            "Leave table buckets out of ListBuckets of the S3 face, for clients that walk every "
+            "bucket that they see."
+        ),
+    ),
+    Setting(
         name="sweep_interval_seconds",
         type="count",
         default=3600,
@@ -381,6 +390,7 @@ class Config:
     sql_timeout_seconds: int
     sql_results_mib: int
     sigv2_header: bool
+    hide_table_buckets: bool
     sweep_interval_seconds: int
     lifecycle_day_seconds: int
     tls_cert: str | None

@@ -51,6 +51,7 @@ async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.R
         bucket
         for bucket in services.buckets.list()
         if bucket.owner == account
+        and not (services.hide_table_buckets and bucket.type == "table")
         and bucket.name > after
         and bucket.name.startswith(operation.prefix)
         and operation.bucket_region in (None, bucket.region)

@@ -69,7 +69,8 @@ class ObjectLines:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class S3Services:
     """The engines behind the face. principals: root and the configured users. verifier:
-    authenticates POST forms, whose signature is in the body."""
+    authenticates POST forms, whose signature is in the body. hide_table_buckets: ListBuckets leaves
+    them out."""
 
     buckets: buckets.Buckets
     objects: objects.Objects
@@ -80,6 +81,7 @@ class S3Services:
     verifier: verify.Verifier
     principals: principals.Principals
     region: str
+    hide_table_buckets: bool = False
     lines: ObjectLines = field(default_factory=ObjectLines)
 
 

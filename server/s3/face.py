@@ -38,7 +38,7 @@ class S3Face:
     """The S3 face.
 
     principals: root and the configured users. guard: knows the tables. domain: the configured one
-    for virtual-hosted buckets, besides `localhost`.
+    for virtual-hosted buckets, besides `localhost`. hide_table_buckets: ListBuckets leaves them out.
     """
 
     name: str = dispatch.S3
@@ -54,6 +54,7 @@ class S3Face:
         expiry: expiry.Expiry,
         region: str,
         domain: str | None = None,
+        hide_table_buckets: bool = False,
     ) -> None:
         self.services = engines.S3Services(
             buckets=storage.buckets,
@@ -65,6 +66,7 @@ class S3Face:
             verifier=verifier,
             principals=principals,
             region=region,
+            hide_table_buckets=hide_table_buckets,
         )
         self._guard = guard
         self._domain = domain

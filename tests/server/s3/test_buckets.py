@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import botocore.exceptions
@@ -154,6 +155,20 @@ def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
     assert (removed.status, removed.code) == (405, "MethodNotAllowed")
     assert "s3tables" in removed.element("Message")
     assert kit.call(store, "HEAD", "/a-table-bucket").status == 200
+
+
+def test_table_buckets_are_left_out_of_a_listing_where_they_are_hidden(tmp_path: Path) -> None:
+    with kit.serve(tmp_path / "data", hide_table_buckets=True) as place:
+        for name, bucket_type in (("general", "general"), ("tables-a", "table")):
+            place.run(
+                place.storage.buckets.create(
+                    name, bucket_type=bucket_type, owner=kit.ACCOUNT, region=kit.REGION
+                )
+            )
+        listed = [row["Name"] for row in kit.client(place).list_buckets()["Buckets"]]
+        assert "general" in listed
+        assert "tables-a" not in listed
+        assert kit.call(place, "HEAD", "/tables-a").status == 200
 
 
 @pytest.mark.parametrize(
