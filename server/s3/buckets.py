@@ -174,6 +174,22 @@ async def refuse_absent(
     raise errors.NotConfigured(code, message, BucketName=operation.bucket)
 
 
+async def show_none(
+    document: bytes, services: engines.S3Services, call: calls.Call
+) -> asgi.Response:
+    """Answer with the document that S3 has for a configuration that a bucket does not have."""
+    operation: operations.Target = call.value
+    services.buckets.get(operation.bucket)
+    return asgi.Response(200, wire.XML_HEADERS, document)
+
+
+async def delete_none(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """Answer the deletion of a configuration that no bucket has: as in S3, it is no error."""
+    operation: operations.Target = call.value
+    services.buckets.get(operation.bucket)
+    return asgi.Response(204)
+
+
 def _check_region(constraint: str | None, region: str) -> None:
     """Raise unless a bucket can be created with this constraint at an endpoint of the region.
 

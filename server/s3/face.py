@@ -38,7 +38,8 @@ class S3Face:
     """The S3 face.
 
     principals: root and the configured users. guard: knows the tables. domain: the configured one
-    for virtual-hosted buckets, besides `localhost`. hide_table_buckets: ListBuckets leaves them out.
+    for virtual-hosted buckets, besides `localhost`. hide_table_buckets: ListBuckets leaves table
+    buckets out.
     """
 
     name: str = dispatch.S3

@@ -31,6 +31,7 @@ from server.s3 import (
     posts,
     routes,
     uploads,
+    wire,
 )
 
 Handler: TypeAlias = Callable[
@@ -82,18 +83,90 @@ def _row(
 
 
 def _absent(
-    name: str, subresource: str, code: str, message: str, *, action: str | None = None
+    name: str,
+    subresource: str,
+    code: str,
+    message: str,
+    *,
+    action: str | None = None,
+    method: str = "GET",
 ) -> routes.S3Row:
     """Return the row of a configuration that no bucket has; its response has its own error code."""
     return _row(
         name,
-        "GET",
+        method,
         "bucket",
         subresource,
         parse=operations.parse_target,
         demands=demands.on_bucket(action or f"s3:{name}"),
         handler=functools.partial(buckets.refuse_absent, code, message),
         status="partly",
+    )
+
+
+def _empty(
+    name: str,
+    subresource: str,
+    action: str,
+    root: str,
+    content: str = "",
+    *,
+    when: routes.Condition | None = None,
+) -> routes.S3Row:
+    """Return the row of a configuration that no bucket has; its response is the document that S3
+    shows for none."""
+    return _row(
+        name,
+        "GET",
+        "bucket",
+        subresource,
+        when=when,
+        parse=operations.parse_target,
+        demands=demands.on_bucket(action),
+        handler=functools.partial(buckets.show_none, wire.document(root, content)),
+        status="partly",
+    )
+
+
+def _delete_absent(name: str, subresource: str, action: str) -> routes.S3Row:
+    """Return the row that removes a configuration that no bucket has, which is no error."""
+    return _row(
+        name,
+        "DELETE",
+        "bucket",
+        subresource,
+        parse=operations.parse_target,
+        demands=demands.on_bucket(action),
+        handler=buckets.delete_none,
+        status="partly",
+    )
+
+
+def _numbered(name: str, subresource: str, list_root: str) -> tuple[routes.S3Row, ...]:
+    """Return the rows of configurations that a bucket has by their ids, here none; see `_empty`.
+
+    name: as in the names of the operations.
+    """
+    missing = ("NoSuchConfiguration", "The specified configuration does not exist.")
+    reads, writes = f"s3:Get{name}Configuration", f"s3:Put{name}Configuration"
+    return (
+        _empty(
+            f"ListBucket{name}Configurations",
+            subresource,
+            reads,
+            list_root,
+            "<IsTruncated>false</IsTruncated>",
+            when=_without("id"),
+        ),
+        _absent(f"GetBucket{name}Configuration", subresource, *missing, action=reads),
+        _absent(
+            f"DeleteBucket{name}Configuration",
+            subresource,
+            *missing,
+            action=writes,
+            method="DELETE",
+        ),
+        _unimplemented(f"PutBucket{name}Configuration", "PUT", "bucket", subresource),
     )
 
 
@@ -685,6 +758,36 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "NoSuchWebsiteConfiguration",
         "The specified bucket does not have a website configuration",
     ),
+    _delete_absent("DeleteBucketReplication", "replication", "s3:PutReplicationConfiguration"),
+    _delete_absent("DeleteBucketWebsite", "website", "s3:DeleteBucketWebsite"),
+    _empty(
+        "GetBucketAccelerateConfiguration",
+        "accelerate",
+        "s3:GetAccelerateConfiguration",
+        "AccelerateConfiguration",
+    ),
+    _empty("GetBucketLogging", "logging", "s3:GetBucketLogging", "BucketLoggingStatus"),
+    _empty(
+        "GetBucketNotificationConfiguration",
+        "notification",
+        "s3:GetBucketNotification",
+        "NotificationConfiguration",
+    ),
+    _empty(
+        "GetBucketRequestPayment",
+        "requestPayment",
+        "s3:GetBucketRequestPayment",
+        "RequestPaymentConfiguration",
+        "<Payer>BucketOwner</Payer>",
+    ),
+    *_numbered("Analytics", "analytics", "ListBucketAnalyticsConfigurationResult"),
+    *_numbered(
+        "IntelligentTiering",
+        "intelligent-tiering",
+        "ListBucketIntelligentTieringConfigurationsOutput",
+    ),
+    *_numbered("Inventory", "inventory", "ListInventoryConfigurationsResult"),
+    *_numbered("Metrics", "metrics", "ListMetricsConfigurationsResult"),
     # The service.
     _row(
         "ListBuckets",
@@ -705,39 +808,9 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     ),
     _unimplemented("GetBucketAbac", "GET", "bucket", "abac"),
     _unimplemented("PutBucketAbac", "PUT", "bucket", "abac"),
-    _unimplemented("GetBucketAccelerateConfiguration", "GET", "bucket", "accelerate"),
     _unimplemented("PutBucketAccelerateConfiguration", "PUT", "bucket", "accelerate"),
-    _unimplemented(
-        "ListBucketAnalyticsConfigurations", "GET", "bucket", "analytics", when=_without("id")
-    ),
-    _unimplemented("GetBucketAnalyticsConfiguration", "GET", "bucket", "analytics"),
-    _unimplemented("PutBucketAnalyticsConfiguration", "PUT", "bucket", "analytics"),
-    _unimplemented("DeleteBucketAnalyticsConfiguration", "DELETE", "bucket", "analytics"),
     _unimplemented("PutBucketEncryption", "PUT", "bucket", "encryption"),
     _unimplemented("DeleteBucketEncryption", "DELETE", "bucket", "encryption"),
-    _unimplemented(
-        "ListBucketIntelligentTieringConfigurations",
-        "GET",
-        "bucket",
-        "intelligent-tiering",
-        when=_without("id"),
-    ),
-    _unimplemented(
-        "GetBucketIntelligentTieringConfiguration", "GET", "bucket", "intelligent-tiering"
-    ),
-    _unimplemented(
-        "PutBucketIntelligentTieringConfiguration", "PUT", "bucket", "intelligent-tiering"
-    ),
-    _unimplemented(
-        "DeleteBucketIntelligentTieringConfiguration", "DELETE", "bucket", "intelligent-tiering"
-    ),
-    _unimplemented(
-        "ListBucketInventoryConfigurations", "GET", "bucket", "inventory", when=_without("id")
-    ),
-    _unimplemented("GetBucketInventoryConfiguration", "GET", "bucket", "inventory"),
-    _unimplemented("PutBucketInventoryConfiguration", "PUT", "bucket", "inventory"),
-    _unimplemented("DeleteBucketInventoryConfiguration", "DELETE", "bucket", "inventory"),
-    _unimplemented("GetBucketLogging", "GET", "bucket", "logging"),
     _unimplemented("PutBucketLogging", "PUT", "bucket", "logging"),
     _unimplemented(
         "UpdateBucketMetadataAnnotationTableConfiguration",
@@ -759,21 +832,11 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("GetBucketMetadataTableConfiguration", "GET", "bucket", "metadataTable"),
     _unimplemented("CreateBucketMetadataTableConfiguration", "POST", "bucket", "metadataTable"),
     _unimplemented("DeleteBucketMetadataTableConfiguration", "DELETE", "bucket", "metadataTable"),
-    _unimplemented(
-        "ListBucketMetricsConfigurations", "GET", "bucket", "metrics", when=_without("id")
-    ),
-    _unimplemented("GetBucketMetricsConfiguration", "GET", "bucket", "metrics"),
-    _unimplemented("PutBucketMetricsConfiguration", "PUT", "bucket", "metrics"),
-    _unimplemented("DeleteBucketMetricsConfiguration", "DELETE", "bucket", "metrics"),
-    _unimplemented("GetBucketNotificationConfiguration", "GET", "bucket", "notification"),
     _unimplemented("PutBucketNotificationConfiguration", "PUT", "bucket", "notification"),
     _unimplemented("PutBucketReplication", "PUT", "bucket", "replication"),
-    _unimplemented("DeleteBucketReplication", "DELETE", "bucket", "replication"),
-    _unimplemented("GetBucketRequestPayment", "GET", "bucket", "requestPayment"),
     _unimplemented("PutBucketRequestPayment", "PUT", "bucket", "requestPayment"),
     _unimplemented("CreateSession", "GET", "bucket", "session"),
     _unimplemented("PutBucketWebsite", "PUT", "bucket", "website"),
-    _unimplemented("DeleteBucketWebsite", "DELETE", "bucket", "website"),
     _unimplemented(
         "ListObjectAnnotations", "GET", "object", "annotation", when=_without("annotationName")
     ),

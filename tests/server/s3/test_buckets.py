@@ -194,6 +194,65 @@ def test_a_configuration_that_no_bucket_has_is_absent_by_its_own_code(
     assert kit.call(store, "GET", f"/no-such-bucket?{query}").code == "NoSuchBucket"
 
 
+NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+
+
+@pytest.mark.parametrize(
+    ("query", "document"),
+    [
+        ("accelerate", f"<AccelerateConfiguration {NAMESPACE}></AccelerateConfiguration>"),
+        ("logging", f"<BucketLoggingStatus {NAMESPACE}></BucketLoggingStatus>"),
+        ("notification", f"<NotificationConfiguration {NAMESPACE}></NotificationConfiguration>"),
+        (
+            "requestPayment",
+            f"<RequestPaymentConfiguration {NAMESPACE}><Payer>BucketOwner</Payer>"
+            "</RequestPaymentConfiguration>",
+        ),
+        (
+            "analytics",
+            f"<ListBucketAnalyticsConfigurationResult {NAMESPACE}>"
+            "<IsTruncated>false</IsTruncated></ListBucketAnalyticsConfigurationResult>",
+        ),
+    ],
+)
+def test_a_configuration_that_no_bucket_has_is_shown_as_s3_shows_none(
+    store: kit.ObjectStore, bucket: str, query: str, document: str
+) -> None:
+    answer = kit.call(store, "GET", f"/{bucket}?{query}")
+    assert answer.status == 200
+    assert answer.body.decode().partition("?>\n")[2] == document
+    assert kit.call(store, "GET", f"/no-such-bucket?{query}").code == "NoSuchBucket"
+
+
+@pytest.mark.parametrize("query", ["analytics", "intelligent-tiering", "inventory", "metrics"])
+def test_a_configuration_that_is_named_by_its_id_does_not_exist(
+    store: kit.ObjectStore, bucket: str, query: str
+) -> None:
+    assert kit.call(store, "GET", f"/{bucket}?{query}").element("IsTruncated") == "false"
+    for method in ("GET", "DELETE"):
+        answer = kit.call(store, method, f"/{bucket}?{query}&id=x")
+        assert (answer.status, answer.code) == (404, "NoSuchConfiguration")
+    assert kit.call(store, "PUT", f"/{bucket}?{query}&id=x").status == 501
+
+
+def test_deleting_a_website_or_a_replication_that_is_not_there_is_no_error(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    for query in ("website", "replication"):
+        assert kit.call(store, "DELETE", f"/{bucket}?{query}").status == 204
+        assert kit.call(store, "DELETE", f"/no-such-bucket?{query}").code == "NoSuchBucket"
+
+
+def test_clients_read_that_nothing_is_configured(s3: Any, bucket: str) -> None:
+    assert "Status" not in s3.get_bucket_accelerate_configuration(Bucket=bucket)
+    assert "LoggingEnabled" not in s3.get_bucket_logging(Bucket=bucket)
+    assert "TopicConfigurations" not in s3.get_bucket_notification_configuration(Bucket=bucket)
+    assert s3.get_bucket_request_payment(Bucket=bucket)["Payer"] == "BucketOwner"
+    assert s3.list_bucket_inventory_configurations(Bucket=bucket)["IsTruncated"] is False
+    assert s3.list_bucket_metrics_configurations(Bucket=bucket)["IsTruncated"] is False
+    assert s3.list_bucket_intelligent_tiering_configurations(Bucket=bucket)["IsTruncated"] is False
+
+
 def test_versioning_was_never_enabled(store: kit.ObjectStore, bucket: str) -> None:
     answer = kit.call(store, "GET", f"/{bucket}?versioning")
     assert answer.status == 200

@@ -13,8 +13,28 @@ from server.s3 import errors, fields, operations, routes, rows
 from storage import conditions, model
 
 ABSENT = frozenset({
+    "DeleteBucketAnalyticsConfiguration",
+    "DeleteBucketIntelligentTieringConfiguration",
+    "DeleteBucketInventoryConfiguration",
+    "DeleteBucketMetricsConfiguration",
+    "DeleteBucketReplication",
+    "DeleteBucketWebsite",
+    "GetBucketAccelerateConfiguration",
+    "GetBucketAnalyticsConfiguration",
     "GetBucketEncryption",
-    "GetBucketReplication", "GetBucketWebsite", "GetObjectTorrent",
+    "GetBucketIntelligentTieringConfiguration",
+    "GetBucketInventoryConfiguration",
+    "GetBucketLogging",
+    "GetBucketMetricsConfiguration",
+    "GetBucketNotificationConfiguration",
+    "GetBucketReplication",
+    "GetBucketRequestPayment",
+    "GetBucketWebsite",
+    "GetObjectTorrent",
+    "ListBucketAnalyticsConfigurations",
+    "ListBucketIntelligentTieringConfigurations",
+    "ListBucketInventoryConfigurations",
+    "ListBucketMetricsConfigurations",
 })  # fmt: skip
 """Configurations that clients ask for before they work; no bucket has one."""
 
