@@ -50,6 +50,13 @@ FLAG_OBJECT_LOCK = 4
 """Flag of a bucket whose versions may be locked."""
 FLAG_ACLS = 8
 """Flag of a bucket of which an object has, or had, an access control list."""
+FLAG_ACLS_KNOWN = 16
+"""Flag of every bucket's row since releases have access control lists; see `decode_bucket`."""
+OWNERSHIP_CONTROLS = "ownership_controls"
+OWNER_ENFORCED = "BucketOwnerEnforced"
+BUCKET_ACL = "acl"
+"""Settings of a bucket that are about access control lists: its ownership controls, the value under
+which no list counts, and its own list."""
 _FLAG_OF_VERSIONING: Mapping[Versioning | None, int] = {None: 0, "Enabled": 1, "Suspended": 2}
 _VERSIONING_OF_FLAG: Mapping[int, Versioning | None] = {0: None, 1: "Enabled", 2: "Suspended"}
 
@@ -223,7 +230,9 @@ def encode_bucket(
     acls: bool = False,
 ) -> bytes:
     """Return the bytes of a bucket's record. acls: an object of it may have an ACL."""
-    flags = _FLAG_OF_VERSIONING[versioning] | (FLAG_OBJECT_LOCK if object_lock else 0)
+    flags = _FLAG_OF_VERSIONING[versioning] | FLAG_ACLS_KNOWN
+    if object_lock:
+        flags |= FLAG_OBJECT_LOCK
     if acls:
         flags |= FLAG_ACLS
     return bytes((VERSION, flags)) + _encoder.encode(record)
@@ -240,8 +249,18 @@ def decode_object(value: bytes) -> ObjectRecord:
 
 
 def decode_bucket(value: bytes) -> BucketRecord:
-    """Return a bucket's record."""
-    return _decode(_buckets, value)
+    """Return a bucket's record.
+
+    A general bucket of a release without access control lists gets the ownership controls under
+    which none counts: its owner has never agreed to lists. The next change of it stores them.
+    """
+    record = _decode(_buckets, value)
+    if value[1] & (FLAG_ACLS_KNOWN | FLAG_ACLS) or record.type != "general":
+        return record
+    if OWNERSHIP_CONTROLS in record.settings or BUCKET_ACL in record.settings:
+        return record
+    settings = {**record.settings, OWNERSHIP_CONTROLS: OWNER_ENFORCED}
+    return msgspec.structs.replace(record, settings=settings)
 
 
 def decode_blob(value: bytes) -> BlobRecord:
@@ -430,7 +449,7 @@ def listed_version(key: str, value: bytes, *, is_latest: bool) -> ListedVersion:
 
 def bucket_info(name: str, value: bytes) -> BucketInfo:
     """Return the bucket that a record describes."""
-    record = _decode(_buckets, value)
+    record = decode_bucket(value)
     settings: Mapping[str, Any] = record.settings
     return BucketInfo(
         name=name,

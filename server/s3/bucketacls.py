@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from storage import model as storage_model
+from storage import records
 
 PUBLIC_ACCESS_BLOCK: Final = "public_access_block"
 """The setting with the members of a public access block."""
-CONTROLS: Final = "ownership_controls"
-ENFORCED: Final = "BucketOwnerEnforced"
+CONTROLS: Final = records.OWNERSHIP_CONTROLS
+ENFORCED: Final = records.OWNER_ENFORCED
 PREFERRED: Final = "BucketOwnerPreferred"
 WRITER: Final = "ObjectWriter"
 """The setting of a bucket that says who owns new objects in it, and its values. As on AWS, the last
 one is that of a bucket without the setting."""
-ACL: Final = "acl"
+ACL: Final = records.BUCKET_ACL
 """The setting with a bucket's access control list: pairs of grantee and permission. A bucket
 without it is granted to its owner alone."""
 

@@ -160,9 +160,33 @@ def test_a_bucket_of_objects_with_acls_has_a_flag_beside_the_others() -> None:
     assert isinstance(record, records.BucketRecord)
     plain = records.encode_bucket(record, "Enabled", object_lock=True)
     flagged = records.encode_bucket(record, "Enabled", object_lock=True, acls=True)
-    assert flagged == written(1 | 4 | 8, array) == records.with_acls(plain)
+    assert flagged == written(1 | 4 | 8 | 16, array) == records.with_acls(plain)
     assert [records.has_acls(each) for each in (plain, flagged)] == [False, True]
     assert records.bucket_info("b", flagged).has_acls
+
+
+@pytest.mark.parametrize(
+    ("flags", "bucket_type", "settings", "controls"),
+    [
+        (0, "general", {}, "BucketOwnerEnforced"),
+        (1 | 4, "general", {"tags": {"a": "b"}}, "BucketOwnerEnforced"),
+        # Flag 8, controls or a list: written by a release that knows lists.
+        (8, "general", {}, None),
+        (0, "general", {"acl": []}, None),
+        (0, "general", {"ownership_controls": "ObjectWriter"}, "ObjectWriter"),
+        (16, "general", {}, None),
+        (0, "table", {}, None),
+    ],
+)
+def test_a_bucket_written_before_access_control_lists_existed_takes_none(
+    flags: int, bucket_type: str, settings: dict[str, object], controls: str | None
+) -> None:
+    value = written(flags, [7, bucket_type, "owner", "region", 1, settings])
+    assert records.decode_bucket(value).settings.get("ownership_controls") == controls
+    info = records.bucket_info("b", value)
+    assert info.settings.get("ownership_controls") == controls
+    again = records.encode_bucket(records.decode_bucket(value), None, object_lock=False)
+    assert records.decode_bucket(again) == records.decode_bucket(value)
 
 
 def test_a_record_with_fields_of_a_later_release_reads() -> None:

@@ -396,7 +396,8 @@ def test_a_bucket_without_versions_stores_the_records_of_before(storage: Storage
     with storage.index.view() as view:
         ((_, value),) = view.scan(Store.OBJECTS, b"")
         ((_, bucket),) = view.scan(Store.BUCKETS, b"")
-    assert value[1] == bucket[1] == 0
+    assert value[1] == 0
+    assert bucket[1] == records.FLAG_ACLS_KNOWN
     assert len(records._objects.decode(value[2:]).__struct_fields__) == 10
 
 

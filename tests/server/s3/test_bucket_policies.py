@@ -325,7 +325,7 @@ def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signat
         "not json",
         '{"Version": "2012-10-17", "Statement": []}',
         policy("B", Principal=None),
-        policy("B", Principal={"AWS": "arn:aws:iam::nobody:root"}),
+        policy("B", Principal={"AWS": "arn:aws:iam::12345:root"}),
         policy("B", Effect="Deny", Principal={"AWS": f"arn:aws:iam::{OTHER_ACCOUNT}:user/*"}),
         policy("B", Action="s3:Everything"),
         policy("B", Resource="arn:aws:s3:::another-bucket/*"),
