@@ -177,6 +177,21 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("DeleteBucketPolicy", operations.Target(**B), [("s3:DeleteBucketPolicy", BUCKET)]),
     ("GetBucketPolicyStatus", operations.Target(**B), [("s3:GetBucketPolicyStatus", BUCKET)]),
     (
+        "GetBucketLifecycleConfiguration",
+        operations.Target(**B),
+        [("s3:GetLifecycleConfiguration", BUCKET)],
+    ),
+    (
+        "PutBucketLifecycleConfiguration",
+        operations.PutConfiguration(**B),
+        [("s3:PutLifecycleConfiguration", BUCKET)],
+    ),
+    (
+        "DeleteBucketLifecycle",
+        operations.Target(**B),
+        [("s3:PutLifecycleConfiguration", BUCKET)],
+    ),
+    (
         "GetPublicAccessBlock",
         operations.Target(**B),
         [("s3:GetBucketPublicAccessBlock", BUCKET)],
