@@ -30,8 +30,10 @@ from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, resources
 from server import asgi, config, counters, exchange, looplag, native
-from server.access import audit, decide, principals, rootkeys, tokens
+from server.access import audit, decide, identities, principals, rootkeys, tokens
 from server.auth import verify
+from server.iam import face as iam_face
+from server.iam import services as iam_services
 from server.s3 import face as s3_face
 from server.s3 import ownership
 from server.sts import face as sts_face
@@ -99,6 +101,7 @@ class _Rights:
     root: rootkeys.RootKeys
     ring: tokens.KeyRing
     principals: principals.Principals
+    identities: identities.Identities
     audit_log: audit.Audit
     authoriser: decide.Authoriser
     verifier: verify.Verifier
@@ -176,6 +179,16 @@ def build(
                     authoriser=rights.authoriser, ring=rights.ring, now_ms=now_ms, new_id=new_id
                 )
             ),
+            "iam": iam_face.make_face(
+                iam_services.IamServices(
+                    identities=rights.identities,
+                    principals=rights.principals,
+                    authoriser=rights.authoriser,
+                    configured=iam_services.configured_users(
+                        settings.users, rights.principals, settings.account
+                    ),
+                )
+            ),
             "iceberg": _iceberg_face(settings, rights, catalog, now_ms, new_id),
             "snowflake": sql,
             "native": _native_face(storage, rights, catalog, lifecycles, counts),
@@ -224,12 +237,23 @@ def _build_rights(
         secret_key=settings.secret_key,
     )
     ring = rootkeys.open_ring(storage.path, disk=storage.disk, random_bytes=secrets.token_bytes)
-    people = principals.Principals(account=settings.account, root=root, users=settings.users)
+    stored = identities.Identities(
+        index=storage.index,
+        ring=ring,
+        account=settings.account,
+        canonical_id=principals.canonical_id_of(settings.account),
+        random_bytes=secrets.token_bytes,
+        now_ms=now_ms,
+    )
+    people = principals.Principals(
+        account=settings.account, root=root, users=settings.users, stored=stored
+    )
     log = audit.Audit(folder=storage.path / "audit", disk=storage.disk, now_ms=now_ms)
     return _Rights(
         root=root,
         ring=ring,
         principals=people,
+        identities=stored,
         audit_log=log,
         authoriser=decide.Authoriser(
             now_ms=now_ms,

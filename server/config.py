@@ -351,12 +351,13 @@ USER_KEYS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class User:
-    """One `[[users]]` entry. policies: AWS policy documents, decoded; none means no rights."""
+    """One `[[users]]` entry. policies: AWS policy documents, decoded, and names of the server's
+    managed policies; none means no rights."""
 
     name: str
     access_key: str
     secret_key: str
-    policies: tuple[Mapping[str, Any], ...] = ()
+    policies: tuple[Mapping[str, Any] | str, ...] = ()
     account: str | None = None
     canonical_id: str | None = None
     display_name: str | None = None
@@ -638,9 +639,11 @@ def _is_pem(text: str) -> bool:
         return False
 
 
-def _policy(policy: Any, where: str) -> Mapping[str, Any]:
-    # A policy is a TOML table, or the JSON text that AWS documents show.
+def _policy(policy: Any, where: str) -> Mapping[str, Any] | str:
+    # A policy is a TOML table, the JSON text that AWS documents show, or a managed policy's name.
     if isinstance(policy, str):
+        if policy.isalnum() and not policy.isdigit():
+            return policy
         try:
             policy = json.loads(policy)
         except ValueError as error:

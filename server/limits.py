@@ -158,6 +158,24 @@ POLICY_MATCHED_CHARS_MAX: Final = 4_096
 POLICY_VARIABLE_CHARS_MAX: Final = 1_024
 """The longest value that takes a variable's place in a pattern: as long as an object's key."""
 
+# Identities of the IAM API: AWS's own quotas.
+USERS_MAX: Final = 5_000
+ROLES_MAX: Final = 1_000
+MANAGED_POLICIES_MAX: Final = 1_500
+POLICY_VERSIONS_MAX: Final = 5
+ACCESS_KEYS_MAX: Final = 2
+ATTACHED_POLICIES_MAX: Final = 10
+USER_POLICIES_CHARS_MAX: Final = 2_048
+ROLE_POLICIES_CHARS_MAX: Final = 10_240
+MANAGED_POLICY_CHARS_MAX: Final = 6_144
+TRUST_POLICY_CHARS_MAX: Final = 2_048
+"""Characters of policies are counted without white space; those of a user or role together."""
+IDENTITY_TAGS_MAX: Final = 50
+IDENTITIES_REMEMBERED_MAX: Final = 2_048
+"""Stored users and roles whose policies are kept compiled."""
+COMPILED_CHARS_MAX: Final = 512 * 1024
+"""Of all texts of policies that are kept compiled; some 40 bytes for each character."""
+
 # The audit log.
 AUDIT_WAITING_MAX: Final = 10_000
 AUDIT_FILE_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -51,6 +51,7 @@ class Store(enum.Enum):
     SESSIONS = "sessions"
     RELEASED = "released"
     LIFECYCLES = "lifecycles"
+    IDENTITIES = "identities"
 
     __hash__ = object.__hash__  # members are singletons; Enum's own hash is a Python call
     # and costs more than a sixth of a lookup (tests/bench).

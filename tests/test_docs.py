@@ -13,7 +13,9 @@ from catalog.rest import native as catalog_native
 from catalog.rest import rows as rest_rows
 from s3tables import face as s3tables_face
 from server import config, connect, native
+from server.access import canned
 from server.aws import model as aws_model
+from server.iam import face as iam_face
 from server.sts import face as sts_face
 from sql import errors as sql_errors
 from sql import show
@@ -158,6 +160,18 @@ def test_compatibility_names_every_operation_of_sts_as_the_code_has_it() -> None
     said = states(section("STS"), 1)
     assert set(said) == set(aws_model.load("sts").operations)
     assert {name for name, done in said.items() if done != "no"} == set(sts_face.ROWS)
+
+
+def test_compatibility_names_every_operation_of_iam_as_the_code_has_it() -> None:
+    said = states(section("IAM"), 1)
+    assert set(said) == set(aws_model.load("iam").operations)
+    assert {name for name, done in said.items() if done != "no"} == set(iam_face.ROWS)
+
+
+def test_config_lists_every_policy_of_the_server() -> None:
+    listed = {row[0]: row[1] for row in rows("CONFIG.md") if len(row) == 2}
+    for policy in canned.CANNED.values():
+        assert listed[f"`{policy.name}`"] == policy.description
 
 
 def test_compatibility_names_every_rest_operation_as_the_code_has_it() -> None:

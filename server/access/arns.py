@@ -68,6 +68,21 @@ def root_arn(account: str) -> str:
     return f"arn:aws:iam::{account}:root"
 
 
-def user_arn(account: str, name: str) -> str:
+def role_arn(account: str, path: str, name: str) -> str:
+    """Return the ARN of a role. path: begins and ends in a slash."""
+    return f"arn:aws:iam::{account}:role{path}{name}"
+
+
+def policy_arn(account: str, path: str, name: str) -> str:
+    """Return the ARN of a managed policy; account `aws` for this server's own."""
+    return f"arn:aws:iam::{account}:policy{path}{name}"
+
+
+def session_arn(account: str, role: str, session: str) -> str:
+    """Return the ARN of an assumed role."""
+    return f"arn:aws:sts::{account}:assumed-role/{role}/{session}"
+
+
+def user_arn(account: str, name: str, path: str = "/") -> str:
     """Return the ARN of a user."""
-    return f"arn:aws:iam::{account}:user/{name}"
+    return f"arn:aws:iam::{account}:user{path}{name}"

@@ -33,6 +33,7 @@ class ResourceSide:
     restricted_to: the only account whose callers may use it, that of the bucket's owner; None for
     no such restriction. grants: of its access control list. only_denies: the policies are those of
     a bucket, whose owner does not own the object in it: what they allow does not count.
+    is_trust: the policy is a role's, without which no policy of the caller allows anything.
     """
 
     policies: tuple[policies.CompiledPolicy, ...] = ()
@@ -40,6 +41,7 @@ class ResourceSide:
     restricted_to: str | None = None
     grants: acls.Grants | None = None
     only_denies: bool = False
+    is_trust: bool = False
 
 
 ResourceSides: TypeAlias = Callable[[model.Demand], ResourceSide]
@@ -57,12 +59,13 @@ def authorise(
     restricted_to: str | None = None,
     grants: acls.Grants | None = None,
     only_denies: bool = False,
+    is_trust: bool = False,
     now_ms: int | None = None,
 ) -> model.Decision:
     """Return whether principal may do the demanded action, and why.
 
     resource_account: the resource's owner; None means the principal's own account.
-    restricted_to, grants, only_denies: as of a ResourceSide.
+    restricted_to, grants, only_denies, is_trust: as of a ResourceSide.
     now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
     """
     if principal.type == "root":
@@ -70,6 +73,7 @@ def authorise(
             return model.Decision(allow=False, reason="scope")
         return _ROOT
     values = condition_values(principal, demand, now_ms=now_ms)
+    values["aws:resourceaccount"] = (resource_account or principal.account_id,)
     own = _Verdicts.of(principal.policies, principal, demand, values)
     theirs = _Verdicts.of(resource_policies, principal, demand, values)
     session = _Verdicts.of(principal.session_policies or (), principal, demand, values)
@@ -95,6 +99,8 @@ def authorise(
         allowed: tuple[str, ...] = ()
     elif principal.type == "anonymous":
         allowed = theirs.allowed + granted
+    elif same_account and is_trust:
+        allowed = theirs.allowed or (theirs.allowed_account if own.allowed else ())
     elif same_account:
         # A grant to a whole account is subject to the account's own policies.
         allowed = own.allowed + theirs.allowed
@@ -191,6 +197,7 @@ class Authoriser:
             restricted_to=side.restricted_to,
             grants=side.grants,
             only_denies=side.only_denies,
+            is_trust=side.is_trust,
             now_ms=self._now_ms(),
         )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PrincipalType: TypeAlias = Literal["root", "user", "assumed-role", "anonymous"]
 ContextValue: TypeAlias = str | tuple[str, ...]
+Document: TypeAlias = "policies.CompiledPolicy"
 Documents: TypeAlias = "tuple[policies.CompiledPolicy, ...]"
 Context: TypeAlias = Mapping[str, ContextValue]
 """Condition keys and their values. Names are case-insensitive."""
@@ -83,6 +84,19 @@ class Principal:
     def documents(self) -> Documents:
         """All policies of the caller's side."""
         return (*self.policies, *(self.session_policies or ()))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyedPrincipal:
+    """A principal with the secret that authenticates it. public_keys: PEM texts, for SQL logins.
+
+    access_key: empty for a user without an active one.
+    """
+
+    principal: Principal
+    access_key: str
+    secret_key: str
+    public_keys: tuple[str, ...] = ()
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):

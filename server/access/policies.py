@@ -25,7 +25,7 @@ import msgspec
 from server import limits
 from server.access import actions, conditionkeys, errors, globs, model
 
-PolicyType: TypeAlias = Literal["identity", "resource"]
+PolicyType: TypeAlias = Literal["identity", "resource", "trust"]
 Values: TypeAlias = Mapping[str, tuple[str, ...]]
 """A demand's condition keys, in lower case, with all their values."""
 
@@ -159,7 +159,7 @@ class PrincipalElement:
 
     def match(self, principal: model.Principal) -> PrincipalMatch:
         """Return how the statement names principal: itself, or its account."""
-        if self.everyone or principal.arn in self.arns:
+        if self.everyone or principal.arn in self.arns or principal.role_arn in self.arns:
             return "direct"
         if principal.type == "anonymous":
             return "none"
@@ -214,7 +214,8 @@ def parse_policy(
     """Return the policy of a document (JSON text, or decoded).
 
     policy_type: an identity policy has no Principal; a resource policy has Principal or
-    NotPrincipal. Raises MalformedPolicy with the path of the fault.
+    NotPrincipal; a trust policy, which a role has, also has no Resource.
+    Raises MalformedPolicy with the path of the fault.
     """
     if isinstance(document, str | bytes):
         if len(document) > limits.POLICY_BYTES_MAX:
@@ -250,7 +251,7 @@ def parse_policy(
                 raise _fault(f"{path}.Sid", f"{sid!r} appears twice")
             sids.add(sid)
         statements.append(statement)
-    if policy_type == "resource":
+    if policy_type != "identity":
         _check_variables_count(document)
     return CompiledPolicy(statements=tuple(statements), policy_type=policy_type)
 
@@ -276,7 +277,11 @@ def _statement(
     if entry.get("Effect") not in ("Allow", "Deny"):
         raise _fault(f"{path}.Effect", "must be Allow or Deny")
     action_element = _one_of(entry, "Action", "NotAction", path)
-    resource_element = _one_of(entry, "Resource", "NotResource", path)
+    resource_element = None
+    if policy_type != "trust":
+        resource_element = _one_of(entry, "Resource", "NotResource", path)
+    elif "Resource" in entry or "NotResource" in entry:
+        raise _fault(path, "a trust policy has no Resource: it is about its role")
     principals, not_principals = None, False
     if policy_type == "identity":
         for element in ("Principal", "NotPrincipal"):
@@ -296,7 +301,9 @@ def _statement(
             for text, where in _texts(entry[action_element], f"{path}.{action_element}")
         ),
         not_actions=action_element == "NotAction",
-        resources=tuple(
+        resources=(_ANY_RESOURCE,)
+        if resource_element is None
+        else tuple(
             _resource(text, where, variables=variables)
             for text, where in _texts(entry[resource_element], f"{path}.{resource_element}")
         ),
@@ -446,6 +453,9 @@ def compile_pattern(
     if len(fixed) == len(elements):
         return Pattern(text=text, glob=globs.build(fixed), ignore_case=ignore_case)
     return Pattern(text=text, glob=None, elements=tuple(elements), ignore_case=ignore_case)
+
+
+_ANY_RESOURCE: Final = compile_pattern("*", variables=False)
 
 
 def _check_variables(text: str, path: str) -> None:

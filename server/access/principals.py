@@ -1,8 +1,9 @@
-"""engine: the principals: root, and the users of the configuration.
+"""engine: the principals: root, the users of the configuration, and the stored identities.
 
-A table in memory, built at start; nothing is stored. Every user's policies are compiled then, so an
-invalid one stops the start and names its place. An account has one canonical id, which its users
-share unless their entries have another.
+Root and the configured users are a table in memory, built at start. Their policies are compiled
+then, so an invalid one stops the start and names its place. All other users, and the roles, are in
+the index (`server.access.identities`); they belong to the server's account. An account has one
+canonical id, which its users share unless their entries have another.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from server import config
-from server.access import arns, errors, model, policies, rootkeys, tokens
+from server.access import arns, canned, errors, identities, model, policies, rootkeys, tokens
 
 ROOT_NAME: Final = "root"
 
@@ -24,23 +24,19 @@ class DuplicatePrincipal(errors.AccessError):
     """Two principals have the same name or the same access key."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KeyedPrincipal:
-    """A principal with the secret that authenticates it. public_keys: PEM texts, for SQL logins."""
-
-    principal: model.Principal
-    access_key: str
-    secret_key: str
-    public_keys: tuple[str, ...] = ()
-
-
 class Principals:
     """Principals by access key and by name. User names are case-insensitive, because SQL drivers
     send them in capitals."""
 
     def __init__(
-        self, *, account: str, root: rootkeys.RootKeys, users: Iterable[config.User] = ()
+        self,
+        *,
+        account: str,
+        root: rootkeys.RootKeys,
+        users: Iterable[config.User] = (),
+        stored: identities.Identities | None = None,
     ) -> None:
+        self._stored = stored
         self.root = model.Principal(
             type="root",
             name=ROOT_NAME,
@@ -51,10 +47,10 @@ class Principals:
             principal_id=account,
             access_key=root.access_key,
         )
-        self._by_access_key: dict[str, KeyedPrincipal] = {}
-        self._by_name: dict[str, KeyedPrincipal] = {}
+        self._by_access_key: dict[str, model.KeyedPrincipal] = {}
+        self._by_name: dict[str, model.KeyedPrincipal] = {}
         self._add(
-            KeyedPrincipal(
+            model.KeyedPrincipal(
                 principal=self.root, access_key=root.access_key, secret_key=root.secret_key
             )
         )
@@ -67,16 +63,24 @@ class Principals:
             self._by_canonical_id.setdefault(principal.canonical_id, principal)
             self._by_account.setdefault(principal.account_id, principal)
 
-    def by_access_key(self, access_key: str) -> KeyedPrincipal:
+    def by_access_key(self, access_key: str) -> model.KeyedPrincipal:
         """Return the principal with an access key, and its secret. Raises NoSuchAccessKey."""
-        entry = self._by_access_key.get(access_key)
+        entry = self._find(access_key)
         if entry is None:
             raise errors.NoSuchAccessKey("no such access key", access_key=access_key)
         return entry
 
-    def by_name(self, name: str) -> KeyedPrincipal | None:
+    def by_name(self, name: str) -> model.KeyedPrincipal | None:
         """Return the principal with a name, or None."""
-        return self._by_name.get(name.casefold())
+        entry = self._by_name.get(name.casefold())
+        if entry is None and self._stored is not None:
+            user = self._stored.user(name)
+            return None if user is None else user.entries[0]
+        return entry
+
+    def is_configured(self, name: str) -> bool:
+        """Return whether a name is root's or that of a user of the configuration."""
+        return name.casefold() in self._by_name
 
     def by_canonical_id(self, canonical_id: str) -> model.Principal | None:
         """Return the first principal with a canonical id, or None."""
@@ -95,18 +99,17 @@ class Principals:
         """Return the principal that stands for an account as an owner: root, or its first user."""
         return self._by_account.get(account)
 
-    def holds(self, entry: KeyedPrincipal) -> bool:
+    def holds(self, entry: model.KeyedPrincipal) -> bool:
         """Return whether an entry that was returned before is still the principal's own."""
-        return self._by_access_key.get(entry.access_key) is entry
+        if not entry.access_key:
+            return self.by_name(entry.principal.name) is entry
+        return self._find(entry.access_key) is entry
 
-    def of_claims(self, claims: tokens.Claims) -> KeyedPrincipal | None:
+    def of_claims(self, claims: tokens.Claims) -> model.KeyedPrincipal | None:
         """Return the entry of the principal that a token was issued to; None if the principal is
         gone, or the key pair that the token comes from."""
         access_key = claims.extra.get("key")
-        if access_key is None:
-            entry = self.by_name(claims.subject)
-        else:
-            entry = self._by_access_key.get(access_key)
+        entry = self.by_name(claims.subject) if access_key is None else self._find(access_key)
         if entry is None or entry.principal.name != claims.subject:
             return None
         return entry
@@ -116,23 +119,54 @@ class Principals:
 
         Raises WrongPassword, which does not distinguish a wrong name from a wrong password.
         """
-        entry = self._by_access_key.get(user) or self.by_name(user)
-        expected = entry.secret_key if entry is not None else "no such user"
-        same = hmac.compare_digest(expected.encode(), password.encode("utf-8", "surrogatepass"))
-        if entry is None or not same:
+        password_bytes = password.encode("utf-8", "surrogatepass")
+        right = [
+            entry
+            for entry in self._entries_of(user) or (_NO_ENTRY,)
+            if hmac.compare_digest(entry.secret_key.encode(), password_bytes)
+        ]
+        if not right or not right[0].access_key:
             raise errors.WrongPassword("the user name or the password is wrong")
-        return entry.principal
+        return right[0].principal
 
-    def _add(self, entry: KeyedPrincipal) -> None:
+    def assume(self, claims: tokens.Claims) -> model.Principal | None:
+        """Return the assumed role that a token is for; None if there is no such role any more.
+
+        claims: with those of `role_claims`; `of_claims` checks where the token comes from."""
+        role = None if self._stored is None else self._stored.role(claims.extra["role"])
+        if role is None or self._stored is None or role.row.role_id != claims.extra["rid"]:
+            return None
+        return self._stored.build_session(role, claims.extra)
+
+    def _entries_of(self, user: str) -> tuple[model.KeyedPrincipal, ...]:
+        """Return the entries that a name or an access key stands for."""
+        entry = self._find(user) or self._by_name.get(user.casefold())
+        if entry is not None:
+            return (entry,)
+        stored = None if self._stored is None else self._stored.user(user)
+        return () if stored is None else stored.entries
+
+    def _find(self, access_key: str) -> model.KeyedPrincipal | None:
+        entry = self._by_access_key.get(access_key)
+        if entry is None and self._stored is not None:
+            return self._stored.by_access_key(access_key)
+        return entry
+
+    def _add(self, entry: model.KeyedPrincipal) -> None:
         name = entry.principal.name.casefold()
-        if name in self._by_name:
+        if self.by_name(name) is not None:
             raise DuplicatePrincipal(f"two principals are named {entry.principal.name!r}")
-        if entry.access_key in self._by_access_key:
+        if self._find(entry.access_key) is not None:
             raise DuplicatePrincipal(
                 f"the access key of {entry.principal.name!r} also belongs to another principal"
             )
         self._by_name[name] = entry
         self._by_access_key[entry.access_key] = entry
+
+
+_NO_ENTRY: Final = model.KeyedPrincipal(
+    principal=model.anonymous(), access_key="", secret_key="no such user"
+)
 
 
 def canonical_id_of(account: str) -> str:
@@ -158,10 +192,23 @@ def subject_of(principal: model.Principal) -> str:
     return principal.name if principal.session is None else principal.session.subject
 
 
-def _keyed(user: config.User, index: int, account: str) -> KeyedPrincipal:
+def _canned_document(name: str) -> str:
+    """Return the document of one of the server's managed policies. Raises MalformedPolicy."""
+    policy = canned.CANNED.get(name)
+    if policy is None:
+        names = ", ".join(sorted(canned.CANNED))
+        raise errors.MalformedPolicy(
+            f"there is no managed policy {name!r}; there are {names}", path=""
+        )
+    return policy.document
+
+
+def _keyed(user: config.User, index: int, account: str) -> model.KeyedPrincipal:
     compiled = []
     for number, document in enumerate(user.policies):
         try:
+            if isinstance(document, str):
+                document = _canned_document(document)
             compiled.append(policies.parse_policy(document, policy_type="identity"))
         except errors.MalformedPolicy as error:
             path = f"users[{index}].policies[{number}]"
@@ -170,7 +217,7 @@ def _keyed(user: config.User, index: int, account: str) -> KeyedPrincipal:
                 f"the policy of user {user.name!r}: {error}", path=path
             ) from None
     owner = user.account or account
-    return KeyedPrincipal(
+    return model.KeyedPrincipal(
         principal=model.Principal(
             type="user",
             name=user.name,

@@ -135,13 +135,13 @@ class Verifier:
                 token = authorization.partition(" ")[2].strip()
             case _:
                 return None
-        owner: principals.KeyedPrincipal | None
+        owner: model.KeyedPrincipal | None
         if token is None:
             owner = self._known(caller.credential_id, None)
         else:
             claims = self._verified.get(token)
-            if claims is None:
-                return None
+            if claims is None or "role" in claims.extra:
+                return None  # a role's policies can change, and its entry is not the owner's
             until_ms = min(until_ms or claims.expires_at_ms, claims.expires_at_ms)
             owner = self._principals.of_claims(claims)
         if owner is None:
@@ -199,7 +199,7 @@ class Verifier:
         return self._judge_body(request, face, signed, entry)
 
     async def _judge_body(
-        self, request: asgi.Request, face: str, signed: _Signed, entry: principals.KeyedPrincipal
+        self, request: asgi.Request, face: str, signed: _Signed, entry: model.KeyedPrincipal
     ) -> callers.Caller:
         """Return the caller whose signature covers the hash of a body."""
         limit_bytes = BODY_BYTES_MAX.get(face, limits.MODEL_BODY_BYTES_MAX)
@@ -405,7 +405,7 @@ class Verifier:
         face: str,
         signed: _Signed,
         payload_hash: str,
-        entry: principals.KeyedPrincipal | None,
+        entry: model.KeyedPrincipal | None,
     ) -> callers.Caller:
         """Return the caller of a signature, after its verification."""
         claim = signed.claim
@@ -450,7 +450,7 @@ class Verifier:
         request: asgi.Request,
         signed: _Signed,
         payload_hash: str,
-        entry: principals.KeyedPrincipal | None,
+        entry: model.KeyedPrincipal | None,
     ) -> None:
         """Compute the signature and compare it. Raises InvalidAccessKey, SignatureDoesNotMatch."""
         claim = signed.claim
@@ -497,7 +497,7 @@ class Verifier:
             )
         _keep(self._verdicts, signed.signature, verdict, limits.VERDICTS_MAX)
 
-    def _known(self, access_key: str, token: str | None) -> principals.KeyedPrincipal | None:
+    def _known(self, access_key: str, token: str | None) -> model.KeyedPrincipal | None:
         """Return the principal of an access key: a stored key, or one vended with the token."""
         if token is None:
             try:
@@ -508,7 +508,10 @@ class Verifier:
         if tokens.vended_access_key(claims.token_id) != access_key:
             raise errors.InvalidToken("the session token belongs to another access key")
         owner = self._principals.of_claims(claims)
-        if owner is None:
+        principal = None if owner is None else owner.principal
+        if principal is not None and "role" in claims.extra:
+            principal = self._principals.assume(claims)
+        if principal is None:
             raise errors.InvalidToken("the principal of the session token no longer exists")
         session = model.CredentialSession(
             subject=claims.subject,
@@ -517,9 +520,9 @@ class Verifier:
             expires_at_ms=claims.expires_at_ms,
             claims={name: value for name, value in claims.extra.items() if name != "scp"},
         )
-        return principals.KeyedPrincipal(
+        return model.KeyedPrincipal(
             principal=dataclasses.replace(
-                owner.principal, scopes=tokens.scopes_of(claims), session=session
+                principal, scopes=tokens.scopes_of(claims), session=session
             ),
             access_key=access_key,
             secret_key=tokens.vended_secret_key(self._ring, claims.token_id),
@@ -727,7 +730,7 @@ class Standing(NamedTuple):
     """
 
     caller: callers.Caller
-    owner: principals.KeyedPrincipal
+    owner: model.KeyedPrincipal
     client_ip: str
     scheme: str
     from_ms: int

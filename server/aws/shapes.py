@@ -149,13 +149,28 @@ def _parse_shape(name: str, body: Mapping[str, Any]) -> Shape:
         is_union=body.get("union", False),
         element=element["shape"] if element else None,
         key=body["key"]["shape"] if "key" in body else None,
-        pattern=body.get("pattern"),
+        pattern=_parse_pattern(body.get("pattern")),
         enum=tuple(body.get("enum", ())),
         minimum=body.get("min"),
         maximum=body.get("max"),
         timestamp_format=body.get("timestampFormat"),
         status=body.get("error", {}).get("httpStatusCode"),
     )
+
+
+def _parse_pattern(pattern: str | None) -> str | None:
+    """Return a pattern without the classes of Unicode properties, which `re` does not have.
+
+    Inside of brackets the replacements match at least as much.
+    """
+    if pattern is None or "\\p{" not in pattern:
+        return pattern
+    for class_name, replacement in _PROPERTIES.items():
+        pattern = pattern.replace(f"\\p{{{class_name}}}", replacement)
+    return pattern
+
+
+_PROPERTIES: Final = {"L": r"\w", "N": r"\w", "Z": r"\s"}
 
 
 def _parse_member(name: str, description: Mapping[str, Any]) -> Member:

@@ -76,7 +76,7 @@ DOORS = [
     ("GET", "/_api/v1/no-such-route", "execute-api", NATIVE, 404),
     ("GET", "/?Action=GetCallerIdentity&Version=2011-06-15", "sts", QUERY, 200),
     ("POST", "/", "sts", NO_ROUTE + QUERY[1:], 400),
-    ("POST", "/", "iam", NO_ROUTE + QUERY[1:], 501),
+    ("POST", "/", "iam", NO_ROUTE + QUERY[1:], 400),
     ("POST", "/", "dynamodb", NO_ROUTE * 3, 405),
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 import urllib.parse
 from typing import Any
 
@@ -74,6 +75,23 @@ def test_results_come_back_as_botocore_reads_them() -> None:
     assert answer["ResponseMetadata"]["RequestId"] == "r1"
     summary = read_back("GetAccountSummary", {"SummaryMap": {"Users": 3, "Roles": 0}})
     assert summary["SummaryMap"] == {"Users": 3, "Roles": 0}
+
+
+@pytest.mark.parametrize("service", ["sts", "iam", "s3tables"])
+def test_every_pattern_of_a_model_is_one_for_python(service: str) -> None:
+    for shape in model.load(service).shapes.values():
+        re.compile(shape.pattern or "")
+
+
+@pytest.mark.parametrize(("key", "is_valid"), [("é:a b/@", True), ("a\u00d7", False), ("", False)])
+def test_tag_keys_are_letters_digits_spaces_and_some_signs(key: str, is_valid: bool) -> None:
+    members = {"UserName": "a", "Tags": [{"Key": key, "Value": ""}]}
+    operation = SERVICE.operations["CreateUser"]
+    if is_valid:
+        check.check_members(SERVICE, operation, members)
+    else:
+        with pytest.raises(errors.ValidationFailed):
+            check.check_members(SERVICE, operation, members)
 
 
 def test_a_result_outside_the_model_is_a_fault_of_ours() -> None:

@@ -1,0 +1,136 @@
+"""rule: the records of the IAM API's identities: users, roles and managed policies.
+
+A user's row has everything that belongs to the user, so every change is a change of one row. Names
+are unique without regard to case. A policy is attached by its reference: `NAME` of a stored one,
+`aws:NAME` of one of the server's own (`server.access.canned`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from storage import errors as storage_errors
+
+FORMAT: Final = b"\x01"
+USER: Final = b"u"
+ROLE: Final = b"r"
+POLICY: Final = b"p"
+ACCESS_KEY: Final = b"k"
+ATTACHMENT: Final = b"a"
+COUNTS: Final = b"n"
+"""The first byte of a key says what the row is."""
+OWN_PREFIX: Final = "aws:"
+
+
+class KeyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One access key of a user. sealed: its secret, encrypted."""
+
+    access_key: str
+    sealed: bytes
+    active: bool
+    created_at_ms: int
+
+
+class UserRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A user. inline: policy documents by name. attached: references of managed policies."""
+
+    name: str
+    user_id: str
+    path: str
+    created_at_ms: int
+    tags: dict[str, str]
+    inline: dict[str, str]
+    attached: tuple[str, ...]
+    keys: tuple[KeyRow, ...]
+
+
+class RoleRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A role. trust: the policy that says which principals may assume it."""
+
+    name: str
+    role_id: str
+    path: str
+    created_at_ms: int
+    tags: dict[str, str]
+    inline: dict[str, str]
+    attached: tuple[str, ...]
+    trust: str
+    description: str
+    max_session_seconds: int
+
+
+class VersionRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One version of a managed policy."""
+
+    number: int
+    document: str
+    created_at_ms: int
+
+
+class PolicyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A managed policy. default: the number of the version in force. last: the highest ever."""
+
+    name: str
+    policy_id: str
+    path: str
+    created_at_ms: int
+    updated_at_ms: int
+    tags: dict[str, str]
+    description: str
+    default: int
+    last: int
+    versions: tuple[VersionRow, ...]
+
+    def version(self, number: int) -> VersionRow | None:
+        """Return the version with a number, or None."""
+        return next((each for each in self.versions if each.number == number), None)
+
+    @property
+    def document(self) -> str:
+        """The document in force."""
+        version = self.version(self.default)
+        assert version is not None, "a policy has its default version"
+        return version.document
+
+
+class CountsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """How many identities there are."""
+
+    users: int = 0
+    roles: int = 0
+    policies: int = 0
+
+
+Row = TypeVar("Row", UserRow, RoleRow, PolicyRow, CountsRow)
+
+
+def key_of(row_type: bytes, name: str) -> bytes:
+    """Return the key of a user, role or policy."""
+    return row_type + name.lower().encode()
+
+
+def access_key_key(access_key: str) -> bytes:
+    """Return the key of the row that says whose an access key is."""
+    return ACCESS_KEY + access_key.encode()
+
+
+def attachments_of(reference: str) -> bytes:
+    """Return what the keys of a policy's attachments begin with."""
+    return ATTACHMENT + reference.lower().encode() + b"\x00"
+
+
+def encode(row: UserRow | RoleRow | PolicyRow | CountsRow) -> bytes:
+    """Return a row's value."""
+    return FORMAT + msgspec.msgpack.encode(row)
+
+
+def decode(value: bytes, row_type: type[Row]) -> Row:
+    """Return the row of a value. Raises CorruptRecord."""
+    if value[:1] != FORMAT:
+        raise storage_errors.CorruptRecord(f"an identity has the unknown format {value[:1]!r}")
+    try:
+        return msgspec.msgpack.decode(value[1:], type=row_type)
+    except msgspec.MsgspecError as error:
+        raise storage_errors.CorruptRecord(f"an identity cannot be read: {error}") from error

@@ -1,0 +1,266 @@
+"""engine: the operations of IAM on users and their access keys."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, Final
+
+import msgspec
+
+from server import calls, limits
+from server.access import identities
+from server.access import identityrows as rows
+from server.iam import errors, services
+from server.iam.services import IamServices
+
+SECRET_BYTES: Final = 30
+USER_KEY_PREFIX: Final = "AKIA"
+
+
+async def create_user(iam: IamServices, call: calls.Call) -> services.Members:
+    """Create a user without rights."""
+    members = call.value.members
+    services.check_offered(members, "PermissionsBoundary")
+    name = services.check_name(members["UserName"])
+    row = rows.UserRow(
+        name=name,
+        user_id=iam.new_id("AIDA"),
+        path=services.path_of(members),
+        created_at_ms=iam.identities.now_ms(),
+        tags=tags_of(members),
+        inline={},
+        attached=(),
+        keys=(),
+    )
+
+    def plan(draft: identities.IdentityDraft) -> None:
+        if draft.user(name) is not None or iam.principals.is_configured(name):
+            raise errors.EntityAlreadyExists(f"User with name {name} already exists.")
+        counts = draft.counts()
+        if counts.users >= limits.USERS_MAX:
+            raise errors.LimitExceeded(f"Cannot exceed quota for Users: {limits.USERS_MAX}")
+        draft.put(rows.COUNTS, msgspec.structs.replace(counts, users=counts.users + 1))
+        draft.put(rows.key_of(rows.USER, name), row)
+
+    await iam.identities.change(plan)
+    return {"User": encode_user(iam, row)}
+
+
+async def get_user(iam: IamServices, call: calls.Call) -> services.Members:
+    """Return a user, or the caller."""
+    name = services.own_user(call)
+    if "UserName" not in call.value.members and call.principal.type == "root":
+        root = iam.principals.root
+        return {
+            "User": {
+                "Path": "/",
+                "UserName": services.ROOT,
+                "UserId": root.principal_id,
+                "Arn": root.arn,
+                "CreateDate": 0,
+            }
+        }
+    row = iam.user(name)
+    if row is None:
+        raise services.no_such("user", name)
+    return {"User": encode_user(iam, row)}
+
+
+async def list_users(iam: IamServices, call: calls.Call) -> services.Members:
+    """Return the users, in pages, in the order of their names."""
+    members = call.value.members
+    prefix = members.get("PathPrefix", "/")
+
+    def read() -> services.Members:
+        with iam.identities.view() as view:
+            return services.page(
+                members,
+                lambda after: (
+                    row for row in iam.users_after(view, after) if row.path.startswith(prefix)
+                ),
+                name_of=lambda row: row.name,
+                encode=lambda row: encode_user(iam, row, with_tags=False),
+                member="Users",
+            )
+
+    return await asyncio.to_thread(read)
+
+
+async def delete_user(iam: IamServices, call: calls.Call) -> services.Members:
+    """Delete a user that has nothing any more."""
+    name = call.value.members["UserName"]
+    iam.check_not_configured(name)
+    checked = iam.user(name)
+
+    def plan(draft: identities.IdentityDraft) -> None:
+        row = same_user(draft, name, checked)
+        if row.keys:
+            raise errors.DeleteConflict("Cannot delete entity, must delete access keys first.")
+        check_bare(row)
+        counts = draft.counts()
+        draft.put(rows.COUNTS, msgspec.structs.replace(counts, users=counts.users - 1))
+        draft.delete(rows.key_of(rows.USER, name))
+
+    await iam.identities.change(plan, makes_room=True)
+    return {}
+
+
+async def create_access_key(iam: IamServices, call: calls.Call) -> services.Members:
+    """Create a key pair for a user; this answer alone has its secret."""
+    name = services.own_user(call)
+    iam.check_not_configured(name)
+    checked = iam.user(name)
+    random = iam.identities.random_bytes
+    access_key = USER_KEY_PREFIX + base64.b32encode(random(10)).decode()
+    secret_key = base64.b64encode(random(SECRET_BYTES)).decode()
+    key = rows.KeyRow(
+        access_key=access_key,
+        sealed=iam.identities.seal(access_key, secret_key),
+        active=True,
+        created_at_ms=iam.identities.now_ms(),
+    )
+
+    def plan(draft: identities.IdentityDraft) -> rows.UserRow:
+        row = same_user(draft, name, checked)
+        if len(row.keys) >= limits.ACCESS_KEYS_MAX:
+            raise errors.LimitExceeded(
+                f"Cannot exceed quota for AccessKeysPerUser: {limits.ACCESS_KEYS_MAX}"
+            )
+        taken = draft.holds(rows.access_key_key(access_key))
+        assert not taken, "80 random bits do not repeat"
+        draft.put_value(rows.access_key_key(access_key), row.name.lower().encode())
+        draft.put(rows.key_of(rows.USER, name), msgspec.structs.replace(row, keys=(*row.keys, key)))
+        return row
+
+    row = await iam.identities.change(plan)
+    return {"AccessKey": {**_encode_key(row, key), "SecretAccessKey": secret_key}}
+
+
+async def update_access_key(iam: IamServices, call: calls.Call) -> services.Members:
+    """Make a key pair active or inactive, at once."""
+    members = call.value.members
+    if members["Status"] not in ("Active", "Inactive"):
+        raise errors.InvalidMember("The Status of an access key is Active or Inactive.")
+    active = members["Status"] == "Active"
+    name, access_key = services.own_user(call), members["AccessKeyId"]
+    iam.check_not_configured(name)
+    checked = iam.user(name)
+
+    def plan(draft: identities.IdentityDraft) -> None:
+        row = same_user(draft, name, checked)
+        key = _key_of(row, access_key)
+        keys = tuple(
+            msgspec.structs.replace(each, active=active) if each is key else each
+            for each in row.keys
+        )
+        draft.put(rows.key_of(rows.USER, name), msgspec.structs.replace(row, keys=keys))
+
+    await iam.identities.change(plan, makes_room=not active)
+    return {}
+
+
+async def delete_access_key(iam: IamServices, call: calls.Call) -> services.Members:
+    """Delete a key pair, and so end what was made with it."""
+    name, access_key = services.own_user(call), call.value.members["AccessKeyId"]
+    iam.check_not_configured(name)
+    checked = iam.user(name)
+
+    def plan(draft: identities.IdentityDraft) -> None:
+        row = same_user(draft, name, checked)
+        key = _key_of(row, access_key)
+        keys = tuple(each for each in row.keys if each is not key)
+        draft.put(rows.key_of(rows.USER, name), msgspec.structs.replace(row, keys=keys))
+        draft.delete(rows.access_key_key(access_key))
+
+    await iam.identities.change(plan, makes_room=True)
+    return {}
+
+
+async def list_access_keys(iam: IamServices, call: calls.Call) -> services.Members:
+    """Return a user's access keys, without secrets."""
+    name = services.own_user(call)
+    row = iam.user(name)
+    if row is None:
+        raise services.no_such("user", name)
+    keys = {key.access_key: key for key in row.keys}
+    return services.page(
+        call.value.members,
+        services.names_after(keys),
+        name_of=lambda access_key: access_key,
+        encode=lambda access_key: _encode_key(row, keys[access_key]),
+        member="AccessKeyMetadata",
+    )
+
+
+def same_user(
+    draft: identities.IdentityDraft, name: str, checked: rows.UserRow | None
+) -> rows.UserRow:
+    """Return a user's row within a transaction. Raises NoSuchEntity.
+
+    checked: the row when the caller's rights were checked; a user that was created since then may
+    have another ARN.
+    """
+    row = draft.user(name)
+    if row is None or checked is None or row.user_id != checked.user_id:
+        raise services.no_such("user", name)
+    return row
+
+
+def check_bare(row: rows.UserRow | rows.RoleRow) -> None:
+    """Raise DeleteConflict for an identity that has policies."""
+    if row.inline:
+        raise errors.DeleteConflict("Cannot delete entity, must delete policies first.")
+    if row.attached:
+        raise errors.DeleteConflict("Cannot delete entity, must detach all policies first.")
+
+
+def tags_of(members: Any) -> dict[str, str]:
+    """Return the tags of a new identity or policy. Raises InvalidMember and LimitExceeded."""
+    listed = members.get("Tags", [])
+    tags = {tag["Key"]: tag["Value"] for tag in listed}
+    if len(tags) != len(listed):
+        raise errors.InvalidInput("Duplicate tag keys found. Please note that Tag keys are unique.")
+    check_tags(tags)
+    return tags
+
+
+def check_tags(tags: dict[str, str]) -> None:
+    """Raise LimitExceeded for too many tags."""
+    if len(tags) > limits.IDENTITY_TAGS_MAX:
+        raise errors.LimitExceeded(f"Cannot exceed quota for Tags: {limits.IDENTITY_TAGS_MAX}")
+
+
+def encode_tags(tags: dict[str, str]) -> list[services.Members]:
+    """Return tags as the API's list."""
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def encode_user(iam: IamServices, row: rows.UserRow, *, with_tags: bool = True) -> services.Members:
+    """Return a user as the API's structure."""
+    user: dict[str, Any] = {
+        "Path": row.path,
+        "UserName": row.name,
+        "UserId": row.user_id,
+        "Arn": iam.arn_of(row),
+        "CreateDate": row.created_at_ms,
+    }
+    if with_tags and row.tags:
+        user["Tags"] = encode_tags(row.tags)
+    return user
+
+
+def _key_of(row: rows.UserRow, access_key: str) -> rows.KeyRow:
+    for key in row.keys:
+        if key.access_key == access_key:
+            return key
+    raise errors.NoSuchEntity(f"The Access Key with id {access_key} cannot be found.")
+
+
+def _encode_key(row: rows.UserRow, key: rows.KeyRow) -> dict[str, Any]:
+    return {
+        "UserName": row.name,
+        "AccessKeyId": key.access_key,
+        "Status": "Active" if key.active else "Inactive",
+        "CreateDate": key.created_at_ms,
+    }

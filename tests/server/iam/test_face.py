@@ -1,0 +1,447 @@
+"""boto3's iam client: users, keys, roles and policies, and what they may do at once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server import config
+from server.access import principals
+from tests.kit import aws, programs
+
+
+def allowing(*actions: str, resource: str = "*", effect: str = "Allow") -> dict[str, Any]:
+    statement = {"Effect": effect, "Action": list(actions), "Resource": resource}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def trusting(principal: str) -> str:
+    statement = {"Effect": "Allow", "Principal": {"AWS": principal}, "Action": "sts:AssumeRole"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+USERS = [*programs.users({"alice": [allowing("s3:*")], "carol": []}).values()]
+USERS.append(
+    config.User(name="rita", access_key="RITAKEY", secret_key="rita-secret", policies=("ReadOnly",))
+)
+DOCUMENT = json.dumps(allowing("s3:GetObject"))
+NUMBERS = itertools.count(1)
+OWN = "arn:aws:iam::aws:policy"
+HERE = "arn:aws:iam::000000000000"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aws.Server]:
+    folder = tmp_path_factory.mktemp("iam") / "data"
+    with aws.serving(folder, users=USERS) as running:
+        s3 = running.client("s3")
+        s3.create_bucket(Bucket="docs")
+        s3.put_object(Bucket="docs", Key="a", Body=b"1")
+        yield running
+
+
+@pytest.fixture
+def iam(server: aws.Server) -> Any:
+    return server.client("iam")
+
+
+@pytest.fixture
+def name(iam: Any) -> str:
+    """The name of a new user."""
+    chosen = f"user{next(NUMBERS)}"
+    iam.create_user(UserName=chosen)
+    return chosen
+
+
+def may_read(server: aws.Server, keys: aws.Keys) -> bool:
+    s3 = server.client("s3", keys)
+    try:
+        return bool(s3.get_object(Bucket="docs", Key="a")["Body"].read() == b"1")
+    except s3.exceptions.ClientError as error:
+        if error.response["Error"]["Code"] == "AccessDenied":
+            return False
+        raise
+
+
+def test_a_user_is_created_shown_and_deleted(iam: Any) -> None:
+    made = iam.create_user(UserName="Zoe", Path="/eng/", Tags=[{"Key": "a", "Value": "b"}])["User"]
+    assert made["Arn"] == f"{HERE}:user/eng/Zoe"
+    assert made["UserId"].startswith("AIDA")
+    assert len(made["UserId"]) == 21
+    shown = iam.get_user(UserName="zoe")["User"]
+    assert shown == made
+    assert shown["Tags"] == [{"Key": "a", "Value": "b"}]
+    assert aws.refusal(iam.create_user, UserName="ZOE") == (409, "EntityAlreadyExists")
+    assert [user["UserName"] for user in iam.list_users(PathPrefix="/eng/")["Users"]] == ["Zoe"]
+    iam.delete_user(UserName="Zoe")
+    assert aws.refusal(iam.get_user, UserName="Zoe") == (404, "NoSuchEntity")
+    assert aws.refusal(iam.delete_user, UserName="Zoe") == (404, "NoSuchEntity")
+
+
+@pytest.mark.parametrize("name", ["a b", "", "x" * 65, "naïve", "a/b", "a:b"])
+def test_a_name_that_iam_refuses_is_refused(iam: Any, name: str) -> None:
+    assert aws.refusal(iam.create_user, UserName=name) == (400, "ValidationError")
+    assert aws.refusal(iam.create_role, RoleName=name, AssumeRolePolicyDocument=trusting("*")) == (
+        400,
+        "ValidationError",
+    )
+
+
+def test_users_are_listed_in_pages_beside_those_of_the_configuration(iam: Any) -> None:
+    for number in range(5):
+        iam.create_user(UserName=f"paged{number}", Path="/paged/")
+    pages = [*iam.get_paginator("list_users").paginate(PaginationConfig={"PageSize": 2})]
+    names = [user["UserName"] for page in pages for user in page["Users"]]
+    assert names == sorted(names, key=str.lower)
+    assert {"alice", "carol", "rita", *(f"paged{number}" for number in range(5))} <= set(names)
+    assert all(len(page["Users"]) == 2 for page in pages[:-1])
+    assert aws.refusal(iam.list_users, Marker="*") == (400, "ValidationError")
+
+
+def test_a_key_pair_opens_every_door_with_the_users_rights_as_they_are(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    assert keys.access_key.startswith("AKIA")
+    assert not may_read(server, keys)
+    iam.put_user_policy(UserName=name, PolicyName="read", PolicyDocument=DOCUMENT)
+    assert may_read(server, keys)
+    denial = json.dumps(allowing("s3:*", effect="Deny"))
+    iam.put_user_policy(UserName=name, PolicyName="no", PolicyDocument=denial)
+    assert not may_read(server, keys)
+    iam.delete_user_policy(UserName=name, PolicyName="no")
+    assert may_read(server, keys)
+    iam.delete_user_policy(UserName=name, PolicyName="read")
+    assert not may_read(server, keys)
+    assert server.client("sts", keys).get_caller_identity()["Arn"] == f"{HERE}:user/{name}"
+
+
+def test_a_key_ends_at_once_with_all_that_was_made_with_it(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    iam.put_user_policy(UserName=name, PolicyName="read", PolicyDocument=DOCUMENT)
+    first = aws.Keys.of(iam.create_access_key(UserName=name))
+    second = aws.Keys.of(iam.create_access_key(UserName=name))
+    sessions = [
+        aws.Keys.of(server.client("sts", keys).get_session_token()) for keys in (first, second)
+    ]
+    assert all(may_read(server, keys) for keys in (first, second, *sessions))
+    iam.update_access_key(UserName=name, AccessKeyId=first.access_key, Status="Inactive")
+    for keys in (first, sessions[0]):
+        call = server.client("sts", keys).get_caller_identity
+        assert aws.refusal(call) == (403, "InvalidClientTokenId")
+    assert all(may_read(server, keys) for keys in (second, sessions[1]))
+    iam.update_access_key(UserName=name, AccessKeyId=first.access_key, Status="Active")
+    assert all(may_read(server, keys) for keys in (first, sessions[0]))
+    iam.delete_access_key(UserName=name, AccessKeyId=second.access_key)
+    for keys in (second, sessions[1]):
+        assert aws.refusal(server.client("sts", keys).get_caller_identity)[0] == 403
+
+
+def test_a_user_has_two_keys_whose_secrets_are_shown_once(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    keys = [iam.create_access_key(UserName=name)["AccessKey"] for _ in range(2)]
+    assert aws.refusal(iam.create_access_key, UserName=name) == (409, "LimitExceeded")
+    listed = iam.list_access_keys(UserName=name)["AccessKeyMetadata"]
+    assert {key["AccessKeyId"] for key in listed} == {key["AccessKeyId"] for key in keys}
+    assert all("SecretAccessKey" not in key for key in listed)
+    index = b"".join(
+        path.read_bytes()
+        for path in Path(server.program.storage.path).rglob("*")
+        if path.is_file() and path.name in ("data.mdb",)
+    )
+    assert keys[0]["AccessKeyId"].encode() in index
+    assert all(key["SecretAccessKey"].encode() not in index for key in keys)
+
+
+def test_concurrent_requests_for_keys_never_exceed_the_quota(iam: Any, name: str) -> None:
+    def create(_: int) -> bool:
+        try:
+            iam.create_access_key(UserName=name)
+        except iam.exceptions.LimitExceededException:
+            return False
+        return True
+
+    with futures.ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(create, range(6))) == 2
+
+
+def test_a_deleted_users_credentials_do_not_work_for_a_new_user_of_the_name(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    session = aws.Keys.of(server.client("sts", keys).get_session_token())
+    assert aws.refusal(iam.delete_user, UserName=name) == (409, "DeleteConflict")
+    iam.delete_access_key(UserName=name, AccessKeyId=keys.access_key)
+    iam.delete_user(UserName=name)
+    iam.create_user(UserName=name)
+    for old in (keys, session):
+        assert aws.refusal(server.client("sts", old).get_caller_identity)[0] == 403
+
+
+def test_a_user_with_policies_is_not_deleted(iam: Any, name: str) -> None:
+    iam.put_user_policy(UserName=name, PolicyName="read", PolicyDocument=DOCUMENT)
+    assert aws.refusal(iam.delete_user, UserName=name) == (409, "DeleteConflict")
+    iam.delete_user_policy(UserName=name, PolicyName="read")
+    iam.attach_user_policy(UserName=name, PolicyArn=f"{OWN}/ReadOnly")
+    assert aws.refusal(iam.delete_user, UserName=name) == (409, "DeleteConflict")
+    iam.detach_user_policy(UserName=name, PolicyArn=f"{OWN}/ReadOnly")
+    iam.delete_user(UserName=name)
+
+
+def test_inline_policies_are_shown_as_they_were_put(iam: Any, name: str) -> None:
+    for policy in ("b", "A"):
+        iam.put_user_policy(UserName=name, PolicyName=policy, PolicyDocument=DOCUMENT)
+    assert iam.list_user_policies(UserName=name)["PolicyNames"] == ["A", "b"]
+    shown = iam.get_user_policy(UserName=name, PolicyName="A")
+    assert shown["PolicyDocument"] == json.loads(DOCUMENT)
+    assert aws.refusal(iam.get_user_policy, UserName=name, PolicyName="c") == (404, "NoSuchEntity")
+    assert aws.refusal(iam.delete_user_policy, UserName=name, PolicyName="c") == (
+        404,
+        "NoSuchEntity",
+    )
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "{",
+        "[]",
+        json.dumps(allowing("s3:GetObjekt")),
+        json.dumps({**allowing("s3:*"), "Version": "2020-01-01"}),
+        trusting("*"),
+    ],
+)
+def test_a_malformed_policy_is_refused_and_not_stored(iam: Any, name: str, document: str) -> None:
+    malformed = (400, "MalformedPolicyDocument")
+    call = iam.put_user_policy
+    assert aws.refusal(call, UserName=name, PolicyName="p", PolicyDocument=document) == malformed
+    assert iam.list_user_policies(UserName=name)["PolicyNames"] == []
+    call = iam.create_policy
+    assert aws.refusal(call, PolicyName="malformed", PolicyDocument=document) == malformed
+    assert aws.refusal(iam.get_policy, PolicyArn=f"{HERE}:policy/malformed")[1] == "NoSuchEntity"
+
+
+def test_the_quota_of_inline_policies_does_not_count_white_space(iam: Any, name: str) -> None:
+    padding = " " * 3_000
+    iam.put_user_policy(UserName=name, PolicyName="a", PolicyDocument=DOCUMENT + padding)
+    long = json.dumps(allowing(*["s3:GetObject"] * 150))
+    call = iam.put_user_policy
+    assert aws.refusal(call, UserName=name, PolicyName="b", PolicyDocument=long) == (
+        409,
+        "LimitExceeded",
+    )
+
+
+def test_a_managed_policy_is_in_force_at_once_in_its_default_version(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    policy = iam.create_policy(PolicyName=f"p-{name}", PolicyDocument=DOCUMENT)["Policy"]
+    arn = policy["Arn"]
+    assert policy["DefaultVersionId"] == "v1"
+    iam.attach_user_policy(UserName=name, PolicyArn=arn)
+    iam.attach_user_policy(UserName=name, PolicyArn=arn)
+    assert may_read(server, keys)
+    assert iam.get_policy(PolicyArn=arn)["Policy"]["AttachmentCount"] == 1
+    attached = iam.list_attached_user_policies(UserName=name)["AttachedPolicies"]
+    assert attached == [{"PolicyName": f"p-{name}", "PolicyArn": arn}]
+    entities = iam.list_entities_for_policy(PolicyArn=arn)
+    assert [user["UserName"] for user in entities["PolicyUsers"]] == [name]
+    nothing = json.dumps(allowing("s3:PutObject"))
+    iam.create_policy_version(PolicyArn=arn, PolicyDocument=nothing)
+    assert may_read(server, keys)
+    iam.set_default_policy_version(PolicyArn=arn, VersionId="v2")
+    assert not may_read(server, keys)
+    iam.set_default_policy_version(PolicyArn=arn, VersionId="v1")
+    assert may_read(server, keys)
+    versions = iam.list_policy_versions(PolicyArn=arn)["Versions"]
+    assert [each["VersionId"] for each in versions] == ["v2", "v1"]
+    shown = iam.get_policy_version(PolicyArn=arn, VersionId="v2")["PolicyVersion"]
+    assert shown["Document"] == json.loads(nothing)
+    assert aws.refusal(iam.delete_policy, PolicyArn=arn) == (409, "DeleteConflict")
+    iam.detach_user_policy(UserName=name, PolicyArn=arn)
+    assert not may_read(server, keys)
+    assert aws.refusal(iam.delete_policy, PolicyArn=arn) == (409, "DeleteConflict")
+    call = iam.delete_policy_version
+    assert aws.refusal(call, PolicyArn=arn, VersionId="v1") == (409, "DeleteConflict")
+    call(PolicyArn=arn, VersionId="v2")
+    iam.delete_policy(PolicyArn=arn)
+    assert aws.refusal(iam.get_policy, PolicyArn=arn) == (404, "NoSuchEntity")
+
+
+def test_five_versions_and_ten_attached_policies_are_the_most(iam: Any, name: str) -> None:
+    arn = iam.create_policy(PolicyName=f"v-{name}", PolicyDocument=DOCUMENT)["Policy"]["Arn"]
+    for _ in range(4):
+        iam.create_policy_version(PolicyArn=arn, PolicyDocument=DOCUMENT)
+    call = iam.create_policy_version
+    assert aws.refusal(call, PolicyArn=arn, PolicyDocument=DOCUMENT) == (409, "LimitExceeded")
+    for number in range(10):
+        each = iam.create_policy(PolicyName=f"m{number}-{name}", PolicyDocument=DOCUMENT)
+        iam.attach_user_policy(UserName=name, PolicyArn=each["Policy"]["Arn"])
+    call = iam.attach_user_policy
+    assert aws.refusal(call, UserName=name, PolicyArn=arn) == (409, "LimitExceeded")
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        f"{OWN}/NoSuchPolicyThere",
+        f"{OWN}/readonly",
+        f"{HERE}:policy/no-such-policy",
+        f"{HERE}:policy/other/path/ReadOnly",
+        "arn:aws:iam::111111111111:policy/x-y",
+        "a" * 20,
+    ],
+)
+def test_a_policy_that_does_not_exist_is_not_attached(iam: Any, name: str, arn: str) -> None:
+    call = iam.attach_user_policy
+    assert aws.refusal(call, UserName=name, PolicyArn=arn) == (404, "NoSuchEntity")
+
+
+def test_policies_of_the_server_are_listed_and_not_changed(iam: Any) -> None:
+    own = iam.list_policies(Scope="AWS")["Policies"]
+    assert {"ReadOnly", "S3FullAccess", "TableEngineer"} <= {each["PolicyName"] for each in own}
+    arn = f"{OWN}/ReadOnly"
+    document = iam.get_policy_version(PolicyArn=arn, VersionId="v1")["PolicyVersion"]["Document"]
+    assert document["Statement"][0]["Effect"] == "Allow"
+    assert aws.refusal(iam.delete_policy, PolicyArn=arn) == (400, "UnmodifiableEntity")
+    call = iam.create_policy_version
+    assert aws.refusal(call, PolicyArn=arn, PolicyDocument=DOCUMENT)[1] == "UnmodifiableEntity"
+    local = iam.list_policies(Scope="Local", OnlyAttached=True)["Policies"]
+    assert all(each["AttachmentCount"] for each in local)
+
+
+def test_users_of_the_configuration_are_shown_and_not_changed(server: aws.Server, iam: Any) -> None:
+    assert iam.get_user(UserName="alice")["User"]["Arn"] == f"{HERE}:user/alice"
+    (key,) = iam.list_access_keys(UserName="alice")["AccessKeyMetadata"]
+    assert key["AccessKeyId"] == "ALICEKEY"
+    (policy,) = iam.list_user_policies(UserName="alice")["PolicyNames"]
+    shown = iam.get_user_policy(UserName="alice", PolicyName=policy)["PolicyDocument"]
+    assert shown == allowing("s3:*")
+    (attached,) = iam.list_attached_user_policies(UserName="rita")["AttachedPolicies"]
+    assert attached["PolicyName"] == "ReadOnly"
+    assert may_read(server, aws.keys_of("rita"))
+    unmodifiable = (400, "UnmodifiableEntity")
+    for user in ("alice", "root"):
+        assert aws.refusal(iam.create_user, UserName=user) == (409, "EntityAlreadyExists")
+        assert aws.refusal(iam.delete_user, UserName=user) == unmodifiable
+        assert aws.refusal(iam.create_access_key, UserName=user) == unmodifiable
+        call = iam.put_user_policy
+        arguments = {"UserName": user, "PolicyName": "p", "PolicyDocument": DOCUMENT}
+        assert aws.refusal(call, **arguments) == unmodifiable
+
+
+def test_nothing_is_done_for_a_caller_without_the_action(server: aws.Server, name: str) -> None:
+    carol = server.client("iam", aws.keys_of("carol"))
+    for call, members in (
+        (carol.create_user, {"UserName": "mallory"}),
+        (carol.get_user, {"UserName": name}),
+        (carol.get_user, {"UserName": "no-such-user"}),
+        (carol.create_access_key, {"UserName": name}),
+        (carol.put_user_policy,
+         {"UserName": "carol", "PolicyName": "p", "PolicyDocument": DOCUMENT}),
+        (carol.create_role, {"RoleName": "r", "AssumeRolePolicyDocument": trusting("*")}),
+        (carol.list_users, {}),
+        (carol.create_group, {"GroupName": "g"}),
+    ):  # fmt: skip
+        assert aws.refusal(call, **members) == (403, "AccessDenied")
+    root = server.client("iam")
+    assert aws.refusal(root.get_user, UserName="mallory") == (404, "NoSuchEntity")
+    assert aws.refusal(root.create_group, GroupName="g") == (501, "NotImplemented")
+
+
+def test_rights_on_identities_follow_their_arns_and_the_policy_that_is_attached(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    rights = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Action": "iam:*AccessKey*", "Resource": f"{HERE}:user/{name}"},
+            {
+                "Effect": "Allow",
+                "Action": "iam:AttachUserPolicy",
+                "Resource": f"{HERE}:user/*",
+                "Condition": {"ArnEquals": {"iam:PolicyARN": f"{OWN}/ReadOnly"}},
+            },
+        ],
+    }
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=json.dumps(rights))
+    mine = server.client("iam", keys)
+    assert len(mine.list_access_keys()["AccessKeyMetadata"]) == 1
+    assert aws.refusal(mine.list_access_keys, UserName="alice") == (403, "AccessDenied")
+    mine.attach_user_policy(UserName=name, PolicyArn=f"{OWN}/ReadOnly")
+    call = mine.attach_user_policy
+    arn = f"{OWN}/AdministratorAccess"
+    assert aws.refusal(call, UserName=name, PolicyArn=arn) == (403, "AccessDenied")
+
+
+def test_roles_have_trust_policies_and_policies(iam: Any) -> None:
+    made = iam.create_role(
+        RoleName="Etl",
+        Path="/jobs/",
+        AssumeRolePolicyDocument=trusting(f"{HERE}:root"),
+        Description="loads",
+        MaxSessionDuration=7200,
+    )["Role"]
+    assert made["Arn"] == f"{HERE}:role/jobs/Etl"
+    assert made["RoleId"].startswith("AROA")
+    assert iam.get_role(RoleName="etl")["Role"] == made
+    assert made["AssumeRolePolicyDocument"] == json.loads(trusting(f"{HERE}:root"))
+    iam.put_role_policy(RoleName="Etl", PolicyName="read", PolicyDocument=DOCUMENT)
+    iam.attach_role_policy(RoleName="Etl", PolicyArn=f"{OWN}/ReadOnly")
+    iam.tag_role(RoleName="Etl", Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}])
+    iam.untag_role(RoleName="Etl", TagKeys=["a"])
+    assert iam.list_role_tags(RoleName="Etl")["Tags"] == [{"Key": "b", "Value": "2"}]
+    iam.update_role(RoleName="Etl", Description="more", MaxSessionDuration=3600)
+    changed = iam.get_role(RoleName="Etl")["Role"]
+    assert (changed["Description"], changed["MaxSessionDuration"]) == ("more", 3600)
+    assert [role["RoleName"] for role in iam.list_roles(PathPrefix="/jobs/")["Roles"]] == ["Etl"]
+    assert aws.refusal(iam.delete_role, RoleName="Etl") == (409, "DeleteConflict")
+    iam.delete_role_policy(RoleName="Etl", PolicyName="read")
+    iam.detach_role_policy(RoleName="Etl", PolicyArn=f"{OWN}/ReadOnly")
+    iam.delete_role(RoleName="Etl")
+    assert aws.refusal(iam.get_role, RoleName="Etl") == (404, "NoSuchEntity")
+
+
+@pytest.mark.parametrize(
+    "document", [DOCUMENT, json.dumps({"Version": "2012-10-17", "Statement": []}), "x"]
+)
+def test_a_role_needs_a_trust_policy(iam: Any, document: str) -> None:
+    call = iam.create_role
+    assert aws.refusal(call, RoleName="untrusted", AssumeRolePolicyDocument=document) == (
+        400,
+        "MalformedPolicyDocument",
+    )
+
+
+@pytest.mark.parametrize("option", ["create_user", "create_role"])
+def test_permissions_boundaries_are_refused_not_ignored(iam: Any, option: str) -> None:
+    members: dict[str, Any] = {"PermissionsBoundary": f"{OWN}/ReadOnly"}
+    if option == "create_user":
+        members["UserName"] = "bounded"
+    else:
+        members |= {"RoleName": "bounded", "AssumeRolePolicyDocument": trusting("*")}
+    assert aws.refusal(getattr(iam, option), **members) == (501, "NotImplemented")
+
+
+def test_identities_outlive_a_restart(tmp_path: Path) -> None:
+    with aws.serving(tmp_path) as server:
+        iam = server.client("iam")
+        iam.create_user(UserName="dora")
+        keys = aws.Keys.of(iam.create_access_key(UserName="dora"))
+        iam.attach_user_policy(UserName="dora", PolicyArn=f"{OWN}/S3FullAccess")
+        server.client("s3", keys).create_bucket(Bucket="kept")
+    with aws.serving(tmp_path) as server:
+        assert server.client("s3", keys).list_objects_v2(Bucket="kept")["KeyCount"] == 0
+    dora = config.User(name="Dora", access_key="DORAKEY", secret_key="dora-secret")
+    with pytest.raises(principals.DuplicatePrincipal), aws.serving(tmp_path, users=[dora]):
+        pass
