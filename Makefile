@@ -26,15 +26,18 @@ setup-all: ## prepare everything: server, Spark with its jars, test tools and cl
 	@$(BIN)/python -m pipeline.jars
 	@$(BIN)/python -m tests.kit.environments
 
+# What Python compiles is kept, whatever the environment says: the tests start hundreds of processes.
+test test-one test-clients test-long coverage: export PYTHONDONTWRITEBYTECODE :=
+
 test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest tests -n 2 --dist loadfile \
-		-m "not spark and not clients and not long and not alone" \
-		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
-	@$(BIN)/python -m pytest tests -m "alone and not spark and not clients and not long" $(ARGS)
 	@$(BIN)/python -m pipeline.jars
-	@$(BIN)/python -m pytest tests -m "spark and not clients and not long" $(ARGS)
+	@$(BIN)/python -m pytest tests -n 3 --dist loadgroup --no-loadscope-reorder \
+		-m "not clients and not long and not alone" \
+		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
+	@$(BIN)/python -m pytest $$(grep -rlF mark.alone --include='test_*.py' tests) \
+		-m "alone and not clients and not long" $(ARGS)
 
 test-one: ## run some tests in one process (T="tests/storage -k discard")
 	@$(PROVISION) server test

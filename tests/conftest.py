@@ -16,6 +16,7 @@ from tests.kit import server as server_kit
 
 ODD_FOLDER = "my data [1] *?%20'ü"
 RUN_VARIABLE = "BOATHOUSE_TEST_RUN"
+WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
 RUN = uuid.uuid4().hex
 """Stands in the environment of every process that a test starts, and of theirs."""
 
@@ -54,14 +55,25 @@ ORDER = (
 """Quick and local tests first, those that start processes and clients last."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run fast tests first; within a place the order stays as it is."""
+    """Run fast tests first; within a place the order stays as it is.
+
+    Several workers of one run begin with the longest instead, so that none of them is left with a
+    long one at the end. A worker takes a file at a time; one worker takes every test of Spark.
+    """
 
     def place(item: pytest.Item) -> int:
         parts = item.path.relative_to(server_kit.ROOT / "tests").with_suffix("").parts
         return ORDER.index(parts[0]) if parts[0] in ORDER else len(ORDER)
 
-    items.sort(key=place)
+    if WORKER_VARIABLE not in os.environ:
+        items.sort(key=place)
+        return
+    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, -place(item)))
+    for item in items:
+        group = "spark" if item.get_closest_marker("spark") else item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", autouse=True)
