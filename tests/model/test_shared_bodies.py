@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -193,13 +194,20 @@ class SharedBodies(RuleBasedStateMachine):
         invariants.check(self.storage, self.root / "data")
 
 
+SHORT = settings(
+    max_examples=20,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
 def test_bodies_that_share_rows_read_back_and_leave_nothing() -> None:
-    run_state_machine_as_test(
-        SharedBodies,
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=30,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    run_state_machine_as_test(SharedBodies, settings=SHORT)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_bodies_that_share_rows_read_back_and_leave_nothing_for_long() -> None:
+    thorough = settings(SHORT, max_examples=600, stateful_step_count=60)
+    run_state_machine_as_test(SharedBodies, settings=thorough)

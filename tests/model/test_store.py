@@ -321,7 +321,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 SHORT = settings(
-    max_examples=80,
+    max_examples=25,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -205,13 +206,20 @@ class Settling(Sweeping):
             super().teardown()
 
 
+SHORT = settings(
+    max_examples=25,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
 def test_sweeps_between_commits_drops_and_registrations_free_all_but_what_is_retained() -> None:
-    run_state_machine_as_test(
-        Settling,
-        settings=settings(
-            max_examples=25,
-            stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_state_machine_as_test(Settling, settings=SHORT)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_sweeps_between_many_changes_free_all_but_what_is_retained() -> None:
+    thorough = settings(SHORT, max_examples=300, stateful_step_count=50)
+    run_state_machine_as_test(Settling, settings=thorough)

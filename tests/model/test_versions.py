@@ -385,7 +385,7 @@ class VersionsMachine(RuleBasedStateMachine):
 
 
 SHORT = settings(
-    max_examples=60,
+    max_examples=20,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
