@@ -37,7 +37,10 @@ def answer_table(
         return asgi.Response(304, (("etag", etag), wire.VARY))
     config: Mapping[str, str] = {}
     listed: list[Mapping[str, Any]] = []
-    if grant is not None:
+    if grant is not None and wants_signing(call) and loaded.metadata_location is not None:
+        endpoint = f"{_path(loaded.ident)}/sign"
+        config = credentials.signing(call.request.origin, service.region, endpoint=endpoint)
+    elif grant is not None:
         vended = vend(service, call, loaded.ident, grant)
         config = vended.config
         listed = [vended.credential]
@@ -135,14 +138,26 @@ def vend(
     service: Service, call: calls.Call, ident: idents.TableIdent, grant: credentials.FileGrant
 ) -> credentials.Vended:
     """Return keys for a table's files, with URLs of the origin that the client used."""
-    namespace = urllib.parse.quote(idents.format_namespace(ident.namespace), safe="")
-    name = urllib.parse.quote(ident.name, safe="")
     return service.credentials.vend(
         call.caller,
         grant,
         origin=call.request.origin,
-        refresh_path=f"v1/{ident.table_bucket}/namespaces/{namespace}/tables/{name}/credentials",
+        refresh_path=f"{_path(ident)}/credentials",
     )
+
+
+def wants_signing(call: calls.Call) -> bool:
+    """Return whether the client wants its requests to S3 signed, and takes no keys."""
+    header = call.request.headers.get(DELEGATION_HEADER) or ""
+    modes = {mode.strip().lower() for mode in header.split(",")}
+    return "remote-signing" in modes and "vended-credentials" not in modes
+
+
+def _path(ident: idents.TableIdent) -> str:
+    """Return a table's path, relative to the catalog's URI."""
+    namespace = urllib.parse.quote(idents.format_namespace(ident.namespace), safe="")
+    name = urllib.parse.quote(ident.name, safe="")
+    return f"v1/{ident.table_bucket}/namespaces/{namespace}/tables/{name}"
 
 
 def _etag(

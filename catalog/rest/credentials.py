@@ -88,7 +88,7 @@ class CredentialVending:
 
         origin: the server's address as the client used it. refresh_path: of new keys.
         """
-        keys = self._keys(caller.principal, grant)
+        keys = self.keys(caller.principal, grant.location, writable=grant.writable)
         config = {
             "s3.access-key-id": keys.access_key,
             "s3.secret-access-key": keys.secret_key,
@@ -99,29 +99,32 @@ class CredentialVending:
         }
         return Vended(config=config, credential={"prefix": grant.location + "/", "config": config})
 
-    def _keys(self, principal: model.Principal, grant: FileGrant) -> tokens.VendedKeys:
+    def keys(
+        self, principal: model.Principal, location: str, *, writable: bool
+    ) -> tokens.VendedKeys:
+        """Return keys of a principal for the files below a location: the same ones for a while."""
+        now_ms = self._now_ms()
         session = principal.session
         identity = (
             principal.access_key,
             "" if session is None else session.token_id,
-            grant.location,
-            grant.writable,
-            grant.window,
+            location,
+            writable,
+            now_ms // WINDOW_MS,
         )
         kept = self._kept.get(identity)
         if kept is not None:
             self._kept.move_to_end(identity)
             return kept
-        now_ms = self._now_ms()
         lifetime_seconds = LIFETIME_SECONDS
         if session is not None:
             lifetime_seconds = min(lifetime_seconds, (session.expires_at_ms - now_ms) // 1000)
-        bucket, _, path = grant.location.removeprefix("s3://").partition("/")
+        bucket, _, path = location.removeprefix("s3://").partition("/")
         keys = tokens.vend(
             self._ring,
             subject=principals.subject_of(principal),
             token_id=self._new_id(),
-            scopes=(model.Scope(bucket=bucket, prefix=path + "/", writable=grant.writable),),
+            scopes=(model.Scope(bucket=bucket, prefix=path + "/", writable=writable),),
             now_ms=now_ms,
             lifetime_seconds=lifetime_seconds,
             extra=principals.claims_of(principal),
@@ -130,6 +133,23 @@ class CredentialVending:
         if len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
         return keys
+
+
+def signing(origin: str, region: str, *, endpoint: str) -> dict[str, str]:
+    """Return the settings of a client whose requests to S3 the catalog signs, without any keys.
+
+    endpoint: of signRequest for the table, relative to the catalog's URI.
+    """
+    signer = {"uri": f"{origin}/iceberg", "endpoint": endpoint}
+    return {
+        "s3.remote-signing-enabled": "true",
+        **{f"signer.{name}": text for name, text in signer.items()},
+        **{f"s3.signer.{name}": text for name, text in signer.items()},
+        # PyIceberg signs with this class, in this one of its file systems alone.
+        "s3.signer": "S3V4RestSigner",
+        "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+        **addresses(origin, region),
+    }
 
 
 def addresses(origin: str, region: str) -> dict[str, str]:

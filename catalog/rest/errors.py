@@ -15,12 +15,20 @@ class EndpointNotImplemented(RestError):
     """An operation of the specification that is not implemented."""
 
 
+class NoSuchFunction(RestError):
+    """The catalog stores no functions."""
+
+
 class NoSuchPlanId(RestError):
     """No scan plan has this id."""
 
 
 class NoSuchPlanTask(RestError):
     """The plan task is not one of this server for this table, or its snapshot has expired."""
+
+
+class SigningRefused(RestError):
+    """A request is not signed: it is not about the files of its table alone."""
 
 
 class MalformedJson(RestError):

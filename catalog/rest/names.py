@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog import idents, pointers, receipts, records
-from catalog.rest import answers, pages, wire
+from catalog.rest import answers, errors, pages, wire
 from catalog.rest.service import Service
 from server import asgi, calls
 
@@ -16,6 +16,20 @@ async def list_tables(service: Service, call: calls.Call) -> asgi.Response:
 async def list_views(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with the views of a namespace."""
     return await _list(service, call, "view")
+
+
+async def list_functions(service: Service, call: calls.Call) -> asgi.Response:
+    """Answer with the functions of a namespace: the catalog stores none."""
+    namespace, query = call.value.namespace, call.value.query
+    service.namespaces.load(service.table_bucket(call), namespace)
+    pages.span(query, listing=f"functions of {idents.format_namespace(namespace)}")
+    return wire.encode_listing("identifiers", [], None)
+
+
+async def load_function(service: Service, call: calls.Call) -> asgi.Response:
+    """Answer that there is no such function."""
+    named = idents.dotted((*call.value.namespace, call.value.name))
+    raise errors.NoSuchFunction(f"Function does not exist: {named[:1000]}")
 
 
 async def rename_table(service: Service, call: calls.Call) -> asgi.Response:

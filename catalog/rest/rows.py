@@ -19,6 +19,7 @@ from catalog.rest import (
     oauth,
     plans,
     routes,
+    signing,
     tables,
     views,
     wire,
@@ -243,7 +244,13 @@ ROWS: Final[tuple[RestRow, ...]] = (
         _on_table(*_READ),
         tables.load_credentials,
     ),
-    _row("signRequest", f"POST {_TABLE}/sign", _on_table(*_LOAD)),
+    _row(
+        "signRequest",
+        f"POST {_TABLE}/sign",
+        _on_table(*_LOAD),
+        signing.sign_request,
+        body_bytes_max=wire.SIGN_BYTES_MAX,
+    ),
     _row(
         "reportMetrics",
         f"POST {_TABLE}/metrics",
@@ -323,8 +330,18 @@ ROWS: Final[tuple[RestRow, ...]] = (
         views.register_view,
         body_bytes_max=wire.NAMES_BYTES_MAX,
     ),
-    _row("listFunctions", f"GET {_NAMESPACE}/functions", _on_namespace("ListTables")),
-    _row("loadFunction", f"GET {_NAMESPACE}/functions/{{function}}", _on_namespace("ListTables")),
+    _row(
+        "listFunctions",
+        f"GET {_NAMESPACE}/functions",
+        _on_namespace("ListTables"),
+        names.list_functions,
+    ),
+    _row(
+        "loadFunction",
+        f"GET {_NAMESPACE}/functions/{{function}}",
+        _on_namespace("ListTables"),
+        names.load_function,
+    ),
 )
 
 ROUTES: Final = routes.Routes((row.method, row.path, row) for row in ROWS)

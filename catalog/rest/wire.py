@@ -34,6 +34,8 @@ PLAN_BYTES_MAX: Final = 256 * 1024
 """Largest body of a scan's plan: most of it is the filter."""
 PLAN_TASK_BYTES_MAX: Final = 512 * 1024
 """Largest body with a plan task, which contains the filter."""
+SIGN_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Largest request for a signature; one for a deletion has the names of up to 1,000 objects."""
 REPORT_BYTES_MAX: Final = 128 * 1024
 ETAGS_MAX: Final = 100
 

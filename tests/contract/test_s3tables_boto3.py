@@ -83,13 +83,12 @@ def test_boto3_walks_a_tables_whole_life(
         client.get_table_bucket(tableBucketARN=bucket)
 
 
-def test_an_operation_that_is_not_done_says_so_by_its_name(client: Any, name: str) -> None:
-    bucket = client.create_table_bucket(name=name)["arn"]
+def test_an_operation_that_is_not_done_says_so_by_its_name(client: Any) -> None:
     with pytest.raises(ClientError) as caught:
-        client.get_table_bucket_policy(tableBucketARN=bucket)
+        client.list_table_migrations()
     assert caught.value.response["Error"] == {
         "Code": "NotImplementedException",
-        "Message": "GetTableBucketPolicy is not implemented.",
+        "Message": "ListTableMigrations is not implemented.",
     }
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 

@@ -279,12 +279,25 @@ STORY = (
         "POST lake/namespaces/sales/register-view",
         {"name": "x", "metadata-location": "s3://lake/a/b/metadata/v1.metadata.json"},
     ),
+    case(
+        "sign-request-refused",
+        "signRequest",
+        f"POST {ORDERS}/sign",
+        {
+            "region": "us-east-1",
+            "method": "GET",
+            "uri": "http://127.0.0.1:1/lake/sales/orders/data/f.parquet",
+            "headers": {},
+        },
+    ),
+    case("list-functions", "listFunctions", "GET lake/namespaces/sales/functions"),
+    case("list-functions-absent", "listFunctions", "GET lake/namespaces/none/functions"),
+    case("load-function", "loadFunction", "GET lake/namespaces/sales/functions/f"),
     case("drop-namespace-not-empty", "dropNamespace", "DELETE lake/namespaces/sales"),
     case("drop-table", "dropTable", f"DELETE {ORDERS}?purgeRequested=true"),
     case("drop-table-absent", "dropTable", f"DELETE {ORDERS}"),
     case("drop-namespace-child", "dropNamespace", "DELETE lake/namespaces/sales%1Feu.west"),
     case("drop-namespace", "dropNamespace", "DELETE lake/namespaces/sales"),
-    case("sign-request-not-implemented", "signRequest", f"POST {ORDERS}/sign", {}),
     case("no-such-route", "noSuchRoute", "PUT lake/namespaces"),
 )
 
