@@ -142,11 +142,13 @@ class Uploads:
         received: Received,
         *,
         checksums_text: Mapping[str, str] | None = None,
+        expects: tuple[Expect, ...] = (),
     ) -> PartInfo:
         """Store a received body as a part, replacing the one of that number.
 
         received must hold an MD5. checksums_text: algorithm -> base64 text, stored with the part.
-        On any error the body is discarded. Raises NoSuchBucket, NoSuchUpload, InvalidPart (number).
+        On any error but ExpectationFailed the body is discarded. Raises NoSuchBucket, NoSuchUpload,
+        InvalidPart (number), ExpectationFailed.
         """
         now_ms = self._now_ms()
         try:
@@ -167,8 +169,8 @@ class Uploads:
                 writes = _plan_part(reading, bucket, key, upload_id, part_number, record, ())
                 return (*naming, *writes)
 
-            await self._index.commit(Batch(derive=(derive,)))
-        except (errors.CommitUnknown, errors.IndexClosed):
+            await self._index.commit(Batch(expects=expects, derive=(derive,)))
+        except (errors.CommitUnknown, errors.IndexClosed, errors.ExpectationFailed):
             raise
         except Exception:
             await self._blobs.discard(received)
@@ -183,10 +185,12 @@ class Uploads:
         part_number: int,
         source: ObjectInfo,
         byte_range: ByteRange | None = None,
+        *,
+        expects: tuple[Expect, ...] = (),
     ) -> PartInfo:
         """Make a stored body, or byte_range of it, a part. Its bytes are read, not copied.
 
-        Raises NoSuchBucket, NoSuchUpload, InvalidPart (number), SourceGone.
+        Raises NoSuchBucket, NoSuchUpload, InvalidPart (number), SourceGone, ExpectationFailed.
         """
         _check_number(part_number)
         upload = self.get(bucket, key, upload_id)
@@ -212,7 +216,7 @@ class Uploads:
             lookups.check_source(reading, source)
             return _plan_part(reading, bucket, key, upload_id, part_number, record, segments)
 
-        await self._index.commit(Batch(derive=(derive,)))
+        await self._index.commit(Batch(expects=expects, derive=(derive,)))
         return _part_info(part_number, record)
 
     def list_parts(

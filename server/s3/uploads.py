@@ -96,14 +96,31 @@ async def upload_part(services: engines.S3Services, call: calls.Call) -> asgi.Re
     )
     if expected is not None and not sent:
         sent = {expected: checksums.to_text(received.digests[expected])}
-    part = await services.uploads.put_part(
-        operation.bucket,
-        operation.key,
-        operation.upload_id,
-        operation.part_number,
-        received,
-        checksums_text=sent,
-    )
+
+
+    async def put(ruling: guard.Ruling) -> model.PartInfo:
+        return await services.uploads.put_part(
+            operation.bucket,
+            operation.key,
+            operation.upload_id,
+            operation.part_number,
+            received,
+            checksums_text=sent,
+            expects=ruling.expects,
+        )
+
+    async def judge() -> None:
+        try:
+            engines.authorise(services, call)
+        except BaseException:
+            await services.blobs.discard(received)
+            raise
+
+    try:
+        part = await engines.settle(call, operation.bucket, operation.key, put, judge=judge)
+    except storage_errors.ExpectationFailed:
+        await services.blobs.discard(received)
+        raise
     return asgi.Response(
         200,
         (
@@ -117,14 +134,23 @@ async def upload_part_copy(services: engines.S3Services, call: calls.Call) -> as
     operation: operations.UploadPartCopy = call.value
     services.uploads.get(operation.bucket, operation.key, operation.upload_id)
     source = objects.find_source(services, operation.source, call)
-    part = await services.uploads.copy_part(
-        operation.bucket,
-        operation.key,
-        operation.upload_id,
-        operation.part_number,
-        source,
-        _copied_range(operation, source),
-    )
+    byte_range = _copied_range(operation, source)
+
+    async def copy(ruling: guard.Ruling) -> model.PartInfo:
+        return await services.uploads.copy_part(
+            operation.bucket,
+            operation.key,
+            operation.upload_id,
+            operation.part_number,
+            source,
+            byte_range,
+            expects=ruling.expects,
+        )
+
+    async def judge() -> None:
+        engines.authorise(services, call)
+
+    part = await engines.settle(call, operation.bucket, operation.key, copy, judge=judge)
     body = wire.copy_result(
         "CopyPartResult",
         etag=part.etag,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from storage import checksums, errors
-from storage.batch import Store
+from storage.batch import Expect, Store
 from storage.model import (
     ByteRange,
     ObjectAttributes,
@@ -362,6 +362,20 @@ def test_copy_part_shares_a_range_of_the_source(
     sweep(storage)
     assert folders.blob_files(tmp_path / "data") == set()
     assert (count(storage, Store.BODIES), count(storage, Store.BLOBS)) == (0, 0)
+
+
+def test_a_part_whose_expectation_fails_is_not_stored_and_its_body_is_kept(
+    storage: Storage,
+) -> None:
+    uploads = storage.uploads
+    upload = run(uploads.create("raw", "k", attributes=ObjectAttributes()))
+    received = run(storage.blobs.store(b"part", digests=folders.MD5))
+    absent = Expect(store=Store.BUCKETS, key=b"raw", value=None)
+    with pytest.raises(errors.ExpectationFailed):
+        run(uploads.put_part("raw", "k", upload.upload_id, 1, received, expects=(absent,)))
+    assert uploads.list_parts("raw", "k", upload.upload_id).parts == ()
+    part = run(uploads.put_part("raw", "k", upload.upload_id, 1, received))
+    assert part.size_bytes == 4
 
 
 def test_copy_part_of_what_was_overwritten_meanwhile_is_refused(

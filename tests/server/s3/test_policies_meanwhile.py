@@ -157,6 +157,25 @@ def test_a_completion_is_judged_by_the_policy_put_before_it_was_complete(
     assert Half(place, "POST", target, body.encode()).finish() == 200
 
 
+@pytest.mark.parametrize("size_bytes", [1_000, 3_000_000])
+def test_a_part_is_judged_by_the_policy_put_before_its_body_was_complete(
+    place: kit.ObjectStore, owner: Any, bucket: str, size_bytes: int
+) -> None:
+    call = {"Bucket": bucket, "Key": "new"}
+    call["UploadId"] = owner.create_multipart_upload(**call)["UploadId"]
+    target = f"/{bucket}/new?partNumber=1&uploadId={call['UploadId']}"
+    body = b"b" * size_bytes
+    part = Half(place, "PUT", target, body)
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, "Deny", "s3:PutObject"))
+    assert part.finish() == 403
+    assert "Parts" not in owner.list_parts(**call)
+    owner.delete_bucket_policy(Bucket=bucket)
+    part = Half(place, "PUT", target, body)
+    owner.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
+    assert part.finish() == 200
+    assert [each["Size"] for each in owner.list_parts(**call)["Parts"]] == [size_bytes]
+
+
 def test_an_anonymous_put_is_judged_by_the_block_put_before_its_body_was_complete(
     place: kit.ObjectStore, owner: Any, bucket: str
 ) -> None:
