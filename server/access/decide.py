@@ -184,6 +184,10 @@ class Authoriser:
         self._resource_sides = resource_sides
         self._record = record
 
+    def now_ms(self) -> int:
+        """Return the time of the decisions."""
+        return self._now_ms()
+
     def decide(self, principal: model.Principal, demand: model.Demand) -> model.Decision:
         """Return the decision without recording it: for filtering lists and for explanations."""
         if is_unbound(principal):

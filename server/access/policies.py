@@ -50,6 +50,8 @@ _ACCOUNT: Final = re.compile(r"[0-9]{12}")
 _QUOTED: Final = re.compile(r"\s*'(.*)'\s*")
 _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
+EXISTING_TAG: Final = "s3:existingobjecttag/"
+"""The beginning of the condition keys of an object's tags, in lower case."""
 PARSED_VALUES_REMEMBERED: Final = 16
 """Values of requests that are remembered parsed: each is compared with many of a policy."""
 
@@ -202,10 +204,14 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledPolicy:
-    """A checked document, ready for evaluation."""
+    """A checked document, ready for evaluation.
+
+    reads_tags: a condition or a variable in it is about the tags that an object has.
+    """
 
     statements: tuple[Statement, ...]
     policy_type: PolicyType
+    reads_tags: bool = False
 
 
 def parse_policy(
@@ -253,7 +259,11 @@ def parse_policy(
         statements.append(statement)
     if policy_type != "identity":
         _check_variables_count(document)
-    return CompiledPolicy(statements=tuple(statements), policy_type=policy_type)
+    return CompiledPolicy(
+        statements=tuple(statements),
+        policy_type=policy_type,
+        reads_tags=EXISTING_TAG in json.dumps(document).lower(),
+    )
 
 
 def _check_variables_count(document: Mapping[str, Any]) -> None:

@@ -35,12 +35,16 @@ class Authentication(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signing:
-    """How a request was authenticated. region, service: of the credential scope, else empty."""
+    """How a request was authenticated. region, service: of the credential scope, else empty.
+
+    signed_at_ms: when a form was signed; a request's head says when it was.
+    """
 
     scheme: Scheme
     region: str = ""
     service: str = ""
     signed_headers: tuple[str, ...] = ()
+    signed_at_ms: int | None = None
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True, gc=False):

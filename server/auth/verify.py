@@ -236,6 +236,7 @@ class Verifier:
         if proof is None:
             return self.unverified(request), None
         scheme: callers.Scheme
+        signed_at_ms: int | None = None
         if isinstance(proof, postpolicy.ProofV4):
             credential = proof.credential
             sigv4.check_scope(
@@ -248,6 +249,7 @@ class Verifier:
             key = self._signing_key(NO_SECRET if entry is None else entry.secret_key, credential)
             computed = sigv4.sign(key, proof.policy)
             access_key, scheme = credential.access_key, "sigv4-query"
+            signed_at_ms = sigv4.parse_timestamp(proof.timestamp)
         else:
             entry = self._known(proof.access_key, proof.security_token)
             secret_key = NO_SECRET if entry is None else entry.secret_key
@@ -271,7 +273,7 @@ class Verifier:
             principal=self._in_context(entry.principal, request),
             payload=chunked.UNSIGNED_PAYLOAD,
             credential_id=access_key,
-            signing=callers.Signing(scheme=scheme),
+            signing=callers.Signing(scheme=scheme, signed_at_ms=signed_at_ms),
         )
         return caller, policy
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from server import calls
-from server.access import arns, conditionkeys, decide, model, policies
-from server.auth import chunked
+from server.access import arns, conditionkeys, decide, model
+from server.auth import chunked, sigv4
 from server.s3 import bucketacls, fields, guard, operations
 from storage import errors as storage_errors
 from storage import locks
@@ -40,6 +40,9 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if decide.is_unbound(call.principal):
         return demand  # no policy applies
     context: dict[str, model.ContextValue] = dict(_request_context(call))
+    signed_at_ms = _signed_at(call)
+    if signed_at_ms is not None:
+        context["s3:signatureAge"] = str(services.authoriser.now_ms() - signed_at_ms)
     written = getattr(call.value, "written", None)
     if written is not None and written.storage_class != "STANDARD":
         # A form has it as a field, not as a header.
@@ -56,8 +59,7 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
         context["s3:x-amz-copy-source"] = f"{source.bucket}/{source.key}"
     if written is not None and written.tags:
         context["s3:RequestObjectTagKeys"] = tuple(written.tags)
-        for name, value in written.tags.items():
-            context[f"s3:RequestObjectTag/{name}"] = value
+        context.update(_keys_of_tags("s3:RequestObjectTag/", written.tags))
     context.update(demand.context)
     if context:
         demand = msgspec.structs.replace(demand, context=context)
@@ -82,9 +84,9 @@ def with_object_tags(
     if decide.is_unbound(principal):
         return demand
     documents = (*principal.documents, *authoriser.side_of(demand).policies)
-    if not any(map(_reads_tags, documents)):
+    if not any(document.reads_tags for document in documents):
         return demand
-    context = {**dict(_existing_tags(demand, buckets, objects)), **demand.context}
+    context = {**_existing_tags(demand, buckets, objects), **demand.context}
     return msgspec.structs.replace(demand, context=context)
 
 
@@ -114,6 +116,22 @@ def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
             )
 
 
+def _signed_at(call: calls.Call) -> int | None:
+    """Return when a request or a form was signed, in Unix milliseconds; None if that is unknown.
+
+    A presigned URL of version 2 does not say it.
+    """
+    match call.caller.signing.scheme:
+        case "sigv4" | "sigv2":
+            headers = call.request.headers
+            text = headers.get("x-amz-date") or headers.get("date")
+        case "sigv4-query" if call.operation.name != "PostObject":
+            text = dict(call.request.pairs).get("X-Amz-Date")
+        case _:
+            return call.caller.signing.signed_at_ms
+    return None if text is None else sigv4.parse_date_header(text)
+
+
 def _presigned_hash(call: calls.Call) -> str:
     """Return the payload hash that the signature of a presigned URL or a form covers.
 
@@ -129,7 +147,7 @@ def _presigned_hash(call: calls.Call) -> str:
 
 def _existing_tags(
     demand: model.Demand, buckets: buckets.Buckets, objects: objects.Objects
-) -> Iterator[tuple[str, str]]:
+) -> Mapping[str, model.ContextValue]:
     bucket, _, name = demand.place.partition("/")
     version_id = demand.context.get("s3:VersionId")
     try:
@@ -145,17 +163,18 @@ def _existing_tags(
         storage_errors.IsDeleteMarker,
         storage_errors.InvalidKey,
     ):
-        return
-    for tag, value in info.attributes.tags.items():
-        yield f"s3:ExistingObjectTag/{tag}", value
+        return {}
+    return _keys_of_tags("s3:ExistingObjectTag/", info.attributes.tags)
 
 
-def _reads_tags(policy: policies.CompiledPolicy) -> bool:
-    return any(
-        condition.key.startswith("s3:existingobjecttag/")
-        for statement in policy.statements
-        for condition in statement.conditions
-    )
+def _keys_of_tags(prefix: str, tags: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the condition keys of tags. Condition keys have no case: of tags whose names differ
+    only in case, one key has every value, so that none of them hides another."""
+    values: dict[str, tuple[str, ...]] = {}
+    for name, value in tags.items():
+        key_name = f"{prefix}{name.lower()}"
+        values[key_name] = (*values.get(key_name, ()), value)
+    return values
 
 
 _SIGNATURE_VERSIONS: Final[Mapping[str, str]] = {
@@ -313,6 +332,24 @@ def for_form(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
 def for_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     """Demand GetObject on the source, and what PutObject demands for the copy."""
     return (_source(call), *for_write(services, call))
+
+
+def copied_tags(call: calls.Call) -> tuple[model.Demand, ...]:
+    """Return the demands of a copy that takes over the tags of its source."""
+    value: operations.CopyObject = call.value
+    source = value.source
+    if source.version_id is None:
+        get = key(call.context, source.bucket, source.key, "s3:GetObjectTagging", "read")
+    else:
+        get = version(
+            call.context,
+            source.bucket,
+            source.key,
+            source.version_id,
+            "s3:GetObjectVersionTagging",
+            "read",
+        )
+    return get, key(call.context, value.bucket, value.key, "s3:PutObjectTagging", "write")
 
 
 def for_part_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:

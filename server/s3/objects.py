@@ -90,6 +90,12 @@ def put_object(
     incoming.check_size(size_bytes, call.request)
     acls.of_new(services, call, engines.ruling(call, bucket, key))
     engines.check_writable(call, bucket, key, size_bytes)
+    if operation.written.lock and operation.integrity == fields.NO_INTEGRITY:
+        # A locked object cannot be replaced if its body arrived damaged.
+        raise errors.InvalidRequest(
+            "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with "
+            "Object Lock parameters"
+        )
     engines.check_precondition(services, call, bucket, key, operation.conditions)
     arriving = incoming.arriving(call.request, size_bytes=size_bytes)
     if arriving is not None:
@@ -249,6 +255,7 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
             "without changing the object's metadata, storage class, website redirect location or "
             "encryption attributes."
         )
+    _check_tags_copied(services, call, source)
     acls.of_new(services, call, engines.ruling(call, bucket, key))
     engines.check_writable(call, bucket, key, source.size_bytes)
     engines.check_precondition(services, call, bucket, key, operation.conditions)
@@ -270,6 +277,7 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
 
     async def judge() -> None:
         engines.authorise(services, call)
+        _check_tags_copied(services, call, source)
         engines.check_writable(call, bucket, key, source.size_bytes)
         await engines.check_content(
             services, engines.ruling(call, bucket, key), source.body, source.size_bytes
@@ -285,6 +293,20 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     versions = (*source_version(call, source), *wire.written_version(info))
     expiration = engines.expiration_of(services, call, info)
     return asgi.Response(200, (*wire.XML_HEADERS, *versions, *expiration), body)
+
+
+def _check_tags_copied(
+    services: engines.S3Services, call: calls.Call, source: model.ObjectInfo
+) -> None:
+    """Raise AccessDenied unless the caller may read the tags that a copy takes over, and set them.
+
+    Source: Amazon S3 user guide, "Copying objects": GetObjectTagging and PutObjectTagging.
+    """
+    operation: operations.CopyObject = call.value
+    if operation.tagging_directive == "REPLACE" or not source.attributes.tags:
+        return
+    for demand in demands.copied_tags(call):
+        services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
 
 
 async def delete_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:

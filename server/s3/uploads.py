@@ -97,7 +97,6 @@ async def upload_part(services: engines.S3Services, call: calls.Call) -> asgi.Re
     if expected is not None and not sent:
         sent = {expected: checksums.to_text(received.digests[expected])}
 
-
     async def put(ruling: guard.Ruling) -> model.PartInfo:
         return await services.uploads.put_part(
             operation.bucket,

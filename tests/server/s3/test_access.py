@@ -59,6 +59,25 @@ USERS = {
             "writer",
             allow(["s3:PutObject", "s3:DeleteObject"], ["arn:aws:s3:::shared/in/*"]),
         ),
+        user(
+            "copier",
+            allow(
+                ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], ["arn:aws:s3:::shared/in/*"]
+            ),
+        ),
+        user(
+            "tagger",
+            allow(
+                [
+                    "s3:GetObject",
+                    "s3:PutObject",
+                    "s3:DeleteObject",
+                    "s3:GetObjectTagging",
+                    "s3:PutObjectTagging",
+                ],
+                ["arn:aws:s3:::shared/in/*"],
+            ),
+        ),
         user("stranger", allow(["s3:*"], ["*"]), account=OTHER_ACCOUNT),
     )
 }
@@ -200,6 +219,22 @@ def test_tags_on_a_put_need_a_right_of_their_own(place: kit.ObjectStore) -> None
         place, "writer", "PUT", "/shared/in/t", headers={"x-amz-tagging": "a=1"}, body=b"x"
     )
     assert (plain.status, tagged.status) == (200, 403)
+
+
+def test_a_copy_that_takes_over_tags_needs_the_rights_of_tags(place: kit.ObjectStore) -> None:
+    tagged, copy = "/shared/in/tagged", {"x-amz-copy-source": "/shared/in/tagged"}
+    kit.call(place, "PUT", tagged, {"x-amz-tagging": "a=1"}, b"x")
+    for name, headers, status in (
+        ("copier", copy, 403),
+        ("copier", {**copy, "x-amz-tagging-directive": "REPLACE"}, 200),
+        ("tagger", copy, 200),
+    ):
+        answer = as_user(place, name, "PUT", "/shared/in/copy", headers=headers)
+        assert answer.status == status
+        assert as_user(place, name, "DELETE", "/shared/in/copy").status == 204
+    # A source without tags needs none of them.
+    kit.call(place, "PUT", tagged, body=b"x")
+    assert as_user(place, "copier", "PUT", "/shared/in/copy", headers=copy).status == 200
 
 
 def test_delete_objects_answers_for_each_key(place: kit.ObjectStore) -> None:

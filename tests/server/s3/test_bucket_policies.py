@@ -217,6 +217,65 @@ def test_conditions_on_the_request_and_on_the_objects_tags(
     assert status_of_get(place, None, bucket, **headers) == status
 
 
+@pytest.mark.parametrize(
+    ("limit_ms", "status"),
+    # An hour, and what no signature of this test's own clock is younger than.
+    [(3_600_000, 200), (-10_000, 403)],
+)
+def test_a_condition_on_the_age_of_a_signature(
+    place: kit.ObjectStore, owner: Any, bucket: str, limit_ms: int, status: int
+) -> None:
+    condition = {"NumericLessThan": {"s3:signatureAge": str(limit_ms)}}
+    text = policy(bucket, Action="s3:GetObject", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    keys = {"access_key": STRANGER.access_key, "secret_key": STRANGER.secret_key}
+    assert kit.call(place, "GET", f"/{bucket}/k", **keys).status == status
+    presigner = kit.client(place, **keys, config={"signature_version": "s3v4"})
+    url = presigner.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
+    assert requests.get(url, timeout=20).status_code == status
+    # A presigned URL of version 2 does not say when it was signed.
+    presigner = kit.client(place, **keys, config={"signature_version": "s3"})
+    url = presigner.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
+    assert requests.get(url, timeout=20).status_code == 403
+
+
+def test_a_variable_has_the_value_of_a_tag_of_the_object(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    resource = f"arn:aws:s3:::{bucket}/${{s3:ExistingObjectTag/home}}*"
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Resource=resource))
+    for tags, status in (({"home": "k"}, 200), ({"home": "other"}, 403), ({}, 403)):
+        owner.put_object_tagging(
+            Bucket=bucket,
+            Key="k",
+            Tagging={"TagSet": [{"Key": name, "Value": value} for name, value in tags.items()]},
+        )
+        assert kit.send(place, "GET", f"/{bucket}/k").status == status
+
+
+@pytest.mark.parametrize("names", [("secret", "SECRET"), ("SECRET", "secret")])
+def test_a_tag_whose_name_differs_in_case_hides_no_other(
+    place: kit.ObjectStore, owner: Any, bucket: str, names: tuple[str, str]
+) -> None:
+    """Condition keys have no case, and tags have."""
+    allowed = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject"}
+    denied = {
+        **allowed,
+        "Effect": "Deny",
+        "Condition": {"StringEquals": {"s3:ExistingObjectTag/Secret": "yes"}},
+    }
+    statements = [
+        {**statement, "Resource": f"arn:aws:s3:::{bucket}/*"} for statement in (allowed, denied)
+    ]
+    text = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    tags = [{"Key": name, "Value": value} for name, value in zip(names, ("yes", "no"), strict=True)]
+    owner.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": tags})
+    assert kit.send(place, "GET", f"/{bucket}/k").status == 403
+    owner.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": tags[1:]})
+    assert kit.send(place, "GET", f"/{bucket}/k").status == 200
+
+
 def test_a_condition_on_tags_holds_for_nothing_that_has_none(
     place: kit.ObjectStore, owner: Any, bucket: str
 ) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 import json
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +44,31 @@ def refused(call: Any, **arguments: Any) -> tuple[int, str]:
 
 
 DENIED = (403, "AccessDenied")
+MD5_OF_X = base64.b64encode(hashlib.md5(b"x", usedforsecurity=False).digest()).decode()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-amz-object-lock-legal-hold": "ON"},
+        {
+            "x-amz-object-lock-mode": "GOVERNANCE",
+            "x-amz-object-lock-retain-until-date": "2140-01-01T00:00:00Z",
+        },
+    ],
+)
+def test_a_lock_takes_a_digest_of_the_body(
+    store: kit.ObjectStore, s3: Any, locked: str, headers: dict[str, str]
+) -> None:
+    """Amazon S3 user guide, "Object Lock considerations": Content-MD5 or a checksum."""
+    answer = kit.call(store, "PUT", f"/{locked}/k", headers, b"x")
+    assert (answer.status, answer.code) == (400, "InvalidRequest")
+    assert "Versions" not in s3.list_object_versions(Bucket=locked)
+    for digest in (
+        {"content-md5": MD5_OF_X},
+        {"x-amz-checksum-crc32": base64.b64encode(zlib.crc32(b"x").to_bytes(4, "big")).decode()},
+    ):
+        assert kit.call(store, "PUT", f"/{locked}/k", {**headers, **digest}, b"x").status == 200
 
 
 def test_a_bucket_is_created_with_object_lock_and_enabled_versioning(s3: Any, locked: str) -> None:
@@ -234,7 +262,7 @@ def test_a_bucket_without_object_lock_takes_no_lock(s3: Any, bucket: str) -> Non
 def test_a_malformed_lock_is_refused_and_stores_nothing(
     store: kit.ObjectStore, s3: Any, locked: str, headers: dict[str, str]
 ) -> None:
-    answer = kit.call(store, "PUT", f"/{locked}/k", headers, b"x")
+    answer = kit.call(store, "PUT", f"/{locked}/k", {**headers, "content-md5": MD5_OF_X}, b"x")
     assert (answer.status, answer.code) == (400, "InvalidArgument")
     assert kit.call(store, "POST", f"/{locked}/k?uploads", headers).status == 400
     assert "Versions" not in s3.list_object_versions(Bucket=locked)
@@ -331,11 +359,13 @@ def test_a_lock_in_a_presigned_url_means_what_its_header_means(
         Params={
             "Bucket": locked,
             "Key": "k",
+            "ContentMD5": MD5_OF_X,
             "ObjectLockMode": "GOVERNANCE",
             "ObjectLockRetainUntilDate": LATER,
         },
     )
     headers = {
+        "content-md5": MD5_OF_X,
         "x-amz-object-lock-mode": "GOVERNANCE",
         "x-amz-object-lock-retain-until-date": "2140-01-01T00:00:00Z",
     }
