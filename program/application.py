@@ -30,7 +30,7 @@ from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, resources
 from server import asgi, config, counters, exchange, looplag, native
-from server.access import audit, decide, identities, principals, rootkeys, tokens
+from server.access import audit, decide, identities, model, principals, rootkeys, tokens
 from server.auth import verify
 from server.iam import face as iam_face
 from server.iam import services as iam_services
@@ -176,7 +176,11 @@ def build(
             ),
             "sts": sts_face.make_face(
                 sts_face.Services(
-                    authoriser=rights.authoriser, ring=rights.ring, now_ms=now_ms, new_id=new_id
+                    authoriser=rights.authoriser,
+                    identities=rights.identities,
+                    ring=rights.ring,
+                    now_ms=now_ms,
+                    new_id=new_id,
                 )
             ),
             "iam": iam_face.make_face(
@@ -249,6 +253,15 @@ def _build_rights(
         account=settings.account, root=root, users=settings.users, stored=stored
     )
     log = audit.Audit(folder=storage.path / "audit", disk=storage.disk, now_ms=now_ms)
+    owners = ownership.Ownership(
+        buckets=storage.buckets, objects=storage.objects, index=storage.index
+    )
+
+    def side_of(demand: model.Demand) -> decide.ResourceSide:
+        if demand.action in sts_face.ROLE_ACTIONS:
+            return stored.side_of(demand)
+        return owners.side_of(demand)
+
     return _Rights(
         root=root,
         ring=ring,
@@ -257,9 +270,7 @@ def _build_rights(
         audit_log=log,
         authoriser=decide.Authoriser(
             now_ms=now_ms,
-            resource_sides=ownership.Ownership(
-                buckets=storage.buckets, objects=storage.objects, index=storage.index
-            ).side_of,
+            resource_sides=side_of,
             record=log.record,
         ),
         verifier=verify.Verifier(

@@ -170,6 +170,8 @@ ROLE_POLICIES_CHARS_MAX: Final = 10_240
 MANAGED_POLICY_CHARS_MAX: Final = 6_144
 TRUST_POLICY_CHARS_MAX: Final = 2_048
 """Characters of policies are counted without white space; those of a user or role together."""
+SESSION_TOKEN_BYTES_MAX: Final = 6 * 1024
+"""Of a role's session: a token that is derived from it contains a location too."""
 IDENTITY_TAGS_MAX: Final = 50
 IDENTITIES_REMEMBERED_MAX: Final = 2_048
 """Stored users and roles whose policies are kept compiled."""

@@ -3,8 +3,7 @@
 A key that no request can have makes a Deny that never binds, so a misspelt one is refused where the
 policy is written. Known are AWS's (global condition context keys; service authorization reference,
 "Condition keys for Amazon S3" and "for Amazon S3 Tables") and `lake:branch`, this server's own. A
-key that AWS knows and this server does not set is absent from every request. Keys of services that
-are not served here are not judged.
+key that AWS knows and this server does not set is absent from every request.
 """
 
 from __future__ import annotations
@@ -42,11 +41,24 @@ _S3: Final = """
 
 _S3TABLES: Final = "KMSKeyArn SSEAlgorithm TableBucketTag/ namespace tableName"
 
+_STS: Final = """
+    AWSServiceName AssumeRoot DurationSeconds ExternalId RequestContext/ RequestContextProviders
+    RoleSessionName SourceIdentity TaskPolicyArn TransitiveTagKeys
+"""
+
+_IAM: Final = """
+    AWSServiceName AssociatedResourceArn FIDO-certification FIDO-FIPS-140-2-certification
+    FIDO-FIPS-140-3-certification OrganizationsPolicyId PassedToService PermissionsBoundary
+    PolicyARN RegisterSecurityKey ResourceTag/
+"""
+
 KEYS: Final[Mapping[str, frozenset[str]]] = {
     "aws": frozenset(_AWS.split()),
     "s3": frozenset(_S3.split()),
     "s3tables": frozenset(_S3TABLES.split()),
     "lake": frozenset({"branch"}),
+    "sts": frozenset(_STS.split()),
+    "iam": frozenset(_IAM.split()),
 }
 """Service -> its keys as AWS writes them. One that ends in a slash is followed by a tag's name."""
 

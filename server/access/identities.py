@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import aead
 
 from server import limits
-from server.access import arns, canned, model, policies, rootkeys, tokens
+from server.access import arns, canned, decide, model, policies, rootkeys, tokens
 from server.access.identityrows import (
     COUNTS,
     OWN_PREFIX,
@@ -195,6 +195,24 @@ class Identities:
             self._roles[folded] = stored
         return stored
 
+    def by_role_arn(self, arn: str) -> StoredRole | None:
+        """Return the role of an ARN."""
+        stored = self.role(arn.rpartition("/")[2])
+        if stored is None or self.arn_of_role(stored.row) != arn:
+            return None
+        return stored
+
+    def arn_of_role(self, row: RoleRow) -> str:
+        """Return a role's ARN."""
+        return arns.role_arn(self.account, row.path, row.name)
+
+    def side_of(self, demand: model.Demand) -> decide.ResourceSide:
+        """Return the trust policy of the role that a demand for assuming it names."""
+        role = self.by_role_arn(demand.resource)
+        return decide.ResourceSide(
+            account=self.account, policies=() if role is None else (role.trust,), is_trust=True
+        )
+
     def build_session(self, role: StoredRole, claims: Mapping[str, Any]) -> model.Principal:
         """Return the principal of a role's session. claims: those of `session_claims`."""
         row = role.row
@@ -218,7 +236,7 @@ class Identities:
             principal_id=f"{row.role_id}:{claims['ses']}",
             access_key=claims.get("key", ""),
             session_policies=bounds,
-            role_arn=arns.role_arn(self.account, row.path, row.name),
+            role_arn=self.arn_of_role(row),
         )
 
     def policy(self, name: str) -> PolicyRow | None:
@@ -236,12 +254,23 @@ class Identities:
         prefix = arns.policy_arn(self.account, "/", "")
         return arn.rpartition("/")[2] or None if arn.startswith(prefix) else None
 
+    def has_policy(self, arn: str) -> bool:
+        """Return whether a managed policy has an ARN."""
+        reference = self.reference_of(arn)
+        if reference is None or not reference.isascii() or len(reference) > 128 + len(OWN_PREFIX):
+            return False
+        with self._index.view() as view:
+            exists = _document_of(view, reference) is not None
+        return exists and self.arn_of(reference) == arn
+
     def arn_of(self, reference: str) -> str:
         """Return the ARN of a managed policy that exists."""
         if reference.startswith(OWN_PREFIX):
             return arns.policy_arn("aws", "/", reference.removeprefix(OWN_PREFIX))
         row = self.policy(reference)
-        return arns.policy_arn(self.account, "/" if row is None else row.path, reference)
+        if row is None:  # deleted since
+            return arns.policy_arn(self.account, "/", reference)
+        return arns.policy_arn(self.account, row.path, row.name)
 
     def compile(self, text: str, *, policy_type: policies.PolicyType) -> policies.CompiledPolicy:
         """Return the policy of a document; the same text is compiled once."""

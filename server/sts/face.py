@@ -7,12 +7,14 @@ stored. They end when they expire, and at once with the key pair that they come 
 from __future__ import annotations
 
 import functools
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from server import calls
-from server.access import decide, model, principals, tokens
+from server import calls, limits
+from server.access import arns, decide, identities, model, policies, principals, tokens
 from server.access import errors as access_errors
 from server.aws import face, queryface
 from server.aws import model as aws_model
@@ -22,11 +24,28 @@ from storage import model as storage_model
 
 NAME: Final = "sts"
 NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
+ASSUME_ROLE: Final = "sts:AssumeRole"
+ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE})
+"""The actions whose resource is a role, with a trust policy."""
+NOT_OFFERED: Final = (
+    "Tags", "TransitiveTagKeys", "SerialNumber", "TokenCode", "SourceIdentity", "ProvidedContexts",
+)  # fmt: skip
+"""Parameters of AssumeRole that would have no effect."""
+CHAINED_SECONDS_MAX: Final = 60 * 60
+"""The longest life of a role's session that another role's session asked for."""
+SESSION_SECONDS_DEFAULT: Final = 60 * 60
 SESSION_SECONDS: Final = 12 * 60 * 60
 """The longest life of temporary credentials, and that of GetSessionToken's by default."""
 
+_SESSION_NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]+")
+
 WIRE_ERRORS: Final[aws_wire_errors.Table] = {
     errors.InvalidParameter: aws_wire_errors.WireError(status=400, code="ValidationError"),
+    errors.ParameterNotOffered: aws_wire_errors.WireError(status=501, code="NotImplemented"),
+    errors.PackedPolicyTooLarge: aws_wire_errors.WireError(status=400, code="PackedPolicyTooLarge"),
+    access_errors.MalformedPolicy: aws_wire_errors.WireError(
+        status=400, code="MalformedPolicyDocument"
+    ),
 }
 
 
@@ -35,6 +54,7 @@ class Services:
     """The services of this face's functions."""
 
     authoriser: decide.Authoriser
+    identities: identities.Identities
     ring: tokens.KeyRing
     now_ms: storage_model.NowMs
     new_id: storage_model.NewId
@@ -48,6 +68,52 @@ async def get_caller_identity(services: Services, call: calls.Call) -> face.Memb
         "Account": principal.account_id,
         "Arn": principal.arn,
     }
+
+
+async def assume_role(services: Services, call: calls.Call) -> face.Members:
+    """Return temporary credentials with the rights of a role, which session policies may bound."""
+    members = call.value.members
+    for name in NOT_OFFERED:
+        if name in members:
+            raise errors.ParameterNotOffered(f"{name} is not implemented.")
+    principal, session_name = call.principal, members["RoleSessionName"]
+    if _SESSION_NAME.fullmatch(session_name) is None:
+        raise errors.InvalidParameter("RoleSessionName has letters, digits and _+=,.@- alone.")
+    services.authoriser.check(principal, _role_demand(members))
+    role = services.identities.by_role_arn(members["RoleArn"])
+    if role is None:  # only for root, which is allowed what does not exist
+        raise _denied(call, "AssumeRole", f"The role {members['RoleArn']} does not exist")
+    is_chained = principal.role_arn != ""
+    seconds = duration_of(
+        members,
+        SESSION_SECONDS_DEFAULT,
+        CHAINED_SECONDS_MAX if is_chained else role.row.max_session_seconds,
+    )
+    bounds = _bounds_of(services, members)
+    keys = tokens.vend(
+        services.ring,
+        subject=principals.subject_of(principal),
+        token_id=services.new_id(),
+        scopes=None,
+        now_ms=services.now_ms(),
+        lifetime_seconds=seconds,
+        extra={
+            **({"key": principal.access_key} if principal.access_key else {}),
+            **identities.session_claims(role, session_name, **bounds),
+        },
+    )
+    if len(keys.session_token) > limits.SESSION_TOKEN_BYTES_MAX:
+        raise errors.PackedPolicyTooLarge("The session policies are too long for a token.")
+    answer: dict[str, Any] = {
+        "Credentials": credentials_of(keys),
+        "AssumedRoleUser": {
+            "AssumedRoleId": f"{role.row.role_id}:{session_name}",
+            "Arn": arns.session_arn(services.identities.account, role.row.name, session_name),
+        },
+    }
+    if bounds:
+        answer["PackedPolicySize"] = len(keys.session_token) * 100 // limits.SESSION_TOKEN_BYTES_MAX
+    return answer
 
 
 async def get_session_token(services: Services, call: calls.Call) -> face.Members:
@@ -85,6 +151,36 @@ def duration_of(members: Mapping[str, Any], default_seconds: int, seconds_max: i
     return seconds
 
 
+def _role_demand(members: Mapping[str, Any]) -> model.Demand:
+    """Return the demand for assuming a role."""
+    context: dict[str, model.ContextValue] = {"sts:RoleSessionName": members["RoleSessionName"]}
+    if "ExternalId" in members:
+        context["sts:ExternalId"] = members["ExternalId"]
+    if "DurationSeconds" in members:
+        context["sts:DurationSeconds"] = str(members["DurationSeconds"])
+    return model.Demand(action=ASSUME_ROLE, resource=members["RoleArn"], context=context)
+
+
+def _bounds_of(services: Services, members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the session policies of a request. Raises MalformedPolicy and InvalidParameter."""
+    bounds: dict[str, Any] = {}
+    if "Policy" in members:
+        policies.parse_policy(members["Policy"], policy_type="identity")
+        document = json.loads(members["Policy"])
+        bounds["policy"] = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    listed = [each.get("arn", "") for each in members.get("PolicyArns", ())]
+    if len(listed) > limits.ATTACHED_POLICIES_MAX:
+        raise errors.InvalidParameter(
+            f"There are more than {limits.ATTACHED_POLICIES_MAX} PolicyArns."
+        )
+    for arn in listed:
+        if not services.identities.has_policy(arn):
+            raise errors.InvalidParameter(f"The policy {arn} does not exist.")
+    if listed:
+        bounds["references"] = [services.identities.reference_of(arn) for arn in listed]
+    return bounds
+
+
 def credentials_of(keys: tokens.VendedKeys) -> face.Members:
     """Return temporary credentials as the API's structure."""
     return {
@@ -112,6 +208,7 @@ def _free_row(name: str, function: face.Function) -> face.ServiceRow:
 ROWS: Final[Mapping[str, face.ServiceRow]] = {
     row.name: row
     for row in (
+        _free_row("AssumeRole", assume_role),  # its function checks the role's trust policy
         _free_row("GetCallerIdentity", get_caller_identity),
         _free_row("GetSessionToken", get_session_token),
     )

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
     "key",
     ["s3tables:namespace", "S3Tables:TableName", "s3tables:TableBucketTag/team", "lake:branch",
      "s3:prefix", "s3:ExistingObjectTag/a/b", "aws:SourceIp", "AWS:username",
-     "aws:PrincipalTag/Team", "sts:ExternalId", "iam:anything"],
+     "aws:PrincipalTag/Team", "sts:ExternalId", "iam:PolicyARN"],
 )  # fmt: skip
 def test_keys_of_aws_and_our_own_are_taken(key: str) -> None:
     policies.parse_policy(_policy(condition={"StringEquals": {key: "x"}}), policy_type="identity")
@@ -35,6 +35,8 @@ def test_keys_of_aws_and_our_own_are_taken(key: str) -> None:
         ("aws:SourceIp/x", "aws has no condition key 'SourceIp/x'"),
         ("s3:prefixes", "did you mean s3:prefix?"),
         ("lake:branches", "did you mean lake:branch?"),
+        ("sts:ExternalID", "did you mean sts:ExternalId?"),
+        ("iam:Policy", "did you mean iam:PolicyARN?"),
     ],
 )
 def test_a_misspelt_key_is_refused_with_the_one_that_was_probably_meant(

@@ -1,0 +1,318 @@
+"""Roles, assumed with boto3: trust, session policies, and how their credentials end."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kit import aws, programs
+
+HERE = "arn:aws:iam::000000000000"
+OWN = "arn:aws:iam::aws:policy"
+ELSEWHERE = "111111111111"
+NUMBERS = itertools.count(1)
+MINUTE_MS = 60_000
+
+
+def document(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def allow(*actions: str, resource: str = "*", **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource, **more}
+
+
+def trust(*principals: str, **more: Any) -> str:
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"AWS": list(principals)},
+        "Action": "sts:AssumeRole",
+        **more,
+    }
+    return json.dumps(document(statement))
+
+
+READ = json.dumps(document(allow("s3:GetObject")))
+USERS = programs.users(
+    {
+        "alice": [document(allow("sts:AssumeRole"))],
+        "bob": [document(allow("s3:*"))],
+        "carol": [],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aws.Server]:
+    folder = tmp_path_factory.mktemp("roles") / "data"
+    with aws.serving(folder, users=[*USERS.values()]) as running:
+        s3 = running.client("s3")
+        s3.create_bucket(Bucket="docs")
+        for key in ("a", "b"):
+            s3.put_object(Bucket="docs", Key=key, Body=b"1")
+        yield running
+
+
+def role_of(server: aws.Server, trusted: str, *, policy: str = READ, **members: Any) -> str:
+    """The ARN of a new role with one policy."""
+    iam = server.client("iam")
+    name = f"role{next(NUMBERS)}"
+    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trusted, **members)
+    iam.put_role_policy(RoleName=name, PolicyName="p", PolicyDocument=policy)
+    return str(made["Role"]["Arn"])
+
+
+def assumed(server: aws.Server, keys: aws.Keys, arn: str, **members: Any) -> aws.Keys:
+    members = {"RoleSessionName": "night", **members}
+    return aws.Keys.of(server.client("sts", keys).assume_role(RoleArn=arn, **members))
+
+
+def refused(server: aws.Server, keys: aws.Keys, arn: str, **members: Any) -> tuple[int, str]:
+    call = server.client("sts", keys).assume_role
+    return aws.refusal(call, RoleArn=arn, **{"RoleSessionName": "night", **members})
+
+
+def may_read(server: aws.Server, keys: aws.Keys, key: str = "a") -> bool:
+    s3 = server.client("s3", keys)
+    try:
+        return bool(s3.get_object(Bucket="docs", Key=key)["Body"].read() == b"1")
+    except s3.exceptions.ClientError as error:
+        if error.response["Error"]["Code"] == "AccessDenied":
+            return False
+        raise
+
+
+DENIED = (403, "AccessDenied")
+
+
+def test_a_session_has_the_roles_rights_and_not_the_users(server: aws.Server) -> None:
+    bob = aws.keys_of("bob")
+    arn = role_of(server, trust(f"{HERE}:user/bob"))
+    answer = server.client("sts", bob).assume_role(RoleArn=arn, RoleSessionName="night")
+    name = arn.rpartition("/")[2]
+    session_arn = f"arn:aws:sts::000000000000:assumed-role/{name}/night"
+    assert answer["AssumedRoleUser"]["Arn"] == session_arn
+    assert answer["AssumedRoleUser"]["AssumedRoleId"].endswith(":night")
+    session = aws.Keys.of(answer)
+    identity = server.client("sts", session).get_caller_identity()
+    assert identity["Arn"] == session_arn
+    assert identity["UserId"] == answer["AssumedRoleUser"]["AssumedRoleId"]
+    assert may_read(server, session)
+    call = server.client("s3", session).put_object
+    assert aws.refusal(call, Bucket="docs", Key="c", Body=b"") == DENIED
+
+
+@pytest.mark.parametrize(
+    ("trusted", "user", "is_allowed"),
+    [
+        # Who is named needs no policy; an account stands for those of its users that may.
+        (trust(f"{HERE}:user/carol"), "carol", True),
+        (trust(f"{HERE}:user/carol"), "alice", False),
+        (trust(f"{HERE}:root"), "alice", True),
+        (trust("000000000000"), "alice", True),
+        (trust(f"{HERE}:root"), "carol", False),
+        (trust("*"), "carol", True),
+        (trust(ELSEWHERE), "alice", False),
+        (trust(f"{HERE}:user/carol").replace("sts:AssumeRole", "sts:TagSession"), "carol", False),
+    ],
+)
+def test_a_trust_policy_says_which_principals_may_assume_a_role(
+    server: aws.Server, trusted: str, user: str, *, is_allowed: bool
+) -> None:
+    arn = role_of(server, trusted)
+    if is_allowed:
+        assert may_read(server, assumed(server, aws.keys_of(user), arn))
+    else:
+        assert refused(server, aws.keys_of(user), arn) == DENIED
+
+
+def test_a_denial_of_the_users_own_policy_binds(server: aws.Server) -> None:
+    iam = server.client("iam")
+    iam.create_user(UserName="erin")
+    keys = aws.Keys.of(iam.create_access_key(UserName="erin"))
+    arn = role_of(server, trust(f"{HERE}:user/erin"))
+    assumed(server, keys, arn)
+    denial = {"Effect": "Deny", "Action": "sts:*", "Resource": arn}
+    iam.put_user_policy(
+        UserName="erin", PolicyName="no", PolicyDocument=json.dumps(document(denial))
+    )
+    assert refused(server, keys, arn) == DENIED
+
+
+def test_an_external_id_is_a_condition_of_the_trust_policy(server: aws.Server) -> None:
+    condition = {"StringEquals": {"sts:ExternalId": "contract-7"}}
+    arn = role_of(server, trust(f"{HERE}:user/carol", Condition=condition))
+    carol = aws.keys_of("carol")
+    assert refused(server, carol, arn) == DENIED
+    assert refused(server, carol, arn, ExternalId="contract-8") == DENIED
+    assert may_read(server, assumed(server, carol, arn, ExternalId="contract-7"))
+
+
+def test_an_absent_role_looks_like_one_that_may_not_be_assumed(server: aws.Server) -> None:
+    assert refused(server, aws.keys_of("carol"), f"{HERE}:role/no-such-role") == DENIED
+    assert refused(server, aws.ROOT, f"{HERE}:role/no-such-role") == DENIED
+    arn = role_of(server, trust("*"), Path="/jobs/")
+    assert refused(server, aws.keys_of("carol"), arn.replace("/jobs/", "/")) == DENIED
+
+
+def test_a_session_policy_narrows_and_never_widens(server: aws.Server) -> None:
+    arn = role_of(server, trust("*"))
+    carol = aws.keys_of("carol")
+    only_a = json.dumps(document(allow("s3:*", resource="arn:aws:s3:::docs/a")))
+    session = assumed(server, carol, arn, Policy=only_a)
+    assert may_read(server, session)
+    assert not may_read(server, session, "b")
+    call = server.client("s3", session).put_object
+    assert aws.refusal(call, Bucket="docs", Key="a", Body=b"") == DENIED
+    none = assumed(server, carol, arn, PolicyArns=[{"arn": f"{OWN}/LakeReader"}])
+    assert not may_read(server, none)
+    both = assumed(server, carol, arn, Policy=only_a, PolicyArns=[{"arn": f"{OWN}/ReadOnly"}])
+    assert may_read(server, both, "b")
+
+
+def test_a_session_policy_bounds_what_a_bucket_policy_allows_too(server: aws.Server) -> None:
+    s3 = server.client("s3")
+    s3.create_bucket(Bucket="shared")
+    s3.put_object(Bucket="shared", Key="a", Body=b"1")
+    arn = role_of(server, trust("*"))
+    statement = allow("s3:GetObject", resource="arn:aws:s3:::shared/*", Principal={"AWS": arn})
+    s3.put_bucket_policy(Bucket="shared", Policy=json.dumps(document(statement)))
+    nothing = json.dumps(document(allow("s3:PutObject")))
+    carol = aws.keys_of("carol")
+    server.client("iam").delete_role_policy(RoleName=arn.rpartition("/")[2], PolicyName="p")
+    free = server.client("s3", assumed(server, carol, arn))
+    assert free.get_object(Bucket="shared", Key="a")["Body"].read() == b"1"
+    bounded = server.client("s3", assumed(server, carol, arn, Policy=nothing))
+    assert aws.refusal(bounded.get_object, Bucket="shared", Key="a") == DENIED
+
+
+def test_a_session_ends_at_once_with_its_role_its_policies_and_its_source(
+    server: aws.Server,
+) -> None:
+    iam = server.client("iam")
+    iam.create_user(UserName="frank")
+    source = aws.Keys.of(iam.create_access_key(UserName="frank"))
+    arn = role_of(server, trust(f"{HERE}:user/frank"))
+    name = arn.rpartition("/")[2]
+    session = assumed(server, source, arn)
+    assert may_read(server, session)
+    iam.delete_role_policy(RoleName=name, PolicyName="p")
+    assert not may_read(server, session)
+    iam.put_role_policy(RoleName=name, PolicyName="p", PolicyDocument=READ)
+    assert may_read(server, session)
+    iam.update_access_key(UserName="frank", AccessKeyId=source.access_key, Status="Inactive")
+    identity = server.client("sts", session).get_caller_identity
+    assert aws.refusal(identity) == (403, "InvalidClientTokenId")
+    iam.update_access_key(UserName="frank", AccessKeyId=source.access_key, Status="Active")
+    assert may_read(server, session)
+    iam.delete_role_policy(RoleName=name, PolicyName="p")
+    iam.delete_role(RoleName=name)
+    assert aws.refusal(identity) == (403, "InvalidClientTokenId")
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("*"))
+    assert aws.refusal(identity) == (403, "InvalidClientTokenId")
+
+
+def test_sessions_older_than_a_time_are_denied_by_the_time_of_their_issue(
+    server: aws.Server,
+) -> None:
+    arn = role_of(server, trust("*"))
+    carol = aws.keys_of("carol")
+    try:
+        server.clock.offset_ms = -10 * MINUTE_MS
+        old = assumed(server, carol, arn)
+        server.clock.offset_ms = 0
+        fresh = assumed(server, carol, arn)
+        moment = (server.clock() - 5 * MINUTE_MS) // 1000
+        denial = {
+            "Effect": "Deny",
+            "Action": "*",
+            "Resource": "*",
+            "Condition": {"DateLessThan": {"aws:TokenIssueTime": str(moment)}},
+        }
+        server.client("iam").put_role_policy(
+            RoleName=arn.rpartition("/")[2],
+            PolicyName="AWSRevokeOlderSessions",
+            PolicyDocument=json.dumps(document(denial)),
+        )
+        assert not may_read(server, old)
+        assert may_read(server, fresh)
+    finally:
+        server.clock.offset_ms = 0
+
+
+def test_a_session_lasts_as_long_as_its_role_allows(server: aws.Server) -> None:
+    carol = aws.keys_of("carol")
+    short = role_of(server, trust("*"))
+    assert refused(server, carol, short, DurationSeconds=3601) == (400, "ValidationError")
+    long = role_of(server, trust("*"), MaxSessionDuration=43_200)
+    assumed(server, carol, long, DurationSeconds=43_200)
+
+
+def test_a_role_of_a_role_lasts_an_hour(server: aws.Server) -> None:
+    may_assume = json.dumps(document(allow("sts:AssumeRole")))
+    first = role_of(server, trust("*"), policy=may_assume)
+    last = role_of(server, trust(first), MaxSessionDuration=43_200)
+    session = assumed(server, aws.keys_of("carol"), first)
+    assert may_read(server, assumed(server, session, last))
+    assert refused(server, session, last, DurationSeconds=3601) == (400, "ValidationError")
+    assert refused(server, aws.keys_of("alice"), last) == DENIED
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"RoleSessionName": "a b"}, (400, "ValidationError")),
+        ({"RoleSessionName": "é" * 5}, (400, "ValidationError")),
+        ({"DurationSeconds": 899}, (400, "ValidationError")),
+        ({"Policy": "{"}, (400, "MalformedPolicyDocument")),
+        ({"Policy": json.dumps(document(allow("s3:NoSuch")))}, (400, "MalformedPolicyDocument")),
+        ({"PolicyArns": [{"arn": f"{OWN}/NoSuchPolicy"}]}, (400, "ValidationError")),
+        ({"PolicyArns": [{"arn": f"{OWN}/ReadOnly"}] * 11}, (400, "ValidationError")),
+        ({"Tags": [{"Key": "a", "Value": "b"}]}, (501, "NotImplemented")),
+        ({"SourceIdentity": "someone"}, (501, "NotImplemented")),
+    ],
+)
+def test_assume_role_refuses_what_it_cannot_grant(
+    server: aws.Server, members: dict[str, Any], expected: tuple[int, str]
+) -> None:
+    arn = role_of(server, trust("*"))
+    assert refused(server, aws.keys_of("carol"), arn, **members) == expected
+
+
+def test_the_longest_session_policy_fits_its_token_or_is_refused(server: aws.Server) -> None:
+    arn = role_of(server, trust("*"))
+    carol = aws.keys_of("carol")
+    resources = [f"arn:aws:s3:::docs/{number:040}" for number in range(31)]
+    statement = {"Effect": "Allow", "Action": "s3:*", "Resource": ["arn:aws:s3:::docs/a"]}
+    statement["Resource"] += resources
+    text = json.dumps(document(statement), separators=(",", ":"))
+    assert 1_900 < len(text) <= 2_048
+    assert may_read(server, assumed(server, carol, arn, Policy=text))
+    wide = json.dumps(document(allow("s3:*", resource="arn:aws:s3:::docs/" + "é" * 1_800)))
+    wide = wide.replace("\\u00e9", "é")
+    assert refused(server, carol, arn, Policy=wide) == (400, "PackedPolicyTooLarge")
+
+
+def test_a_bucket_policy_can_name_a_session_and_its_role(server: aws.Server) -> None:
+    s3 = server.client("s3")
+    s3.create_bucket(Bucket="named")
+    s3.put_object(Bucket="named", Key="a", Body=b"1")
+    arn = role_of(server, trust("*"), policy=json.dumps(document(allow("s3:*"))))
+    session = server.client("s3", assumed(server, aws.keys_of("carol"), arn))
+    session.get_object(Bucket="named", Key="a")
+    name = arn.rpartition("/")[2]
+    for principal in (arn, f"arn:aws:sts::000000000000:assumed-role/{name}/night"):
+        statement = {
+            "Effect": "Deny",
+            "Principal": {"AWS": principal},
+            "Action": "s3:GetObject",
+            "Resource": "arn:aws:s3:::named/*",
+        }
+        s3.put_bucket_policy(Bucket="named", Policy=json.dumps(document(statement)))
+        assert aws.refusal(session.get_object, Bucket="named", Key="a") == DENIED
+        s3.delete_bucket_policy(Bucket="named")
+        session.get_object(Bucket="named", Key="a")
