@@ -35,7 +35,7 @@ def test_keys_of_aws_and_our_own_are_taken(key: str) -> None:
         ("aws:SourceIp/x", "aws has no condition key 'SourceIp/x'"),
         ("s3:prefixes", "did you mean s3:prefix?"),
         ("lake:branches", "did you mean lake:branch?"),
-        ("sts:ExternalID", "did you mean sts:ExternalId?"),
+        ("sts:ExternalIds", "did you mean sts:ExternalId?"),
         ("iam:Policy", "did you mean iam:PolicyARN?"),
     ],
 )
