@@ -246,6 +246,8 @@ class EngineQuery:
     it and return the schema (describe); return the plan as text in one column `plan` (explain); or,
     without text, read the footers of the Parquet files at paths (columns `path` and `schema`, an
     Arrow schema as IPC). owner: the name of the principal whose share of the children it uses.
+    variants: indexes of result columns that hold VARIANTs as the engine has them (`sql.variants`);
+    the child shows them as clients get them.
     """
 
     text: str = ""
@@ -258,6 +260,7 @@ class EngineQuery:
     purpose: Literal["run", "describe", "explain", "footers"] = "run"
     write: Write | None = None
     paths: tuple[str, ...] = ()
+    variants: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

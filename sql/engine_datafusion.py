@@ -111,7 +111,7 @@ class Run:
         async for batch in stream:
             rows += batch.num_rows
             self._check_rows(rows)
-            yield rowforms.plain(batch, self.schema)
+            yield rowforms.plain(batch, self.schema, self._query.variants)
         self.finished = engine.Finished(rows=rows)
 
     def _check_rows(self, rows: int) -> None:

@@ -16,29 +16,20 @@ import hashlib
 import itertools
 import math
 import re
+import string
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
-from sql import limits, outcomes
+from sql import limits, outcomes, variant_kernels, variants
+from sql.kernelforms import Kernel, coded, per_value
 
 DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on", "1"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "off", "0"})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kernel:
-    """One function for the engine: Arrow types in and out, and what computes it."""
-
-    function: Callable[..., Any]
-    arguments: tuple[pa.DataType, ...]
-    result: pa.DataType
-    volatility: Literal["immutable", "volatile"] = "immutable"
 
 
 def kernel(name: str, *, zone: str = "UTC") -> Kernel:
@@ -50,6 +41,8 @@ def kernel(name: str, *, zone: str = "UTC") -> Kernel:
         match = pattern.fullmatch(name)
         if match is not None:
             return make_of_zone(match, zone)
+    if name in variant_kernels.FUNCTIONS:
+        return variant_kernels.kernel(name)
     for pattern, make in FAMILIES:
         match = pattern.fullmatch(name)
         if match is not None:
@@ -75,28 +68,7 @@ def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Dec
     return rounded
 
 
-def coded(code: str, value: str) -> ValueError:
-    """Return the exception that passes Snowflake's number through the engine."""
-    return ValueError(f"[[{code}|{value[:200].replace(']]', '] ]')}]]")
-
-
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
-
-
-def per_value(
-    array: Any, parse: Callable[[Any], Any], result: pa.DataType, *, lenient: bool
-) -> Any:
-    """Return parse of each value, computed once per distinct one."""
-    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    parsed = []
-    for value in encoded.dictionary.to_pylist():
-        try:
-            parsed.append(None if value is None else parse(value))
-        except (ValueError, decimal.InvalidOperation, OverflowError):
-            if not lenient:
-                raise
-            parsed.append(None)
-    return pa.array(parsed, result).take(encoded.indices)
 
 
 def _nonzero(_: re.Match[str]) -> Kernel:
@@ -137,7 +109,9 @@ def _domain(match: re.Match[str]) -> Kernel:
         outside = pc.or_(under(array, low), over(array, high))
         if pc.any(outside).as_py():
             (value, *_) = array.filter(outside).to_pylist()
-            raise coded("100058", f"Invalid floating point operation: {name}({real_text(value)})")
+            raise coded(
+                "100058", f"Invalid floating point operation: {name}({variants.plain_real(value)})"
+            )
         return array
 
     return Kernel(
@@ -336,18 +310,6 @@ def _zone(text: str | None) -> datetime.timezone | None:
     digits = text[1:].replace(":", "").ljust(4, "0")
     offset = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
     return datetime.timezone(-offset if text[0] == "-" else offset)
-
-
-def real_text(value: float) -> str:
-    """Return a FLOAT as text: as many digits as it needs, none for a whole number."""
-    if math.isnan(value) or math.isinf(value):
-        return {"nan": "NaN", "inf": "inf", "-inf": "-inf"}[repr(value)]
-    if value == int(value) and abs(value) < 1e15:
-        return str(int(value))
-    mantissa, _, exponent = repr(value).partition("e")
-    if not exponent:
-        return mantissa.removesuffix(".0")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent):+03d}"
 
 
 def parse_by_pattern(text: str, pattern: str, type_name: str) -> datetime.datetime:
@@ -832,7 +794,7 @@ def _epoch(_: re.Match[str]) -> Kernel:
 
 def _real_to_text(_: re.Match[str]) -> Kernel:
     return Kernel(
-        function=lambda array: per_value(array, real_text, pa.string(), lenient=False),
+        function=lambda array: per_value(array, variants.plain_real, pa.string(), lenient=False),
         arguments=(pa.float64(),),
         result=pa.string(),
     )
@@ -871,6 +833,236 @@ def _utf8(match: re.Match[str]) -> Kernel:
     )
 
 
+def _mixed(source: int) -> int:
+    """Return 64 bits in which each bit of a number has a part (the finaliser of SplitMix64)."""
+    word = (source + 0x9E3779B97F4A7C15) & WORD
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & WORD
+    return word ^ (word >> 31)
+
+
+WORD = (1 << 64) - 1
+
+
+def _uniform(match: re.Match[str]) -> Kernel:
+    """A number between two, both included, which its third argument determines."""
+
+    def whole(low: int, high: int, source: int) -> int:
+        if low > high:
+            raise coded("100039", str(low))
+        return low + _mixed(source) % (high - low + 1)
+
+    def real(low: float, high: float, source: int) -> float:
+        return low + (high - low) * (_mixed(source) / WORD)
+
+    number = pa.float64() if match.group(1) else pa.int64()
+    return _by_row(number, number, pa.int64(), result=number)(real if match.group(1) else whole)
+
+
+def _normal(_: re.Match[str]) -> Kernel:
+    """A number of a normal distribution, which its third argument determines."""
+
+    def normal(mean: float, deviation: float, source: int) -> float:
+        word = _mixed(source)
+        first, second = (word + 1) / (WORD + 1), _mixed(word) / WORD
+        return mean + deviation * math.sqrt(-2 * math.log(first)) * math.cos(2 * math.pi * second)
+
+    real = pa.float64()
+    return _by_row(real, real, pa.int64(), result=real)(normal)
+
+
+def _randstr(_: re.Match[str]) -> Kernel:
+    """A text of so many letters and digits, which its second argument determines."""
+
+    def text(length: int, source: int) -> str:
+        if not 0 <= length <= outcomes.TEXT_LENGTH_MAX:
+            raise coded("100039", str(length))
+        word, letters = source, []
+        for _ in range(length):
+            word = _mixed(word)
+            letters.append(LETTERS[word % len(LETTERS)])
+        return "".join(letters)
+
+    return _by_row(pa.int64(), pa.int64(), result=pa.string())(text)
+
+
+LETTERS = string.ascii_letters + string.digits
+
+
+def _of_variant(match: re.Match[str], zone: str = "UTC") -> Kernel:
+    """What stands at a path in a VARIANT, as a value of another type; NULL for null."""
+    target = match.group(1)
+    converting = None if target == "text" else kernel(f"_to_{target}", zone=zone)
+    shown_target = VARIANT_TARGETS[target.partition("_")[0]]
+    spelled = VARIANT_SPELLINGS.get(target.partition("_")[0], variants.scalar_text)
+
+    def text_of(cell: str, steps: variants.Path) -> str | None:
+        value = variant_kernels.read_value(cell)
+        if steps:
+            value = variants.at_path(value, steps)
+            if value is variants.MISSING:
+                return None
+        if isinstance(value, list | dict) and converting is not None:
+            raise variant_kernels.failed_cast(value, shown_target)
+        return spelled(value)
+
+    def function(cells: Any, paths: Any) -> Any:
+        if not len(cells):
+            return pa.array([], result)
+        steps = variant_kernels.steps_of(paths[0].as_py())
+        texts = per_value(cells, lambda cell: text_of(cell, steps), pa.string(), lenient=False)
+        if converting is None:
+            return texts
+        try:
+            return converting.function(texts)
+        except ValueError as error:
+            value = re.search(r"\[\[\d+\|(?:\w+\|)?(.*)\]\]", str(error), re.DOTALL)
+            shown = f'"{value[1]}"' if value else "value"
+            raise coded(
+                "100071", f"Failed to cast variant value {shown} to {shown_target}"
+            ) from None
+
+    result = pa.string() if converting is None else converting.result
+    return Kernel(
+        function=function,
+        arguments=(pa.string(), pa.string()),
+        result=result,
+        volatility="volatile",
+    )
+
+
+VARIANT_TARGETS = {
+    "text": "VARCHAR",
+    "fixed": "FIXED",
+    "real": "REAL",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "TIMESTAMP_NTZ",
+    "instant": "TIMESTAMP_LTZ",
+    "binary": "BINARY",
+}
+
+
+def _number_spelled(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return str(int(value))
+    return repr(value.value) if isinstance(value, variants.Real) else _exactly_spelled(value)
+
+
+def _boolean_spelled(value: Any) -> str | None:
+    if isinstance(value, variants.Real):
+        return str(value.value != 0)
+    if isinstance(value, int | decimal.Decimal):
+        return str(value != 0)
+    return variants.scalar_text(value)
+
+
+def _exactly_spelled(value: Any) -> str | None:
+    """Return a scalar as text, a date or time with all its digits."""
+    if isinstance(value, str) and value.startswith(variants.MARK) and value != variants.UNDEFINED:
+        return value[2:]
+    return variants.scalar_text(value)
+
+
+VARIANT_SPELLINGS: dict[str, Callable[[Any], str | None]] = {
+    "fixed": _number_spelled,
+    "real": _number_spelled,
+    "boolean": _boolean_spelled,
+    **dict.fromkeys(("date", "time", "timestamp", "instant", "binary"), _exactly_spelled),
+}
+
+
+def _variant_of_text(_: re.Match[str]) -> Kernel:
+    """A VARCHAR as a VARIANT."""
+
+    def quoted(text: str) -> str:
+        return variants.dumps(variants.text_value(text))
+
+    def function(texts: Any) -> Any:
+        if pc.any(pc.match_substring_regex(texts, ESCAPED_IN_JSON)).as_py():
+            return per_value(texts, quoted, pa.string(), lenient=False)
+        return _enclosed('"', texts)
+
+    return Kernel(function=function, arguments=(pa.string(),), result=pa.string())
+
+
+def _enclosed(head: str, texts: Any) -> Any:
+    join: Any = pc.binary_join_element_wise
+    return join(head, texts, '"', "")
+
+
+ESCAPED_IN_JSON = r'["\\\x00-\x1f]'
+
+
+def _variant_of_decimal(_: re.Match[str]) -> Kernel:
+    """The digits of a decimal with a point as a VARIANT: without zeros at the end."""
+
+    def function(texts: Any) -> Any:
+        return pc.utf8_rtrim(pc.utf8_rtrim(texts, characters="0"), characters=".")
+
+    return Kernel(function=function, arguments=(pa.string(),), result=pa.string())
+
+
+def _real_spelled(value: float) -> str:
+    return variants.dumps(variants.Real(value=value))
+
+
+def _variant_of_real(_: re.Match[str]) -> Kernel:
+    return Kernel(
+        function=lambda array: per_value(
+            array,
+            _real_spelled,
+            pa.string(),
+            lenient=False,
+        ),
+        arguments=(pa.float64(),),
+        result=pa.string(),
+    )
+
+
+def _variant_of_moment(match: re.Match[str]) -> Kernel:
+    """A DATE, TIME, TIMESTAMP_NTZ or BINARY as a VARIANT."""
+    letter, arrow_type = VARIANT_MARKS[match.group(1)]
+    head = f'"\\u0001{letter}'
+
+    def function(array: Any) -> Any:
+        if letter == "b":
+            texts = pa.array(
+                [None if each is None else each.hex().upper() for each in array.to_pylist()],
+                pa.string(),
+            )
+        else:
+            texts = array.cast(pa.string())
+        return _enclosed(head, texts)
+
+    return Kernel(function=function, arguments=(arrow_type,), result=pa.string())
+
+
+VARIANT_MARKS: dict[str, tuple[str, pa.DataType]] = {
+    "date": ("d", pa.date32()),
+    "time": ("t", pa.time64("us")),
+    "timestamp": ("n", pa.timestamp("us")),
+    "binary": ("b", pa.binary()),
+}
+
+
+def _variant_of_instant(_: re.Match[str], zone: str) -> Kernel:
+    """A TIMESTAMP_LTZ as a VARIANT, as the session's zone shows it."""
+    offset_text = kernel("_offset_text", zone=zone)
+
+    def function(instants: Any) -> Any:
+        if zone == "UTC":
+            local = instants.cast(pa.int64()).cast(pa.timestamp("us"))
+        else:
+            local = pc.local_timestamp(instants)
+        texts, offsets = local.cast(pa.string()), offset_text.function(instants)
+        body = pc.binary_join_element_wise(texts, offsets, " ")
+        return _enclosed('"\\u0001l', body)
+
+    return Kernel(function=function, arguments=(pa.timestamp("us", zone),), result=pa.string())
+
+
 INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
     "date": (parse_date, pa.date32()),
     "timestamp": (parse_timestamp, pa.timestamp("us")),
@@ -879,6 +1071,19 @@ INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
 
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile("_nonzero"), _nonzero),
+    (
+        re.compile(r"_v_to_(text|fixed_\d+_\d+|real|boolean|date|time|timestamp|binary)"),
+        _of_variant,
+    ),
+    (re.compile("_flatten_(both|array|object)(_recursive)?(_outer)?"), variant_kernels.flatten),
+    (re.compile("_rows_of_(split|strtok)"), variant_kernels.rows_of_parts),
+    (re.compile("_uniform(_real)?"), _uniform),
+    (re.compile("_normal"), _normal),
+    (re.compile("_randstr"), _randstr),
+    (re.compile("_v_of_text"), _variant_of_text),
+    (re.compile("_v_of_decimal"), _variant_of_decimal),
+    (re.compile("_v_of_real"), _variant_of_real),
+    (re.compile("_v_of_(date|time|timestamp|binary)"), _variant_of_moment),
     (re.compile(f"_domain_({'|'.join(DOMAINS)})"), _domain),
     (re.compile(r"_(try_)?to_fixed_(\d+)_(\d+)"), _fixed),
     (re.compile(r"_(try_)?to_real"), _real),
@@ -913,6 +1118,8 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
     (re.compile("_local_instant"), _local_instant),
+    (re.compile("_v_to_(instant)"), _of_variant),
+    (re.compile("_v_of_instant"), _variant_of_instant),
     (re.compile(r"_(try_)?to_instant"), _to_instant),
     (re.compile(r"_offset_(text|colon)"), _offset_text),
 )

@@ -35,6 +35,13 @@ GATHERED_BYTES: Final = 32 << 20
 OPEN_FILES_MAX: Final = 64
 """Files of partitions that are written at one time; the one used longest ago is finished first."""
 
+VARIANT_DEPTH_MAX: Final = 200
+"""How deeply a lenient JSON text may nest, and the steps of a path. JSON that is written nests 254
+deep at most."""
+VARIANT_ELEMENTS_MAX: Final = 1_000_000
+"""Elements of an array that ARRAY_GENERATE_RANGE, ARRAY_INSERT or GENERATOR makes."""
+FLATTENED_MAX: Final = 1_000_000
+"""Rows that FLATTEN makes of one value."""
 REPEATED_BYTES_MAX: Final = 1 << 30
 """Bytes of all texts that REPEAT returns for one batch of rows."""
 COLUMNS_MAX: Final = 20_000

@@ -290,6 +290,7 @@ class Planning:
                 seconds=self._seconds(execution), memory_bytes=self._limits.memory_bytes
             ),
             purpose=purpose,
+            variants=query.variants if text is None else (),
         )
 
     async def _relations_of(

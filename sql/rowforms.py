@@ -12,11 +12,14 @@ import base64
 import datetime
 import decimal
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from sql import kernelforms, variants
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -24,12 +27,21 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
 
 
-def plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return batch in the types of plain_schema's answer."""
+def plain(
+    batch: pa.RecordBatch, schema: pa.Schema, variant_columns: Sequence[int] = ()
+) -> pa.RecordBatch:
+    """Return batch in the types of plain_schema's answer.
+
+    variant_columns: indexes of columns of canonical text (`sql.variants`).
+    """
     arrays = [
         array if array.type == field.type else _plain_array(array, field.type)
         for array, field in zip(batch.columns, schema, strict=True)
     ]
+    for index in variant_columns:
+        arrays[index] = kernelforms.per_value(
+            arrays[index], variants.shown, pa.string(), lenient=False
+        )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -23,6 +23,13 @@ from sql.dialect import shapes, sqltypes
 DECLARED = "boathouse.sql.types"
 """Table property: JSON object, field id -> declared type, where the stored type says less."""
 
+SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
+    "VARIANT": sqltypes.VARIANT,
+    "OBJECT": sqltypes.OBJECT,
+    "ARRAY": sqltypes.ARRAY,
+}
+"""Declared types whose values are stored as JSON text."""
+
 FIELD_ID = "PARQUET:field_id"
 DECLARED_FORM = re.compile(r"(VARCHAR|BINARY|NUMBER)\((\d{1,9})(?:,(\d{1,2}))?\)")
 EPOCH_DATE = datetime.date(1970, 1, 1)
@@ -55,6 +62,8 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
             return sqltypes.TIMESTAMP_LTZ
         case "timestamp_ns":
             return sqltypes.SqlType(name="timestamp_ntz", scale=9)
+        case "string" if declared in SEMISTRUCTURED:
+            return SEMISTRUCTURED[declared]
         case "string":
             return sqltypes.text(_declared_length("VARCHAR", declared))
         case "uuid":
@@ -64,9 +73,9 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
         case "binary":
             return sqltypes.SqlType(name="binary", length=_declared_length("BINARY", declared))
         case "struct" | "map":
-            return sqltypes.SqlType(name="object")
+            return sqltypes.SqlType(name="object", is_nested=True)
         case "list":
-            return sqltypes.SqlType(name="array")
+            return sqltypes.SqlType(name="array", is_nested=True)
     raise errors.unsupported(f"Iceberg type {name}")
 
 
@@ -122,6 +131,8 @@ def iceberg_type(column_type: sqltypes.SqlType) -> str:
         case "real":
             return "double"
         case "text" | "null":
+            return "string"
+        case "variant" | "object" | "array" if column_type.is_variant:
             return "string"
         case "boolean" | "date" | "time" | "binary":
             return column_type.name

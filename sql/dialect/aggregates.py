@@ -11,10 +11,10 @@ import decimal
 
 from sqlglot import exp
 
-from sql import errors
+from sql import errors, variants
 from sql.dialect import builders, rewrites, sqltypes
 from sql.dialect.builders import FunctionCall, aggregate, window
-from sql.plan import code
+from sql.plan import code, emit
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -66,6 +66,8 @@ def count(call: FunctionCall) -> Expr:
 
 
 def _count(call: FunctionCall, counted: code.Part, parts: list[Expr]) -> Expr:
+    if isinstance(counted, Expr) and counted.type.name == "variant":
+        counted = code.call("nullif", counted, variants.NULL_TEXT)
     number = code.FunctionUse(
         name="count", arguments=(counted,), is_distinct=call.distinct, over=call.over
     )
@@ -139,6 +141,81 @@ def same_type(engine_name: str) -> builders.Builder:
         return call.aggregated(_aggregate(call, engine_name, operand), operand.type, [operand])
 
     return build
+
+
+def _extreme(direction: str) -> builders.Builder:
+    """MIN and MAX. direction: in which the wanted value comes first."""
+    plain = same_type("min" if direction == "ASC" else "max")
+
+    def build(call: FunctionCall) -> Expr:
+        operand = call.arg(0)
+        if not operand.type.is_variant:
+            return plain(call)
+        if call.over:
+            raise call.refuse(f"OVER and {sqltypes.shown(operand.type)}")
+        rewrites.shared(operand)
+        first = code.FunctionUse(
+            name="first_value",
+            arguments=(operand,),
+            order=(
+                code.SortKey(
+                    key=rewrites.as_variant_order(operand), direction=f" {direction} NULLS LAST"
+                ),
+            ),
+        )
+        return call.aggregated(first, operand.type, [operand])
+
+    return build
+
+
+def _collected(call: FunctionCall, values: Expr) -> code.Code:
+    """Return the text of the array of a group's values, without NULLs, in the call's order."""
+    collected = code.FunctionUse(
+        name="array_agg",
+        arguments=(values,),
+        is_distinct=call.distinct,
+        order=() if call.distinct else call.order,
+        over=call.over,
+    )
+    listed = code.call("coalesce", code.call("array_to_string", collected, ","), "")
+    return code.infix("[", "||", listed, "||", "]")
+
+
+def array_agg(call: FunctionCall) -> Expr:
+    operand = call.arg(0)
+    values = rewrites.to_variant(operand)
+    array = _collected(call, values)
+    parts = [values, *call.order_parts]
+    if call.distinct and call.order:
+        if len(call.order) > 1 or emit.text(call.order_parts[0]) != emit.text(operand):
+            raise call.refuse("DISTINCT and another order")
+        ascending, nulls_first = code.TRUE, code.FALSE
+        if " DESC" in call.order[0].direction:
+            ascending, nulls_first = code.FALSE, code.TRUE
+        array = code.kernel("_v_array_sort", code.arrow(array, "Utf8"), ascending, nulls_first)
+    return call.aggregated(array, sqltypes.ARRAY, parts, nullable=False)
+
+
+def object_agg(call: FunctionCall) -> Expr:
+    if call.distinct or call.order:
+        raise call.refuse("DISTINCT or an ordering")
+    name, value = rewrites.to_variant(call.text(0)), rewrites.to_variant(call.arg(1))
+    pair = exprs.derived(code.infix(name, "||", ",", "||", value), sqltypes.TEXT, [name, value])
+    members = code.kernel("_v_object", code.arrow(_collected(call, pair), "Utf8"))
+    return call.aggregated(members, sqltypes.OBJECT, [name, value], nullable=False)
+
+
+def mode(call: FunctionCall) -> Expr:
+    """MODE: the most frequent value; of several such, the least."""
+    if call.distinct:
+        raise call.refuse("DISTINCT")
+    operand = call.arg(0)
+    values = rewrites.to_variant(operand)
+    most_frequent = code.kernel("_v_array_mode", code.arrow(_collected(call, values), "Utf8"))
+    frequent = call.aggregated(most_frequent, sqltypes.VARIANT, [values])
+    if operand.type.name in ("null", "variant"):
+        return frequent
+    return rewrites.cast(frequent, operand.type)
 
 
 def any_value(call: FunctionCall) -> Expr:
@@ -359,8 +436,11 @@ AGGREGATES = (
     aggregate("COUNT_IF", "boolean", "integer", count_if),
     aggregate("SUM", "number", "number", total),
     aggregate("AVG", "number", "number", average),
-    aggregate("MIN", "any", "any", same_type("min")),
-    aggregate("MAX", "any", "any", same_type("max")),
+    aggregate("MIN", "any", "any", _extreme("ASC")),
+    aggregate("MAX", "any", "any", _extreme("DESC")),
+    aggregate("MODE", "any", "any", mode),
+    aggregate("ARRAY_AGG ARRAYAGG", "any", "array", array_agg),
+    aggregate("OBJECT_AGG OBJECTAGG", "text any", "object", object_agg),
     aggregate("ANY_VALUE", "any", "any", any_value),
     aggregate("MEDIAN", "number", "number", median),
     aggregate("PERCENTILE_CONT", "constant", "real", percentile_cont),

@@ -29,12 +29,15 @@ class FunctionCall:
     name: upper case. nodes: argument trees. bind: tree -> Expr in the call's scope.
 
     over: what stands after OVER. order: WITHIN GROUP's or the call's own ORDER BY. rows: the most
-    rows that an aggregate can see, when known.
+    rows that an aggregate can see, when known. columns: `*` -> the names and columns that it is.
+    sequence: the number of the row of a GENERATOR.
     """
 
     name: str
     nodes: tuple[Any, ...]
     bind: Callable[[Any], Expr]
+    columns: Callable[[Any], list[tuple[str, Expr]]]
+    sequence: Callable[[], Expr]
     context: shapes.Context
     over: code.Window | None = None
     over_parts: tuple[Expr, ...] = ()
@@ -49,6 +52,15 @@ class FunctionCall:
     @property
     def args(self) -> list[Expr]:
         return [self.bind(node) for node in self.nodes]
+
+    def spread(self) -> list[Expr]:
+        """Return the arguments, and for `*` the names and values of the columns in turn."""
+        if len(self.nodes) != 1 or not getattr(self.nodes[0], "is_star", False):
+            return self.args
+        spread: list[Expr] = []
+        for name, column in self.columns(self.nodes[0]):
+            spread += (exprs.text(name), column)
+        return spread
 
     def arg(self, index: int) -> Expr:
         return self.bind(self.nodes[index])
@@ -148,9 +160,13 @@ class EngineFunction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelFunction:
-    """A lowering: the kernel of that name over the coerced arguments, in exact Arrow types."""
+    """A lowering: the kernel of that name over the coerced arguments, in exact Arrow types.
+
+    gives_null: also if no argument is NULL.
+    """
 
     name: str
+    gives_null: bool = False
 
 
 Lowering: TypeAlias = "EngineFunction | KernelFunction | Builder"
@@ -195,9 +211,10 @@ class Function:
                 for argument, name in zip(arguments, coercions, strict=True)
             )
             computed = code.kernel(lowering.name, *exact)
+        nullable = True if isinstance(lowering, KernelFunction) and lowering.gives_null else None
         if self.result == "integer":
-            return small_integer(computed, arguments)
-        return exprs.derived(computed, RESULTS[self.result], arguments)
+            return small_integer(computed, arguments, nullable=nullable)
+        return exprs.derived(computed, RESULTS[self.result], arguments, nullable=nullable)
 
 
 def function(
@@ -248,6 +265,21 @@ def kernel(name: str) -> KernelFunction:
     return KernelFunction(name=name)
 
 
+def of_values(name: str) -> KernelFunction:
+    """Return the lowering to a kernel over VARIANTs, which may hold nothing that it takes."""
+    return KernelFunction(name=name, gives_null=True)
+
+
+def _of_semistructured(call: FunctionCall, index: int, target: sqltypes.SqlType) -> Expr:
+    """Return an argument as an ARRAY or OBJECT; a VARIANT that holds none is NULL there."""
+    argument = call.arg(index)
+    if argument.type.name == "null":
+        return exprs.null(target)
+    if not argument.type.is_variant or argument.type.name not in ("variant", target.name):
+        raise call.invalid()
+    return exprs.retyped(argument, target)
+
+
 COERCIONS: Mapping[str, Callable[[FunctionCall, int], Expr]] = {
     "any": lambda call, index: call.arg(index),
     "text": lambda call, index: call.text(index),
@@ -255,6 +287,9 @@ COERCIONS: Mapping[str, Callable[[FunctionCall, int], Expr]] = {
     "real": lambda call, index: rewrites.cast(rewrites.as_number(call.arg(index)), sqltypes.REAL),
     "whole": lambda call, index: rewrites.round_half_away(call.arg(index)),
     "boolean": lambda call, index: rewrites.as_boolean(call.arg(index)),
+    "variant": lambda call, index: rewrites.to_variant(call.arg(index)),
+    "array": lambda call, index: _of_semistructured(call, index, sqltypes.ARRAY),
+    "object": lambda call, index: _of_semistructured(call, index, sqltypes.OBJECT),
 }
 """How an argument becomes its parameter's type."""
 
@@ -263,6 +298,9 @@ ARGUMENT_TYPES: Mapping[str, sqltypes.SqlType] = {
     "real": sqltypes.REAL,
     "whole": sqltypes.integer(),
     "boolean": sqltypes.BOOLEAN,
+    "variant": sqltypes.TEXT,
+    "array": sqltypes.TEXT,
+    "object": sqltypes.TEXT,
 }
 """The type in which a kernel gets an argument of that coercion."""
 
@@ -276,6 +314,9 @@ RESULTS: Mapping[str, sqltypes.SqlType] = {
     "timestamp_ntz": sqltypes.TIMESTAMP_NTZ,
     "timestamp_ltz": sqltypes.TIMESTAMP_LTZ,
     "binary": sqltypes.BINARY,
+    "variant": sqltypes.VARIANT,
+    "array": sqltypes.ARRAY,
+    "object": sqltypes.OBJECT,
 }
 
 SHOWN: Mapping[str, str] = {
@@ -291,6 +332,9 @@ SHOWN: Mapping[str, str] = {
     "timestamp_ntz": "TIMESTAMP_NTZ",
     "timestamp_ltz": "TIMESTAMP_LTZ",
     "binary": "BINARY",
+    "variant": "VARIANT",
+    "array": "ARRAY",
+    "object": "OBJECT",
     "moment": "TIMESTAMP",
     "word": "VARCHAR",
     "constant": "CONSTANT",
@@ -308,8 +352,13 @@ def real_result(computed: code.Code, parts: Sequence[Expr]) -> Expr:
 
 
 def small_integer(
-    computed: code.Code, parts: Sequence[Expr], low: int = 0, high: int = 1 << 31
+    computed: code.Code,
+    parts: Sequence[Expr],
+    low: int = 0,
+    high: int = 1 << 31,
+    *,
+    nullable: bool | None = None,
 ) -> Expr:
     """Return an engine's int32 or uint64 result as a 64-bit integer with bounds."""
     sql_type = sqltypes.integer(max(len(str(low)), len(str(high))), low, high)
-    return exprs.derived(code.exactly(computed, sql_type), sql_type, parts)
+    return exprs.derived(code.exactly(computed, sql_type), sql_type, parts, nullable=nullable)

@@ -16,6 +16,11 @@ from sql.dialect import names, operations, sqltypes
 INTEGERS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "INT128"}
 TEXTS = {"VARCHAR", "TEXT", "NVARCHAR", "NAME"}
 CHARACTERS = {"CHAR", "NCHAR"}
+SEMISTRUCTURED = {
+    "VARIANT": sqltypes.VARIANT,
+    "OBJECT": sqltypes.OBJECT,
+    "ARRAY": sqltypes.ARRAY,
+}
 MOMENTS = {
     "TIMESTAMPNTZ": "timestamp_ntz",
     "DATETIME": "timestamp_ntz",
@@ -48,6 +53,10 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
     timestamp: what TIMESTAMP without a suffix means. Raises SqlError 000002 for a type that
     Boathouse does not have.
     """
+    if isinstance(node, exp.DataType) and not node.expressions:
+        semistructured = SEMISTRUCTURED.get(getattr(node.this, "name", ""))
+        if semistructured is not None:
+            return semistructured
     if not isinstance(node, exp.DataType) or node.args.get("nested"):
         raise errors.unsupported(f"data type {_sql(node)}")
     type_name = node.this.name if hasattr(node.this, "name") else str(node.this)

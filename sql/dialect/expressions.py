@@ -22,6 +22,7 @@ from sql.dialect import (
     functions,
     moments,
     rewrites,
+    semistructured,
     shapes,
     sqltypes,
 )
@@ -41,6 +42,10 @@ class NameResolver(Protocol):
         """The most rows that an aggregate in this scope can see."""
 
     def column(self, node: exp.Column) -> Expr: ...
+
+    def spread(self, node: Any) -> list[tuple[str, Expr]]: ...
+
+    def sequence(self) -> Expr: ...
 
     def scalar_query(self, node: exp.Expression) -> Expr: ...
 
@@ -82,11 +87,6 @@ def construct_name(node: Any) -> str:
 
 
 CONSTRUCTS: Mapping[str, str] = {
-    "JSONExtract": "path into a VARIANT",
-    "Bracket": "element [...] of an ARRAY or OBJECT",
-    "Array": "ARRAY constant [...]",
-    "Struct": "OBJECT constant {...}",
-    "Dot": "path into a column",
     "AtTimeZone": "AT TIME ZONE",
     "Collate": "COLLATE",
 }
@@ -110,6 +110,51 @@ def literal(node: exp.Literal) -> Expr:
 
 def _null(node: exp.Null, scope: NameResolver) -> Expr:
     return exprs.null()
+
+
+def _array(node: exp.Array, scope: NameResolver) -> Expr:
+    return semistructured.array_of([bind(item, scope) for item in node.expressions])
+
+
+def _object(node: exp.Struct, scope: NameResolver) -> Expr:
+    pairs: list[Expr] = []
+    for item in node.expressions:
+        if not isinstance(item, exp.PropertyEQ):
+            raise errors.unsupported("OBJECT constant of this form")
+        pairs += (exprs.text(item.this.name), bind(item.expression, scope))
+    return semistructured.object_of(pairs, keeps_null=True)
+
+
+def _path(node: exp.JSONExtract, scope: NameResolver) -> Expr:
+    """v:a.b[0]"""
+    steps: list[str | int] = []
+    parts = node.expression.expressions if isinstance(node.expression, exp.JSONPath) else [None]
+    for part in parts:
+        match part:
+            case exp.JSONPathRoot():
+                continue
+            case exp.JSONPathKey() | exp.JSONPathSubscript() if isinstance(part.this, str | int):
+                steps.append(part.this)
+            case _:
+                raise errors.unsupported("path of this form")
+    if not steps or len(steps) > limits.VARIANT_DEPTH_MAX:
+        raise errors.unsupported("path of this form")
+    return semistructured.step_into(bind(node.this, scope), *steps)
+
+
+def _bracket(node: exp.Bracket, scope: NameResolver) -> Expr:
+    """v['a'], v[0]"""
+    value = bind(node.this, scope)
+    for index in node.expressions:
+        value = semistructured.element(value, bind(index, scope))
+    return value
+
+
+def _dot(node: exp.Dot, scope: NameResolver) -> Expr:
+    """A member of what a call or an element is: GET(v, 0).a, v[0].a"""
+    if not isinstance(node.expression, exp.Identifier):
+        raise errors.unsupported("path of this form")
+    return semistructured.step_into(bind(node.this, scope), node.expression.name)
 
 
 def _placeholder(node: exp.Placeholder, scope: NameResolver) -> Expr:
@@ -451,6 +496,8 @@ def _call(name: str, nodes: list[Any], scope: NameResolver, **more: Any) -> buil
         name=name,
         nodes=tuple(nodes),
         bind=_binding_once(scope),
+        columns=scope.spread,
+        sequence=scope.sequence,
         context=scope.environment.context,
         rows=scope.rows,
         **more,
@@ -501,10 +548,15 @@ def _special(name: str) -> Callable[[Any, NameResolver], Expr]:
 def _ordering(node: exp.Order, scope: NameResolver) -> dict[str, Any]:
     parts = [bind(item.this, scope) for item in node.expressions]
     keys = tuple(
-        code.SortKey(key=part, direction=direction(item))
+        code.SortKey(key=sort_key(part), direction=direction(item))
         for part, item in zip(parts, node.expressions, strict=True)
     )
     return {"order": keys, "order_parts": tuple(parts)}
+
+
+def sort_key(value: Expr) -> Expr:
+    """Return that by which the engine orders values as Snowflake does."""
+    return rewrites.as_variant_order(value) if value.type.is_variant else value
 
 
 def direction(node: exp.Ordered) -> str:
@@ -683,6 +735,11 @@ HANDLERS: Mapping[type, Callable[[Any, NameResolver], Expr]] = {
     exp.Extract: _extract,
     exp.StrPosition: _position,
     exp.Anonymous: _anonymous,
+    exp.Array: _array,
+    exp.Struct: _object,
+    exp.JSONExtract: _path,
+    exp.Bracket: _bracket,
+    exp.Dot: _dot,
     exp.WithinGroup: _within_group,
     exp.Window: _window,
     exp.Subquery: lambda node, scope: scope.scalar_query(node),

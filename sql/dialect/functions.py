@@ -11,7 +11,18 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from sql import errors, kernels, limits, outcomes
-from sql.dialect import aggregates, builders, formats, moments, names, regexps, rewrites, sqltypes
+from sql.dialect import (
+    aggregates,
+    builders,
+    formats,
+    generation,
+    moments,
+    names,
+    regexps,
+    rewrites,
+    semistructured,
+    sqltypes,
+)
 from sql.dialect.builders import FunctionCall, engine, function, kernel
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -920,8 +931,10 @@ GROUPS: Mapping[str, tuple[builders.Function, ...]] = {
     "Date and time": moments.MOMENT_FUNCTIONS,
     "Text": TEXT_FUNCTIONS,
     "Numbers": NUMBER_FUNCTIONS,
+    "Generation": generation.GENERATION_FUNCTIONS,
     "Choices": CHOICE_FUNCTIONS,
     "Conversion": CONVERSION_FUNCTIONS,
+    "Semi-structured": semistructured.SEMISTRUCTURED_FUNCTIONS,
     "Session": CONTEXT_FUNCTIONS,
 }
 """The table of functions, in the groups of docs/SQL.md."""

@@ -6,6 +6,7 @@ change that. A DATE stays a DATE where it does in Snowflake.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Mapping
 
@@ -481,11 +482,7 @@ def timestamp_from_parts(call: FunctionCall) -> Expr:
     if len(call.nodes) not in (6, 7):
         raise call.refuse(f"{len(call.nodes)} arguments")
     parts = [rewrites.round_half_away(argument) for argument in call.args]
-    date = date_from_parts(
-        builders.FunctionCall(
-            name=call.name, nodes=call.nodes[:3], bind=call.bind, context=call.context
-        )
-    )
+    date = date_from_parts(dataclasses.replace(call, nodes=call.nodes[:3]))
     moment = rewrites.cast(date, sqltypes.TIMESTAMP_NTZ)
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
         moment = rewrites.add_units(moment, count, unit)

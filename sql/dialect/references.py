@@ -33,6 +33,12 @@ class Constants:
     def column(self, node: exp.Column) -> Expr:
         raise errors.invalid_identifier(node.name.upper())
 
+    def spread(self, node: Any) -> list[tuple[str, Expr]]:
+        raise errors.unsupported("* in AT or BEFORE")
+
+    def sequence(self) -> Expr:
+        raise errors.unsupported("a sequence in AT or BEFORE")
+
     def scalar_query(self, node: Any) -> Expr:
         raise errors.unsupported("a query in AT or BEFORE")
 

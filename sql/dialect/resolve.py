@@ -53,6 +53,11 @@ class BoundQuery:
     constants: tuple[Any, ...] | None = None
     counted: int | None = None
 
+    @property
+    def variants(self) -> tuple[int, ...]:
+        """The indexes of the columns that hold VARIANTs as the engine has them."""
+        return tuple(index for index, each in enumerate(self.types) if each.is_variant)
+
 
 def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
     """Return tree bound; raises SqlError. The tree must have been through `references`."""
@@ -79,12 +84,12 @@ def bind_into(
     try:
         if isinstance(tree, exp.Values) and not environment.rows_relation:
             scope = QueryScope(binder=binder, parent=None)
-            return binder.finish(binder.values(tree, scope, targets), count)
+            return binder.finish(binder.stored(binder.values(tree, scope, targets)), count)
         if environment.rows_relation:
             tree = _row_query(tree)
         text = binder.query(tree, None)
         _check_width(len(text.outputs), len(targets))
-        return binder.finish(binder.converted(text, targets), count)
+        return binder.finish(binder.stored(binder.converted(text, targets, inserts=True)), count)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
 
@@ -170,8 +175,24 @@ class Binder:
         database, schema, table = (names.shown(part) for part in shape.path)
         return dataclasses.replace(column, database=database, schema=schema, table=table)
 
-    def converted(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text:
-        """Return text with each column as its target's type."""
+    def stored(self, text: Text) -> Text:
+        """Return text with its VARIANTs as a table stores them: as JSON."""
+        if not any(output.type.is_variant for output in text.outputs):
+            return text
+        alias = self.alias("stored")
+        items = []
+        for output in text.outputs:
+            value: code.Part = code.ColumnUse(relation=alias, name=output.unique)
+            if output.type.is_variant:
+                value = code.kernel("_v_stored", code.exactly(value, sqltypes.TEXT))
+            items.append(f"{self.text(value)} AS {names.quoted(output.unique)}")
+        sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {names.quoted(alias)}"
+        return dataclasses.replace(text, sql=sql)
+
+    def converted(
+        self, text: Text, targets: Sequence[sqltypes.SqlType], *, inserts: bool = False
+    ) -> Text:
+        """Return text with each column as its target's type. inserts: as INSERT converts it."""
         alias = self.alias("source")
         items, outputs = [], []
         for output, target in zip(text.outputs, targets, strict=True):
@@ -180,13 +201,32 @@ class Binder:
                 type=output.type,
                 nullable=output.nullable,
             )
-            converted = rewrites.implicit(operand, target, self.environment.context.forms)
             if output.is_null:
                 converted = exprs.null(target)
+            elif inserts:
+                converted = self._inserted(operand, target)
+            else:
+                converted = rewrites.implicit(operand, target, self.environment.context.forms)
             items.append(f"{self.text(converted)} AS {names.quoted(output.unique)}")
             outputs.append(dataclasses.replace(output, type=converted.type))
         sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {names.quoted(alias)}"
         return Text(sql=sql, outputs=tuple(outputs), rows=text.rows)
+
+    def _inserted(self, value: Expr, target: sqltypes.SqlType) -> Expr:
+        """Return a value as INSERT converts it to a column's type.
+
+        Raises SqlError for a value that is no VARIANT for a column that is: Snowflake makes none
+        of a text by itself.
+        """
+        if target.is_variant and value.type.name not in ("null", *sqltypes.SEMISTRUCTURED):
+            raise errors.SqlError(
+                "002023",
+                "22000",
+                "SQL compilation error:\nExpression type does not match column data type, "
+                f"expecting {sqltypes.shown(target)} but got {sqltypes.shown(value.type)}",
+                phase="COMPILATION",
+            )
+        return rewrites.implicit(value, target, self.environment.context.forms)
 
     def query(self, tree: Any, parent: QueryScope | None) -> Text:
         """Return any query bound, its own WITH included."""
@@ -338,10 +378,7 @@ class Binder:
         else:
             _check_mixed(cells, targets)
             cells = [
-                [
-                    rewrites.implicit(cell, target, self.environment.context.forms)
-                    for cell, target in zip(row, targets, strict=True)
-                ]
+                [self._inserted(cell, target) for cell, target in zip(row, targets, strict=True)]
                 for row in cells
             ]
         sql_types, unified_columns = [], []

@@ -64,7 +64,9 @@ def cast(
     if target.name == "text" and source.name in FORMATTED:
         return _format(operand, target, forms)
     rewrite = CASTS.get((source.name, target.name))
-    if rewrite is None:
+    if rewrite is None or source.is_nested != target.is_nested:
+        raise _no_cast(source, target)
+    if lenient and source.is_variant and target.name not in sqltypes.SEMISTRUCTURED:
         raise _no_cast(source, target)
     return rewrite(operand, target, lenient)
 
@@ -85,13 +87,13 @@ def unify(operands: Sequence[Expr], what: str) -> tuple[list[Expr], sqltypes.Sql
     sql_type = sqltypes.unified([operand.type for operand in operands])
     if sql_type is None:
         shown = ", ".join(sqltypes.shown(operand.type) for operand in operands)
-        raise _mismatch(f"{what} of ({shown})")
+        raise mismatch(f"{what} of ({shown})")
     if sql_type.name == "null":
         return list(operands), sql_type
     return [implicit(operand, sql_type) for operand in operands], sql_type
 
 
-def _mismatch(detail: str) -> errors.SqlError:
+def mismatch(detail: str) -> errors.SqlError:
     return errors.SqlError(
         "001065",
         "22023",
@@ -333,7 +335,122 @@ def _cast_from_hex(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Ex
     return exprs.derived(code.kernel(name, as_arrow(operand, sqltypes.TEXT)), target, [operand])
 
 
+# VARIANT
+
+
+def to_variant(operand: Expr) -> Expr:
+    """Return a value of any type as a VARIANT: its canonical text (`sql.variants`)."""
+    source = operand.type
+    if source.is_variant:
+        return exprs.retyped(operand, sqltypes.VARIANT)
+    if source.name == "null":
+        return exprs.null(sqltypes.VARIANT)
+    if source.name in ("boolean", "fixed"):
+        written: code.Code = code.exactly(operand, sqltypes.TEXT)
+        if source.name == "fixed" and source.scale:
+            written = code.kernel("_v_of_decimal", written)
+    elif source.name in VARIANT_KERNELS:
+        written = code.kernel(VARIANT_KERNELS[source.name], as_arrow(operand, source))
+    else:
+        raise errors.unsupported(f"{sqltypes.shown(source)} as a VARIANT")
+    return exprs.derived(written, sqltypes.VARIANT, [operand])
+
+
+VARIANT_KERNELS = {
+    "text": "_v_of_text",
+    "real": "_v_of_real",
+    "date": "_v_of_date",
+    "time": "_v_of_time",
+    "timestamp_ntz": "_v_of_timestamp",
+    "timestamp_ltz": "_v_of_instant",
+    "binary": "_v_of_binary",
+}
+
+
+def at_path(operand: Expr, path: str) -> Expr:
+    """Return what stands at a constant path in a VARIANT, which a cast around it reads with it."""
+    computed = code.kernel("_v_get_path", as_arrow(unread(operand), sqltypes.TEXT), path)
+    return exprs.derived(computed, sqltypes.VARIANT, [operand], nullable=True)
+
+
+def read_variant(stored: Expr) -> Expr:
+    """Return the canonical text of a stored column, whose JSON any writer may have spelled."""
+    computed = code.kernel("_v_read", as_arrow(stored, sqltypes.TEXT))
+    return exprs.derived(computed, stored.type, [stored])
+
+
+def unread(operand: Expr) -> Expr:
+    """Return a VARIANT for a kernel that reads JSON however it is spelled."""
+    call = operand.code
+    if isinstance(call, code.FunctionUse) and call.is_kernel and call.name == "_v_read":
+        return dataclasses.replace(operand, code=code.arrow(call.arguments[0], "Utf8"))
+    return operand
+
+
+def as_variant_order(operand: Expr) -> Expr:
+    """Return a text in whose order VARIANTs are, and which is the same for equal ones."""
+    computed = code.kernel("_v_order", as_arrow(to_variant(operand), sqltypes.TEXT))
+    return exprs.derived(computed, sqltypes.TEXT, [operand])
+
+
+def _cast_to_variant(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    return to_variant(operand)
+
+
+def _cast_to_array(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    if operand.type.name == "array":
+        return operand
+    variant = to_variant(operand)
+    computed = code.kernel("_v_to_array", as_arrow(variant, sqltypes.TEXT))
+    return exprs.derived(computed, sqltypes.ARRAY, [operand], nullable=True)
+
+
+def _cast_to_object(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    computed = code.kernel("_v_to_object", as_arrow(operand, sqltypes.TEXT))
+    return exprs.derived(computed, sqltypes.OBJECT, [operand], nullable=True)
+
+
+def _cast_from_variant(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    value: code.Part = unread(operand)
+    path = ""
+    call = operand.code
+    if isinstance(call, code.FunctionUse) and call.name == "_v_get_path":
+        argument = call.arguments[1]
+        if isinstance(argument, code.StringLiteral):
+            value, path = call.arguments[0], argument.value
+    name = {
+        "fixed": f"fixed_{target.precision}_{target.scale}",
+        "timestamp_ntz": "timestamp",
+        "timestamp_ltz": "instant",
+    }.get(target.name, target.name)
+    converted: code.Code = code.kernel(f"_v_to_{name}", code.arrow(value, "Utf8"), path)
+    if target.name == "timestamp_ltz":
+        converted = code.exactly(converted, target)
+    result = sqltypes.TEXT if target.name == "text" else target
+    cast_value = exprs.derived(converted, result, [operand], nullable=True)
+    if target.name == "text" and target.length is not None:
+        return _cast_text(cast_value, target, lenient)
+    return cast_value
+
+
 CASTS = {
+    **{
+        (name, "variant"): _cast_to_variant
+        for name in ("boolean", "fixed", *VARIANT_KERNELS, *sqltypes.SEMISTRUCTURED)
+    },
+    **{
+        ("variant", name): _cast_from_variant
+        for name in ("text", "fixed", "real", "boolean", "date", "time", "binary")
+    },
+    ("variant", "timestamp_ntz"): _cast_from_variant,
+    ("variant", "timestamp_ltz"): _cast_from_variant,
+    ("array", "text"): _cast_from_variant,
+    ("object", "text"): _cast_from_variant,
+    ("array", "array"): _cast_same,
+    ("object", "object"): _cast_same,
+    ("variant", "array"): _cast_to_array,
+    ("variant", "object"): _cast_to_object,
+    ("text", "array"): _cast_to_array,
     ("text", "text"): _cast_text,
     ("text", "fixed"): _cast_kernel,
     ("text", "real"): _cast_kernel,
@@ -392,7 +509,9 @@ def as_number(operand: Expr) -> Expr:
             return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX, 5))
         case "boolean":
             return cast(operand, sqltypes.integer(1, 0, 1))
-    raise _mismatch(f"arithmetic on {sqltypes.shown(operand.type)}")
+        case "variant":
+            return cast(operand, sqltypes.REAL)
+    raise mismatch(f"arithmetic on {sqltypes.shown(operand.type)}")
 
 
 def _number_literal(operand: Expr) -> Expr:
@@ -413,7 +532,7 @@ def add(left: Expr, right: Expr, *, negative: bool = False) -> Expr:
     if left.type.name == "date" or right.type.name == "date":
         return _add_days(left, right, negative=negative)
     if left.type.is_temporal or right.type.is_temporal:
-        raise _mismatch(f"({sqltypes.shown(left.type)} {sign} {sqltypes.shown(right.type)})")
+        raise mismatch(f"({sqltypes.shown(left.type)} {sign} {sqltypes.shown(right.type)})")
     left, right = as_number(left), as_number(right)
     if "real" in (left.type.name, right.type.name):
         left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
@@ -446,26 +565,26 @@ def _add_at_twice_the_width(left: Expr, sign: str, right: Expr, sql_type: sqltyp
 def _add_days(left: Expr, right: Expr, *, negative: bool) -> Expr:
     if left.type.name == "date" and right.type.name == "date":
         if not negative:
-            raise _mismatch("(DATE + DATE)")
+            raise mismatch("(DATE + DATE)")
         days = code.infix(code.arrow(left, "Int32"), "-", code.arrow(right, "Int32"))
         difference = code.arrow(days, "Int64")
         return exprs.derived(difference, sqltypes.integer(9, -(10**8), 10**8), [left, right])
     day, count = (left, right) if left.type.name == "date" else (right, left)
     if day is right and negative:
-        raise _mismatch("(number - DATE)")
+        raise mismatch("(number - DATE)")
     if count.type.is_temporal:
-        raise _mismatch(f"({sqltypes.shown(left.type)} + {sqltypes.shown(right.type)})")
+        raise mismatch(f"({sqltypes.shown(left.type)} + {sqltypes.shown(right.type)})")
     return add_units(day, as_number(count), "day", negative=negative)
 
 
 def _add_interval(left: Expr, right: Expr, sign: str) -> Expr:
     moment, step = (right, left) if left.type.name == "interval" else (left, right)
     if step.type.name != "interval" or (sign == "-" and moment is right):
-        raise _mismatch("INTERVAL arithmetic")
+        raise mismatch("INTERVAL arithmetic")
     if moment.type.name == "text":
         moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
     if not moment.type.is_temporal:
-        raise _mismatch(f"INTERVAL and {sqltypes.shown(moment.type)}")
+        raise mismatch(f"INTERVAL and {sqltypes.shown(moment.type)}")
     sql_type = moment.type
     if sql_type.name == "date" and step.type.scale:
         # An interval finer than a day makes a DATE a TIMESTAMP; its type says so by scale.
@@ -684,12 +803,31 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         return _real_side(left), _real_side(right)
     if type_names == {"fixed"}:
         return _exact_sides(left, right)
+    if type_names <= sqltypes.SEMISTRUCTURED and not (left.type.is_nested or right.type.is_nested):
+        return as_variant_order(left), as_variant_order(right)
     if len(type_names) == 1 or "null" in type_names:
         return left, right
+    if "variant" in type_names:
+        return _comparable_with_variant(left, right)
     if type_names == {"text", "fixed"}:
         return comparable(_number_side(left), _number_side(right))
     (left, right), _ = unify([left, right], "comparison")
     return left, right
+
+
+def _comparable_with_variant(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Return both operands in the type of the one that is no VARIANT."""
+    other = (right if left.type.name == "variant" else left).type
+    target = other
+    if other.name == "fixed":
+        scale = max(other.scale, VARIANT_SCALE)
+        target = sqltypes.number(sqltypes.PRECISION_MAX, scale)
+    sides = [cast(side, target) if side.type.name == "variant" else side for side in (left, right)]
+    return comparable(sides[0], sides[1])
+
+
+VARIANT_SCALE = 12
+"""Digits after the point of a number in a VARIANT when it is compared with a NUMBER."""
 
 
 def _exact_sides(left: Expr, right: Expr) -> tuple[Expr, Expr]:

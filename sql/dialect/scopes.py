@@ -69,12 +69,16 @@ class ScopeColumn:
 
 @dataclass(kw_only=True, slots=True)
 class FromItem:
-    """One item of FROM; mutable, joins change it. path: how it is qualified, own name last."""
+    """One item of FROM; mutable, joins change it. path: how it is qualified, own name last.
+
+    sequence: the number of the row, of a GENERATOR.
+    """
 
     path: tuple[names.Ident, ...]
     columns: list[ScopeColumn]
     hidden: set[str] = field(default_factory=set)
     rows: int | None = None
+    sequence: Expr | None = None
 
 
 class NameBinder(Protocol):
@@ -220,6 +224,80 @@ class QueryScope:
     def _repeated(self, bound: Expr) -> Expr:
         """Return what an alias stands for. In GROUP BY the engine knows it from the select list."""
         return bound if self.is_grouping else rewrites.shared(bound)
+
+    def star(self, node: Any, star: exp.Star) -> list[tuple[str, Any]]:
+        """Return the names and columns of `*` or `t.*`; a replaced column is a tree."""
+        if star.args.get("ilike") is not None:
+            raise errors.unsupported("* ILIKE")
+        sources = self.sources
+        qualified = isinstance(node, exp.Column)
+        if qualified:
+            path = tuple(
+                columns.ident(part)
+                for part in (
+                    node.args.get("catalog"),
+                    node.args.get("db"),
+                    node.args.get("table"),
+                )
+                if part
+            )
+            sources = [source for source in sources if qualifies(path, source.path)]
+            if not sources:
+                raise errors.invalid_identifier(names.dotted(path))
+        spread = []
+        for source in sources:
+            for column in source.columns:
+                name = names.shown(column.stored)
+                if not qualified and name in source.hidden:
+                    continue
+                bound = column.bound
+                if not qualified and name in self.merged:
+                    bound = self.merged[name]
+                spread.append((name, bound))
+        if not spread:
+            raise errors.unsupported("SELECT * without a table")
+        return self._changed_star(star, spread)
+
+    def _changed_star(
+        self, star: exp.Star, spread: list[tuple[str, Expr]]
+    ) -> list[tuple[str, Any]]:
+        excluded = [columns.ident(item) for item in _listed(star.args.get("except_"))]
+        replaced = {
+            columns.ident(item.args["alias"]).folded: item.this
+            for item in star.args.get("replace") or ()
+        }
+        renamed = {
+            columns.ident(item.this).folded: columns.ident(item.args["alias"]).folded
+            for item in star.args.get("rename") or ()
+        }
+        column_names = [name for name, _ in spread]
+        for ident in excluded:
+            if not names.find(ident, column_names):
+                raise errors.invalid_identifier(ident.folded)
+        gone = {index for ident in excluded for index in names.find(ident, column_names)}
+        for name in (*replaced, *renamed):
+            if name not in column_names:
+                raise errors.invalid_identifier(name)
+        return [
+            (renamed.get(name, name), replaced.get(name, bound))
+            for index, (name, bound) in enumerate(spread)
+            if index not in gone
+        ]
+
+    def spread(self, node: Any) -> list[tuple[str, Expr]]:
+        """Return the names and columns of `*` as arguments of a function."""
+        star = node if isinstance(node, exp.Star) else node.this
+        return [
+            (name, item if isinstance(item, Expr) else expressions.bind(item, self))
+            for name, item in self.star(node, star)
+        ]
+
+    def sequence(self) -> Expr:
+        """Return the number of the row of the one GENERATOR in FROM."""
+        numbers = [source.sequence for source in self.sources if source.sequence is not None]
+        if len(numbers) != 1:
+            raise errors.unsupported("a sequence without one GENERATOR in FROM")
+        return numbers[0]
 
     def common_table(self, name: str) -> tuple[str, Text] | None:
         scope: QueryScope | None = self
@@ -425,6 +503,24 @@ def _counts_plainly(node: Any) -> bool:
     )
 
 
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def check_alias(path: tuple[names.Ident, ...], sources: Sequence[FromItem]) -> None:
+    """Raise SqlError if one of these sources has the same name already."""
+    folded = [ident.folded for ident in path]
+    if path and any([ident.folded for ident in source.path] == folded for source in sources):
+        raise errors.SqlError(
+            "002028",
+            "42601",
+            f"SQL compilation error:\nduplicate alias '{path[-1].folded}'",
+            phase="COMPILATION",
+        )
+
+
 def qualifies(path: tuple[names.Ident, ...], source: tuple[names.Ident, ...]) -> bool:
     if len(path) > len(source):
         return False
@@ -466,15 +562,23 @@ def order_by(tree: Any, scope: OutputScope) -> str:
     for item in order.expressions:
         if is_all(order, scope.outputs):
             places = range(1, len(scope.outputs) + 1)
-            items += [f"{place}{expressions.direction(item)}" for place in places]
+            items += [_ordered(place, scope, expressions.direction(item)) for place in places]
             continue
         place = ordinal(item.this, len(scope.outputs))
         if place is not None:
-            items.append(f"{place}{expressions.direction(item)}")
+            items.append(_ordered(place, scope, expressions.direction(item)))
         else:
-            key = scope.binder.text(expressions.bind(item.this, scope))
-            items.append(f"{key}{expressions.direction(item)}")
+            key = expressions.sort_key(expressions.bind(item.this, scope))
+            items.append(f"{scope.binder.text(key)}{expressions.direction(item)}")
     return f" ORDER BY {', '.join(items)}"
+
+
+def _ordered(place: int, scope: OutputScope, direction: str) -> str:
+    """Return the key of ORDER BY that is the output at a place from 1."""
+    column = scope.sources[0].columns[place - 1].bound
+    if column.type.is_variant:
+        return f"{scope.binder.text(rewrites.as_variant_order(column))}{direction}"
+    return f"{place}{direction}"
 
 
 def is_all(order: exp.Order, outputs: Sequence[Output]) -> bool:

@@ -24,6 +24,7 @@ from sql.dialect import (
     rewrites,
     scopes,
     sqltypes,
+    unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, QueryScope, ScopeColumn, Text
 from sql.plan import code
@@ -149,17 +150,19 @@ class SelectBinder:
             return f" FROM {names.quoted(relation)}" if relation else ""
         sql = self._joined(from_.this)
         for join in joins:
-            sql = self._join(sql, join)
+            sql = self._join(sql, join, 0)
         return f" FROM {sql}" if sql else ""
 
     def _joined(self, node: Any) -> str:
         """Return one item of FROM, with its joins."""
+        start = len(self._scope.sources)
         sql = self._source(node)
         for join in node.args.get("joins") or ():
-            sql = self._join(sql, join)
+            sql = self._join(sql, join, start)
         return sql
 
-    def _join(self, left: str, join: exp.Join) -> str:
+    def _join(self, left: str, join: exp.Join, start: int) -> str:
+        """Return left joined. start: the first source of the scope that is of left."""
         side, join_type, method = (
             str(join.args.get(name) or "").upper() for name in ("side", "kind", "method")
         )
@@ -171,6 +174,9 @@ class SelectBinder:
         self._joins += 1
         if self._joins > limits.JOINS_MAX:
             raise errors.too_complex(f"more than {limits.JOINS_MAX} joins in one SELECT")
+        function = unnesting.called(join.this)
+        if function is not None:
+            return self._unnest(left, join, function, side, start)
         right = self._joined(join.this)
         conditions = []
         shared = self._shared(join, before, natural=method == "NATURAL")
@@ -190,6 +196,25 @@ class SelectBinder:
         if not conditions:
             return f"{left} CROSS JOIN {right}"
         return f"{left} INNER JOIN {right} ON {' AND '.join(conditions)}"
+
+    def _unnest(
+        self,
+        left: str,
+        join: exp.Join,
+        function: unnesting.TableFunction,
+        side: str,
+        start: int,
+    ) -> str:
+        on = join.args.get("on")
+        is_plain = on is None or (isinstance(on, exp.Boolean) and on.this)
+        if side not in ("", "LEFT") or not is_plain or join.args.get("using"):
+            raise errors.unsupported(f"{side} JOIN {function.name} with a condition".strip())
+        if side == "LEFT":
+            function = dataclasses.replace(function, is_outer=True)
+        sql = unnesting.bind(function, self._scope, left, start)
+        for inner in join.this.args.get("joins") or ():
+            sql = self._join(sql, inner, start)
+        return sql
 
     def _shared(self, join: exp.Join, before: int, *, natural: bool) -> list[names.Ident]:
         if natural:
@@ -253,6 +278,9 @@ class SelectBinder:
             ]
 
     def _source(self, node: Any) -> str:
+        function = unnesting.called(node)
+        if function is not None:
+            return unnesting.bind(function, self._scope, "", len(self._scope.sources))
         match node:
             case exp.Table():
                 return self._table(node)
@@ -300,20 +328,8 @@ class SelectBinder:
             )
             for output in text.outputs
         ]
-        self._check_alias(path)
+        scopes.check_alias(path, self._scope.sources)
         self._scope.sources.append(FromItem(path=path, columns=columns, rows=text.rows))
-
-    def _check_alias(self, path: tuple[names.Ident, ...]) -> None:
-        folded = [ident.folded for ident in path]
-        if path and any(
-            [ident.folded for ident in source.path] == folded for source in self._scope.sources
-        ):
-            raise errors.SqlError(
-                "002028",
-                "42601",
-                f"SQL compilation error:\nduplicate alias '{path[-1].folded}'",
-                phase="COMPILATION",
-            )
 
     def _table(self, node: exp.Table) -> str:
         _refuse_table_clauses(node, {"this", "db", "catalog", "alias", "when", "joins"})
@@ -366,11 +382,13 @@ class SelectBinder:
         columns = [
             ScopeColumn(
                 stored=name,
-                bound=Expr(
-                    code=code.ColumnUse(relation=unique, name=column.name),
-                    type=column.type,
-                    nullable=column.nullable,
-                    origin=(use, index),
+                bound=_stored_column(
+                    Expr(
+                        code=code.ColumnUse(relation=unique, name=column.name),
+                        type=column.type,
+                        nullable=column.nullable,
+                        origin=(use, index),
+                    )
                 ),
             )
             for index, (name, column) in enumerate(zip(stored, shape.columns, strict=True))
@@ -380,7 +398,7 @@ class SelectBinder:
             if alias is not None
             else tuple(names.Ident(text=part, quoted=True) for part in shape.path)
         )
-        self._check_alias(path)
+        scopes.check_alias(path, self._scope.sources)
         self._scope.sources.append(FromItem(path=path, columns=columns, rows=shape.rows))
         return f"{names.quoted(shape.relation)} AS {names.quoted(unique)}"
 
@@ -400,7 +418,7 @@ class SelectBinder:
                 )
             )
             if star is not None:
-                items += self._star(node, star)
+                items += self._scope.star(node, star)
                 continue
             if isinstance(node, exp.Alias):
                 name = columns.ident(node.args["alias"]).folded
@@ -436,64 +454,6 @@ class SelectBinder:
         name = _upper_outside_quotes(text) if _has_quotes(text) else text.upper()
         self._unnamed.add(name)
         return name
-
-    def _star(self, node: Any, star: exp.Star) -> list[tuple[str, Any]]:
-        if star.args.get("ilike") is not None:
-            raise errors.unsupported("* ILIKE")
-        sources = self._scope.sources
-        qualified = isinstance(node, exp.Column)
-        if qualified:
-            path = tuple(
-                columns.ident(part)
-                for part in (
-                    node.args.get("catalog"),
-                    node.args.get("db"),
-                    node.args.get("table"),
-                )
-                if part
-            )
-            sources = [source for source in sources if scopes.qualifies(path, source.path)]
-            if not sources:
-                raise errors.invalid_identifier(names.dotted(path))
-        spread = []
-        for source in sources:
-            for column in source.columns:
-                name = names.shown(column.stored)
-                if not qualified and name in source.hidden:
-                    continue
-                bound = column.bound
-                if not qualified and name in self._scope.merged:
-                    bound = self._scope.merged[name]
-                spread.append((name, bound))
-        if not spread:
-            raise errors.unsupported("SELECT * without a table")
-        return self._changed_star(star, spread)
-
-    def _changed_star(
-        self, star: exp.Star, spread: list[tuple[str, Expr]]
-    ) -> list[tuple[str, Any]]:
-        excluded = [columns.ident(item) for item in _listed(star.args.get("except_"))]
-        replaced = {
-            columns.ident(item.args["alias"]).folded: item.this
-            for item in star.args.get("replace") or ()
-        }
-        renamed = {
-            columns.ident(item.this).folded: columns.ident(item.args["alias"]).folded
-            for item in star.args.get("rename") or ()
-        }
-        column_names = [name for name, _ in spread]
-        for ident in excluded:
-            if not names.find(ident, column_names):
-                raise errors.invalid_identifier(ident.folded)
-        gone = {index for ident in excluded for index in names.find(ident, column_names)}
-        for name in (*replaced, *renamed):
-            if name not in column_names:
-                raise errors.invalid_identifier(name)
-        return [
-            (renamed.get(name, name), replaced.get(name, bound))
-            for index, (name, bound) in enumerate(spread)
-            if index not in gone
-        ]
 
     def _bound_item(self, node: Any) -> Expr:
         if isinstance(node, Expr):
@@ -637,17 +597,25 @@ class SelectBinder:
         written = []
         for item in order.expressions:
             if scopes.is_all(order, outputs):
+                direction = expressions.direction(item)
                 places = range(1, len(outputs) + 1)
-                written += [f"{place}{expressions.direction(item)}" for place in places]
+                written += [self._ordered(each, items, direction) for each in places]
                 continue
             place = self._order_place(item.this, items, outputs)
             if place is not None:
-                written.append(f"{place}{expressions.direction(item)}")
+                written.append(self._ordered(place, items, expressions.direction(item)))
                 continue
-            key = expressions.bind(item.this, self._scope)
+            key = expressions.sort_key(expressions.bind(item.this, self._scope))
             if not key.is_literal:
                 written.append(f"{self._binder.text(key)}{expressions.direction(item)}")
         return f" ORDER BY {', '.join(written)}" if written else ""
+
+    def _ordered(self, place: int, items: list[Expr], direction: str) -> str:
+        """Return the key of ORDER BY that is the output at a place from 1."""
+        item = items[place - 1]
+        if item.type.is_variant:
+            return f"{self._binder.text(rewrites.as_variant_order(item))}{direction}"
+        return f"{place}{direction}"
 
     def _order_place(self, node: Any, items: list[Expr], outputs: list[Output]) -> int | None:
         place = scopes.ordinal(node, len(outputs))
@@ -684,6 +652,10 @@ CLAUSES = {
 }
 
 
+def _stored_column(column: Expr) -> Expr:
+    return rewrites.read_variant(column) if column.type.is_variant else column
+
+
 def _counts_rows(node: Any) -> bool:
     if not isinstance(node, exp.Anonymous) or str(node.this).upper() != "COUNT":
         return False
@@ -699,12 +671,6 @@ def check_plain(bound: Expr, place: str) -> None:
             f"SQL compilation error:\nInvalid aggregate or window function in {place}",
             phase="COMPILATION",
         )
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
 
 
 def _bare(node: exp.Subquery) -> Any:

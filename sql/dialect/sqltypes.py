@@ -29,7 +29,8 @@ class SqlType:
     """A type. precision, scale: of fixed; scale also of times. length: of text and binary.
 
     wide: a fixed value is held as a 128-bit decimal. low, high: bounds of a fixed value of scale 0
-    that is not wide.
+    that is not wide. is_nested: an object or array is held in the engine's own nested type, as
+    Iceberg's struct, map and list are; it can be shown, and not be computed with.
     """
 
     name: TypeName
@@ -39,6 +40,12 @@ class SqlType:
     wide: bool = False
     low: int = INT64_LOW
     high: int = INT64_HIGH
+    is_nested: bool = False
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether values are canonical text (`sql.variants`)."""
+        return self.name in SEMISTRUCTURED and not self.is_nested
 
     @property
     def is_integer(self) -> bool:
@@ -50,6 +57,8 @@ class SqlType:
         return self.name in ("date", "timestamp_ntz", "timestamp_ltz", "timestamp_tz")
 
 
+SEMISTRUCTURED = frozenset({"variant", "object", "array"})
+
 NULL = SqlType(name="null")
 TEXT = SqlType(name="text")
 BOOLEAN = SqlType(name="boolean")
@@ -59,6 +68,9 @@ TIME = SqlType(name="time", scale=6)
 TIMESTAMP_NTZ = SqlType(name="timestamp_ntz", scale=6)
 TIMESTAMP_LTZ = SqlType(name="timestamp_ltz", scale=6)
 BINARY = SqlType(name="binary")
+VARIANT = SqlType(name="variant")
+OBJECT = SqlType(name="object")
+ARRAY = SqlType(name="array")
 
 
 def number(precision: int, scale: int = 0) -> SqlType:
@@ -100,6 +112,8 @@ def arrow_name(sql_type: SqlType) -> str:
             return f"Timestamp({unit}, None)"
         case "binary":
             return "Binary"
+        case "variant" | "object" | "array" if sql_type.is_variant:
+            return "Utf8"
     raise AssertionError(f"{sql_type.name} has no Arrow name")
 
 
@@ -186,10 +200,12 @@ def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
     pair = {left.name, right.name}
     if pair == {"fixed", "real"}:
         return REAL
+    if pair & SEMISTRUCTURED:
+        return VARIANT if not (left.is_nested or right.is_nested) else None
     if "text" in pair:
         # Snowflake converts the text to the other type, and fails on invalid text.
         other = left if right.name == "text" else right
-        if other.name in ("variant", "object", "array", "interval"):
+        if other.name == "interval":
             return None
         return number(PRECISION_MAX, max(other.scale, 5)) if other.name == "fixed" else other
     if pair <= {"date", "timestamp_ntz", "timestamp_ltz"}:
@@ -199,7 +215,9 @@ def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
     return None
 
 
-def _same_name(left: SqlType, right: SqlType) -> SqlType:
+def _same_name(left: SqlType, right: SqlType) -> SqlType | None:
+    if left.is_nested != right.is_nested:
+        return None
     match left.name:
         case "fixed":
             if left.is_integer and right.is_integer:
@@ -222,7 +240,7 @@ def _same_name(left: SqlType, right: SqlType) -> SqlType:
 
 def same_in_engine(left: SqlType, right: SqlType) -> bool:
     """Return whether values of both have the same representation, so that no cast is needed."""
-    if left.name != right.name:
+    if left.name != right.name or left.is_nested != right.is_nested:
         return False
     if left.name == "fixed":
         if left.is_integer or right.is_integer:

@@ -117,6 +117,7 @@ def answer(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any)
         relations=relations,
         functions=bound.functions,
         settings=engine.Settings(timezone=str(zone)),
+        variants=bound.variants,
     )
     rows = asyncio.run(_collect(query))
     return Answer(columns=bound.columns, rows=rows, bound=bound)

@@ -74,7 +74,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> N
         ("create table t clone s", "CREATE TABLE ... CLONE"),
         ("create table t (a int default 1)", "column constraint DEFAULTCOLUMNCONSTRAINT"),
         ("create table t (a int primary key)", "column constraint PRIMARYKEYCOLUMNCONSTRAINT"),
-        ("create table t (a variant)", "data type VARIANT"),
+        ("create table t (a geography)", "data type GEOGRAPHY"),
         ("create table t (a int) copy grants", "CREATE TABLE ... COPYGRANTS"),
         ("insert all into t values (1) select 1", "multi-table INSERT"),
     ],

@@ -1,0 +1,72 @@
+"""rule: functions that generate data: SEQ, UNIFORM, RANDSTR, NORMAL.
+
+The last three are functions of their last argument, the source of their randomness: the same for
+the same, and another in each row for RANDOM().
+"""
+
+from __future__ import annotations
+
+from sql import outcomes
+from sql.dialect import rewrites, sqltypes
+from sql.dialect.builders import FunctionCall, function
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
+
+
+def sequence(call: FunctionCall) -> Expr:
+    """SEQ1, SEQ2, SEQ4, SEQ8: the number of a row of GENERATOR, from 0, of so many bytes."""
+    width = 8 * int(call.name[-1])
+    is_signed = bool(call.nodes) and call.whole(0) == 1
+    if call.nodes and call.whole(0) not in (0, 1):
+        raise call.invalid()
+    number = call.sequence()
+    if width == 64:
+        return number
+    values = 1 << width
+    if not is_signed:
+        wrapped = code.infix(number, "%", values)
+        return exprs.derived(wrapped, sqltypes.integer(19, 0, values - 1), [number])
+    half = values // 2
+    wrapped = code.infix(code.infix(code.infix(number, "+", half), "%", values), "-", half)
+    return exprs.derived(wrapped, sqltypes.integer(19, -half, half - 1), [number])
+
+
+def _source(call: FunctionCall, index: int) -> code.Part:
+    number = rewrites.round_half_away(call.arg(index))
+    return rewrites.as_arrow(number, sqltypes.integer())
+
+
+def _uniform(call: FunctionCall) -> Expr:
+    low, high = (rewrites.as_number(call.arg(index)) for index in range(2))
+    source = call.arg(2)
+    if "real" in (low.type.name, high.type.name) or low.type.scale or high.type.scale:
+        ends = [rewrites.cast(end, sqltypes.REAL) for end in (low, high)]
+        computed = code.kernel("_uniform_real", *ends, _source(call, 2))
+        return exprs.derived(computed, sqltypes.REAL, [*ends, source])
+    whole = [rewrites.as_arrow(end, sqltypes.integer()) for end in (low, high)]
+    computed = code.kernel("_uniform", *whole, _source(call, 2))
+    return exprs.derived(computed, sqltypes.integer(), [low, high, source])
+
+
+def _normal(call: FunctionCall) -> Expr:
+    ends = [rewrites.cast(rewrites.as_number(call.arg(index)), sqltypes.REAL) for index in range(2)]
+    computed = code.kernel("_normal", *ends, _source(call, 2))
+    return exprs.derived(computed, sqltypes.REAL, [*ends, call.arg(2)])
+
+
+def _randstr(call: FunctionCall) -> Expr:
+    length = rewrites.round_half_away(call.arg(0))
+    if isinstance(length.literal, int) and not 0 <= length.literal <= outcomes.TEXT_LENGTH_MAX:
+        raise call.invalid()
+    whole = rewrites.as_arrow(length, sqltypes.integer())
+    computed = code.kernel("_randstr", whole, _source(call, 1))
+    return exprs.derived(computed, sqltypes.TEXT, [length, call.arg(1)])
+
+
+GENERATION_FUNCTIONS = (
+    *(function(f"SEQ{width}", "[constant]", "integer", sequence) for width in (1, 2, 4, 8)),
+    function("UNIFORM", "number number whole", "number", _uniform),
+    function("NORMAL", "number number whole", "real", _normal),
+    function("RANDSTR", "whole whole", "text", _randstr),
+)

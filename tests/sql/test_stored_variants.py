@@ -1,0 +1,96 @@
+"""Columns of VARIANT, OBJECT and ARRAY: what a table stores, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sql import errors
+from tests.kit import lakes, local_sql
+
+
+def compact(cell: Any) -> Any:
+    return json.loads(cell) if isinstance(cell, str) and cell[:1] in ("{", "[") else cell
+
+
+def test_columns_of_values_are_json_texts_that_read_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with local_sql.opened(tmp_path) as sql:
+            await sql.run("create table t (id int, v variant, o object, a array)")
+            await sql.run(
+                'insert into t select 1, parse_json(\'{"b": [1.50, null], "a": "x"}\'), '
+                "object_construct('k', '2024-01-02'::date), array_construct(1, null)"
+            )
+            await sql.run(
+                "insert into t values (2, null, null, null), (3, parse_json('null'), {}, [])"
+            )
+            loaded = sql.lake.load(sql.lake.ident("ns.t"))
+            assert [each["type"] for each in loaded.metadata.current_schema()["fields"]] == [
+                "long",
+                "string",
+                "string",
+                "string",
+            ]
+            described = await sql.rows("describe table t")
+            assert [row[1] for row in described] == ["NUMBER(38,0)", "VARIANT", "OBJECT", "ARRAY"]
+            rows = await sql.rows("select id, v, o, a from t order by id")
+            assert [tuple(map(compact, row)) for row in rows] == [
+                (1, {"a": "x", "b": [1.5, None]}, {"k": "2024-01-02"}, [1, None]),
+                (2, None, None, None),
+                (3, "null", {}, []),
+            ]
+            picked = "select v:b[0]::number(5, 2), o:k::date - 1, a[0] from t where v:a = 'x'"
+            ((number, day, first),) = await sql.rows(picked)
+            assert (str(number), str(day), first) == ("1.50", "2024-01-01", "1")
+            flat = "select t.id, f.value from t, lateral flatten(input => t.v:b) f order by f.index"
+            assert await sql.rows(flat) == [(1, "1.5"), (1, "null")]
+            await sql.run("create table u as select v, a from t where id = 1")
+            assert await sql.one("select v:a::varchar || array_size(a) from u") == "x2"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ("values ('{\"a\": 1}')", "expecting VARIANT but got VARCHAR(8)"),
+        ("select 1", "expecting VARIANT but got NUMBER(1,0)"),
+    ],
+)
+def test_insert_makes_no_variant_of_another_type(tmp_path: Path, values: str, words: str) -> None:
+    async def scenario() -> None:
+        async with local_sql.opened(tmp_path) as sql:
+            await sql.run("create table t (v variant)")
+            with pytest.raises(errors.SqlError) as caught:
+                await sql.run(f"insert into t {values}")
+            assert caught.value.code == "002023"
+            assert words in caught.value.message
+            assert await sql.one("select count(*) from t") == 0
+
+    asyncio.run(scenario())
+
+
+def test_json_of_another_writer_is_read_however_it_is_spelled(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with local_sql.opened(tmp_path) as sql:
+            await sql.run("create table t (v variant, s varchar)")
+            # Another engine sees a column of strings: it may write blanks and any order.
+            text = '{ "b": 1.0,\n "a": [1e1] }'
+            await sql.run(f"insert into t (s) values ('{text}')")
+            ident = sql.lake.ident("ns.t")
+            loaded = sql.lake.load(ident)
+            properties = dict(loaded.metadata.properties)
+            key = next(name for name in properties if name.endswith("sql.types"))
+            declared = {"1": "VARCHAR(10)", "2": "VARIANT"}
+            change = {"action": "set-properties", "updates": {key: json.dumps(declared)}}
+            await sql.lake.tables.commit(ident, [], [change], by=lakes.BY)
+            same_value = """parse_json('{"a": [10], "b": 1}')"""
+            rows = await sql.rows(f"select s, s:a[0]::int, s = {same_value} from t")
+            ((shown, number, same),) = rows
+            assert (compact(shown), number, same) == ({"a": [10.0], "b": 1}, 10, True)
+
+    asyncio.run(scenario())

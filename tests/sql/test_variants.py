@@ -1,0 +1,101 @@
+"""The canonical text of values, and what leaves the engine for it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sql import variants
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.decimals(allow_nan=False, allow_infinity=False, places=5, min_value=-1e9, max_value=1e9)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=12,
+)
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, default=lambda number: float(number), ensure_ascii=False)
+
+
+@given(VALUES)
+@settings(max_examples=200, deadline=None)
+def test_canonical_text_is_json_that_reads_back_as_it_was(value: Any) -> None:
+    canonical = variants.parse_json(as_json(value))
+    assert variants.parse_json(canonical) == variants.dumps(variants.loads(canonical))
+    assert variants.dumps(variants.loads(canonical)) == canonical
+    plain = json.loads(variants.plain_text(canonical))
+    assert as_json(plain) == as_json(json.loads(variants.shown(canonical)))
+    assert plain == json.loads(as_json(value)) or not math.isfinite(sum(_numbers(plain)))
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, list):
+        return [number for item in value for number in _numbers(item)]
+    if isinstance(value, dict):
+        return _numbers(list(value.values()))
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+@given(
+    st.integers() | st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.integers() | st.floats(allow_nan=False, allow_infinity=False, width=32),
+)
+@settings(max_examples=300, deadline=None)
+def test_numbers_are_ordered_by_their_size(left: float, right: float) -> None:
+    keys = [variants.order_text(variants.loads(repr(side))) for side in (left, right)]
+    assert (keys[0] < keys[1], keys[0] == keys[1]) == (left < right, left == right)
+
+
+@given(st.text(), st.text())
+@settings(max_examples=200, deadline=None)
+def test_texts_and_arrays_of_them_are_ordered_by_code_points(left: str, right: str) -> None:
+    sides = [variants.text_value(side) for side in (left, right)]
+    keys = [variants.order_text(side) for side in sides]
+    listed = [variants.order_text([side, 1]) for side in sides]
+    assert (keys[0] == keys[1]) == (left == right) == (listed[0] == listed[1])
+    if "\0" not in left + right:
+        assert (keys[0] < keys[1]) == (left < right)
+
+
+def test_a_text_that_begins_with_the_mark_stays_a_text() -> None:
+    canonical = variants.parse_json('["\\u0001d2024-01-01", "\\u0001"]')
+    value = variants.loads(canonical)
+    assert [variants.type_name(item) for item in value] == ["VARCHAR", "VARCHAR"]
+    assert [variants.scalar_text(item) for item in value] == ["\x01d2024-01-01", "\x01"]
+    assert json.loads(variants.plain_text(canonical)) == ["\x01d2024-01-01", "\x01"]
+
+
+def test_a_table_stores_json_alone() -> None:
+    canonical = variants.dumps([variants.UNDEFINED, "\x01d2024-01-01", "\x01fNaN", 1])
+    assert json.loads(variants.stored_text(canonical)) == [None, "2024-01-01", "NaN", 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("a.b[0]", ("a", "b", 0)),
+        ('["c d"].e', ("c d", "e")),
+        ("a['b''c']", ("a", "b'c")),
+        ('a."b.c"', ("a", "b.c")),
+        ("", ()),
+    ],
+)
+def test_a_path_has_its_steps(path: str, steps: tuple[str | int, ...]) -> None:
+    assert variants.parse_path(path) == steps
+    assert variants.parse_path(variants.path_text(steps)) == steps
+
+
+@pytest.mark.parametrize("path", [".a", "a..b", "a[", "a[x]", "a[-1]", "a]"])
+def test_another_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        variants.parse_path(path)
