@@ -15,13 +15,21 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from server.access import rootkeys
-from storage import errors, locks
+from storage import errors, expiry, lifecycle, locks, records
 from storage.disk import Disk
-from storage.model import NULL_VERSION, ByteRange, Precondition, Versioning
+from storage.model import (
+    NULL_VERSION,
+    AccessControlList,
+    ByteRange,
+    Grant,
+    Precondition,
+    Versioning,
+)
 from storage.opening import Storage
 from storage.removals import Removal
 from tests.kit import folders, invariants
@@ -48,6 +56,8 @@ class World:
     number. versioning: of each bucket that has one. versions: (bucket, key) -> what each version
     holds, newest first, in those buckets: bytes, or None for a delete marker, and whether it is the
     null version. locking: buckets with object lock. held: keys with a version of a legal hold.
+    retained: keys with a version of a retention. shared: keys with a version of an access control
+    list. rules: ids of the lifecycle rules of a bucket that has some.
     """
 
     buckets: set[str] = field(default_factory=set)
@@ -57,6 +67,9 @@ class World:
     versions: dict[tuple[str, str], list[tuple[bytes | None, bool]]] = field(default_factory=dict)
     locking: set[str] = field(default_factory=set)
     held: set[tuple[str, str]] = field(default_factory=set)
+    retained: set[tuple[str, str]] = field(default_factory=set)
+    shared: set[tuple[str, str]] = field(default_factory=set)
+    rules: dict[str, list[str]] = field(default_factory=dict)
 
 
 def seen(storage: Storage) -> World:
@@ -64,6 +77,9 @@ def seen(storage: Storage) -> World:
     world = World()
     for bucket in storage.buckets.list():
         world.buckets.add(bucket.name)
+        record = storage.buckets.lifecycle_of(bucket)
+        if record is not None:
+            world.rules[bucket.name] = [each.id for each in records.decode_lifecycle(record).rules]
         for info in storage.objects.list(bucket.name, include_tombstoned=True).objects:
             assert storage.objects.head(bucket.name, info.key) == info
             world.objects[bucket.name, info.key] = (
@@ -84,6 +100,10 @@ def seen(storage: Storage) -> World:
                     body = storage.objects.read(version)
                     if locks.legal_hold_of(version.attributes.headers):
                         world.held.add((bucket.name, each.key))
+                    if locks.retention_of(version.attributes.headers) is not None:
+                        world.retained.add((bucket.name, each.key))
+                    if version.attributes.acl is not None:
+                        world.shared.add((bucket.name, each.key))
                 history = world.versions.setdefault((bucket.name, each.key), [])
                 assert each.is_latest == (not history)
                 history.append((body, each.version_id == NULL_VERSION))
@@ -245,6 +265,9 @@ async def make_versioned(storage: Storage, world: World) -> None:
 def set_versioning(versioning: Versioning) -> Step:
     async def step(storage: Storage, world: World) -> None:
         world.versioning["kept"] = versioning
+        for (bucket, key), (data, _, _) in world.objects.items():
+            if bucket == "kept":
+                world.versions.setdefault((bucket, key), [(data, True)])
         bucket_id = storage.buckets.get("kept").bucket_id
         await storage.buckets.set_versioning("kept", versioning, bucket_id=bucket_id)
 
@@ -362,6 +385,103 @@ async def sweep(storage: Storage, world: World) -> None:
         pass
 
 
+def set_retention(key: str) -> Step:
+    """Give the newest version of a key a retention that can be bypassed."""
+
+    async def step(storage: Storage, world: World) -> None:
+        world.retained.add(("kept", key))
+        retention = locks.VersionRetention(mode="GOVERNANCE", until_ms=folders.START_MS + 9)
+        await storage.objects.set_retention("kept", key, retention)
+
+    return step
+
+
+async def remove_retained(storage: Storage, world: World) -> None:
+    """Remove the newest version of a key by a caller who may bypass its retention."""
+    del world.versions["kept", "v"][0]
+    world.retained.discard(("kept", "v"))
+    show_newest(world, "v")
+    (newest, *_) = storage.objects.list_versions("kept", prefix="v").versions
+    await storage.objects.delete("kept", "v", version_id=newest.version_id, bypass_governance=True)
+
+
+def set_acl(key: str) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.shared.add(("kept", key))
+        grants = (Grant(grantee="b" * 64, permission="READ"),)
+        acl = AccessControlList(owner="a" * 64, account="1", grants=grants)
+        await storage.objects.set_acl("kept", key, acl, judged=None)
+
+    return step
+
+
+def put_unversioned(key: str, data: bytes) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.objects["kept", key] = (data, False, {})
+        await folders.put(storage, key, data, bucket="kept")
+
+    return step
+
+
+def set_rules(*rules: lifecycle.LifecycleRule) -> Step:
+    """Replace the lifecycle rules of the bucket; none removes them."""
+
+    async def step(storage: Storage, world: World) -> None:
+        world.rules = {"kept": [each.id for each in rules]} if rules else {}
+        bucket_id = storage.buckets.get("kept").bucket_id
+        await storage.buckets.set_lifecycle("kept", rules, bucket_id=bucket_id)
+
+    return step
+
+
+def run_rules(days: int, change: Callable[[World], None]) -> Step:
+    """Run the lifecycle rules some days after the start; what is due here is one transaction.
+
+    change: what the run does to the model.
+    """
+
+    async def step(storage: Storage, world: World) -> None:
+        change(world)
+        sweeper = expiry.Expiry(
+            index=storage.index,
+            buckets=storage.buckets,
+            now_ms=lambda: folders.START_MS + days,
+            new_id=folders.Ids("lifecycle"),
+            day_ms=1,
+        )
+        assert await sweeper.once() > 0
+
+    return step
+
+
+def rule(name: str, **fields: Any) -> lifecycle.LifecycleRule:
+    return lifecycle.LifecycleRule(id=name, is_enabled=True, written="filter", **fields)
+
+
+def expired(world: World) -> None:
+    for key in ("p/a", "p/" + LONG):
+        del world.objects["kept", key]
+
+
+def marked(world: World) -> None:
+    write_version(world, "p/v", None)
+
+
+def aborted(world: World) -> None:
+    del world.uploads["kept", "v"]
+
+
+def removed(key: str, *numbers: int) -> Callable[[World], None]:
+    """Return what removes versions of a key, newest first, from the model."""
+
+    def change(world: World) -> None:
+        history = world.versions["kept", key]
+        history[:] = [each for at, each in enumerate(history) if at not in numbers]
+        show_newest(world, key)
+
+    return change
+
+
 STEPS: tuple[Step, ...] = (
     make_buckets,
     put("small", b"small"),
@@ -435,6 +555,40 @@ STEPS_OF_VERSIONS: tuple[Step, ...] = (
 )
 
 
+STEPS_OF_LIFECYCLES: tuple[Step, ...] = (
+    make_versioned,
+    put_unversioned("p/a", BIG),
+    put_unversioned("p/" + LONG, b"small"),
+    put_unversioned("q", BIG[1:]),
+    set_rules(rule("expire", prefix="p/", expiration_at_ms=0), rule("second", abort_days=9_999)),
+    run_rules(10, expired),
+    sweep,
+    set_versioning("Enabled"),
+    put_version("p/v", BIG),
+    run_rules(20, marked),
+    set_rules(rule("noncurrent", prefix="p/", noncurrent_days=1)),
+    run_rules(30, removed("p/v", 1)),
+    set_rules(rule("markers", removes_markers=True)),
+    run_rules(40, removed("p/v", 0)),
+    set_object_lock,
+    put_version("v", BIG),
+    put_version("v", BIG[1:]),
+    set_legal_hold("v", True),
+    set_acl("v"),
+    put_version("v", b"newest"),
+    set_rules(rule("noncurrent", noncurrent_days=1)),
+    run_rules(50, removed("v", 2)),
+    set_retention("v"),
+    remove_retained,
+    create_upload_of_version,
+    put_part_of_version,
+    set_rules(rule("abort", abort_days=1)),
+    run_rules(60, aborted),
+    set_rules(),
+    sweep,
+)
+
+
 @pytest.fixture
 def workplace(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory where there is one: hundreds of restarts, and no real sync is needed."""
@@ -487,7 +641,11 @@ def run(place: Path, stop_at: int | None, steps: tuple[Step, ...]) -> Run:
     return Run(disk=disk, before=before, after=after, cut=cut or disk.off)
 
 
-@pytest.mark.parametrize("steps", [STEPS, STEPS_OF_VERSIONS], ids=["objects", "versions"])
+@pytest.mark.parametrize(
+    "steps",
+    [STEPS, STEPS_OF_VERSIONS, STEPS_OF_LIFECYCLES],
+    ids=["objects", "versions", "lifecycles"],
+)
 def test_a_run_without_a_cut_ends_as_the_model_says(
     workplace: Path, steps: tuple[Step, ...]
 ) -> None:
@@ -519,8 +677,8 @@ def check_cut(workplace: Path, stop_at: int, steps: tuple[Step, ...]) -> bool:
 
 @pytest.mark.parametrize(
     ("steps", "events_min"),
-    [(STEPS, 140), (STEPS_OF_VERSIONS, 100)],
-    ids=["objects", "versions"],
+    [(STEPS, 140), (STEPS_OF_VERSIONS, 100), (STEPS_OF_LIFECYCLES, 70)],
+    ids=["objects", "versions", "lifecycles"],
 )
 def test_after_a_power_cut_at_any_event_the_store_is_as_before_or_after_the_step(
     workplace: Path, steps: tuple[Step, ...], events_min: int
