@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare rck s3-tests slt trino clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare rck s3-tests slt trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -95,6 +95,10 @@ slt: ## score a checkout of Embucket/rustice's Snowflake corpus (SLT=folder)
 trino: ## the Trino contract test, where a Java >= 22 is found
 	@$(PROVISION) server test
 	@$(BIN)/python -m pytest tests/contract/test_trino.py -m clients $(ARGS)
+
+fsck: ## check every body, name and count of a data folder (DATA=folder ARGS="--repair")
+	@$(PROVISION) server
+	@$(BIN)/python mini.py fsck $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 rck: ## Iceberg's REST Compatibility Kit, fetched by Maven, against a fresh server
 	@$(PROVISION) server test

@@ -30,16 +30,22 @@ if TYPE_CHECKING:
     from catalog import history
     from program.application import Program
     from server.config import Config
+    from storage import fsck
     from storage.opening import Storage
     from storage.repair import Plan
 
 CHECKOUT = Path(__file__).resolve().parent
-COMMANDS = ("serve", "sql", "connect", "recover")
+COMMANDS = ("serve", "sql", "connect", "recover", "fsck")
 DATA_FOLDER = "./boathouse-data"
 RUNNING_FILE = "running.json"
 BACKLOG = 2048
 FILES_MAX = 10_240
 RECOVERY_LINES_MAX = 5
+FINDINGS_SHOWN_MAX = 1_000
+PROGRESS_SECONDS = 5
+"""How often `fsck` says on standard error how far it is."""
+FSCK_DAMAGED = 1
+FSCK_FAILED = 2
 SWITCH_SECONDS = 0.0005
 """How long a thread may keep the interpreter from the event loop. With Python's default of 5 ms,
 parsing four documents in threads delays a request by a quarter of a second."""
@@ -68,6 +74,7 @@ def main(arguments: list[str]) -> int:
         "sql": _sql,
         "connect": _connect,
         "recover": _recover,
+        "fsck": _fsck,
     }[options.command]
     return int(command(options))
 
@@ -128,6 +135,19 @@ def _parser() -> argparse.ArgumentParser:
         "--yes", action="store_true", help="repair the folder; without --yes nothing is changed"
     )
     _add_data(recover, "data folder, which no server holds (default: %(default)s)")
+
+    fsck = commands.add_parser(
+        "fsck",
+        help="check every body, name and count of a data folder",
+        description="Exit code 0: the folder is sound, or all damage was repaired; "
+        f"{FSCK_DAMAGED}: damage is left; {FSCK_FAILED}: the folder could not be checked.",
+    )
+    fsck.add_argument(
+        "--repair",
+        action="store_true",
+        help="remove what nothing names, and correct counts; no name is ever removed",
+    )
+    _add_data(fsck, "data folder, which no server holds (default: %(default)s)")
     return parser
 
 
@@ -511,6 +531,79 @@ def _recover(options: argparse.Namespace) -> int:
     sys.stdout.write(f"Boathouse {config.VERSION}  recover {folder}\n")
     sys.stdout.write("".join(f"  {line}\n" for line in lines))
     return 0
+
+
+def _fsck(options: argparse.Namespace) -> int:
+    """Check the data folder, with --repair repair it, and print each damage."""
+    import time
+
+    from catalog import history
+    from server import config
+    from storage import disk, fsck, repair
+    from storage import errors as storage_errors
+
+    folder = Path(options.data)
+    shown = 0
+    said_at = time.monotonic()
+
+    def report(finding: fsck.Finding) -> None:
+        nonlocal shown
+        shown += 1
+        if shown <= FINDINGS_SHOWN_MAX:
+            sys.stdout.write(f"  {finding.damage}  {finding.where}: {finding.detail}\n")
+
+    def tell(progress: fsck.Progress) -> None:
+        nonlocal said_at
+        if time.monotonic() - said_at < PROGRESS_SECONDS:
+            return
+        said_at = time.monotonic()
+        share = 100 * progress.bodies // max(1, progress.bodies_all)
+        text = f"{progress.bodies} of {progress.bodies_all} bodies, {share} %"
+        if progress.phase == "names":
+            text = "names and counts"
+        sys.stderr.write(f"fsck: {text}, {progress.read_bytes >> 20} MiB read\n")
+
+    sys.stdout.write(f"Boathouse {config.VERSION}  fsck {folder}\n")
+    try:
+        result = fsck.check(folder, disk=disk.Disk(), mend=options.repair, report=report, tell=tell)
+        with repair.examining(folder, disk=disk.Disk()) as view:
+            logs = history.check(view)
+    except storage_errors.FolderInUse as error:
+        _fail(f"mini.py: {error}{_holder(options.data)}; stop it first.")
+        return FSCK_FAILED
+    except storage_errors.StorageError as error:
+        _fail(f"mini.py: {error}")
+        return FSCK_FAILED
+    except OSError as error:
+        _fail(f"mini.py: {error.filename or folder}: {error.strerror or error}")
+        return FSCK_FAILED
+    sys.stdout.write("".join(f"  {line}\n" for line in _fsck_lines(result, shown, logs)))
+    return 0 if result.is_sound and not logs.breaks else FSCK_DAMAGED
+
+
+def _fsck_lines(result: fsck.CheckResult, shown: int, logs: history.Check) -> list[str]:
+    """Describe the result of a check of a data folder."""
+    lines = []
+    if shown > FINDINGS_SHOWN_MAX:
+        lines.append(f"and {shown - FINDINGS_SHOWN_MAX} more")
+    lines.append(
+        f"checked  {result.bodies} bodies, {result.files} blob files, {result.read_bytes} bytes"
+    )
+    lines += _log_lines(logs)
+    for damage, count in result.findings.items():
+        repaired = result.repaired[damage]
+        if repaired:
+            end = "repaired"
+        elif damage in result.repairable:
+            end = "`mini.py fsck --repair` repairs it"
+        else:
+            end = "cannot be repaired: put the data back from a backup, or write it anew"
+        lines.append(f"{damage}  {count}, {end}")
+    if result.why_not_repaired is not None:
+        lines.append(f"not repaired: {result.why_not_repaired}")
+    if result.is_sound and not logs.breaks:
+        lines.append("sound")
+    return lines
 
 
 def _repair_lines(folder: Path, plan: Plan) -> list[str]:

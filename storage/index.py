@@ -142,6 +142,20 @@ class ReadView:
             cursor.set_range(start)
             return keys, list(itertools.islice(cursor.iternext(keys=False), len(keys)))
 
+    def count(self, store: Store) -> int:
+        """Return the number of a store's rows."""
+        entries: int = self._transaction.stat(self._databases[store])["entries"]
+        return entries
+
+    def keys(self, store: Store, start: bytes, stop: bytes | None = None) -> Iterator[bytes]:
+        """Yield the keys of `scan`, without a look at the values."""
+        with self._transaction.cursor(db=self._databases[store]) as cursor:
+            if cursor.set_range(start) if start else cursor.first():
+                for key in cursor.iternext(keys=True, values=False):
+                    if stop is not None and key >= stop:
+                        return
+                    yield key
+
     def scan(
         self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
@@ -779,17 +793,18 @@ def identify(path: Path, disk: Disk) -> Identity | None:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[ReadView | None]:
+def reading(path: Path, also: Sequence[Store] = ()) -> Iterator[ReadView | None]:
     """Open an index that no process serves, read-only; None if it has no store yet.
 
-    The caller holds the folder's lock. The file is not changed.
+    also: stores that the view needs besides READ_AT_REST. The caller holds the folder's lock. The
+    file is not changed.
     """
     environment = _open_environment(path, MAP_SIZE_BYTES, read_only=True)
     try:
         try:
             databases = {
                 store: environment.open_db(store.value.encode(), create=False)
-                for store in READ_AT_REST
+                for store in (*READ_AT_REST, *also)
             }
         except lmdb.NotFoundError:
             yield None

@@ -8,11 +8,12 @@ is refused by both with the same message.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from storage import errors, opening, sweep
+from storage.batch import Store
 from storage.disk import Disk
 from storage.index import ReadView, identify, reading
 from storage.sweep import Missing
@@ -48,8 +49,10 @@ class Plan:
 
 
 @contextlib.contextmanager
-def examining(path: Path, *, disk: Disk) -> Iterator[ReadView]:
+def examining(path: Path, *, disk: Disk, also: Sequence[Store] = ()) -> Iterator[ReadView]:
     """Open the index of a data folder that no server holds, read-only, and lock the folder. Blocks.
+
+    also: stores that the view needs besides those that are always read.
 
     Raises FolderInUse, NewerFormat, CorruptIndex, and CorruptFolder for what cannot be repaired.
     """
@@ -61,7 +64,7 @@ def examining(path: Path, *, disk: Disk) -> Iterator[ReadView]:
         identity = identify(path / "index", disk)
         if identity is None or server_id is not None:
             opening.check_index(path, server_id or "", identity, disk)
-        with reading(path / "index") as view:
+        with reading(path / "index", also) as view:
             if view is None:
                 raise errors.CorruptFolder(
                     f"the index of the data folder {path} is empty: put index/ back from a backup",

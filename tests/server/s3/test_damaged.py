@@ -1,0 +1,50 @@
+"""Reads of an object whose blob changed on the disk behind the server's back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import botocore.exceptions
+import pytest
+
+from tests.kit import s3 as kit
+
+BIG = bytes(range(256)) * 1000
+
+
+def file_of(store: kit.ObjectStore, bucket: str, key: str) -> Path:
+    (segment,) = store.storage.objects.head(bucket, key).body.segments
+    place = store.storage.blobs.path_of(segment.blob)
+    place.chmod(0o600)
+    return place
+
+
+def test_a_changed_byte_fails_the_checksum_that_sdks_verify(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BIG)
+    file_of(store, bucket, "k").write_bytes(BIG[:-1] + b"\x00")
+    body = s3.get_object(Bucket=bucket, Key="k")["Body"]
+    with pytest.raises(botocore.exceptions.FlexibleChecksumError):
+        body.read()
+
+
+def test_a_missing_file_is_an_internal_error_and_nothing_is_sent(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BIG)
+    file_of(store, bucket, "k").unlink()
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        s3.get_object(Bucket=bucket, Key="k")
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+
+
+def test_a_truncated_file_ends_the_connection_before_the_announced_length(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BIG)
+    file_of(store, bucket, "k").write_bytes(BIG[:1000])
+    body = s3.get_object(Bucket=bucket, Key="k")["Body"]
+    with pytest.raises(botocore.exceptions.ResponseStreamingError):
+        body.read()
