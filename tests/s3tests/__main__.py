@@ -167,7 +167,7 @@ def _configuration(
         "iam path prefix": "/s3-tests/",
     }
     sections = [f"s3 {user.name}" for user in users]
-    # The sections of IAM name users that no test of the two files signs as.
+    # No test of the two files signs as the first and the last user of IAM.
     sections += ["iam", "iam root", "iam alt root"]
     for section, user in zip(sections, [*users, *users], strict=True):
         parser[section] = {
@@ -177,6 +177,8 @@ def _configuration(
             "display_name": user.name,
             "email": f"{user.name}@example.com",
         }
+    parser["iam root"]["access_key"] = server.access_key
+    parser["iam root"]["secret_key"] = server.secret_key
     parser["s3 main"]["api_name"] = "eu-west-1"
     parser["s3 main"]["lc_debug_interval"] = str(day_seconds)
     parser["s3 tenant"]["tenant"] = "tenant"
