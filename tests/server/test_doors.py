@@ -22,8 +22,6 @@ CLOSED = [
     ("DELETE", "/lake"),
     ("POST", "/lake?delete"),
     ("POST", "/no-such-bucket?delete"),
-    ("GET", "/buckets"),
-    ("PUT", "/tables/x"),
     ("GET", "/iceberg/v1/config"),
     ("GET", "/iceberg/v1/lake/namespaces"),
     ("POST", "/iceberg/v1/lake/namespaces"),
@@ -45,10 +43,10 @@ SQL = [
 # Every face: a route that it has and one that it has not, with the service that a signature names;
 # the statuses and codes of an unsigned request, of a wrong signature, of an unknown access key, and
 # the status of the right one. A request without a signature names no service, so that on s3tables,
-# sts and iam it is one to S3.
+# sts and iam it is one to S3: on s3tables to a bucket of the path's name, which does not exist.
 S3 = ("403 AccessDenied", "403 SignatureDoesNotMatch", "403 InvalidAccessKeyId")
 S3TABLES = (
-    "403 AccessDenied",
+    "404 NoSuchBucket",
     "403 InvalidSignatureException",
     "403 UnrecognizedClientException",
 )
@@ -61,7 +59,7 @@ DOORS = [
     ("PUT", "/never-made", "s3", S3, None),
     ("GET", "/lake/no/such/key", "s3", S3, 404),
     ("GET", "/lake?acl", "s3", S3, 405),
-    ("GET", "/lake?logging", "s3", S3, 501),
+    ("PUT", "/lake?logging", "s3", S3, 501),
     ("GET", "/buckets", "s3tables", S3TABLES, 200),
     ("GET", "/list-table-migrations", "s3tables", S3TABLES, 501),
     ("GET", "/no/such/route", "s3tables", S3TABLES, 404),
@@ -103,7 +101,7 @@ def ask_signed(server, method, target, *, change=None, **more):
 
 def test_every_answer_of_s3_names_the_host_that_gave_it(server):
     answers = [
-        ask(server, "GET", "/none-such"),
+        ask(server, "GET", "/lake"),
         ask_signed(server, "GET", "/"),
         ask_signed(server, "HEAD", "/none-such"),
     ]
@@ -125,6 +123,12 @@ def test_health_needs_no_credential(server):
 def test_unsigned_request_gets_nothing(server, method, target):
     status, _, _ = ask(server, method, target)
     assert status in (401, 403)
+
+
+@pytest.mark.parametrize(("method", "target"), [("GET", "/buckets"), ("PUT", "/tables/x")])
+def test_unsigned_request_to_a_route_of_s3tables_is_one_to_an_absent_bucket(server, method, target):
+    status, body, headers = ask(server, method, target)
+    assert (status, code_of(body, headers)) == (404, "NoSuchBucket")
 
 
 def code_of(body, headers):
