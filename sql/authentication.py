@@ -46,7 +46,9 @@ class Authenticator:
         if self._open_to_all:
             return self._principals.root
         claims = tokens.verify(self._ring, token, types=ACCEPTED_TYPES, now_ms=self._now_ms())
-        entry = self._principals.by_name(claims.subject)
+        if "role" in claims.extra:
+            raise errors.InvalidJWT("a token of a role opens no SQL session")
+        entry = self._principals.of_claims(claims)
         if entry is None:
             raise errors.InvalidJWT("the token's principal is gone")
         return entry.principal

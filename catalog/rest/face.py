@@ -71,7 +71,11 @@ class IcebergFace:
             default_warehouse=default_warehouse,
             region=region,
             tokens=oauth.TokenEndpoint(
-                principals=principals, ring=ring, now_ms=now_ms, new_id=new_id
+                principals=principals,
+                authoriser=authoriser,
+                ring=ring,
+                now_ms=now_ms,
+                new_id=new_id,
             ),
             endpoints=rows.ENDPOINTS,
         )

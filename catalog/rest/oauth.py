@@ -1,8 +1,10 @@
 """face: the token endpoint: issues a token for an access key pair or an older token.
 
 OAuth's client credentials and token exchange, by form or by Basic, never in the query string,
-because URLs are logged. An expired token can be exchanged together with the key pair, as Iceberg's
-Java client does. Refusals have OAuth's own form.
+because URLs are logged. The scope `PRINCIPAL_ROLE:NAME` asks for a token of a role, which the
+client may have if it may assume the role; the exchange of such a token gives one of the same role.
+An expired token can be exchanged together with the key pair, as Iceberg's Java client does.
+Refusals have OAuth's own form.
 Source: RFC 6749 sections 2.3.1, 4.4, 5; RFC 8693.
 """
 
@@ -11,16 +13,17 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import dataclasses
 import urllib.parse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from catalog.rest import errors
 from server import asgi, calls, limits
+from server.access import decide, identities, model, principals, tokens
 from server.access import errors as access_errors
-from server.access import model, principals, tokens
 from server.auth import throttle
 from storage import model as storage_model
 
@@ -47,11 +50,13 @@ class TokenEndpoint:
         self,
         *,
         principals: principals.Principals,
+        authoriser: decide.Authoriser,
         ring: tokens.KeyRing,
         now_ms: storage_model.NowMs,
         new_id: storage_model.NewId,
     ) -> None:
         self._principals = principals
+        self._authoriser = authoriser
         self._ring = ring
         self._throttle = throttle.Throttle(now_ms=now_ms)
         self._now_ms = now_ms
@@ -71,9 +76,9 @@ class TokenEndpoint:
                 raise errors.TokenRefused(
                     "invalid_client", "client_id and client_secret are needed"
                 )
-            principal = client
+            principal, role = client, None
         elif grant == TOKEN_EXCHANGE:
-            principal = self._exchange(form, client)
+            principal, role = self._exchange(form, client)
         elif grant is None:
             raise errors.TokenRefused("invalid_request", "grant_type is missing")
         else:
@@ -81,7 +86,15 @@ class TokenEndpoint:
                 "unsupported_grant_type",
                 f"grant_type must be {CLIENT_CREDENTIALS} or {TOKEN_EXCHANGE}",
             )
-        return self._answer(principal, form.get("scope"))
+        context = {
+            "aws:SourceIp": request.client_ip,
+            "aws:SecureTransport": "true" if request.scheme == "https" else "false",
+        }
+        principal = dataclasses.replace(principal, context=context)
+        scope = form.get("scope")
+        if role is None:
+            role = self._role_of(principal, scope)
+        return self._answer(principal, scope, role)
 
     def _client(self, request: asgi.Request, form: dict[str, str]) -> model.Principal | None:
         """Return the principal of the client's key pair, None if the request has none."""
@@ -109,8 +122,10 @@ class TokenEndpoint:
                 return self._principals.check_password(user, password)
         raise access_errors.WrongPassword("the access key or the secret key is wrong")
 
-    def _exchange(self, form: dict[str, str], client: model.Principal | None) -> model.Principal:
-        """Return the principal of an older token."""
+    def _exchange(
+        self, form: dict[str, str], client: model.Principal | None
+    ) -> tuple[model.Principal, dict[str, Any] | None]:
+        """Return the principal of an older token, and the claims of its role if it has one."""
         token = form.get("subject_token")
         if not token:
             raise errors.TokenRefused("invalid_request", "subject_token is missing")
@@ -122,17 +137,44 @@ class TokenEndpoint:
             claims = tokens.verify(self._ring, token, types=EXCHANGEABLE, now_ms=self._now_ms())
         except access_errors.ExpiredJWT:
             if client is not None:
-                return client
+                return client, None
             raise errors.TokenRefused("invalid_grant", "the token has expired") from None
         except access_errors.InvalidJWT as error:
             raise errors.TokenRefused("invalid_grant", str(error)) from None
         issued_to = self._principals.of_claims(claims)
         if issued_to is None or (client is not None and client.name != issued_to.principal.name):
             raise errors.TokenRefused("invalid_grant", "the token belongs to another principal")
-        return issued_to.principal
+        if "role" not in claims.extra:
+            return issued_to.principal, None
+        if self._principals.assume(claims) is None:
+            raise errors.TokenRefused("invalid_grant", "the token's role no longer exists")
+        for name in _roles_of(form.get("scope")):
+            if name.lower() != claims.extra["role"].lower():
+                raise errors.TokenRefused("invalid_scope", "the token is for another role")
+        return issued_to.principal, dict(claims.extra)
 
-    def _answer(self, principal: model.Principal, scope: str | None) -> asgi.Response:
-        _check_scope(scope)
+    def _role_of(self, principal: model.Principal, scope: str | None) -> dict[str, Any]:
+        """Return the claims of the role that a scope names, none for no role."""
+        names = _roles_of(scope)
+        if not names:
+            return {}
+        role = self._principals.role(names[0])
+        if role is not None and len(names) == 1:
+            demand = model.Demand(
+                action="sts:AssumeRole",
+                resource=self._principals.role_arn(role),
+                context={"sts:RoleSessionName": principal.name},
+            )
+            with contextlib.suppress(access_errors.AccessDenied):
+                self._authoriser.check(principal, demand)
+                return identities.session_claims(role, principal.name)
+        raise errors.TokenRefused(
+            "invalid_scope", f"there is no role {names[0][:100]!r} that the client may assume"
+        )
+
+    def _answer(
+        self, principal: model.Principal, scope: str | None, role: dict[str, Any]
+    ) -> asgi.Response:
         token = tokens.issue(
             self._ring,
             typ="access",
@@ -140,7 +182,7 @@ class TokenEndpoint:
             token_id=self._new_id(),
             now_ms=self._now_ms(),
             lifetime_seconds=limits.ACCESS_TOKEN_SECONDS,
-            extra=principals.claims_of(principal),
+            extra={**principals.claims_of(principal), **role},
         )
         content = {
             "access_token": token,
@@ -154,13 +196,11 @@ class TokenEndpoint:
         return asgi.Response(200, headers, msgspec.json.encode(content))
 
 
-def _check_scope(scope: str | None) -> None:
-    """Refuse a scope with a role: there are none, and the token would seem to have one."""
-    for word in (scope or "").split():
-        if word.startswith(ROLE_SCOPE) and word != f"{ROLE_SCOPE}ALL":
-            raise errors.TokenRefused(
-                "invalid_scope", f"there is no role {word.removeprefix(ROLE_SCOPE)[:100]!r}"
-            )
+def _roles_of(scope: str | None) -> list[str]:
+    """Return the roles that a scope names; `ALL` stands for the rights of the client itself."""
+    words = [word for word in (scope or "").split() if word.startswith(ROLE_SCOPE)]
+    names = [word.removeprefix(ROLE_SCOPE) for word in words]
+    return [name for name in names if name != "ALL"]
 
 
 def _parse_basic(text: str) -> tuple[str, str]:

@@ -129,6 +129,14 @@ class Principals:
             raise errors.WrongPassword("the user name or the password is wrong")
         return right[0].principal
 
+    def role(self, name: str) -> identities.StoredRole | None:
+        """Return a role by name."""
+        return None if self._stored is None else self._stored.role(name)
+
+    def role_arn(self, role: identities.StoredRole) -> str:
+        """Return a role's ARN."""
+        return arns.role_arn(self.root.account_id, role.row.path, role.row.name)
+
     def assume(self, claims: tokens.Claims) -> model.Principal | None:
         """Return the assumed role that a token is for; None if there is no such role any more.
 

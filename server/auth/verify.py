@@ -509,6 +509,16 @@ class Verifier:
         claims = self._claims(token, types=("sts",))
         if tokens.vended_access_key(claims.token_id) != access_key:
             raise errors.InvalidToken("the session token belongs to another access key")
+        return model.KeyedPrincipal(
+            principal=self._in_session(claims, tokens.scopes_of(claims)),
+            access_key=access_key,
+            secret_key=tokens.vended_secret_key(self._ring, claims.token_id),
+        )
+
+    def _in_session(
+        self, claims: tokens.Claims, scopes: tuple[model.Scope, ...] | None
+    ) -> model.Principal:
+        """Return the principal of a session, a role's if the token has one. Raises InvalidToken."""
         owner = self._principals.of_claims(claims)
         principal = None if owner is None else owner.principal
         if principal is not None and "role" in claims.extra:
@@ -522,13 +532,7 @@ class Verifier:
             expires_at_ms=claims.expires_at_ms,
             claims={name: value for name, value in claims.extra.items() if name != "scp"},
         )
-        return model.KeyedPrincipal(
-            principal=dataclasses.replace(
-                principal, scopes=tokens.scopes_of(claims), session=session
-            ),
-            access_key=access_key,
-            secret_key=tokens.vended_secret_key(self._ring, claims.token_id),
-        )
+        return dataclasses.replace(principal, scopes=scopes, session=session)
 
     def _presigned_v2(self, request: asgi.Request) -> callers.Caller:
         presigned = presign.parse_v2(request.pairs)
@@ -599,11 +603,15 @@ class Verifier:
 
     def _bearer(self, request: asgi.Request, token: str) -> callers.Caller:
         claims = self._claims(token, types=BEARER_TYPES)
-        entry = self._principals.of_claims(claims)
-        if entry is None:
-            raise errors.InvalidToken("the principal of the token no longer exists")
+        if "role" in claims.extra:
+            principal = self._in_session(claims, None)
+        else:
+            entry = self._principals.of_claims(claims)
+            if entry is None:
+                raise errors.InvalidToken("the principal of the token no longer exists")
+            principal = entry.principal
         return callers.Caller(
-            principal=self._in_context(entry.principal, request),
+            principal=self._in_context(principal, request),
             payload=chunked.UNSIGNED_PAYLOAD,
             credential_id=claims.token_id,
             signing=callers.Signing(scheme="bearer"),

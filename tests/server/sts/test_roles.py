@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -316,3 +319,131 @@ def test_a_bucket_policy_can_name_a_session_and_its_role(server: aws.Server) -> 
         assert aws.refusal(session.get_object, Bucket="named", Key="a") == DENIED
         s3.delete_bucket_policy(Bucket="named")
         session.get_object(Bucket="named", Key="a")
+
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+
+def token_of(server: aws.Server, **form: str) -> tuple[int, dict[str, Any]]:
+    """The answer of the catalog's token endpoint."""
+    return rest(server, "oauth/tokens", data=urllib.parse.urlencode(form).encode())
+
+
+def rest(
+    server: aws.Server, path: str, token: str = "", data: bytes | None = None
+) -> tuple[int, dict[str, Any]]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"{server.url}/iceberg/v1/{path}", data, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def test_a_token_of_a_role_has_the_roles_rights_and_keeps_its_role(server: aws.Server) -> None:
+    lake = json.dumps(document(allow("s3tables:*")))
+    arn = role_of(server, trust(f"{HERE}:user/bob"), policy=lake)
+    name = arn.rpartition("/")[2]
+    pair = {"client_id": "BOBKEY", "client_secret": "bob-secret"}
+    status, own = token_of(server, grant_type="client_credentials", **pair)
+    assert (status, rest(server, "lake/namespaces", own["access_token"])[0]) == (200, 403)
+    scope = f"catalog PRINCIPAL_ROLE:{name}"
+    status, answer = token_of(server, grant_type="client_credentials", scope=scope, **pair)
+    assert (status, answer["scope"]) == (200, scope)
+    token = answer["access_token"]
+    assert rest(server, "lake/namespaces", token)[0] == 200
+
+    exchange = {"grant_type": EXCHANGE, "subject_token": token}
+    status, answer = token_of(server, **exchange)
+    assert status == 200
+    for body in (b'{"namespace": ["of_a_role"]}',):
+        request = urllib.request.Request(
+            f"{server.url}/iceberg/v1/lake/namespaces",
+            body,
+            {"authorization": f"Bearer {answer['access_token']}"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as made:
+            assert made.status == 200
+    status, answer = token_of(server, **exchange, scope="PRINCIPAL_ROLE:other")
+    assert (status, answer["error"]) == (400, "invalid_scope")
+
+    server.client("iam").delete_role_policy(RoleName=name, PolicyName="p")
+    assert rest(server, "lake/namespaces", token)[0] == 403
+    server.client("iam").delete_role(RoleName=name)
+    assert rest(server, "lake/namespaces", token)[0] == 401
+    status, answer = token_of(server, **exchange)
+    assert (status, answer["error"]) == (400, "invalid_grant")
+
+
+def test_a_token_of_a_role_is_refused_to_who_may_not_assume_it(server: aws.Server) -> None:
+    arn = role_of(server, trust(f"{HERE}:user/alice"))
+    pair = {"client_id": "BOBKEY", "client_secret": "bob-secret"}
+    for role in (arn.rpartition("/")[2], "no-such-role"):
+        status, answer = token_of(
+            server, grant_type="client_credentials", scope=f"PRINCIPAL_ROLE:{role}", **pair
+        )
+        assert (status, answer["error"]) == (400, "invalid_scope")
+
+
+def test_a_token_of_a_role_opens_no_sql_session_as_its_user(server: aws.Server) -> None:
+    arn = role_of(server, trust(f"{HERE}:user/bob"))
+    scope = f"PRINCIPAL_ROLE:{arn.rpartition('/')[2]}"
+    pair = {"client_id": "BOBKEY", "client_secret": "bob-secret"}
+    for more, is_right in (({}, True), ({"scope": scope}, False)):
+        _, answer = token_of(server, grant_type="client_credentials", **pair, **more)
+        login = {"LOGIN_NAME": "bob", "AUTHENTICATOR": "OAUTH", "TOKEN": answer["access_token"]}
+        request = urllib.request.Request(
+            f"{server.url}/session/v1/login-request",
+            json.dumps({"data": {**login, "ACCOUNT_NAME": "a"}}).encode(),
+            {"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as opened:
+            assert json.loads(opened.read())["success"] is is_right
+
+
+def test_files_of_a_table_are_read_with_a_roles_rights_as_they_are(server: aws.Server) -> None:
+    lake = json.dumps(document(allow("s3tables:*")))
+    arn = role_of(server, trust("*"), policy=lake)
+    tables = server.client("s3tables", assumed(server, aws.keys_of("carol"), arn))
+    bucket = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
+    tables.create_namespace(tableBucketARN=bucket, namespace=["vended"])
+    schema = {"fields": [{"name": "id", "type": "long"}]}
+    tables.create_table(
+        tableBucketARN=bucket,
+        namespace="vended",
+        name="t",
+        format="ICEBERG",
+        metadata={"iceberg": {"schema": schema}},
+    )
+    pair = {"client_id": "CAROLKEY", "client_secret": "carol-secret"}
+    scope = f"PRINCIPAL_ROLE:{arn.rpartition('/')[2]}"
+    _, answer = token_of(server, grant_type="client_credentials", scope=scope, **pair)
+    request = urllib.request.Request(
+        f"{server.url}/iceberg/v1/lake/namespaces/vended/tables/t",
+        headers={
+            "authorization": f"Bearer {answer['access_token']}",
+            "x-iceberg-access-delegation": "vended-credentials",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=60) as loaded:
+        table = json.loads(loaded.read())
+    config = table["config"]
+    keys = aws.Keys(
+        access_key=config["s3.access-key-id"],
+        secret_key=config["s3.secret-access-key"],
+        token=config["s3.session-token"],
+    )
+    s3 = server.client("s3", keys)
+    key = table["metadata-location"].removeprefix("s3://lake/")
+    assert s3.get_object(Bucket="lake", Key=key)["Body"].read()
+    assert aws.refusal(s3.get_object, Bucket="docs", Key="a") == DENIED
+    iam = server.client("iam")
+    name = arn.rpartition("/")[2]
+    iam.delete_role_policy(RoleName=name, PolicyName="p")
+    assert aws.refusal(s3.get_object, Bucket="lake", Key=key) == DENIED
+    iam.put_role_policy(RoleName=name, PolicyName="p", PolicyDocument=lake)
+    assert s3.get_object(Bucket="lake", Key=key)["Body"].read()
+    iam.delete_role_policy(RoleName=name, PolicyName="p")
+    iam.delete_role(RoleName=name)
+    assert aws.refusal(s3.get_object, Bucket="lake", Key=key)[0] in (400, 403)
