@@ -26,6 +26,8 @@ END_SECONDS = 60
 os.environ[RUN_VARIABLE] = RUN
 os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+# Spark's tests are short: code compiled for long runs costs them twice the CPU.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def has_terminal() -> bool:
@@ -60,7 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run fast tests first; within a place the order stays as it is.
 
     Several workers of one run begin with the longest instead, so that none of them is left with a
-    long one at the end. A worker takes a file at a time; one worker takes every test of Spark.
+    long one at the end. A worker takes a file at a time; one worker takes all tests that share the
+    session of Spark.
     """
 
     def place(item: pytest.Item) -> int:
@@ -70,10 +73,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if WORKER_VARIABLE not in os.environ:
         items.sort(key=place)
         return
-    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, -place(item)))
+    items.sort(key=lambda item: (not shares_spark(item), -place(item)))
     for item in items:
-        group = "spark" if item.get_closest_marker("spark") else item.path.as_posix()
+        group = "spark" if shares_spark(item) else item.path.as_posix()
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def shares_spark(item: pytest.Item) -> bool:
+    """Return whether a test uses the session of Spark."""
+    return isinstance(item, pytest.Function) and "spark" in item.fixturenames
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -162,7 +162,7 @@ def test_a_small_load_killed_at_any_moment_loads_each_row_once_when_run_again(
 
 @pytest.mark.spark
 def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
-    server: server_kit.Running, lake: Lake, raw: Raw, tmp_path: Path
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:
     raw.put("in/1.csv", "id,day\n1,2026-01-09\n")
     job = Job(tmp_path, server)
@@ -182,13 +182,13 @@ def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
     assert job.process.returncode == 130
     assert said[-1] == ("pipeline: ingest was interrupted; run the same command again to finish it")
     assert all(line.startswith("pipeline: ") for line in said), said
-    assert lake.state("interrupted.t") is None
+    assert small.state("interrupted.t") is None
     assert list(job.temporary.glob("boathouse-*")) == []
 
 
 @pytest.mark.spark
 def test_a_job_whose_server_has_died_ends_soon_and_says_so_in_one_sentence(
-    server: server_kit.Running, lake: Lake, raw: Raw, tmp_path: Path
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:
     raw.put("in/1.csv", "id,day\n1,2026-01-09\n")
     job = Job(tmp_path, server)
@@ -211,7 +211,7 @@ def test_a_job_whose_server_has_died_ends_soon_and_says_so_in_one_sentence(
     )
     assert ended - died[0] < servers.SILENCE_SECONDS + LEAVE_TIMEOUT_SECONDS
     assert all(line.startswith("pipeline: ") for line in said), said
-    assert lake.state("deserted.t") is None
+    assert small.state("deserted.t") is None
 
 
 def _without_files(state: object) -> object:
