@@ -37,6 +37,7 @@ test: ## run the whole test-suite (the first time, prepare everything)
 		-m "not clients and not long and not alone" \
 		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
 	@$(BIN)/python -m pytest $$(grep -rlF mark.alone --include='test_*.py' tests) \
+		-n 2 --dist loadgroup --no-loadscope-reorder \
 		-m "alone and not clients and not long" $(ARGS)
 
 test-one: ## run some tests in one process (T="tests/storage -k discard")

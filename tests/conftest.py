@@ -75,8 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     items.sort(key=lambda item: (not shares_spark(item), -place(item)))
     for item in items:
-        group = "spark" if shares_spark(item) else item.path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+        if item.get_closest_marker("xdist_group") is None:
+            group = "spark" if shares_spark(item) else item.path.as_posix()
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def shares_spark(item: pytest.Item) -> bool:

@@ -22,17 +22,19 @@ pytestmark = pytest.mark.alone
 FIRST_LATENCY_MS_MAX = 100.0
 """What loading the SQL floor may add to an answer; the loop itself is held for some 20 ms."""
 
-TABLES = ("hostile_http", "hostile_rest", "hostile_sql")
+TABLES = ("hostile_sql", "hostile_http", "hostile_rest")
+"""The longest first."""
 
 
 def rows() -> list[Any]:
-    found = []
+    """Return the rows of all tables. One worker of a run takes a table: its server is the same."""
+    parameters = []
     for table in TABLES:
         module = importlib.import_module(f"tests.kit.{table}")
         for row in module.ROWS:
-            marks = [pytest.mark.long] if row.long else []
-            found.append(pytest.param(table, row, id=f"{table}-{row.name}", marks=marks))
-    return found
+            marks = [pytest.mark.xdist_group(table)] + [pytest.mark.long] * row.long
+            parameters.append(pytest.param(table, row, id=f"{table}-{row.name}", marks=marks))
+    return parameters
 
 
 @pytest.fixture(scope="module")
