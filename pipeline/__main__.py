@@ -35,6 +35,7 @@ from pipeline import (
     servers,
     session,
     settings,
+    sources,
 )
 
 INTERRUPTED = 130
@@ -146,9 +147,14 @@ def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
 def _compact(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
+    table = settings.parse_table(options.table)
+    size_mib = options.target_file_size_mib
+    if size_mib is None:
+        tables = sources.client(server, "s3tables")
+        size_mib = maintenance.configured(tables, table).target_file_size_mib
     counts = maintenance.compact(
-        settings.parse_table(options.table),
-        target_file_size_mib=options.target_file_size_mib,
+        table,
+        target_file_size_mib=size_mib,
         min_input_files=options.min_input_files,
         open_spark=_opener(options, server, say),
     )
@@ -162,10 +168,18 @@ def _compact(
 def _expire(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
+    table = settings.parse_table(options.table)
+    older_than = _moment(options.older_than) if options.older_than else None
+    retain_last = options.retain_last
+    if older_than is None or retain_last is None:
+        configured = maintenance.configured(sources.client(server, "s3tables"), table)
+        if older_than is None and configured.max_age is not None:
+            older_than = _ago(configured.max_age)
+        retain_last = configured.retain_last if retain_last is None else retain_last
     counts = maintenance.expire(
-        settings.parse_table(options.table),
-        older_than=_moment(options.older_than) if options.older_than else None,
-        retain_last=options.retain_last,
+        table,
+        older_than=older_than,
+        retain_last=retain_last,
         open_spark=_opener(options, server, say),
     )
     removed = sum(value for value in counts.values() if isinstance(value, int))
@@ -283,6 +297,13 @@ def _reader_options(pairs: list[str]) -> dict[str, str]:
             raise errors.BadArgument(f"--option {pair!r} is not NAME=VALUE")
         options[name] = value
     return options
+
+
+def _ago(age: datetime.timedelta) -> datetime.datetime:
+    """Return the time an age ago, at least the year 1."""
+    now = datetime.datetime.now(datetime.UTC)
+    first = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    return now - min(age, now - first)
 
 
 def _moment(text: str) -> datetime.datetime:

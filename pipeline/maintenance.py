@@ -1,16 +1,71 @@
 """engine: maintenance of a table: compact small files, expire old snapshots.
 
 Both are Iceberg's own Spark procedures, which commit through the REST catalog like any client. A
-job that fails changes nothing.
+job that fails changes nothing. What a command does not say, the table's maintenance settings in the
+s3tables API say.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from pipeline import progress, session, settings
+from pipeline import progress, session, settings, sources
+
+DEFAULTS: Final[Mapping[str, int]] = {
+    "targetFileSizeMB": 512,
+    "minSnapshotsToKeep": 1,
+    "maxSnapshotAgeHours": 120,
+}
+"""The defaults of the s3tables API, which Iceberg has too unless the table's properties differ."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configured:
+    """A table's maintenance settings; None for one that has AWS's default."""
+
+    target_file_size_mib: int | None = None
+    retain_last: int | None = None
+    max_age: datetime.timedelta | None = None
+
+
+def configured(tables: Any, table: settings.TargetTable) -> Configured:
+    """Return a table's maintenance settings. tables: a boto3 client of the s3tables API.
+
+    A table that this API cannot name, or whose settings the caller may not read, has the defaults.
+    Raises NoServer.
+    """
+    # Imported here: a job's `--help` need not load an AWS SDK.
+    from botocore.exceptions import ClientError
+
+    if len(table.namespace) != 1:
+        return Configured()
+    with sources.asking():
+        buckets = tables.list_table_buckets(prefix=table.warehouse)["tableBuckets"]
+        arns = [bucket["arn"] for bucket in buckets if bucket["name"] == table.warehouse]
+        try:
+            answer = tables.get_table_maintenance_configuration(
+                tableBucketARN=arns[0] if arns else "",
+                namespace=table.namespace[0],
+                name=table.name,
+            )
+        except ClientError:
+            return Configured()
+    values = {
+        name: value
+        for configuration in answer["configuration"].values()
+        for members in configuration["settings"].values()
+        for name, value in members.items()
+        if value != DEFAULTS.get(name)
+    }
+    hours = values.get("maxSnapshotAgeHours")
+    return Configured(
+        target_file_size_mib=values.get("targetFileSizeMB"),
+        retain_last=values.get("minSnapshotsToKeep"),
+        max_age=None if hours is None else datetime.timedelta(hours=hours),
+    )
 
 
 def compact(

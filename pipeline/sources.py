@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from pipeline import errors, progress, reading, settings
 
@@ -67,14 +67,15 @@ class WantedSources:
         return f"loading {what}, {size_mb:.1f} MB; {self.skipped} loaded before"
 
 
-def client(server: settings.ServerEndpoint) -> Any:
-    """Return a boto3 S3 client for the server."""
+def client(server: settings.ServerEndpoint, service: Literal["s3", "s3tables"] = "s3") -> Any:
+    """Return a boto3 client for the server."""
     # Imported here: a job's `--help` need not load an AWS SDK.
     import boto3
     from botocore.config import Config
 
-    return boto3.client(
-        "s3",
+    make: Any = boto3.client  # its stubs have one overload for each service
+    return make(
+        service,
         endpoint_url=server.url,
         region_name=server.region,
         aws_access_key_id=server.access_key,

@@ -338,6 +338,7 @@ def _s3tables_resources(
         index=storage.index,
         authoriser=rights.authoriser,
         access=catalog.access,
+        sweep=catalog.sweep,
         region=settings.region,
         account_id=settings.account,
         seeds=settings.bucket_seeds,

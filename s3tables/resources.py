@@ -13,6 +13,7 @@ from typing import Any, Final
 from catalog import access as catalog_access
 from catalog import idents, owners, records, rights
 from catalog.namespaces import Namespace, Namespaces
+from catalog.sweep import sweeping
 from catalog.tables import Tables
 from s3tables import errors, names
 from s3tables.labels import Labels, TableKey
@@ -56,6 +57,7 @@ class Resources:
     index: Index
     authoriser: decide.Authoriser
     access: catalog_access.Access
+    sweep: sweeping.TableSweep
     region: str
     account_id: str
     seeds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -16,6 +16,8 @@ from storage.batch import Batch, Delete, Derivation, Expect, Lookup, Put, Readin
 
 UUID_BYTES: Final = 16
 POLICY: Final = "policy"
+MAINTENANCE: Final = "maintenance"
+"""A table's maintenance settings by type, as the s3tables API names them."""
 CHANGES: Final = "policy_changes"
 """How often a policy of the bucket or of one of its tables changed. In the bucket's row."""
 
@@ -47,6 +49,11 @@ def expect_policies(reading: Lookup, bucket_id: int) -> Expect:
     """Return the expectation that no policy of a table bucket changes after this reading."""
     key = bucket_key(bucket_id)
     return Expect(store=Store.SETTINGS, key=key, value=reading.get(Store.SETTINGS, key))
+
+
+def plan_change(key: bytes, change: Change) -> Batch:
+    """Return the Batch that changes settings other than policies."""
+    return Batch(derive=(_changing(key, change),))
 
 
 def plan_policy(bucket_id: int, object_uuid: str | None, policy: str | None) -> Batch:

@@ -25,6 +25,7 @@ UNREFERENCED_DAYS: Final = "unreferenced_days"
 NONCURRENT_DAYS: Final = "noncurrent_days"
 HISTORY_DAYS: Final = "history_days"
 DROPPED_TABLE_DAYS: Final = "dropped_table_days"
+REMOVES_UNREFERENCED: Final = "removes_unreferenced"
 DEFAULTS: Final[Mapping[str, int]] = {
     UNREFERENCED_DAYS: 3,
     NONCURRENT_DAYS: 10,
@@ -44,6 +45,8 @@ class Retention:
     unreferenced_ms: how old a file must be before it is hidden. noncurrent_ms: how long a hidden
     file is kept. history_ms: for how long every state of every table is kept, at least
     unreferenced_ms. dropped_ms: for how long the last state of a dropped table is kept.
+    removes_unreferenced: whether unreferenced files are removed at all; files of tables that were
+    dropped with purge, and spill files, always are.
     """
 
     unreferenced_ms: int
@@ -51,6 +54,12 @@ class Retention:
     history_ms: int
     dropped_ms: int
     scratch_ms: int
+    removes_unreferenced: bool = True
+
+
+def removes_unreferenced(settings: Mapping[str, Any]) -> bool:
+    """Return whether unreferenced files of a table bucket are removed."""
+    return settings.get(REMOVES_UNREFERENCED, True) is not False
 
 
 def retention_of(settings: Mapping[str, Any], *, day_ms: int = DAY_MS) -> Retention:
@@ -63,6 +72,7 @@ def retention_of(settings: Mapping[str, Any], *, day_ms: int = DAY_MS) -> Retent
         history_ms=max(days[HISTORY_DAYS] * day_ms, unreferenced_ms),
         dropped_ms=days[DROPPED_TABLE_DAYS] * day_ms,
         scratch_ms=SCRATCH_DAYS * day_ms,
+        removes_unreferenced=removes_unreferenced(settings),
     )
 
 
@@ -186,6 +196,8 @@ def judge(
         is_old = now_ms - modified_at_ms >= retention.scratch_ms
         return ObjectFate.FREE if is_old else ObjectFate.KEEP
     if purpose == "hint" and owner is OwnerState.LIVE:
+        return ObjectFate.KEEP
+    if not retention.removes_unreferenced:
         return ObjectFate.KEEP
     if tombstoned_at_ms is not None:
         is_over = now_ms - tombstoned_at_ms >= retention.noncurrent_ms

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from catalog import decoding, files, guard, layout, records, store
+from catalog import decoding, errors, files, guard, layout, records, store
 from catalog.sweep import marking, retention
 from storage import batch, keys, model
 from storage import records as storage_records
@@ -141,6 +141,7 @@ class TableSweep:
         self._turn = asyncio.Lock()
         self._logs: dict[int, marking.Log] = {}
         self._reports: dict[tuple[int, bool], Report] = {}
+        self._finished: dict[int, Report] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._log = logging.getLogger("boathouse.sweep")
         self.totals = Totals()
@@ -179,6 +180,13 @@ class TableSweep:
         """Return the report of the latest run of its sort. Raises NoSuchWarehouse."""
         place = self._store.place(table_bucket)
         return self._reports.get((place.bucket_id, dry_run), Report(dry_run=dry_run))
+
+    def finished(self, table_bucket: str) -> Report | None:
+        """Return the report of the latest run that is over, None if there was none.
+
+        A dry run does not count. Raises NoSuchWarehouse.
+        """
+        return self._finished.get(self._store.place(table_bucket).bucket_id)
 
     async def stop(self) -> None:
         """End the runs that were begun on demand."""
@@ -245,9 +253,11 @@ class TableSweep:
         self, work: Sequence[tuple[records.Place, Report]], started_at_ms: int, error: str | None
     ) -> None:
         now_ms = self._store.now_ms()
-        for _, report in work:
+        for place, report in work:
             report.state = "done" if error is None else "failed"
             report.phase, report.error, report.ended_at_ms = "", error, now_ms
+            if not report.dry_run:
+                self._finished[place.bucket_id] = report
         if work and not work[0][1].dry_run:
             self.totals.runs["done" if error is None else "failed"] += 1
             self.totals.last_ended_at_ms = now_ms
@@ -255,6 +265,10 @@ class TableSweep:
             self.totals.unreadable_files = work[0][1].problems_count
 
     async def _sweep_bucket(self, mark: marking.Mark, place: records.Place, report: Report) -> None:
+        with contextlib.suppress(errors.NoSuchWarehouse):
+            newest = self._store.place(place.table_bucket)
+            if newest.bucket_id == place.bucket_id:
+                place = newest  # settings may have changed while the run waited
         kept = retention.retention_of(place.bucket.settings, day_ms=self._day_ms)
         start = records.bucket_prefix(place.bucket_id)
         while True:
@@ -294,7 +308,7 @@ class TableSweep:
                         return
                 if not metadata_only:
                     report.objects_seen += step.objects
-                await self._carry_out(mark, place, location, step, report)
+                await self._carry_out(mark, place, location, step, kept, report)
                 next_key = step.next_key
 
     def _judge(
@@ -348,6 +362,7 @@ class TableSweep:
         place: records.Place,
         location: _Location,
         step: _Step,
+        kept: retention.Retention,
         report: Report,
     ) -> None:
         for verdict in (
@@ -358,7 +373,7 @@ class TableSweep:
             judged = [seen for each, seen in step.verdicts if each is verdict]
             for start in range(0, len(judged), CHANGES_AT_ONCE):
                 some = judged[start : start + CHANGES_AT_ONCE]
-                await self._change(mark, place, location, step.owner, verdict, some, report)
+                await self._change(mark, place, location, step.owner, verdict, some, kept, report)
 
     async def _change(
         self,
@@ -368,6 +383,7 @@ class TableSweep:
         owner: retention.OwnerState,
         verdict: retention.ObjectFate,
         seen: Sequence[model.Seen],
+        kept: retention.Retention,
         report: Report,
     ) -> None:
         """Hide, free or show some objects of one location, in one transaction."""
@@ -380,8 +396,10 @@ class TableSweep:
 
         def check(reading: batch.Reading) -> None:
             mark.check(reading)
+            settings = self._store.buckets.get(place.table_bucket, reading).settings
             if (
-                reading.get(batch.Store.LOCATIONS, location.key) != location.value
+                retention.retention_of(settings, day_ms=self._day_ms) != kept
+                or reading.get(batch.Store.LOCATIONS, location.key) != location.value
                 or mark.owner(reading, place, location.row.object_uuid, location.location.path)
                 is not owner
             ):
@@ -461,7 +479,8 @@ def _is_metadata_file(key: str, location: layout.Location) -> bool:
 
 
 class _Changed(Exception):
-    """A location belongs to something else than when its files were judged."""
+    """A location belongs to something else than when its files were judged, or the table bucket
+    keeps files for longer or shorter."""
 
 
 def format_metrics(totals: Totals) -> Iterator[str]:

@@ -13,6 +13,7 @@ import pytest
 
 from catalog import access, errors, guard, readers, records, rights
 from catalog.rest import native, rows
+from catalog.sweep import sweeping
 from s3tables import face as s3tables_face
 from s3tables.labels import Labels
 from s3tables.resources import Resources
@@ -77,6 +78,7 @@ class Doors:
             index=self.lake.storage.index,
             authoriser=self.recorder,
             access=self.access,
+            sweep=sweeping.TableSweep(store=self.lake.store, files=None),
             region=REGION,
             account_id=lakes.ACCOUNT,
         )

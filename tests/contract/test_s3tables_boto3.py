@@ -83,12 +83,13 @@ def test_boto3_walks_a_tables_whole_life(
         client.get_table_bucket(tableBucketARN=bucket)
 
 
-def test_an_operation_that_is_not_done_says_so_by_its_name(client: Any) -> None:
+def test_an_operation_that_is_not_done_says_so_by_its_name(client: Any, name: str) -> None:
+    bucket = client.create_table_bucket(name=name)["arn"]
     with pytest.raises(ClientError) as caught:
-        client.list_table_migrations()
+        client.put_table_bucket_metrics_configuration(tableBucketARN=bucket)
     assert caught.value.response["Error"] == {
         "Code": "NotImplementedException",
-        "Message": "ListTableMigrations is not implemented.",
+        "Message": "PutTableBucketMetricsConfiguration is not implemented.",
     }
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 

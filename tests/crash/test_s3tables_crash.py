@@ -11,6 +11,7 @@ import pytest
 
 from catalog import access
 from catalog import errors as catalog_errors
+from catalog.sweep import sweeping
 from s3tables import labels, resources, tables, tags
 from server import calls
 from server.access import decide, model
@@ -51,6 +52,7 @@ def services(lake: lakes.Lake) -> resources.Resources:
             region="us-east-1",
             account_id=lakes.ACCOUNT,
         ),
+        sweep=sweeping.TableSweep(store=lake.store, files=None),
         region="us-east-1",
         account_id=lakes.ACCOUNT,
     )

@@ -23,7 +23,7 @@ from tests.s3tables.tables_service import TablesService, bucket_arn, opened
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "s3tables"
 BUCKET = bucket_arn("golden")
-NOT_DONE = "ListTableMigrations"
+NOT_DONE = "PutTableBucketMetricsConfiguration"
 """An operation that is refused by its name."""
 ORDERS = {"tableBucketARN": BUCKET, "namespace": "sales", "name": "orders"}
 SCHEMA = {
@@ -150,6 +150,8 @@ def _tell(story: Story) -> None:
     call("GetTable", tableArn=found["tableARN"])
     call("GetTable", tableBucketARN=BUCKET, name="orders")
     _tell_policies(story, found["tableARN"])
+    _tell_maintenance(story)
+    _tell_absent(story, found["tableARN"])
     expiration = {"status": "enabled", "settings": {"days": 1}}
     call("PutTableRecordExpirationConfiguration", tableArn=found["tableARN"], value=expiration)
     for operation in (
@@ -188,6 +190,46 @@ def _tell(story: Story) -> None:
     call("DeleteNamespace", tableBucketARN=BUCKET, namespace="sales")
     call(NOT_DONE, tableBucketARN=BUCKET)
     call("DeleteTableBucket", tableBucketARN=BUCKET)
+
+
+def _tell_maintenance(story: Story) -> None:
+    call = story.call
+    removal = "icebergUnreferencedFileRemoval"
+    put, get = "PutTableBucketMaintenanceConfiguration", "GetTableBucketMaintenanceConfiguration"
+    bucket = {"tableBucketARN": BUCKET, "type": removal}
+    call(put, **bucket, value={"settings": {removal: {"unreferencedDays": 5}}})
+    call(get, tableBucketARN=BUCKET)
+    call(put, **bucket, value={"status": "disabled"})
+    call("GetTableMaintenanceJobStatus", **ORDERS)
+    call(get, tableBucketARN=BUCKET)
+    call(put, **bucket, value={"settings": {removal: {"nonCurrentDays": 0}}})
+    call(put, **{**bucket, "type": "icebergCompaction"}, value={})
+    call(put, **bucket, value={})
+    put, get = "PutTableMaintenanceConfiguration", "GetTableMaintenanceConfiguration"
+    compaction = {**ORDERS, "type": "icebergCompaction"}
+    call(get, **ORDERS)
+    call(put, **compaction, value={"settings": {"icebergCompaction": {"targetFileSizeMB": 64}}})
+    call(put, **compaction, value={"settings": {"icebergCompaction": {"targetFileSizeMB": 63}}})
+    call(put, **compaction, value={"settings": {"icebergCompaction": {"strategy": "sort"}}})
+    call(put, **compaction, value={"settings": {"icebergSnapshotManagement": {}}})
+    call(put, **{**ORDERS, "type": "icebergSnapshotManagement"}, value={"status": "disabled"})
+    call(get, **ORDERS)
+    call("GetTableMaintenanceJobStatus", **ORDERS)
+    call("GetTableMaintenanceJobStatus", **{**ORDERS, "name": "nowhere"})
+
+
+def _tell_absent(story: Story, table_arn: str) -> None:
+    """What reads and deletions of configurations answer that cannot be put."""
+    call = story.call
+    call("DeleteTableBucketMetricsConfiguration", tableBucketARN=BUCKET)
+    call("DeleteTableBucketReplication", tableBucketARN=BUCKET)
+    call("DeleteTableReplication", tableArn=table_arn, versionToken="x")
+    call("ListTableMigrations", tableBucketARN=BUCKET)
+    call("ListTableMigrations", nextToken="x")
+    call("GetTableMigration", migrationId="m")
+    call("GetTableMigration", migrationId="m", tableARN=table_arn)
+    call("UpdateTableMigration", migrationId="m", requestedState="queued")
+    call("CompleteTableMigration", tableARN=table_arn)
 
 
 def _tell_policies(story: Story, table_arn: str) -> None:
