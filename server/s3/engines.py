@@ -366,8 +366,9 @@ def abort_of(
     bucket = ruling(call, upload.bucket, upload.key).bucket
     if bucket is None or lifecycle.SETTING not in bucket.settings:
         return ()
-    due = services.expiry.abort(bucket, upload.key, initiated_at_ms=upload.initiated_at_ms)
-    return () if due is None else lifecycles.abort_headers(due)
+    return lifecycles.abort_headers(
+        services.expiry.abort(bucket, upload.key, initiated_at_ms=upload.initiated_at_ms)
+    )
 
 
 def _expiration(
@@ -376,8 +377,7 @@ def _expiration(
     info: model.ObjectInfo,
     reading: batch.Reading | None,
 ) -> asgi.ResponseHeaders:
-    due = services.expiry.expiration(bucket, info, reading=reading)
-    return () if due is None else (lifecycles.expiration_header(due),)
+    return lifecycles.expiration_headers(services.expiry.expiration(bucket, info, reading=reading))
 
 
 def owner_of(services: S3Services, account: str) -> wire.Owner:

@@ -26,6 +26,8 @@ ID_CHARS_MAX: Final = 255
 DAYS_MAX: Final = 2**31 - 1
 BYTES_MAX: Final = 2**50
 """The largest size in a filter."""
+DATES_END_MS: Final = 253_402_300_800_000
+"""The beginning of the year 10000, which a date in a header cannot name."""
 
 _ACTIONS: Final = (
     "Expiration",
@@ -35,6 +37,8 @@ _ACTIONS: Final = (
     "NoncurrentVersionTransition",
 )
 _ONCE: Final = frozenset({"ID", "Prefix", "Filter", "Status", *_ACTIONS[:3]})
+_PARENTS: Final = frozenset({"LifecycleConfiguration", "Rule", "Filter", "And", "Tag", *_ACTIONS})
+"""The elements that have elements and no text; all others have text and no elements."""
 _PREDICATES: Final = frozenset({"Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"})
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY: Final = datetime.timedelta(days=1)
@@ -49,6 +53,7 @@ def parse(data: bytes) -> tuple[lifecycle.LifecycleRule, ...]:
     root = xmltext.parse(data)
     if root.name != "LifecycleConfiguration" or not root.children:
         raise _malformed()
+    _check_form(root)
     if len(root.children) > lifecycle.RULES_MAX:
         raise errors.InvalidRequest(
             "The number of lifecycle rules must not exceed the allowed limit of "
@@ -86,14 +91,20 @@ def document(rules: Sequence[lifecycle.LifecycleRule]) -> bytes:
     return wire.document("LifecycleConfiguration", "".join(_shown(rule) for rule in rules))
 
 
-def expiration_header(due: lifecycle.Due) -> tuple[str, str]:
-    """Return the header of a read or write of an object that expires."""
+def expiration_headers(due: lifecycle.Due | None) -> tuple[tuple[str, str], ...]:
+    """Return the header of a read or write of an object; none if it does not expire before
+    DATES_END_MS."""
+    if due is None or due.at_ms >= DATES_END_MS:
+        return ()
     rule_id = urllib.parse.quote(due.rule_id, safe="")
-    return "x-amz-expiration", f'expiry-date="{wire.format_date(due.at_ms)}", rule-id="{rule_id}"'
+    text = f'expiry-date="{wire.format_date(due.at_ms)}", rule-id="{rule_id}"'
+    return (("x-amz-expiration", text),)
 
 
-def abort_headers(due: lifecycle.Due) -> tuple[tuple[str, str], ...]:
-    """Return the headers of an upload that a rule aborts."""
+def abort_headers(due: lifecycle.Due | None) -> tuple[tuple[str, str], ...]:
+    """Return the headers of an upload; none if no rule aborts it before DATES_END_MS."""
+    if due is None or due.at_ms >= DATES_END_MS:
+        return ()
     return (
         ("x-amz-abort-date", wire.format_date(due.at_ms)),
         ("x-amz-abort-rule-id", urllib.parse.quote(due.rule_id, safe="")),
@@ -101,6 +112,19 @@ def abort_headers(due: lifecycle.Due) -> tuple[tuple[str, str], ...]:
 
 
 # Parsing.
+
+
+def _check_form(element: xmltext.Element) -> None:
+    """Raise if an element has text where elements belong, or elements where text belongs.
+
+    A prefix that is dropped from a malformed filter would widen the rule to all objects.
+    """
+    if element.name in _PARENTS and element.text.strip():
+        raise _malformed()
+    if element.name not in _PARENTS and element.children:
+        raise _malformed()
+    for child in element.children:
+        _check_form(child)
 
 
 def _rule(element: xmltext.Element) -> lifecycle.LifecycleRule:

@@ -215,6 +215,19 @@ def test_ids_are_unique_and_rules_at_most_a_thousand(s3: Any, bucket: str) -> No
         b"<Expiration><Date>20200101x</Date></Expiration></Rule></LifecycleConfiguration>",
         b"<LifecycleConfiguration><Rule><Status>Enabled</Status><Prefix/><Other/>"
         b"<Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>",
+        # Each would select more objects if what does not belong there were ignored.
+        *(
+            b"<LifecycleConfiguration><Rule><Status>Enabled</Status>%s"
+            b"<Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>" % selection
+            for selection in (
+                b"<Filter>logs/</Filter>",
+                b"<Prefix>lo<b>gs/</b></Prefix>",
+                b"<Filter><Prefix><Prefix>logs/</Prefix></Prefix></Filter>",
+                b"<Filter><And>logs/<Prefix>l</Prefix><ObjectSizeLessThan>9</ObjectSizeLessThan>"
+                b"</And></Filter>",
+                b"<Filter><Tag><Key>k</Key><Value>v<b>w</b></Value></Tag></Filter>",
+            )
+        ),
     ],
 )
 def test_a_document_of_another_shape_is_malformed(
@@ -332,6 +345,19 @@ def test_an_upload_says_when_it_is_aborted(s3: Any, bucket: str) -> None:
         assert answer["AbortDate"] == midnight_after(listed["Initiated"], 2)
         assert answer["AbortRuleId"] == "%C3%A9"
     assert "AbortDate" not in s3.create_multipart_upload(Bucket=bucket, Key="q")
+
+
+def test_an_object_that_expires_after_the_year_9999_has_no_date(s3: Any, bucket: str) -> None:
+    """The header is a date of HTTP, whose years have four digits."""
+    aborting = {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 2**31 - 1}}
+    put(s3, bucket, rule(Expiration={"Days": 2**31 - 1}, **aborting))
+    assert expiration(s3.put_object(Bucket=bucket, Key="a", Body=b"x")) is None
+    assert expiration(s3.head_object(Bucket=bucket, Key="a")) is None
+    assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"x"
+    assert "AbortDate" not in s3.create_multipart_upload(Bucket=bucket, Key="a")
+    last = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
+    put(s3, bucket, rule(ID="last", Expiration={"Date": last}))
+    assert expiration(s3.head_object(Bucket=bucket, Key="a")) == (last, "last")
 
 
 # What goes, in a server whose day is a second.
