@@ -58,9 +58,21 @@ class Authenticator:
         entry = self._principals.by_name(user)
         return (user, ()) if entry is None else (entry.principal.name, entry.public_keys)
 
-    def principal_of(self, name: str, context: model.Context) -> model.Principal | None:
-        """Return the current principal with a name, in a connection's context."""
-        entry = self._principals.by_name(name)
-        if entry is None:
+    def principal_of(
+        self, name: str, context: model.Context, access_key: str = ""
+    ) -> model.Principal | None:
+        """Return the current principal with a name, in a connection's context.
+
+        access_key: the key pair of the login, if there is one: None if it is no longer the user's.
+        """
+        try:
+            entry = (
+                self._principals.by_access_key(access_key)
+                if access_key
+                else self._principals.by_name(name)
+            )
+        except errors.NoSuchAccessKey:
+            return None
+        if entry is None or entry.principal.name.casefold() != name.casefold():
             return None
         return dataclasses.replace(entry.principal, context=context)

@@ -131,8 +131,9 @@ class Records(Protocol):
     async def commit(self, batch: batches.Batch) -> None: ...
 
 
-PrincipalOf = Callable[[str, access.Context], access.Principal | None]
-"""Name and connection context to the principal as it is now; None if it may no longer come in."""
+PrincipalOf = Callable[[str, access.Context, str], access.Principal | None]
+"""Name, connection context and the login's access key ("" for none) to the principal as it is now;
+None if it may no longer come in."""
 
 
 class Sessions:
@@ -206,7 +207,7 @@ class Sessions:
             self._forget(session)
         if claims.extra["gen"] < session.generation or now_ms >= claims.extra["until_ms"]:
             raise errors.session_token_expired()
-        session.principal = self._current(claims.subject, context)
+        session.principal = self._current(session.principal, context)
         session.used_at_ms = now_ms
         return session
 
@@ -224,7 +225,7 @@ class Sessions:
         except access_errors.InvalidJWT:
             raise errors.master_token_invalid() from None
         session = self._session_of(claims)
-        session.principal = self._current(claims.subject, context)
+        session.principal = self._current(session.principal, context)
         session.used_at_ms = self._now_ms()
         return self._granted(session)
 
@@ -362,15 +363,20 @@ class Sessions:
         if record is None:
             raise errors.session_gone()
         fields = _decode(record)
-        fields["principal"] = self._current(fields.pop("principal"), {})
+        name, access_key = fields["principal"], fields.pop("access_key", "")
+        fields["principal"] = self._named(name, access_key, {})
         # The idle time starts again: the session could not be used while the server was down.
         session = Session(id=number, used_at_ms=self._now_ms(), **fields)
         self._keep(session)
         self._stored[number] = record
         return session
 
-    def _current(self, name: str, context: access.Context) -> access.Principal:
-        principal = self._principal_of(name, context)
+    def _current(self, before: access.Principal, context: access.Context) -> access.Principal:
+        """Return a session's principal as it is now. Raises SessionFault if it may not come in."""
+        return self._named(before.name, before.access_key, context)
+
+    def _named(self, name: str, access_key: str, context: access.Context) -> access.Principal:
+        principal = self._principal_of(name, context, access_key)
         if principal is None:
             raise errors.session_gone()
         return principal
@@ -454,6 +460,7 @@ def _encode(session: Session) -> bytes:
         {
             "format": RECORD_FORMAT,
             "principal": session.principal.name,
+            "access_key": session.principal.access_key,
             "account_name": session.account_name,
             "client_app_id": session.client_app_id,
             "client_app_version": session.client_app_version,

@@ -48,7 +48,7 @@ class FaultyIndex:
         self.made = sessions.Sessions(
             index=self,
             ring=RING,
-            principal_of=lambda name, context: self.known.get(name),
+            principal_of=lambda name, context, access_key: self.known.get(name),
             now_ms=lambda: self.now_ms,
             new_id=lambda: f"{next(self.ids) * 7919:013x}" + "0" * 19,
             limits=sessions.SessionLifetimes(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sql import shell
 from tests.kit import aws, programs
 
 HERE = "arn:aws:iam::000000000000"
@@ -400,6 +401,27 @@ def test_a_token_of_a_role_opens_no_sql_session_as_its_user(server: aws.Server) 
         )
         with urllib.request.urlopen(request, timeout=60) as opened:
             assert json.loads(opened.read())["success"] is is_right
+
+
+def test_a_sql_session_ends_with_the_key_pair_of_its_login(server: aws.Server) -> None:
+    iam = server.client("iam")
+    iam.create_user(UserName="sqluser")
+    iam.attach_user_policy(UserName="sqluser", PolicyArn=f"{OWN}/ReadOnly")
+    keys = aws.Keys.of(iam.create_access_key(UserName="sqluser"))
+    client = shell.Client(url=server.url)
+    client.login(user="sqluser", password=keys.secret_key, database="lake", schema="")
+    (rows,) = client.query("show databases")
+    assert rows["rowset"]
+    iam.detach_user_policy(UserName="sqluser", PolicyArn=f"{OWN}/ReadOnly")
+    (rows,) = client.query("show databases")
+    assert not rows["rowset"]
+    iam.update_access_key(UserName="sqluser", AccessKeyId=keys.access_key, Status="Inactive")
+    with pytest.raises(shell.ShellError):
+        list(client.query("select 1"))
+    again = shell.Client(url=server.url)
+    for password in (keys.secret_key, ""):
+        with pytest.raises(shell.ShellError):
+            again.login(user="sqluser", password=password, database="", schema="")
 
 
 def test_files_of_a_table_are_read_with_a_roles_rights_as_they_are(server: aws.Server) -> None:
