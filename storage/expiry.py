@@ -1,8 +1,8 @@
 """engine: the sweep of lifecycle rules: removes versions, delete markers and uploads that are due.
 
 A run walks the keys below the prefixes of each bucket's rules in small steps, in a thread, and
-removes what is due in transactions of at most CHANGES_AT_ONCE versions. Each transaction expects
-the bucket's record of the walk, and with it the rules; for each version it compares the key's
+removes what is due in transactions of bounded size. Each transaction expects the bucket's record of
+the walk, and with it the rules; for each version it compares the key's
 newest row with the one that was judged, so that an object that was replaced, retagged or locked
 meanwhile stays, and so does a noncurrent version that may have been the newest again. A locked
 version stays in any case. What a write forestalled is judged anew in the next run.
@@ -30,8 +30,14 @@ INTERVAL_S_MIN: Final = 0.1
 VERSIONS_AT_ONCE: Final = 500
 JUDGEMENTS_AT_ONCE: Final = 50_000
 """Versions, and comparisons of a version with a rule, of one step of the walk in a thread."""
+BYTES_AT_ONCE: Final = 8 * 1024 * 1024
+"""Records of one step, which are in memory together. A record of 10,000 parts has near a million
+bytes."""
 CHANGES_AT_ONCE: Final = 100
 """Versions that one transaction removes: some milliseconds of the writer thread."""
+SEGMENTS_AT_ONCE: Final = 1_000
+"""Segments of bodies that one transaction releases, unless one version has more: some tens of
+milliseconds."""
 ATTEMPTS_MAX: Final = 5
 """Times that a run begins a bucket anew because its record changed; then the next run has it."""
 RULES_REMEMBERED_MAX: Final = 10_000
@@ -88,7 +94,7 @@ class _Held:
 class _Candidate:
     """A version that was due in a view. newest: the newest row of its key in that view.
 
-    kept: newer noncurrent versions that must exist, for a noncurrent one.
+    segments: of its body. kept: newer noncurrent versions that must exist, for a noncurrent one.
     """
 
     action: Action
@@ -96,6 +102,7 @@ class _Candidate:
     version_id: str
     value: bytes
     newest: bytes
+    segments: int
     kept: int = 0
 
 
@@ -287,10 +294,8 @@ class Expiry:
             # What frees room goes first, and is accepted on a full disk.
             for makes_room in (True, False):
                 some = [each for each in step.candidates if _frees(held, each) is makes_room]
-                for start in range(0, len(some), CHANGES_AT_ONCE):
-                    await self._remove(
-                        held, some[start : start + CHANGES_AT_ONCE], makes_room=makes_room
-                    )
+                for changes in _transactions(some):
+                    await self._remove(held, changes, makes_room=makes_room)
             place = step.following
 
     def _judge(self, held: _Held, prefix: bytes, place: _Place) -> _Step:
@@ -299,19 +304,21 @@ class Expiry:
         count_max = max(1, min(VERSIONS_AT_ONCE, JUDGEMENTS_AT_ONCE // max(1, rules.cost)))
         stop = keys.successor(keys.encode_chunk(prefix))
         candidates: list[_Candidate] = []
-        newest, since_ms, newer, seen = place.newest, place.since_ms, place.newer, 0
+        newest, since_ms, newer = place.newest, place.since_ms, place.newer
+        seen = seen_bytes = 0
         with self._index.view() as view:
             first = _resume(view, held.info.bucket_id, place)
             rows = versions.VersionRows(view, held.info.bucket_id)
             for entry, (value, is_newest) in rows.walk(first):
                 if stop is not None and entry >= stop:
                     break
-                if seen == count_max:
+                if seen == count_max or seen_bytes >= BYTES_AT_ONCE:
                     following = _Place(entry=entry, newest=newest, since_ms=since_ms, newer=newer)
                     if is_newest:
                         following = _Place(entry=entry)
                     return _Step(candidates=tuple(candidates), seen=seen, following=following)
                 seen += 1
+                seen_bytes += len(value)
                 key, record = versions.key_bytes(entry), records.decode_object(value)
                 subject = lifecycle.JudgedVersion(
                     key=key,
@@ -347,6 +354,7 @@ class Expiry:
                             version_id=record.version_id,
                             value=value,
                             newest=newest,
+                            segments=len(record.segments),
                             kept=kept or 0,
                         )
                     )
@@ -476,6 +484,19 @@ _OUTCOMES: Final[dict[Action, Outcome]] = {
     "remove_marker": "markers_removed",
     "remove_noncurrent": "noncurrent_removed",
 }
+
+
+def _transactions(some: Sequence[_Candidate]) -> Iterator[Sequence[_Candidate]]:
+    """Yield the candidates in order, as many together as one transaction removes."""
+    start = segments = 0
+    for number, candidate in enumerate(some):
+        segments += candidate.segments
+        is_full = number - start == CHANGES_AT_ONCE or segments > SEGMENTS_AT_ONCE
+        if is_full and number > start:
+            yield some[start:number]
+            start, segments = number, candidate.segments
+    if some:
+        yield some[start:]
 
 
 def _frees(held: _Held, candidate: _Candidate) -> bool:

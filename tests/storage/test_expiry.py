@@ -183,6 +183,70 @@ def test_newer_noncurrent_versions_stay_over_steps_of_any_size(
     run(work())
 
 
+def sizes_of_transactions(lake: Lake) -> list[int]:
+    """Return a list to which the sweep adds the number of versions of each transaction."""
+    remove, sizes = lake.expiry._remove, []
+
+    async def count(held: Any, some: Any, *, makes_room: bool) -> None:
+        sizes.append(len(some))
+        await remove(held, some, makes_room=makes_room)
+
+    lake.expiry._remove = count  # type: ignore[method-assign]  # the seam of the test
+    return sizes
+
+
+def test_a_transaction_releases_a_bounded_number_of_segments(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each segment costs the writer a count: 100 objects of 1,000 parts held it for seconds."""
+    monkeypatch.setattr(expiry, "SEGMENTS_AT_ONCE", 4)
+    sizes = sizes_of_transactions(lake)
+
+    async def put_parts(key: str, count: int) -> None:
+        lake.storage.uploads._part_bytes_min = 1
+        upload = await lake.storage.uploads.create("raw", key, attributes=folders.PLAIN)
+        parts = []
+        for number in range(1, count + 1):
+            received = await lake.storage.blobs.store(bytes([number]), digests=folders.MD5)
+            part = await lake.storage.uploads.put_part(
+                "raw", key, upload.upload_id, number, received
+            )
+            parts.append((number, part.etag))
+        await lake.storage.uploads.complete("raw", key, upload.upload_id, parts)
+
+    async def work() -> None:
+        await lake.make(rule(expiration_days=1))
+        for key, count in (("a", 2), ("b", 2), ("c", 1), ("d", 6), ("e", 3), ("f", 1), ("g", 1)):
+            await put_parts(key, count)
+        lake.clock.move(3 * DAY_MS)
+        assert await lake.expiry.once() == 7
+        assert lake.keys() == []
+
+    run(work())
+    assert sizes == [2, 1, 1, 2, 1]
+
+
+def test_a_step_reads_a_bounded_number_of_bytes(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = sizes_of_transactions(lake)
+
+    async def work() -> None:
+        await lake.make(rule(noncurrent_days=1, newer_noncurrent=1), versioning="Enabled")
+        for _ in range(6):
+            await lake.put("a")
+        with lake.storage.index.view() as view:
+            record_bytes = min(len(value) for _, value in view.scan(Store.VERSIONS, b""))
+        monkeypatch.setattr(expiry, "BYTES_AT_ONCE", 2 * record_bytes)
+        lake.clock.move(3 * DAY_MS)
+        assert await lake.expiry.once() == 4
+        assert len(lake.versions()) == 2
+
+    run(work())
+    assert max(sizes) <= 2
+    assert sum(sizes) == 4
+
+
 def test_each_noncurrent_version_counts_from_the_version_that_followed_it(lake: Lake) -> None:
     """Versions that go in one run do not delay those before them."""
 
