@@ -750,7 +750,7 @@ def test_no_auth_admits_every_local_client_and_logs_a_warning(tmp_path: Path) ->
         assert running.stop() == 0
 
 
-# Nobody comes in without a credential.
+# No face admits a request without a credential.
 
 
 def doors() -> list[tuple[str, str, str]]:

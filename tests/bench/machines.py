@@ -250,7 +250,7 @@ def nginx(root: Path) -> Iterator[Nginx | None]:
 
 
 def free_port() -> int:
-    """A port nobody listens on at the moment."""
+    """A port on which no process listens at the moment."""
     import socket
 
     with socket.socket() as probe:

@@ -196,7 +196,7 @@ def test_a_function_of_a_column_remains_as_it_was_written() -> None:
         ({"type": "eq", "value": 1}, "The expression eq has no term"),
         ({"type": "and", "left": True}, "The expression and has no right"),
         ({"type": "not"}, "The expression not has no child"),
-        ({"type": "is-null", "term": "nobody"}, "Cannot find field 'nobody' in the schema"),
+        ({"type": "is-null", "term": "unknown"}, "Cannot find field 'unknown' in the schema"),
         ({"type": "is-null", "term": "name"}, "Cannot find field 'name' in the schema"),
         (
             {"type": "is-null", "child": {"type": "reference", "id": 99}},

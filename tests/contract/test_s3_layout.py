@@ -20,7 +20,7 @@ def s3(server: Running) -> Any:
 
 @pytest.fixture
 def place() -> str:
-    """A namespace and a table that nobody else uses, and no catalog knows."""
+    """A namespace and a table that no other test uses and that are in no catalog."""
     return f"ns{uuid.uuid4().hex[:12]}/orders"
 
 

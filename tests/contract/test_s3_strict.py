@@ -94,7 +94,7 @@ def test_a_file_with_a_right_name_and_wrong_content_is_refused_with_rule_and_rea
             read(Bucket="curated", Key=key)
     s3.put_object(Bucket="curated", Key=key, Body=parquet())
     assert s3.get_object(Bucket="curated", Key=key)["Body"].read() == parquet()
-    # Elsewhere nobody looks.
+    # In another bucket no rule applies.
     s3.put_object(Bucket="free", Key=key, Body=b"id,day\n1,2\n")
     s3.put_object(Bucket="free", Key="anything.csv", Body=b"id,day\n1,2\n")
 

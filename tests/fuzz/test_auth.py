@@ -109,7 +109,7 @@ def test_canonical_forms_are_stable(raw):
     st.lists(st.tuples(st.sampled_from([*"abkAé/%+ ~:"]), st.booleans()), min_size=1, max_size=12),
 )
 def test_paths_with_one_canonical_form_mean_the_same_segments(one, other):
-    """So nobody can spell a signed path otherwise and reach another key."""
+    """So no other spelling of a signed path reaches another key."""
 
     def spell(characters):
         return "/" + "".join(

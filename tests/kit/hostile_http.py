@@ -131,7 +131,7 @@ def pipelined_heads(place: stalls.Target) -> None:
 
 
 def unread_bodies(place: stalls.Target) -> None:
-    """Uploads of 60 MiB by nobody, refused; the bodies are sent all the same."""
+    """Anonymous uploads of 60 MiB, refused; the bodies are sent all the same."""
     head = b"PUT /plain/none HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % (60 * MIB)
 
     def one(_: int) -> None:
@@ -221,7 +221,7 @@ def many_signed_headers(place: stalls.Target) -> None:
 
 
 def zero_keys(place: stalls.Target) -> None:
-    """400 requests by nobody for a key of 5,000 escaped zero bytes."""
+    """400 anonymous requests for a key of 5,000 escaped zero bytes."""
     for _ in range(400):
         assert s3.send(place, "GET", "/plain/" + "%00" * 5000).status in (400, 403)
 

@@ -272,7 +272,7 @@ class Job:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def wait_until_gone(self) -> None:
-        """Wait for the JVM to notice that nobody holds its standard input any more."""
+        """Wait for the JVM to notice that its standard input is closed."""
         assert self.children, "the job had no JVM"
         deadline = time.monotonic() + LEAVE_TIMEOUT_SECONDS
         while left := [pid for pid in self.children if _alive(pid)]:

@@ -121,7 +121,7 @@ def test_create_table_bucket_with_a_name_outside_the_model_is_refused(
 @pytest.mark.parametrize(
     "arn",
     [
-        bucket_arn("nobody"),
+        bucket_arn("unknown"),
         bucket_arn("described").replace("us-east-1", "eu-west-1"),
         bucket_arn("described").replace("000000000000", "123456789012"),
         bucket_arn("described").replace("s3tables", "s3"),

@@ -80,7 +80,7 @@ def test_a_wrong_secret_is_refused_by_the_name_that_clients_know(service: Tables
         "The request signature we calculated does not match the signature you provided. Check your "
         "AWS Secret Access Key and signing method. Consult the service documentation for details.",
     )
-    with_unknown = TablesService(**{**vars(service), "users": {"root": ("NOBODY", "wrong")}})
+    with_unknown = TablesService(**{**vars(service), "users": {"root": ("UNKNOWN", "wrong")}})
     assert refused(with_unknown.client().list_table_buckets)[:2] == (
         403,
         "UnrecognizedClientException",

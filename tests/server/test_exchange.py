@@ -257,7 +257,7 @@ def test_an_api_without_a_face_answers_501_to_an_authorised_caller(service):
     assert headers[b"content-type"] == b"text/xml"
     for more, code in (
         ({"secret_key": "wrong"}, b"SignatureDoesNotMatch"),
-        ({"access_key": "NOBODY"}, b"InvalidClientTokenId"),
+        ({"access_key": "UNKNOWN"}, b"InvalidClientTokenId"),
         ({"at_ms": NOW_MS - 3_600_000}, b"SignatureDoesNotMatch"),
     ):
         status, headers, body = call_signed(app, "POST", "/", service=service, **more)

@@ -16,13 +16,13 @@ from storage import disk as disks
 from storage import opening
 
 ACCOUNT = "000000000000"
-NOBODY = model.Principal(
+POWERLESS = model.Principal(
     type="user",
-    name="nobody",
-    arn=arns.user_arn(ACCOUNT, "nobody"),
+    name="powerless",
+    arn=arns.user_arn(ACCOUNT, "powerless"),
     account_id=ACCOUNT,
     canonical_id="",
-    display_name="nobody",
+    display_name="powerless",
 )
 ROOT = model.Principal(
     type="root",
@@ -124,7 +124,7 @@ def test_a_login_gets_what_there_is(
 
 
 def test_what_a_caller_may_not_see_looks_absent(made: contexts.Contexts) -> None:
-    assert made.resolve(NOBODY, "lake", "public") == (None, None)
+    assert made.resolve(POWERLESS, "lake", "public") == (None, None)
     assert made.resolve(reader("lake"), "lake", "public") == ("lake", "public")
     assert made.resolve(reader("lake"), "other-lake", "") == (None, None)
 
@@ -143,7 +143,7 @@ def test_a_caller_who_may_see_one_schema_alone_may_log_into_it(made: contexts.Co
     statement = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*", "Condition": only}
     document = {"Version": "2012-10-17", "Statement": [statement]}
     caller = dataclasses.replace(
-        NOBODY, policies=(policies.parse_policy(document, policy_type="identity"),)
+        POWERLESS, policies=(policies.parse_policy(document, policy_type="identity"),)
     )
     assert made.resolve(caller, "lake", "NYC") == ("lake", "nyc")
     assert made.resolve(caller, "lake", "a") == (None, None)

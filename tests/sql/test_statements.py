@@ -566,7 +566,7 @@ def test_use_changes_the_context_that_names_are_looked_up_in(tmp_path: Path) -> 
         assert await local.one("select current_warehouse()") == "BIG"
         await local.run("use role sysadmin")
         assert await local.one("select current_role()") == "SYSADMIN"
-        assert await code_of(local, "use role nobody") == "002003"
+        assert await code_of(local, "use role unknown") == "002003"
         await local.run("use database LAKE")
         assert (session.database, session.schema) == ("lake", None)
         session.database = None
@@ -965,7 +965,7 @@ READ = {"Effect": "Allow", "Action": ["s3tables:Get*", "s3tables:List*"], "Resou
 def test_a_user_without_rights_sees_nothing_and_touches_nothing(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int)")
-        local.session.principal = local_sql.user("nobody", [])
+        local.session.principal = local_sql.user("powerless", [])
         for text in (
             "select * from t",
             "insert into t values (1)",

@@ -115,7 +115,7 @@ def test_update_replaces_the_settings_alone(storage: Storage) -> None:
     assert storage.buckets.get("raw") == changed
 
 
-def test_change_loses_nobodys_change(storage: Storage) -> None:
+def test_change_loses_no_other_change(storage: Storage) -> None:
     create(storage, settings={"n": 0})
 
     def add(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -283,7 +283,7 @@ def test_remove_snapshot_ref_of_main_clears_the_current_snapshot() -> None:
 
 def test_remove_snapshot_ref_unknown_changes_nothing() -> None:
     base = kit.with_snapshots(kit.table(), 1)
-    assert kit.apply(base, remove_ref("nobody")) is base
+    assert kit.apply(base, remove_ref("unknown")) is base
 
 
 # --- remove-snapshots ---------------------------------------------------------------------------

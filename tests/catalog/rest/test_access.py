@@ -227,7 +227,7 @@ def peopled(tmp_path: Path) -> Iterator[kit.RestServer]:
     with kit.opened(
         tmp_path / "d",
         users={
-            "nobody": [],
+            "powerless": [],
             "lister": [kit.allow("s3tables:ListTables", BUCKET)],
             "sales": [
                 kit.allow(
@@ -274,8 +274,8 @@ def peopled(tmp_path: Path) -> Iterator[kit.RestServer]:
 def test_what_is_absent_looks_like_what_is_hidden_to_who_may_not_list(
     peopled: kit.RestServer,
 ) -> None:
-    hidden = peopled.load("hr.t", user="nobody")
-    absent = peopled.load("hr.none", user="nobody")
+    hidden = peopled.load("hr.t", user="powerless")
+    absent = peopled.load("hr.none", user="powerless")
     assert hidden.status == absent.status == 403
     assert peopled.load("hr.none", user="lister").status == 404
     assert peopled.load("hr.t", user="lister").status == 403
@@ -481,14 +481,14 @@ def test_a_file_of_a_forbidden_table_cannot_be_registered(peopled: kit.RestServe
 def test_who_may_not_see_a_table_sees_neither_its_loads_nor_its_reports(
     peopled: kit.RestServer,
 ) -> None:
-    headers = {"authorization": f"Bearer {peopled.run(peopled.token('nobody'))}"}
+    headers = {"authorization": f"Bearer {peopled.run(peopled.token('powerless'))}"}
     for what in ("loads", "metrics"):
         path = f"/_api/v1/warehouses/lake/{what}?table=hr.t"
         assert peopled.send("GET", path, headers=headers).status == 403
 
 
 def test_a_table_buckets_settings_are_shown_to_an_authorised_caller(tmp_path: Path) -> None:
-    people = {"reader": [kit.allow("s3tables:GetTableBucket", BUCKET)], "nobody": []}
+    people = {"reader": [kit.allow("s3tables:GetTableBucket", BUCKET)], "powerless": []}
     with kit.opened(tmp_path / "d", users=people) as rest:
         rest.run(rest.lake.storage.buckets.update("lake", {"layout": "off", "tags": {"a": "b"}}))
 
@@ -513,6 +513,6 @@ def test_a_table_buckets_settings_are_shown_to_an_authorised_caller(tmp_path: Pa
                 "dropped_table_days": 30,
             },
         }
-        assert ask("lake", "nobody").status == 403
-        assert ask("none", "nobody").status == 403
+        assert ask("lake", "powerless").status == 403
+        assert ask("none", "powerless").status == 403
         assert ask("none", "root").status == 404

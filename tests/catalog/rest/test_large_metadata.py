@@ -50,7 +50,7 @@ def test_others_are_answered_while_large_metadata_is_read(
 
     def assemble_slowly(data: bytes, where: contents.Contents) -> model.TableMetadata:
         begun.set()
-        assert others_answered.wait(WAIT_SECONDS), "nobody was answered meanwhile"
+        assert others_answered.wait(WAIT_SECONDS), "no other request was answered meanwhile"
         return assemble(data, where)
 
     with kit.opened(tmp_path, first_id=1_000) as rest:

@@ -222,8 +222,8 @@ def test_plan_between_two_snapshots_reads_what_appends_have_added(
             " end-snapshot-id, or none of them",
         ),
         (
-            {"select": ["id", "nobody"]},
-            "Malformed request: select: Cannot find field 'nobody' in the schema",
+            {"select": ["id", "unknown"]},
+            "Malformed request: select: Cannot find field 'unknown' in the schema",
         ),
         (
             {"select": ["ID"]},

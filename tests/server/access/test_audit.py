@@ -271,7 +271,7 @@ def test_requests_served_side_by_side_keep_their_own_names(tmp_path):
     assert all(line["request_id"] == line["resource"] for line in lines(tmp_path))
 
 
-NOBODY = model.anonymous()
+ANONYMOUS = model.anonymous()
 
 
 @pytest.mark.parametrize("text", ["\0", "k", "\u20ac", '"', "\udcff", "\U0001f600"])
@@ -306,7 +306,7 @@ def test_what_anonymous_clients_do_removes_no_line_about_others(tmp_path, monkey
         log.record(ROOT, WRITE, ALLOWED)
         for number in range(20):
             entry = log.begin(f"r{number}", "s3")
-            log.record(NOBODY, WRITE, DENIED)
+            log.record(ANONYMOUS, WRITE, DENIED)
             log.record_refusal(entry, "SignatureDoesNotMatch", client_ip="10.0.0.1")
             log.record_outcome(entry, 403, duration_ns=0)
             await log._write_waiting()
@@ -330,10 +330,10 @@ def test_beyond_their_rate_lines_about_anonymous_clients_are_counted_alone(tmp_p
 
     def act():
         for _ in range(10):
-            log.record(NOBODY, WRITE, DENIED)
+            log.record(ANONYMOUS, WRITE, DENIED)
         clock.now_ms += 200
         for _ in range(5):
-            log.record(NOBODY, WRITE, DENIED)
+            log.record(ANONYMOUS, WRITE, DENIED)
         log.record(ROOT, WRITE, DENIED)
 
     during(log, act)

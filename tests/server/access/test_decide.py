@@ -104,12 +104,12 @@ def test_root_is_bound_by_no_deny():
 
 
 def test_anonymous_caller_is_let_in_by_the_resource_alone():
-    nobody = model.anonymous()
-    assert not decision(nobody).allow
-    assert decision(nobody, resource_policy("Allow")).allow
-    assert decision(nobody, resource_policy("Allow"), account=ELSEWHERE).allow
-    assert not decision(nobody, resource_policy("Allow", BY_ACCOUNT)).allow
-    assert not decision(nobody, resource_policy("Allow"), resource_policy("Deny")).allow
+    anonymous = model.anonymous()
+    assert not decision(anonymous).allow
+    assert decision(anonymous, resource_policy("Allow")).allow
+    assert decision(anonymous, resource_policy("Allow"), account=ELSEWHERE).allow
+    assert not decision(anonymous, resource_policy("Allow", BY_ACCOUNT)).allow
+    assert not decision(anonymous, resource_policy("Allow"), resource_policy("Deny")).allow
 
 
 def test_deciding_statements_are_named():

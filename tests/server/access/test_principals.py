@@ -62,13 +62,13 @@ def test_canonical_ids_are_64_digits_and_differ_by_account():
 
 
 def test_an_unknown_name_has_no_principal():
-    assert requesting.people(BOB).by_name("nobody") is None
+    assert requesting.people(BOB).by_name("unknown") is None
 
 
 def test_unknown_access_key_is_named():
     with pytest.raises(errors.NoSuchAccessKey) as caught:
-        requesting.people().by_access_key("NOBODY")
-    assert caught.value.fields == {"access_key": "NOBODY"}
+        requesting.people().by_access_key("UNKNOWN")
+    assert caught.value.fields == {"access_key": "UNKNOWN"}
 
 
 @pytest.mark.parametrize("user", ["alice", "ALICE", "AKALICE"])
@@ -83,7 +83,7 @@ def test_password_is_the_secret_key_under_name_or_access_key(user):
         ("alice", ""),
         ("alice", "Alice's secret"),
         ("alice", requesting.SECRET_KEY),
-        ("nobody", "no such user"),
+        ("unknown", "no such user"),
         ("akalice", "alice's secret"),
         ("", ""),
         ("alice", "\ud800"),

@@ -1,4 +1,4 @@
-"""Who guesses passwords is slowed down, and nobody else."""
+"""A client that guesses passwords is slowed down, and no other client."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ LISTED = "<AccessControlList>{}</AccessControlList>"
         ({"x-amz-acl": "private", "x-amz-grant-read": "id=a"}, b"", (400, "InvalidRequest")),
         ({"x-amz-grant-read": "name=a"}, b"", (400, "InvalidArgument")),
         ({"x-amz-grant-read": 'id="'}, b"", (400, "InvalidArgument")),
-        ({"x-amz-grant-read": "id=nobody"}, b"", (400, "InvalidArgument")),
+        ({"x-amz-grant-read": "id=unknown"}, b"", (400, "InvalidArgument")),
         ({"x-amz-grant-read": "uri=http://a.example"}, b"", (400, "InvalidArgument")),
         (
             {"x-amz-grant-read": "emailAddress=no@example.com"},

@@ -305,7 +305,7 @@ def test_a_form_without_a_file_is_refused(store: kit.ObjectStore, bucket: str) -
     ("change", "refusal"),
     [
         ({"signature": "AAAA"}, (403, "SignatureDoesNotMatch")),
-        ({"AWSAccessKeyId": "NOBODY"}, (403, "InvalidAccessKeyId")),
+        ({"AWSAccessKeyId": "UNKNOWN"}, (403, "InvalidAccessKeyId")),
         ({"signature": None}, (400, "InvalidArgument")),
         ({"policy": None}, (400, "InvalidArgument")),
         ({"AWSAccessKeyId": None}, (400, "InvalidArgument")),

@@ -64,7 +64,7 @@ def test_refused_logins_carry_their_number_and_sqlstate(face: served.Served, dri
         """
         for more in (
             {"password": "wrong"},
-            {"user": "nobody"},
+            {"user": "unknown"},
             {"authenticator": "oauth", "token": "not-a-token"},
             {"role": "NO_SUCH_ROLE"},
         ):
