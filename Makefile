@@ -33,11 +33,11 @@ test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pipeline.jars
-	@$(BIN)/python -m pytest tests -n 3 --dist loadgroup --no-loadscope-reorder \
+	@$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not clients and not long and not alone" \
 		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
 	@$(BIN)/python -m pytest $$(grep -rlF mark.alone --include='test_*.py' tests) \
-		-n 2 --dist loadgroup --no-loadscope-reorder \
+		-n 2 --dist loadfile --no-loadscope-reorder \
 		-m "alone and not clients and not long" $(ARGS)
 
 test-one: ## run some tests in one process (T="tests/storage -k discard")

@@ -11,8 +11,13 @@ from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.kit import server as server_kit
+
+TESTS = server_kit.ROOT / "tests"
+CAMPAIGN = "tests/campaign/test_stalls.py"
+SPARK_MARK = "mark.spark"
 
 ODD_FOLDER = "my data [1] *?%20'ü"
 RUN_VARIABLE = "BOATHOUSE_TEST_RUN"
@@ -57,32 +62,48 @@ ORDER = (
 """Quick and local tests first, those that start processes and clients last."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run fast tests first; within a place the order stays as it is.
 
     Several workers of one run begin with the longest instead, so that none of them is left with a
-    long one at the end. A worker takes a file at a time; one worker takes all tests that share the
-    session of Spark.
+    long one at the end.
     """
 
     def place(item: pytest.Item) -> int:
-        parts = item.path.relative_to(server_kit.ROOT / "tests").with_suffix("").parts
+        parts = item.path.relative_to(TESTS).with_suffix("").parts
         return ORDER.index(parts[0]) if parts[0] in ORDER else len(ORDER)
 
-    if WORKER_VARIABLE not in os.environ:
+    if WORKER_VARIABLE in os.environ:
+        spark = files_with_spark()
+        items.sort(key=lambda item: (item.path not in spark, -place(item)))
+    else:
         items.sort(key=place)
-        return
-    items.sort(key=lambda item: (not shares_spark(item), -place(item)))
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            group = "spark" if shares_spark(item) else item.path.as_posix()
-            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def shares_spark(item: pytest.Item) -> bool:
-    """Return whether a test uses the session of Spark."""
-    return isinstance(item, pytest.Function) and "spark" in item.fixturenames
+def files_with_spark() -> frozenset[Path]:
+    """Return the files with tests of Spark."""
+    return frozenset(path for path in TESTS.rglob("test_*.py") if SPARK_MARK in path.read_text())
+
+
+class Workers(LoadFileScheduling):
+    """A worker takes a file at a time; one takes all files with Spark, for it is started once.
+
+    Of the campaign a worker takes all rows of a table: their server is the same.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._spark = {path.relative_to(server_kit.ROOT).as_posix() for path in files_with_spark()}
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, name = nodeid.partition("::")
+        if path in self._spark:
+            return "spark"
+        return f"{path}[{name.partition('[')[2].partition('-')[0]}" if path == CAMPAIGN else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Workers | None:
+    return Workers(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

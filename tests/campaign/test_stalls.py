@@ -27,12 +27,12 @@ TABLES = ("hostile_sql", "hostile_http", "hostile_rest")
 
 
 def rows() -> list[Any]:
-    """Return the rows of all tables. One worker of a run takes a table: its server is the same."""
+    """Return the rows of all tables, each with its table; the id begins with the table's name."""
     parameters = []
     for table in TABLES:
         module = importlib.import_module(f"tests.kit.{table}")
         for row in module.ROWS:
-            marks = [pytest.mark.xdist_group(table)] + [pytest.mark.long] * row.long
+            marks = [pytest.mark.long] if row.long else []
             parameters.append(pytest.param(table, row, id=f"{table}-{row.name}", marks=marks))
     return parameters
 
