@@ -21,12 +21,19 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_object_lock,
     documents.parse_retention,
     documents.parse_legal_hold,
+    documents.parse_cors,
+    documents.parse_public_access_block,
+    documents.parse_ownership,
+    documents.parse_acl,
 )
 REFUSALS = (
     errors.UnexpectedXml,
     errors.S3FeatureNotImplemented,
     errors.InvalidTag,
     errors.IllegalVersioning,
+    errors.InvalidRequest,
+    errors.MalformedAcl,
+    errors.TooManyTags,
     errors.InvalidRetentionPeriod,
     kit_errors.MalformedXML,
 )
@@ -97,11 +104,32 @@ NAMES = st.sampled_from(
      "PartNumber", "ChecksumCRC32", "Tagging", "TagSet", "Tag", "Value", "LocationConstraint",
      "CreateBucketConfiguration", "VersioningConfiguration", "Status", "MfaDelete",
      "ObjectLockConfiguration", "ObjectLockEnabled", "Rule", "DefaultRetention", "Mode", "Days",
-     "Years", "Retention", "RetainUntilDate", "LegalHold", "x"]
+     "Years", "Retention", "RetainUntilDate", "LegalHold", "CORSConfiguration", "CORSRule",
+     "AllowedMethod", "AllowedOrigin", "MaxAgeSeconds", "PublicAccessBlockConfiguration",
+     "BlockPublicAcls", "OwnershipControls", "ObjectOwnership", "AccessControlPolicy", "Owner",
+     "ID", "AccessControlList", "Grant", "Grantee", "URI", "EmailAddress", "Permission",
+     "LifecycleConfiguration", "Filter", "Prefix", "Expiration", "Date", "And", "x"]
 )  # fmt: skip
 TREES = st.recursive(
     st.sampled_from(
-        ["", "1", "k", "&amp;", " ", "true", "Enabled", "GOVERNANCE", "ON", "-5", "2140-01-01"]
+        [
+            "",
+            "1",
+            "k",
+            "&amp;",
+            " ",
+            "true",
+            "Enabled",
+            "GOVERNANCE",
+            "ON",
+            "-5",
+            "2140-01-01",
+            "GET",
+            "*",
+            "READ",
+            "ObjectWriter",
+            "9" * 30,
+        ]
     ),
     lambda inner: st.builds(
         lambda name, parts: f"<{name}>{''.join(parts)}</{name}>",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from server.s3 import errors, fields, rows
 from tests.kit import s3 as kit
+from tests.server.s3 import test_documents
 
 METHODS = st.sampled_from(["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH"])
 NAMES = sorted(
@@ -40,7 +41,11 @@ HEADER_NAMES = sorted(
         "x-amz-decoded-content-length", "x-amz-expected-bucket-owner", "x-amz-mfa",
         "x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date",
         "x-amz-object-lock-legal-hold", "x-amz-bypass-governance-retention",
-        "x-amz-bucket-object-lock-enabled",
+        "x-amz-bucket-object-lock-enabled", "x-amz-grant-read", "x-amz-grant-full-control",
+        "x-amz-object-ownership", "x-amz-object-attributes", "x-amz-max-parts",
+        "x-amz-part-number-marker", "x-amz-confirm-remove-self-bucket-access", "origin",
+        "access-control-request-method", "x-amz-source-expected-bucket-owner",
+        "x-amz-write-offset-bytes", "x-amz-if-match-initiated-time",
     }
 )  # fmt: skip
 HEADER_VALUES = st.one_of(
@@ -61,6 +66,10 @@ HEADER_VALUES = st.one_of(
             "2140-01-01T00:00:00Z",
             "ON",
             "true",
+            'id="a"',
+            "uri=http://acs.amazonaws.com/groups/global/AllUsers",
+            "ETag,Checksum,ObjectParts",
+            "BucketOwnerEnforced",
         ]
     ),
     st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=12),
@@ -113,7 +122,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]
     st.sampled_from(["/", "/bbb", "/bbb/k", "/bbb/none", "/bbb/%FF", "/none", "/none/k"]),
     PAIRS,
     HEADERS,
-    st.one_of(st.just(b""), st.binary(max_size=30), st.just(b"<Delete/>")),
+    st.one_of(
+        st.just(b""),
+        st.binary(max_size=30),
+        test_documents.TREES.map(str.encode),
+        st.sampled_from([b"{}", b'{"Version": "2012-10-17", "Statement": [{}]}']),
+    ),
 )
 def test_any_signed_request_is_answered_in_the_protocols_own_words(
     place: kit.ObjectStore,
