@@ -163,6 +163,10 @@ class Connection(asyncio.Protocol):
         for cycle in (self._answering, *self._waiting):
             if cycle is not None and not cycle.complete:
                 cycle.lose()
+        for cycle in self._waiting:
+            # Never started, and the scope knows the cycle: without this their heads, megabytes of
+            # objects, would wait for a garbage collection.
+            del cycle.scope["extensions"]
         self._waiting.clear()
         self._write_paused = False
         if self._drained is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 import uvicorn
 
 from server import asgi, errors, limits
-from server.transport import connection, watch
+from server.transport import connection, cycle, watch
 from tests.kit.waits import WAIT_SECONDS, pass_by
 
 
@@ -814,6 +815,36 @@ def test_too_many_requests_before_the_first_is_answered_end_the_connection():
 
     asyncio.run(talk())
     assert answered <= limits.PIPELINED_MAX + 1
+
+
+def test_requests_that_wait_on_a_lost_connection_are_freed_without_the_collector():
+    never = asyncio.Event()
+
+    async def waiting(scope, receive, send):
+        await never.wait()
+
+    def cycles_left():
+        held = [each for each in gc.get_objects() if isinstance(each, cycle.Cycle)]
+        return sum(each.scope["raw_path"] == b"/waits" for each in held)
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, waiting, watching) as (_, writer):
+            writer.write(b"GET /waits HTTP/1.1\r\nHost: a\r\n\r\n" * 10)
+            await until(lambda: cycles_left() == 10)
+            (only,) = watching.connections
+            only.give_way()
+            del only
+            await until(lambda: not watching.connections)
+            # The request that is being answered, and the newest one.
+            await until(lambda: cycles_left() <= 2)
+            never.set()
+
+    gc.disable()
+    try:
+        asyncio.run(talk())
+    finally:
+        gc.enable()
 
 
 def test_an_answer_in_several_pieces_is_sent_in_their_order():
