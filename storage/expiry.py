@@ -2,10 +2,10 @@
 
 A run walks the keys below the prefixes of each bucket's rules in small steps, in a thread, and
 removes what is due in transactions of bounded size. Each transaction expects the bucket's record of
-the walk, and with it the rules; for each version it compares the key's
-newest row with the one that was judged, so that an object that was replaced, retagged or locked
-meanwhile stays, and so does a noncurrent version that may have been the newest again. A locked
-version stays in any case. What a write forestalled is judged anew in the next run.
+the walk, and with it the rules. It compares each version with the row that was judged, so that an
+object that was replaced, retagged or locked meanwhile stays. A noncurrent version goes only if the
+version that was the newest one still exists: then it has not been the newest again. A locked
+version stays in any case. What is not removed is judged anew in the next run.
 
 A run keeps nothing on disk: after a restart the next one walks again and finds what is still due.
 Table buckets have no rules; `catalog.sweep` frees their files.
@@ -91,8 +91,16 @@ class _Held:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """A version of a key: its id, and its sequence, since the id `null` comes again."""
+
+    version_id: str
+    sequence: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Candidate:
-    """A version that was due in a view. newest: the newest row of its key in that view.
+    """A version that was due in a view. newest: the newest version of its key in that view.
 
     segments: of its body. kept: newer noncurrent versions that must exist, for a noncurrent one.
     """
@@ -101,7 +109,7 @@ class _Candidate:
     key: bytes
     version_id: str
     value: bytes
-    newest: bytes
+    newest: _Named
     segments: int
     kept: int = 0
 
@@ -110,12 +118,12 @@ class _Candidate:
 class _Place:
     """Where a step begins. The other fields are of the key within which the step before ended.
 
-    newest: its newest row. since_ms: when the version before the place was written. newer: the
+    newest: its newest version. since_ms: when the version before the place was written. newer: the
     noncurrent versions before the place, with those that were removed.
     """
 
     entry: bytes
-    newest: bytes = b""
+    newest: _Named | None = None
     since_ms: int = 0
     newer: int = 0
 
@@ -314,8 +322,8 @@ class Expiry:
                     break
                 if seen == count_max or seen_bytes >= BYTES_AT_ONCE:
                     following = _Place(entry=entry, newest=newest, since_ms=since_ms, newer=newer)
-                    if is_newest:
-                        following = _Place(entry=entry)
+                    if is_newest:  # at its key, which may have a newer version by then
+                        following = _Place(entry=versions.entry_of_key(versions.key_bytes(entry)))
                     return _Step(candidates=tuple(candidates), seen=seen, following=following)
                 seen += 1
                 seen_bytes += len(value)
@@ -336,7 +344,8 @@ class Expiry:
                     action = None if kept is None else "remove_noncurrent"
                     newer += 1
                 else:
-                    newest, newer = value, 0
+                    newest = _Named(version_id=record.version_id, sequence=record.sequence)
+                    newer = 0
                     if subject.is_marker:
                         if rules.removes_marker(subject, now_ms=now_ms) and _is_alone(
                             view, held.info.bucket_id, key
@@ -347,6 +356,7 @@ class Expiry:
                         action = "expire" if due is not None and due.at_ms <= now_ms else None
                 since_ms = record.modified_at_ms
                 if action is not None:
+                    assert newest is not None, "the walk yields the newest version of a key first"
                     candidates.append(
                         _Candidate(
                             action=action,
@@ -507,16 +517,21 @@ def _frees(held: _Held, candidate: _Candidate) -> bool:
 def _resume(reading: Reading, bucket_id: int, place: _Place) -> bytes:
     """Return the entry at which a step begins.
 
-    If the key within which the step before ended has another newest version now, the times and
-    counts of the place no longer hold: the next run has the rest of that key.
+    If the key within which the step before ended has lost the version that was the newest, the
+    times and counts of the place no longer hold: the next run has the rest of that key.
     """
-    if not place.newest:
+    if place.newest is None:
         return place.entry
     key = versions.key_bytes(place.entry)
-    newest = lookups.newest(reading, bucket_id, key)
-    if newest is not None and newest.value == place.newest:
+    if _exists(reading, bucket_id, key, place.newest):
         return place.entry
     return versions.entry_behind_key(key)
+
+
+def _exists(reading: Reading, bucket_id: int, key: bytes, version: _Named) -> bool:
+    """Return whether a version of a key has not been removed."""
+    stored = versions.find(reading, bucket_id, key, version.version_id)
+    return stored is not None and records.sequence(stored.value) == version.sequence
 
 
 def _is_alone(reading: Reading, bucket_id: int, key: bytes) -> bool:
@@ -526,21 +541,23 @@ def _is_alone(reading: Reading, bucket_id: int, key: bytes) -> bool:
 
 
 def _is_still_due(reading: Reading, bucket_id: int, candidate: _Candidate) -> bool:
-    """Return whether nothing has changed on which the verdict about a version depends."""
+    """Return whether nothing has changed on which the verdict about a version depends.
+
+    Newer versions may have come: a noncurrent version is due in spite of them, also below a key
+    that is written all the time.
+    """
+    if candidate.action == "remove_noncurrent":
+        version = versions.find(reading, bucket_id, candidate.key, candidate.version_id)
+        if version is None or version.newest or version.value != candidate.value:
+            return False
+        if not _exists(reading, bucket_id, candidate.key, candidate.newest):
+            return False
+        kept = candidate.kept
+        return kept == 0 or versions.count_newer(reading, version, count_max=kept) >= kept
     newest = lookups.newest(reading, bucket_id, candidate.key)
-    if newest is None or newest.value != candidate.newest:
+    if newest is None or newest.value != candidate.value:
         return False
-    match candidate.action:
-        case "expire":
-            return True
-        case "remove_marker":
-            return not versions.has_older(reading, newest.address)
-        case "remove_noncurrent":
-            version = versions.find(reading, bucket_id, candidate.key, candidate.version_id)
-            if version is None or version.newest or version.value != candidate.value:
-                return False
-            kept = candidate.kept
-            return kept == 0 or versions.count_newer(reading, version, count_max=kept) >= kept
+    return candidate.action == "expire" or not versions.has_older(reading, newest.address)
 
 
 def format_metrics(totals: ExpiryTotals) -> Iterator[str]:

@@ -275,6 +275,11 @@ def key_bytes(entry: bytes) -> bytes:
     return keys.decode_chunk(entry.partition(keys.END)[0])
 
 
+def entry_of_key(key: bytes) -> bytes:
+    """Return an entry before all versions of a key, and after those of the one before."""
+    return keys.encode_chunk(key) + keys.END
+
+
 def entry_behind_key(key: bytes) -> bytes:
     """Return an entry after all versions of a key, and before those of the next one."""
     return keys.encode_chunk(key) + keys.END + _BEHIND_ALL

@@ -423,6 +423,50 @@ def test_a_noncurrent_version_that_was_the_newest_again_stays(lake: Lake) -> Non
     run(work())
 
 
+def test_noncurrent_versions_of_a_key_that_is_written_all_the_time_are_removed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write between a walk and its transaction, and between steps, delays no older version."""
+    monkeypatch.setattr(expiry, "VERSIONS_AT_ONCE", 3)
+    remove_some = lake.expiry._remove
+
+    async def after_write(*arguments: Any, **options: Any) -> None:
+        await lake.put("a", data=b"new")
+        await remove_some(*arguments, **options)
+
+    async def work() -> None:
+        await lake.make(rule(noncurrent_days=1, newer_noncurrent=1), versioning="Enabled")
+        for _ in range(12):
+            await lake.put("a", data=b"old")
+        lake.clock.move(3 * DAY_MS)
+        lake.expiry._remove = after_write  # type: ignore[method-assign]  # the seam of the test
+        assert await lake.expiry.once() == 10
+        newest = lake.storage.objects.head("raw", "a")
+        assert lake.storage.objects.read(newest) == b"new"
+
+    run(work())
+
+
+def test_a_key_that_is_overwritten_right_before_the_step_that_begins_with_it_is_not_due(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "VERSIONS_AT_ONCE", 2)
+
+    async def overwrite_b(lake: Lake) -> None:
+        await lake.put("b")
+
+    async def work() -> None:
+        await lake.make(rule(noncurrent_days=1), versioning="Enabled")
+        await lake.put("a", "a", "b")
+        lake.clock.move(3 * DAY_MS)
+        between_walk_and_write(lake, overwrite_b)
+        assert await lake.expiry.once() == 1
+        assert [key for key, _ in lake.versions()] == ["a", "b", "b"]
+
+    run(work())
+    assert lake.outcomes() == {"noncurrent_removed": 1}
+
+
 def test_noncurrent_versions_that_a_client_removes_first_are_not_made_good(lake: Lake) -> None:
     """Two newer noncurrent versions must be kept: while a client removes one, no other goes."""
 
