@@ -215,6 +215,9 @@ def date_part(call: FunctionCall) -> Expr:
 def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     """Return a moment cut to the start of a part, as its type; raises SqlError for other parts."""
     moment = as_moment(operand)
+    constant = rewrites.truncated_constant(moment, part, first_day=weeks.first_day)
+    if constant is not None:
+        return constant
     if part == "week" and weeks.first_day and moment.type.name != "time":
         first = _week_start(_day_number(rewrites.shared(_local(moment))), weeks)
         return rewrites.cast(exprs.derived(_date_of(first), sqltypes.DATE, [moment]), moment.type)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from sql import limits
 from sql.dialect import expressions, rewrites
+from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
 Operator = Literal["=", "<", "<=", ">", ">=", "in", "is null", "starts with"]
@@ -130,7 +131,7 @@ class _Reader:
             if all(use in part for part in parts)
         }
 
-    def _leaf(self, node: Any, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
+    def _leaf(self, node: Any, *, negated: bool) -> tuple[int, Filter] | None:
         pair = OPERATORS.get(type(node))
         if pair is not None:
             return self._comparison(node, pair, negated is not isinstance(node, exp.NEQ))
@@ -146,12 +147,19 @@ class _Reader:
 
     def _comparison(
         self, node: Any, pair: tuple[Operator, Operator], negated: bool
-    ) -> tuple[int, ColumnPredicate] | None:
+    ) -> tuple[int, Filter] | None:
         if any(isinstance(side, QUERIES) for side in (node.this, node.expression)):
             return None
         left = expressions.bind(node.this, self._scope)
         right = expressions.bind(node.expression, self._scope)
         operator = pair[0]
+        for side, other, of_day in (
+            (node.this, right, operator),
+            (node.expression, left, pair[1]),
+        ):
+            moment = self._moment_of_day(side)
+            if moment is not None:
+                return self._day(moment, of_day, other, negated=negated)
         if left.origin is None:
             left, right, operator = right, left, pair[1]
         if left.origin is None:
@@ -163,6 +171,55 @@ class _Reader:
         return use, ColumnPredicate(
             column=index, operator=operator, values=(literal,), negated=negated
         )
+
+    def _moment_of_day(self, node: Any) -> Expr | None:
+        """Return the timestamp column whose day an operand is: `at::date`, `to_date(at)`."""
+        if isinstance(node, exp.Cast) and type(node) is exp.Cast:
+            inner = node.this if node.to.this is exp.DataType.Type.DATE else None
+        elif isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+            is_day = str(node.this).upper() in ("DATE", "TO_DATE")
+            inner = node.expressions[0] if is_day else None
+        else:
+            inner = None
+        if inner is None or isinstance(inner, QUERIES):
+            return None
+        column = expressions.bind(inner, self._scope)
+        is_moment = column.type.name in ("timestamp_ntz", "timestamp_ltz")
+        return column if is_moment and column.origin is not None else None
+
+    def _day(
+        self, moment: Expr, operator: Operator, right: Expr, *, negated: bool
+    ) -> tuple[int, Filter] | None:
+        """Return what a comparison of a timestamp's day with a date says of the timestamp."""
+        day = _constant(exprs.date(EPOCH_DATE), right)
+        if day is None or moment.origin is None:
+            return None
+        try:
+            first = datetime.datetime.combine(day, datetime.time())
+            end = first + DAY
+            if moment.type.name == "timestamp_ltz":
+                if negated:
+                    return None
+                # Clocks may show midnight twice or never; a day more on both sides is enough.
+                zone = self._scope.environment.context.now.tzinfo
+                first, end = ((each).replace(tzinfo=zone) for each in (first - DAY, end + DAY))
+        except OverflowError:
+            return None
+        use, index = moment.origin
+        if operator == "=":
+            if negated:
+                return None
+            bounds: Sequence[tuple[Operator, datetime.datetime]] = ((">=", first), ("<", end))
+        else:
+            bounds = (DAY_BOUNDS[operator](first, end),)
+        is_instant = moment.type.name == "timestamp_ltz"
+        if is_instant and operator in ("<", ">"):
+            bounds = ((operator, end if operator == "<" else first),)
+        parts = [
+            ColumnPredicate(column=index, operator=each, values=(value,), negated=negated)
+            for each, value in bounds
+        ]
+        return use, _all_of(parts)
 
     def _membership(self, node: exp.In, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
         if any(isinstance(item, exp.Query | exp.Tuple) for item in (node.this, *node.expressions)):
@@ -226,6 +283,23 @@ class _Reader:
             column.origin if column.type.name == "text" else None,
             text if isinstance(text, str) else None,
         )
+
+
+EPOCH_DATE: Final = datetime.date(1970, 1, 1)
+DAY: Final = datetime.timedelta(days=1)
+
+DAY_BOUNDS: Final[
+    Mapping[
+        Operator,
+        Callable[[datetime.datetime, datetime.datetime], tuple[Operator, datetime.datetime]],
+    ]
+] = {
+    "<": lambda first, end: ("<", first),
+    "<=": lambda first, end: ("<", end),
+    ">": lambda first, end: (">=", end),
+    ">=": lambda first, end: (">=", first),
+}
+"""What a comparison of a day says of the moment: of the day's first one, or of its end."""
 
 
 def _operands(node: Any) -> list[Any]:

@@ -124,6 +124,7 @@ class Binder:
         self._columns = 0
         self._aliases = 0
         self._kernels: set[str] = set()
+        self._volatile_uses: dict[str, exp.Table] = {}
 
     def text(self, part: code.Part) -> str:
         """Return the engine's text of a part; note its kernels and whether it is volatile."""
@@ -131,6 +132,16 @@ class Binder:
         text = emit.text(part, self._kernels, volatile)
         self.volatile_texts += bool(volatile)
         return text
+
+    def use_volatile(self, name: str, node: exp.Table) -> None:
+        """Note that a volatile common table expression is read at a node.
+
+        Raises SqlError if it is read at another one too: the engine computes it for each of them,
+        and its rows would differ.
+        """
+        if self._volatile_uses.setdefault(name, node) is not node:
+            raise errors.repeated_volatile()
+        self.volatile_texts += 1
 
     def alias(self, wanted: str) -> str:
         """Return a relation alias that is used nowhere else in the statement."""

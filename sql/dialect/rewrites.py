@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from sql import errors, kernels
 from sql.dialect import formats, sqltypes
-from sql.plan import code
+from sql.plan import code, folding
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -273,6 +273,9 @@ def _local(moment: Expr) -> code.Part:
 
 
 def _cast_to_date(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    literal = operand.literal
+    if isinstance(literal, datetime.datetime) and literal.tzinfo is None:
+        return exprs.date(literal.date())
     return exprs.derived(code.exactly(_local(operand), sqltypes.DATE), sqltypes.DATE, [operand])
 
 
@@ -283,6 +286,10 @@ def _cast_to_time(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Exp
 def _cast_moment(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     if operand.type.name == "timestamp_ltz" and target.name == "timestamp_ntz":
         return exprs.derived(code.call("to_local_time", operand), target, [operand])
+    if isinstance(operand.literal, datetime.date) and operand.type.name == "date":
+        midnight = datetime.datetime.combine(operand.literal, datetime.time())
+        if target.name == "timestamp_ntz":
+            return exprs.timestamp(midnight)
     if target.name == "timestamp_ltz":
         # A naive moment is one of the session's zone.
         return _at_zone(cast(operand, sqltypes.TIMESTAMP_NTZ))
@@ -595,10 +602,16 @@ def _add_interval(left: Expr, right: Expr, sign: str) -> Expr:
 def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -> Expr:
     """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
     if moment.type.name == "timestamp_ltz" and unit in ("day", "month"):
+        folded = _moved_constant(moment, round_half_away(count), unit, negative=negative)
+        if folded is not None:
+            return folded
         # Days and months follow the calendar, with summer time; hours are fixed durations.
         local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
         return cast(local, moment.type)
     count = round_half_away(count)
+    folded = _moved_constant(moment, count, unit, negative=negative)
+    if folded is not None:
+        return folded
     sign = "-" if negative else "+"
     steps = code.exactly(count, sqltypes.integer())
     moved: code.Code
@@ -633,6 +646,31 @@ def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -
         if moment.type.name == "timestamp_ltz":
             moved = at_instant(micros, [moment]).code
     return exprs.derived(moved, moment.type, [moment, count])
+
+
+def _moved_constant(moment: Expr, count: Expr, unit: str, *, negative: bool) -> Expr | None:
+    """Return a known moment moved by a known count of units; None if the engine has to do it."""
+    if not isinstance(moment.literal, datetime.date) or not isinstance(count.literal, int):
+        return None
+    if moment.type.scale > MICROSECOND_DIGITS:
+        return None
+    later = folding.moved(moment.literal, -count.literal if negative else count.literal, unit)
+    return None if later is None else _moment_constant(later)
+
+
+MICROSECOND_DIGITS = 6
+
+
+def _moment_constant(value: datetime.date) -> Expr:
+    return exprs.timestamp(value) if isinstance(value, datetime.datetime) else exprs.date(value)
+
+
+def truncated_constant(moment: Expr, part: str, *, first_day: int) -> Expr | None:
+    """Return a known moment cut to a part; None if the engine has to do it."""
+    if not isinstance(moment.literal, datetime.date) or moment.type.scale > MICROSECOND_DIGITS:
+        return None
+    cut = folding.truncated(moment.literal, part, first_day=first_day)
+    return None if cut is None else _moment_constant(cut)
 
 
 MONTHS_MAX = 12 * 10_000

@@ -46,7 +46,8 @@ class Text:
     could as well stand in its own WHERE, so that it prunes the files of the tables inside.
     constants: the one row's values, where all of them are known. counted: the table use whose rows
     each column counts, where that is all the query does. relations: of a common table expression,
-    how many relations the engine reads for it wherever it is named.
+    how many relations the engine reads for it wherever it is named. is_volatile: of a common table
+    expression, its rows are others each time that the engine computes it.
     """
 
     sql: str
@@ -57,6 +58,7 @@ class Text:
     constants: tuple[Any, ...] | None = None
     counted: int | None = None
     relations: int = 1
+    is_volatile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -403,7 +405,7 @@ class QueryScope:
             name = columns.ident(alias.this).folded
             listed = [columns.ident(column) for column in alias.args.get("columns") or ()]
             unique = self.binder.alias(name)
-            before = self.binder.relations
+            before, volatile_texts = self.binder.relations, self.binder.volatile_texts
             if recursive and _names_itself(node.this, name):
                 is_recursive = True
                 text = self._recursive(node.this, name, unique, listed)
@@ -413,6 +415,7 @@ class QueryScope:
                 text,
                 is_transparent=text.is_transparent and uses[name] == 1,
                 relations=max(1, self.binder.relations - before),
+                is_volatile=self.binder.volatile_texts > volatile_texts,
             )
             self.binder.relations = before  # counted where the name is used, each time
             self.common[name] = (unique, text)

@@ -47,6 +47,8 @@ class StatementBinder(scopes.NameBinder, Protocol):
 
     def limit(self, tree: Any, scope: QueryScope) -> str: ...
 
+    def use_volatile(self, name: str, node: exp.Table) -> None: ...
+
 
 class SelectBinder:
     """One SELECT: FROM, select list, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY."""
@@ -351,6 +353,8 @@ class SelectBinder:
         if common_table is None:
             return self._dual(alias_ident)
         unique_name, text = common_table
+        if text.is_volatile:
+            self._binder.use_volatile(unique_name, node)
         self._binder.add_relations(text.relations)
         text = scopes.renamed(text, listed)
         unique = self._binder.alias((alias_ident or name).folded)

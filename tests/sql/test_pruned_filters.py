@@ -26,6 +26,13 @@ ROWS = [
     "(9, 'é', 5.0, 5.00, '2024-05-01', true), (9, 'é', 5.0, 5.00, '2024-05-01', true)",
     "(-9, 'y', 6.0, 6.00, '2025-01-01', false), (0, 'z', 6.0, 6.00, '2026-01-01', false)",
 ]
+MOMENTS = [
+    # Each pair is one file of `m`; a file of the day before this session's and one long ago.
+    ("2024-03-01 00:00:00", "2024-03-01 23:59:59.999999"),
+    ("2024-03-02 00:00:00", "2024-03-03 12:00:00"),
+    ("2024-03-31 00:30:00", "2024-03-31 03:30:00"),
+    ("2020-01-01 00:00:00", "2020-12-31 23:59:59"),
+]
 COLUMNS = "n int, s text, r double, d decimal(9, 2), day date, b boolean"
 
 
@@ -62,6 +69,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
             for rows in ROWS:
                 for table in ("t", "p", "h"):
                     bench.rows(f"insert into {table} values {rows}")
+            bench.rows("create table m (at timestamp_ntz, zoned timestamp_ltz)")
+            for first, last in MOMENTS:
+                bench.rows(f"insert into m values ('{first}', '{first}'), ('{last}', '{last}')")
             for rows in ("(1, 'ab'), (5, 'c')", "(6, 'd'), (20, null)"):
                 bench.rows(f"insert into u values {rows}")
             yield bench
@@ -97,6 +107,36 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 )
 def test_where_reads_only_files_that_may_hold_a_row(bench: Bench, where: str, files: int) -> None:
     assert bench.kept("t", where) == files
+
+
+@pytest.mark.parametrize(
+    ("where", "files"),
+    [
+        ("at::date = '2024-03-01'", 1),
+        ("'2024-03-01' = to_date(at)", 1),
+        ("at::date < '2024-03-01'", 1),
+        ("at::date <= '2024-03-01'", 2),
+        ("at::date > '2024-03-01'", 2),
+        ("date(at) >= '2024-03-01'::date", 3),
+        ("not (at::date > '2024-03-01')", 2),
+        ("at::date between '2024-03-02' and '2024-03-30'", 1),
+        ("at::date <> '2024-03-01'", 4),
+        ("at >= dateadd(day, -30, '2024-03-31'::date)", 3),
+        ("at < dateadd(month, -1, '2024-03-15'::timestamp_ntz)", 1),
+        ("at >= date_trunc('month', '2024-03-31 10:00:00'::timestamp_ntz)", 3),
+        ("at::date >= current_date() - 7", 0),
+        ("zoned >= dateadd(day, -7, current_timestamp())", 0),
+        ("zoned::date = '2020-06-01'", 1),
+        ("zoned::date > '2024-03-20'", 1),
+    ],
+)
+def test_where_on_the_day_of_a_moment_reads_the_files_of_that_day(
+    bench: Bench, where: str, files: int
+) -> None:
+    ((plan,),) = bench.rows(f"explain select * from m where {where}")
+    assert f", {files} of {len(MOMENTS)} files" in plan
+    whole = bench.rows(f"select * from m where case when {where} then 1 else 0 end = 1")
+    assert sorted(bench.rows(f"select * from m where {where}")) == sorted(whole)
 
 
 def test_where_with_or_skips_partitions(bench: Bench) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql import kernels
+from sql import errors, kernels
 from sql.dialect import sqltypes
 from sql.plan import code, emit, expressions
 from tests.kit import sql_text
@@ -121,3 +121,30 @@ def test_a_query_names_the_kernels_that_it_calls_anywhere_and_no_other() -> None
     assert bound.functions == ("_domain_ln", "_initcap", "_place", "_to_real")
     for name in bound.functions:
         assert kernels.kernel(name).result is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with c as (select uuid_string() as u) select a.u = b.u from c as a, c as b",
+        "with c as (select random() as u) select u from c where u in (select u from c)",
+        "with c as (select random() as u), d as (select u from c) select a.u from d as a, d as b",
+        "with c as (select random() as u), d as (select u from c) select c.u from d, c",
+    ],
+)
+def test_a_volatile_common_table_expression_is_read_once(text: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(text)
+    assert "more than once" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with c as (select uuid_string() as u) select u = u from c where u is not null",
+        "with c as (select uuid_string() as u), d as (select u from c) select u = u from d",
+        "with c as (select 1 as u) select a.u = b.u from c as a, c as b",
+    ],
+)
+def test_a_common_table_expression_has_the_same_rows_wherever_it_is_read(text: str) -> None:
+    assert sql_text.answer(text).cell is True
