@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
-from sql import limits, outcomes, variant_kernels, variants
+from sql import limits, outcomes, searches, variant_kernels, variants
 from sql.kernelforms import Kernel, coded, per_value
 
 DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
@@ -718,8 +718,99 @@ def _sha1(_: re.Match[str]) -> Kernel:
     return _by_row(pa.string(), result=pa.string())(digest)
 
 
-def _base64_encode(_: re.Match[str]) -> Kernel:
-    return _by_row(pa.binary(), result=pa.string())(lambda value: base64.b64encode(value).decode())
+def _base64_encode(match: re.Match[str]) -> Kernel:
+    """Bytes in BASE64, in lines of so many characters; 0: in one line."""
+    length, marks = int(match.group(1)), bytes.fromhex(match.group(2)).decode()
+    own_marks = str.maketrans("+/=", marks)
+
+    def encoded(value: bytes) -> str:
+        text = base64.b64encode(value).decode().translate(own_marks)
+        if not length:
+            return text
+        return "\n".join(text[at : at + length] for at in range(0, len(text), length))
+
+    return _by_row(pa.binary(), result=pa.string())(encoded)
+
+
+def _rounded(match: re.Match[str]) -> Kernel:
+    """A number rounded to so many digits after the point, or before it if they are negative."""
+    rounding = ROUNDINGS[match.group(1)]
+    precision, scale = (int(group) if group else None for group in match.group(2, 3))
+
+    def exact(value: decimal.Decimal, digits: int) -> decimal.Decimal:
+        own_scale = -int(value.as_tuple().exponent)
+        if digits >= own_scale:
+            return value
+        unit = decimal.Decimal(1).scaleb(-max(digits, -EXACT_DIGITS_MAX))
+        return value.quantize(unit, rounding=rounding, context=DIGITS)
+
+    def real(value: float, digits: int) -> float:
+        if not math.isfinite(value):
+            return value
+        return float(exact(decimal.Decimal(repr(value)), digits))
+
+    if precision is None or scale is None:
+        return _by_row(pa.float64(), pa.int64(), result=pa.float64())(real)
+    number = pa.decimal128(precision, scale)
+    return _by_row(number, pa.int64(), result=pa.decimal128(precision + 1, scale))(
+        lambda value, digits: exact(value, digits).quantize(
+            decimal.Decimal(1).scaleb(-scale), context=DIGITS
+        )
+    )
+
+
+EXACT_DIGITS_MAX = 39
+ROUNDINGS = {
+    "round": decimal.ROUND_HALF_UP,
+    "half_even": decimal.ROUND_HALF_EVEN,
+    "trunc": decimal.ROUND_DOWN,
+    "ceil": decimal.ROUND_CEILING,
+    "floor": decimal.ROUND_FLOOR,
+}
+
+
+def _width_bucket(_: re.Match[str]) -> Kernel:
+    def bucket(value: float, low: float, high: float, count: int) -> int:
+        if count < 1 or not low < high:
+            raise coded("100039", str(count if count < 1 else low))
+        if value < low:
+            return 0
+        if value >= high:
+            return count + 1
+        return int((value - low) / ((high - low) / count)) + 1
+
+    real = pa.float64()
+    return _by_row(real, real, real, pa.int64(), result=pa.int64())(bucket)
+
+
+def _time_slice(match: re.Match[str]) -> Kernel:
+    """The begin or the end of the slice of the calendar in which a TIMESTAMP_NTZ lies.
+
+    Slices of months, or of microseconds from a day on, are counted from 1970.
+    """
+    is_months, is_end = match.group(1) == "months", match.group(4) == "end"
+    length, first_day = int(match.group(2)), int(match.group(3))
+    origin = datetime.datetime(1970, 1, 1) - datetime.timedelta(days=first_day)  # noqa: DTZ001
+    unit = datetime.timedelta(microseconds=1)
+    naive = pa.timestamp("us")
+
+    def sliced(moment: datetime.datetime) -> datetime.datetime:
+        try:
+            if is_months:
+                number = (moment.year - 1970) * 12 + moment.month - 1
+                years, month = divmod((number // length + is_end) * length, 12)
+                return datetime.datetime(1970 + years, month + 1, 1)  # noqa: DTZ001 - local
+            count = (moment - origin) // unit // length + is_end
+            return origin + count * length * unit
+        except (OverflowError, ValueError):
+            raise coded("100039", str(moment)) from None
+
+    return Kernel(
+        function=lambda array: per_value(array, sliced, naive, lenient=False),
+        arguments=(naive,),
+        result=naive,
+        volatility="volatile",
+    )
 
 
 def _base64_decode(match: re.Match[str]) -> Kernel:
@@ -756,6 +847,9 @@ def _regexp(match: re.Match[str]) -> Kernel:
 
     def result_of(text: str, pattern: Any) -> str | int | None:
         matches = pattern.finditer(text, min(start - 1, len(text)))
+        if wanted == "all":
+            following = itertools.islice(matches, occurrence - 1, None)
+            return variants.dumps([_group_value(one, group) for one in following])
         one = next(itertools.islice(matches, occurrence - 1, None), None)
         if wanted == "substr":
             return None if one is None else one.group(group)
@@ -774,13 +868,34 @@ def _regexp(match: re.Match[str]) -> Kernel:
             results.append(None if is_null else result_of(text, pattern))
         return pa.array(results, result)
 
-    result = pa.string() if wanted == "substr" else pa.int64()
+    result = pa.string() if wanted in ("substr", "all") else pa.int64()
     return Kernel(
         function=function,
         arguments=(pa.string(), pa.string()),
         result=result,
         volatility="volatile",
     )
+
+
+def _group_value(match: Any, group: int) -> str:
+    text = match.group(group)
+    return variants.UNDEFINED if text is None else variants.text_value(text)
+
+
+def _search(match: re.Match[str]) -> Kernel:
+    """Whether a text has one of the tokens of another one, or every one."""
+    analyzer, every = match.group(1), match.group(2) == "and"
+
+    def function(texts: Any, queries: Any) -> Any:
+        wanted = searches.ANALYZERS[analyzer](queries[0].as_py()) if len(queries) else set()
+        return per_value(
+            texts,
+            lambda text: searches.matches(text, wanted, analyzer, every=every),
+            pa.bool_(),
+            lenient=False,
+        )
+
+    return Kernel(function=function, arguments=(pa.string(), pa.string()), result=pa.bool_())
 
 
 def _epoch(_: re.Match[str]) -> Kernel:
@@ -910,7 +1025,10 @@ def _of_variant(match: re.Match[str], zone: str = "UTC") -> Kernel:
         if not len(cells):
             return pa.array([], result)
         steps = variant_kernels.steps_of(paths[0].as_py())
-        texts = per_value(cells, lambda cell: text_of(cell, steps), pa.string(), lenient=False)
+        try:
+            texts = per_value(cells, lambda cell: text_of(cell, steps), pa.string(), lenient=False)
+        except (variants.BadJson, RecursionError):
+            raise variant_kernels.bad_json(variants.NESTED) from None
         if converting is None:
             return texts
         try:
@@ -1110,10 +1228,14 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_insert"), _insert),
     (re.compile("_months_between"), _months_between),
     (re.compile("_sha1"), _sha1),
-    (re.compile("_base64_encode"), _base64_encode),
+    (re.compile("_base64_encode_([0-9]+)_([0-9a-f]{6})"), _base64_encode),
+    (re.compile(f"_rounded_({'|'.join(ROUNDINGS)})(?:_([0-9]+)_([0-9]+))?"), _rounded),
+    (re.compile("_width_bucket"), _width_bucket),
+    (re.compile("_time_slice_(months|micros)_([0-9]+)_([0-9])_(begin|end)"), _time_slice),
     (re.compile("_(try_)?base64_decode"), _base64_decode),
     (re.compile("_(try_)?utf8"), _utf8),
-    (re.compile(r"_regexp_(substr|instr|end)_(\d+)_(\d+)_(\d+)"), _regexp),
+    (re.compile(f"_search_({'|'.join(searches.ANALYZERS)})_(and|or)"), _search),
+    (re.compile(r"_regexp_(substr|instr|end|all)_(\d+)_(\d+)_(\d+)"), _regexp),
 )
 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (

@@ -40,6 +40,8 @@ VARIANT_DEPTH_MAX: Final = 200
 deep at most."""
 VARIANT_ELEMENTS_MAX: Final = 1_000_000
 """Elements of an array that ARRAY_GENERATE_RANGE, ARRAY_INSERT or GENERATOR makes."""
+PIVOTED_MAX: Final = 500
+"""Values that a PIVOT or UNPIVOT lists."""
 FLATTENED_MAX: Final = 1_000_000
 """Rows that FLATTEN makes of one value."""
 REPEATED_BYTES_MAX: Final = 1 << 30

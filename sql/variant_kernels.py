@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from sql import limits, outcomes, variants
+from sql import limits, locators, outcomes, variants
 from sql.kernelforms import Kernel, coded
 from sql.variants import MISSING, UNDEFINED, Value
 
@@ -56,10 +56,15 @@ def kernel(name: str) -> Kernel:
             for reader, column in zip(readers, columns, strict=True)
         ]
         writer = WRITERS[row.result]
-        results = [
-            None if MISSING in values else writer(row.compute(*values))
-            for values in map(_Row, zip(*read, strict=True))
-        ]
+        try:
+            results = [
+                None if MISSING in values else writer(row.compute(*values))
+                for values in map(_Row, zip(*read, strict=True))
+            ]
+        except variants.BadJson as error:
+            raise bad_json(str(error)) from None
+        except RecursionError:
+            raise bad_json(variants.NESTED) from None
         return pa.array(results, ARROW[row.result])
 
     # Volatile, so that planning does not evaluate a branch that no row takes.
@@ -104,8 +109,8 @@ def flatten(match: re.Match[str]) -> Kernel:
             if isinstance(value, expanded):
                 try:
                     parts(value, path, rows)
-                except variants.BadJson as error:
-                    raise bad_json(str(error)) from None
+                except (variants.BadJson, RecursionError):
+                    raise bad_json(variants.NESTED) from None
             if is_outer and len(rows.keys) == before:
                 rows.add(
                     None, path, None, None, None if value is MISSING else variants.dumps(value)
@@ -249,11 +254,7 @@ def bad_json(reason: str) -> ValueError:
 def _written(value: Value) -> str | None:
     if value is MISSING or value is UNDEFINED or value == UNDEFINED:
         return None
-    try:
-        text = variants.dumps(value)
-    except variants.BadJson as error:
-        raise bad_json(str(error)) from None
-    return _bounded(text)
+    return _bounded(variants.dumps(value))
 
 
 def _bounded(text: str) -> str:
@@ -588,6 +589,37 @@ def failed_cast(value: Value, target: str) -> ValueError:
     return coded("100071", f"Failed to cast variant value {shown} to {target}")
 
 
+def _parse_url(text: str) -> Value:
+    try:
+        return _of_plain(locators.parse_url(text))
+    except ValueError as error:
+        raise coded("100139", f"Error parsing URL: {error}") from None
+
+
+def _parse_ip(text: str, ip_type: str) -> Value:
+    try:
+        return _of_plain(locators.parse_ip(text, ip_type))
+    except ValueError as error:
+        raise coded("100139", f"Error parsing IP: {error}") from None
+
+
+def _permissive(parse: Callable[..., dict[str, Any]]) -> Callable[..., Value]:
+    def compute(*arguments: str) -> Value:
+        try:
+            return _of_plain(parse(*arguments))
+        except ValueError as error:
+            return {"error": str(error)}
+
+    return compute
+
+
+def _of_plain(value: Any) -> Value:
+    """Return an object of texts and whole numbers as a value."""
+    if isinstance(value, dict):
+        return {name: _of_plain(item) for name, item in value.items()}
+    return variants.text_value(value) if isinstance(value, str) else value
+
+
 def _row(
     compute: Callable[..., Any],
     arguments: str,
@@ -654,6 +686,10 @@ FUNCTIONS: dict[str, RowFunction] = {
     "_v_object_delete": _row(_object_delete, "object array", "object"),
     "_v_object_pick": _row(_object_pick, "object array", "object"),
     "_v_object_keys": _row(_object_keys, "object", "array"),
+    "_v_parse_url": _row(_parse_url, "text", "object"),
+    "_v_parse_url_permissive": _row(_permissive(locators.parse_url), "text", "object"),
+    "_v_parse_ip": _row(_parse_ip, "text text", "object"),
+    "_v_parse_ip_permissive": _row(_permissive(locators.parse_ip), "text text", "object"),
     "_v_to_object": _row(_to_object, "value", "object"),
 }
 """The functions of one row, by the name of their kernel."""

@@ -323,10 +323,11 @@ def best_by(direction: str) -> builders.Builder:
         value, key = call.arg(0), rewrites.shared(call.arg(1))
         if call.over:
             raise call.refuse("OVER")
+        order = rewrites.as_variant_order(key) if key.type.is_variant else key
         best = code.FunctionUse(
             name="first_value",
             arguments=(code.case([(code.is_not_null(key), value)]),),
-            order=(code.SortKey(key=key, direction=f" {direction} NULLS LAST"),),
+            order=(code.SortKey(key=order, direction=f" {direction} NULLS LAST"),),
         )
         return call.aggregated(best, value.type, [value, key])
 
@@ -336,9 +337,10 @@ def best_by(direction: str) -> builders.Builder:
 def grouping(call: FunctionCall) -> Expr:
     if call.over or call.distinct:
         raise call.refuse("OVER or DISTINCT")
-    operand = call.arg(0)
-    flag = code.exactly(code.call("grouping", operand), COUNT)
-    return call.aggregated(flag, sqltypes.integer(1, 0, 1), [operand], nullable=False)
+    operands = call.args
+    flags = code.exactly(code.call("grouping", *operands), COUNT)
+    bits = sqltypes.integer(10, 0, (1 << len(operands)) - 1)
+    return call.aggregated(flags, bits, operands, nullable=False)
 
 
 # Window functions
@@ -467,7 +469,7 @@ AGGREGATES = (
     aggregate("APPROX_PERCENTILE", "real constant", "real", approx_percentile),
     aggregate("MAX_BY", "any any", "any", best_by("DESC")),
     aggregate("MIN_BY", "any any", "any", best_by("ASC")),
-    aggregate("GROUPING", "any", "integer", grouping),
+    aggregate("GROUPING GROUPING_ID", "any [any]*30", "integer", grouping),
 )
 
 WINDOWS = (

@@ -30,7 +30,7 @@ class FunctionCall:
 
     over: what stands after OVER. order: WITHIN GROUP's or the call's own ORDER BY. rows: the most
     rows that an aggregate can see, when known. columns: `*` -> the names and columns that it is.
-    sequence: the number of the row of a GENERATOR.
+    sequence: the number of the row of a GENERATOR. has_keywords: some arguments are given by name.
     """
 
     name: str
@@ -48,10 +48,27 @@ class FunctionCall:
     order_parts: tuple[Expr, ...] = ()
     ignore_nulls: bool = False
     rows: int | None = None
+    has_keywords: bool = False
 
     @property
     def args(self) -> list[Expr]:
         return [self.bind(node) for node in self.nodes]
+
+    def option(self, index: int, default: Any) -> Any:
+        """Return a constant that may be absent or left out between others."""
+        if index >= len(self.nodes) or isinstance(self.nodes[index], exp.Null):
+            return default
+        return self.constant(index)
+
+    def several(self, index: int) -> list[Expr]:
+        """Return an argument that may be a list in parentheses or a star as its parts."""
+        node = self.nodes[index]
+        inner = node.unnest() if isinstance(node, exp.Paren) else node
+        if getattr(inner, "is_star", False):
+            return [column for _, column in self.columns(inner)]
+        if isinstance(inner, exp.Tuple):
+            return [self.bind(item) for item in inner.expressions]
+        return [self.arg(index)]
 
     def spread(self) -> list[Expr]:
         """Return the arguments, and for `*` the names and values of the columns in turn."""
@@ -177,7 +194,8 @@ class Function:
     """A row: an allowed function. names: its name, then its aliases.
 
     required, optional: the coercion of each parameter (`COERCIONS`, WORDS). result: of `RESULTS`,
-    or as its first argument, or of no type of its own. Unless a builder does otherwise, the result
+    or as its first argument, or of no type of its own. keywords: names by which its parameters may
+    be given, in order; "" for one without. Unless a builder does otherwise, the result
     is NULL if an argument is.
     """
 
@@ -188,6 +206,7 @@ class Function:
     lowering: Lowering
     function_type: str
     is_volatile: bool
+    keywords: tuple[str, ...] = ()
 
     @property
     def low(self) -> int:
@@ -225,11 +244,12 @@ def function(
     *,
     function_type: str = "scalar",
     is_volatile: bool = False,
+    keywords: str = "",
 ) -> Function:
     """Return the row of a function.
 
     names: separated by spaces. parameters: coercions separated by spaces; `[text]` may be absent,
-    and so may each of the nine of `[any]*9`.
+    and so may each of the nine of `[any]*9`. keywords: separated by spaces, `-` for "".
     """
     required, optional = [], []
     for word in parameters.split():
@@ -246,6 +266,7 @@ def function(
         lowering=lowering,
         function_type=function_type,
         is_volatile=is_volatile,
+        keywords=tuple(word.strip("-") for word in keywords.split()),
     )
 
 

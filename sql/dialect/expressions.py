@@ -531,10 +531,26 @@ def _anonymous(node: exp.Anonymous, scope: NameResolver, **more: Any) -> Expr:
             raise errors.unsupported("DISTINCT ON")
         more["distinct"] = True
         nodes = [*nodes[0].expressions, *nodes[1:]]
-    for argument in nodes:
-        if isinstance(argument, exp.Kwarg):
-            raise errors.unsupported(f"{name.upper()} with named arguments")
+    if any(isinstance(argument, exp.Kwarg) for argument in nodes):
+        nodes, more = _placed(name.upper(), nodes), {**more, "has_keywords": True}
     return functions.build(_call(name.upper(), nodes, scope, **more))
+
+
+def _placed(name: str, nodes: list[Any]) -> list[Any]:
+    """Return arguments by their places; NULL stands for one that is left out between others."""
+    keywords = functions.keywords(name)
+    placed: dict[int, Any] = {}
+    for place, node in enumerate(nodes):
+        at, value = place, node
+        if isinstance(node, exp.Kwarg):
+            word = str(node.this.name).lower()
+            if not word or word not in keywords:
+                raise errors.unsupported(f"{name} with the named argument {word.upper()}")
+            at, value = keywords.index(word), node.expression
+        if at in placed:
+            raise errors.unsupported(f"{name} with an argument given twice")
+        placed[at] = value
+    return [placed.get(place, exp.Null()) for place in range(max(placed) + 1)]
 
 
 def _special(name: str) -> Callable[[Any, NameResolver], Expr]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
-from sql import errors, kernels, limits, outcomes
+from sql import errors, kernels, limits, outcomes, searches
 from sql.dialect import (
     aggregates,
     builders,
@@ -43,6 +43,14 @@ def build(call: FunctionCall) -> Expr:
     if (call.order or call.ignore_nulls) and row.function_type == "scalar":
         raise call.refuse("an ordering")
     return row.build(call)
+
+
+def keywords(name: str) -> tuple[str, ...]:
+    """Return the names by which a function's parameters may be given, in their order."""
+    row = FUNCTIONS.get(name)
+    if row is None:
+        raise errors.unknown_function(name)
+    return row.keywords
 
 
 def is_aggregate(name: str) -> bool:
@@ -331,8 +339,17 @@ def _base64_encode(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name != "binary":
         value = call.text(0)
-    encoded = code.kernel("_base64_encode", code.exactly(value, sqltypes.BINARY))
+    length, alphabet = call.whole(1, 0), str(call.constant(2, ""))
+    if length < 0 or len(alphabet) > len(BASE64_MARKS) or not alphabet.isascii():
+        raise call.invalid()
+    marks = alphabet + BASE64_MARKS[len(alphabet) :]
+    name = f"_base64_encode_{length}_{marks.encode().hex()}"
+    encoded = code.kernel(name, code.exactly(value, sqltypes.BINARY))
     return builders.text_result(encoded, [value])
+
+
+BASE64_MARKS = "+/="
+"""The last two letters of BASE64's alphabet, and what fills its last group."""
 
 
 def _chr(call: FunctionCall) -> Expr:
@@ -377,6 +394,69 @@ def _regexp_substr(call: FunctionCall) -> Expr:
     group = _group(call, pattern, parameters, 5)
     matched = _matched("substr", value, flags, pattern, (start, occurrence, group))
     return exprs.derived(matched, sqltypes.TEXT, [value, pattern], nullable=True)
+
+
+def _regexp_substr_all(call: FunctionCall) -> Expr:
+    """An ARRAY of the matches, from the wanted one on."""
+    value, pattern = _first_two(call)
+    start, occurrence = _match_place(call)
+    parameters = str(call.constant(4, "c"))
+    flags = rewrites.regexp_flags(parameters)
+    group = _group(call, pattern, parameters, 5)
+    matched = _matched("all", value, flags, pattern, (start, occurrence, group))
+    return exprs.derived(matched, sqltypes.ARRAY, [value, pattern])
+
+
+def _search(call: FunctionCall) -> Expr:
+    """SEARCH: whether one of some texts has a word of the second argument, or every one."""
+    if len(call.nodes) > 2 and not call.has_keywords:
+        raise call.refuse("an analyzer without its name")
+    wanted = call.arg(1)
+    if not isinstance(wanted.literal, str):
+        raise call.invalid()
+    analyzer = str(call.option(2, "DEFAULT_ANALYZER")).lower()
+    mode = str(call.option(3, "OR")).upper()
+    if analyzer not in searches.ANALYZERS or mode not in ("OR", "AND"):
+        raise call.refuse(f"{analyzer.upper()} in mode {mode}")
+    texts = [
+        rewrites.cast(column, sqltypes.TEXT)
+        for column in call.several(0)
+        if column.type.name in ("text", "variant", "null")
+    ]
+    if not texts:
+        raise call.invalid()
+    name = f"_search_{analyzer}_{mode.lower()}"
+    separated = [code.call("coalesce", text, "") if len(texts) > 1 else text for text in texts]
+    if analyzer == "no_op_analyzer":
+        tests = [code.kernel(name, code.exactly(each, sqltypes.TEXT), wanted) for each in separated]
+        return exprs.derived(code.joined(tests, "OR"), sqltypes.BOOLEAN, texts)
+    parts: list[code.Part] = [separated[0]]
+    for each in separated[1:]:
+        parts += (code.StringLiteral(value="\n"), each)
+    whole = code.joined(parts, "||") if len(parts) > 1 else parts[0]
+    searched = code.kernel(name, code.exactly(whole, sqltypes.TEXT), wanted)
+    return exprs.derived(searched, sqltypes.BOOLEAN, texts)
+
+
+def _permissive(name: str) -> builders.Builder:
+    """PARSE_URL and PARSE_IP: if their last argument is 1, an error is a member of the result."""
+
+    def build(call: FunctionCall) -> Expr:
+        text, words = call.text(0), []
+        last = 1
+        if name == "_v_parse_ip":
+            ip_type = str(call.constant(1)).lower()
+            if ip_type not in ("inet", "host"):
+                raise call.invalid()
+            words, last = [code.StringLiteral(value=ip_type)], 2
+        permissive = call.whole(last, 0)
+        if permissive not in (0, 1):
+            raise call.invalid()
+        named = f"{name}_permissive" if permissive else name
+        computed = code.kernel(named, rewrites.as_arrow(text, sqltypes.TEXT), *words)
+        return exprs.derived(computed, sqltypes.OBJECT, [text])
+
+    return build
 
 
 def _regexp_instr(call: FunctionCall) -> Expr:
@@ -465,11 +545,13 @@ def _whole(name: str) -> builders.Builder:
 
     def build_one(call: FunctionCall) -> Expr:
         value = rewrites.as_number(call.arg(0))
+        if len(call.nodes) > 1 and not call.arg(1).is_literal:
+            return _at_digits(call, value, name)
         digits = call.whole(1, 0)
         if value.type.is_integer and digits >= 0:
             return value
         if digits != 0:
-            raise call.refuse("a scale")
+            return _at_digits(call, value, name)
         if value.type.name == "real":
             return builders.real_result(code.call(name, value), [value])
         sql_type = sqltypes.number(sqltypes.PRECISION_MAX)
@@ -493,6 +575,13 @@ def _truncate(call: FunctionCall) -> Expr:
 
 def _rounded(call: FunctionCall, name: str) -> Expr:
     value = rewrites.as_number(call.arg(0))
+    if name == "round" and len(call.nodes) > 2:
+        mode = str(call.constant(2)).upper()
+        if mode not in ROUNDING_MODES:
+            raise call.refuse(f"ROUNDING_MODE '{mode}'")
+        name = ROUNDING_MODES[mode]
+    if name == "half_even" or (len(call.nodes) > 1 and not call.arg(1).is_literal):
+        return _at_digits(call, value, name)
     digits = call.whole(1, 0)
     places = code.Token(text=str(digits))
     sql_type = value.type
@@ -512,8 +601,43 @@ def _rounded(call: FunctionCall, name: str) -> Expr:
     return exprs.derived(code.exactly(code.call(name, value, places), result), result, [value])
 
 
+ROUNDING_MODES = {"HALF_AWAY_FROM_ZERO": "round", "HALF_TO_EVEN": "half_even"}
+
+
+def _at_digits(call: FunctionCall, value: Expr, mode: str) -> Expr:
+    """Return a number rounded by a kernel; it keeps its scale if a column gives the digits."""
+    digits = rewrites.round_half_away(call.arg(1)) if len(call.nodes) > 1 else exprs.integer(0)
+    places = rewrites.as_arrow(digits, sqltypes.integer())
+    if value.type.name == "real":
+        computed = code.kernel(f"_rounded_{mode}", rewrites.as_arrow(value, value.type), places)
+        return builders.real_result(computed, [value, digits])
+    scale = value.type.scale
+    exact = sqltypes.number(min(max(value.type.precision, scale + 1), 37), min(scale, 36))
+    result = sqltypes.number(exact.precision + 1, exact.scale)
+    computed = code.kernel(
+        f"_rounded_{mode}_{exact.precision}_{exact.scale}",
+        code.exactly(rewrites.cast(value, exact), exact),
+        places,
+    )
+    rounded = exprs.derived(computed, result, [value, digits])
+    if isinstance(digits.literal, int) and digits.literal < scale:
+        return rewrites.cast(rounded, sqltypes.number(result.precision, max(digits.literal, 0)))
+    return rounded
+
+
 def _mod(call: FunctionCall) -> Expr:
     return rewrites.remainder(call.arg(0), call.arg(1))
+
+
+def _width_bucket(call: FunctionCall) -> Expr:
+    """The number of the interval, of equal ones between two ends, in which a number lies."""
+    parts = [
+        rewrites.cast(rewrites.as_number(call.arg(place)), sqltypes.REAL) for place in (0, 1, 2)
+    ]
+    count = rewrites.round_half_away(call.arg(3))
+    exact = (code.exactly(part, sqltypes.REAL) for part in parts)
+    bucket = code.kernel("_width_bucket", *exact, code.exactly(count, sqltypes.integer()))
+    return builders.small_integer(bucket, [*parts, count])
 
 
 def _sign(call: FunctionCall) -> Expr:
@@ -650,6 +774,8 @@ def _extreme_of_present(name: str) -> builders.Builder:
 
     def build_one(call: FunctionCall) -> Expr:
         parts, sql_type = rewrites.unify(call.args, call.name)
+        if sql_type.is_variant:
+            raise call.refuse(sqltypes.shown(sql_type))
         nullable = all(part.nullable for part in parts)
         return exprs.derived(code.call(name, *parts), sql_type, parts, nullable=nullable)
 
@@ -679,6 +805,8 @@ def _to_text(call: FunctionCall) -> Expr:
         return rewrites.cast(value, sqltypes.TEXT, forms=call.context.forms)
     if value.type.name == "text":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
+    if value.type.name == "binary":
+        return _binary_text(call, value, str(model))
     if value.type.name == "time":
         pattern = formats.engine_pattern(str(model))
         return builders.text_result(code.call("to_char", value, pattern), [value])
@@ -688,6 +816,20 @@ def _to_text(call: FunctionCall) -> Expr:
     if value.type.name == "date":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     return builders.text_result(rewrites.moment_text(value, pattern), [value])
+
+
+def _binary_text(call: FunctionCall, value: Expr, form: str) -> Expr:
+    """TO_CHAR of bytes: as hexadecimal digits, in BASE64, or as the text that they are in UTF-8."""
+    exact = code.exactly(value, sqltypes.BINARY)
+    match form.upper():
+        case "HEX":
+            return _hex_encode(call)
+        case "BASE64":
+            marks = BASE64_MARKS.encode().hex()
+            return builders.text_result(code.kernel(f"_base64_encode_0_{marks}", exact), [value])
+        case "UTF-8" | "UTF8":
+            return builders.text_result(code.kernel("_utf8", exact), [value])
+    raise call.refuse(f"format {form}")
 
 
 def _to_number(*, lenient: bool) -> builders.Builder:
@@ -807,7 +949,7 @@ TEXT_FUNCTIONS = (
     function("SHA1 SHA1_HEX", "text", "text", kernel("_sha1")),
     function("SHA2_BINARY", "text [constant]", "binary", _sha2_binary),
     function("MD5_BINARY", "text", "binary", _md5_binary),
-    function("BASE64_ENCODE", "any", "text", _base64_encode),
+    function("BASE64_ENCODE", "any [constant]*2", "text", _base64_encode),
     *(
         function(f"{prefix}{name}", "text", target.name, build(target, lenient=bool(prefix)))
         for prefix in ("", "TRY_")
@@ -823,16 +965,38 @@ TEXT_FUNCTIONS = (
     function("REGEXP_REPLACE", "text text [text] [constant]*3", "text", _regexp_replace),
     function("REGEXP_COUNT", "text text [constant]*2", "integer", _regexp_count),
     function("REGEXP_SUBSTR", "text text [constant]*4", "text", _regexp_substr),
+    function(
+        "REGEXP_SUBSTR_ALL REGEXP_EXTRACT_ALL",
+        "text text [constant]*4",
+        "array",
+        _regexp_substr_all,
+    ),
+    function(
+        "SEARCH",
+        "any constant [constant]*2",
+        "boolean",
+        _search,
+        keywords="- - analyzer search_mode",
+    ),
+    function("PARSE_URL", "text [constant]", "object", _permissive("_v_parse_url")),
+    function("PARSE_IP", "text constant [constant]", "object", _permissive("_v_parse_ip")),
     function("HEX_ENCODE", "any", "text", _hex_encode),
     function("UUID_STRING", "", "text", _uuid_string, is_volatile=True),
 )
 
 NUMBER_FUNCTIONS = (
     function("ABS", "number", "number", _abs),
-    function("CEIL CEILING", "number [constant]", "number", _whole("ceil")),
-    function("FLOOR", "number [constant]", "number", _whole("floor")),
-    function("ROUND", "number [constant]", "number", _round),
-    function("TRUNC TRUNCATE", "any [constant]", "any", _truncate),
+    function("CEIL CEILING", "number [whole]", "number", _whole("ceil")),
+    function("FLOOR", "number [whole]", "number", _whole("floor")),
+    function(
+        "ROUND",
+        "number [whole] [constant]",
+        "number",
+        _round,
+        keywords="expr scale rounding_mode",
+    ),
+    function("TRUNC TRUNCATE", "any [any]", "any", _truncate),
+    function("WIDTH_BUCKET", "number number number whole", "integer", _width_bucket),
     function("MOD", "number number", "number", _mod),
     function("SIGN", "number", "integer", _sign),
     function("SQUARE", "real", "real", _square),

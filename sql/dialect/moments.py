@@ -273,6 +273,36 @@ def date_trunc(call: FunctionCall) -> Expr:
     return truncate(part_of(call.word(0)), call.arg(1), call.context.weeks)
 
 
+def time_slice(call: FunctionCall) -> Expr:
+    """TIME_SLICE: the begin or the end of the slice of so many parts in which a moment lies."""
+    moment, length = as_moment(call.arg(0)), call.whole(1)
+    part, end = part_of(str(call.constant(2))), str(call.constant(3, "START")).upper()
+    if moment.type.name == "time" or length < 1 or end not in ("START", "END"):
+        raise call.invalid()
+    first_day = 0
+    if part in SLICED_MONTHS:
+        sort, length = "months", length * SLICED_MONTHS[part]
+    elif part == "week":
+        # The week of January 1, 1970, a Thursday.
+        sort, length = "micros", length * 7 * rewrites.MICROSECONDS["day"]
+        first_day = (3 - call.context.weeks.first_day) % 7
+    elif part in rewrites.MICROSECONDS and (moment.type.name != "date" or part == "day"):
+        sort, length = "micros", length * rewrites.MICROSECONDS[part]
+    else:
+        raise call.refuse(f"slices of {part}s of a {sqltypes.shown(moment.type)}")
+    local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+    side = "end" if end == "END" else "begin"
+    sliced = code.kernel(
+        f"_time_slice_{sort}_{length}_{first_day}_{side}",
+        rewrites.as_arrow(local, sqltypes.TIMESTAMP_NTZ),
+    )
+    naive = exprs.derived(sliced, sqltypes.TIMESTAMP_NTZ, [moment])
+    return rewrites.cast(naive, moment.type)
+
+
+SLICED_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
 def date_add(call: FunctionCall) -> Expr:
     """DATEADD(part, count, moment)."""
     return moved(part_of(call.word(0)), call.arg(1), call.arg(2))
@@ -658,6 +688,7 @@ MOMENT_FUNCTIONS = (
     function("CURRENT_TIMESTAMP", "[constant]", "timestamp_ltz", current_timestamp),
     function("GETDATE SYSTIMESTAMP", "", "timestamp_ltz", current_timestamp),
     function("LOCALTIMESTAMP", "[constant]", "timestamp_ltz", local_timestamp),
+    function("TIME_SLICE", "moment constant constant [constant]", "moment", time_slice),
     function("CURRENT_DATE", "", "date", current_date),
     function("CURRENT_TIME LOCALTIME", "[constant]", "time", current_time),
     function("SYSDATE", "", "timestamp_ntz", sysdate),

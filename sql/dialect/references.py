@@ -134,6 +134,8 @@ def _collect(tree: Any, uses: list[shapes.TableUse], environment: shapes.Environ
         if isinstance(node, exp.Table):
             _collect_table(node, common_names, uses, environment)
             stack += [(join, common_names) for join in reversed(node.args.get("joins") or ())]
+            if isinstance(node.this, exp.Anonymous) and USE not in node.meta:
+                stack.append((node.this, common_names))  # a table function of a query
             continue
         with_ = node.args.get("with_")
         if with_ is not None:

@@ -1013,6 +1013,9 @@ def switch(
 def extreme(operands: Sequence[Expr], name: str) -> Expr:
     """Return GREATEST or LEAST: NULL if an operand is."""
     parts, sql_type = unify(operands, name.upper())
+    if sql_type.is_variant:
+        # The engine would compare the texts of values.
+        raise errors.unsupported(f"{name.upper()} of {sqltypes.shown(sql_type)}")
     chosen: code.Code = code.call(name, *parts)
     nullable = [shared(part) for part in parts if part.nullable]
     if nullable:

@@ -7,6 +7,7 @@ in the outer query. The binder of the statement binds the queries inside express
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -229,8 +230,6 @@ class QueryScope:
 
     def star(self, node: Any, star: exp.Star) -> list[tuple[str, Any]]:
         """Return the names and columns of `*` or `t.*`; a replaced column is a tree."""
-        if star.args.get("ilike") is not None:
-            raise errors.unsupported("* ILIKE")
         sources = self.sources
         qualified = isinstance(node, exp.Column)
         if qualified:
@@ -263,6 +262,14 @@ class QueryScope:
     def _changed_star(
         self, star: exp.Star, spread: list[tuple[str, Expr]]
     ) -> list[tuple[str, Any]]:
+        like = star.args.get("ilike")
+        if like is not None:
+            if not isinstance(like, exp.Literal) or not like.is_string:
+                raise errors.unsupported("* ILIKE of this form")
+            pattern = _like_pattern(like.name)
+            spread = [(name, bound) for name, bound in spread if pattern.fullmatch(name)]
+            if not spread:
+                raise errors.empty_select_list()
         excluded = [columns.ident(item) for item in _listed(star.args.get("except_"))]
         replaced = {
             columns.ident(item.args["alias"]).folded: item.this
@@ -510,6 +517,12 @@ def _listed(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
+
+
+def _like_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of LIKE for names, in which letters of both cases are the same."""
+    parts = ({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in text)
+    return re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
 
 
 def check_alias(path: tuple[names.Ident, ...], sources: Sequence[FromItem]) -> None:

@@ -19,6 +19,7 @@ from sql.dialect import (
     expressions,
     grammar,
     names,
+    pivots,
     predicates,
     references,
     rewrites,
@@ -283,6 +284,8 @@ class SelectBinder:
         function = unnesting.called(node)
         if function is not None:
             return unnesting.bind(function, self._scope, "", len(self._scope.sources))
+        if node.args.get("pivots"):
+            return self._pivoted(node)
         match node:
             case exp.Table():
                 return self._table(node)
@@ -296,6 +299,13 @@ class SelectBinder:
             case exp.Lateral():
                 raise errors.unsupported("LATERAL")
         raise errors.unsupported(f"FROM {expressions.construct_name(node)}")
+
+    def _pivoted(self, node: Any) -> str:
+        bare = pivots.source(node)
+        scope = self._scope.for_from
+        outputs = self._binder.query(pivots.everything(bare), scope).outputs
+        derived = pivots.query(node, bare, [output.name for output in outputs])
+        return self._derived(derived, self._binder.query(derived.this, scope))
 
     def _parenthesised(self, node: exp.Subquery) -> str:
         if node.args.get("alias") is not None:

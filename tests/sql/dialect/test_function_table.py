@@ -44,6 +44,11 @@ CALLS = {
     "ATANH": "ATANH(0.5)",
     "PARSE_JSON": "PARSE_JSON('[1]')",
     "TRY_PARSE_JSON": "TRY_PARSE_JSON('[1]')",
+    "PARSE_IP": "PARSE_IP('1.2.3.4', 'INET')",
+    "PARSE_URL": "PARSE_URL('http://a/b')",
+    "SEARCH": "SEARCH('a b', 'b')",
+    "TIME_SLICE": "TIME_SLICE('2024-01-02'::date, 1, 'DAY')",
+    "WIDTH_BUCKET": "WIDTH_BUCKET(1, 0, 10, 4)",
     "ARRAYS_ZIP": "ARRAYS_ZIP(array_construct(1))",
     "JSON_EXTRACT_PATH_TEXT": "JSON_EXTRACT_PATH_TEXT('{\"a\": 1}', 'a')",
 }

@@ -20,6 +20,41 @@ from tests.kit import sql_text
 DATE, STAMP = datetime.date, datetime.datetime
 
 CASES: list[tuple[str, Any]] = [
+    # rounding by a mode, and to digits that are no constant
+    ("round(2.5, 0, 'HALF_TO_EVEN')", Decimal(2)),
+    ("round(-3.5, 0, 'HALF_TO_EVEN')", Decimal(-4)),
+    ("round(expr => 2.345, scale => 2, rounding_mode => 'HALF_AWAY_FROM_ZERO')", Decimal("2.35")),
+    ("round(135.135, length('a'))", Decimal("135.100")),
+    ("round(135.135, -length('aa'))", Decimal("100.000")),
+    ("trunc(-135.135, length('a'))", Decimal("-135.100")),
+    ("ceil(135.135, 1)", Decimal("135.2")),
+    ("floor(-135.135, 1)", Decimal("-135.2")),
+    ("ceil(135.5, -1)", Decimal(140)),
+    ("round(1e300, length('a'))", 1e300),
+    ("width_bucket(2.5, 0, 10, 4)", 2),
+    ("width_bucket(-1, 0, 10, 4)", 0),
+    ("width_bucket(10, 0, 10, 4)", 5),
+    # BASE64 in lines and with other marks; bytes as text
+    ("base64_encode('aaa', 2)", "YW\nFh"),
+    ("base64_encode('aaaa', 0, '-_.')", "YWFhYQ.."),
+    ("to_char(to_binary('414243'), 'utf-8')", "ABC"),
+    ("to_char(to_binary('414243'), 'base64')", "QUJD"),
+    # slices of the calendar
+    ("time_slice('2019-02-28'::date, 4, 'MONTH', 'START')", DATE(2019, 1, 1)),
+    ("time_slice('2019-02-28'::date, 4, 'MONTH', 'END')", DATE(2019, 5, 1)),
+    ("time_slice('2019-02-28 12:34'::timestamp_ntz, 8, 'HOUR')", STAMP(2019, 2, 28, 8)),
+    ("time_slice('1969-12-31 23:00'::timestamp_ntz, 8, 'HOUR')", STAMP(1969, 12, 31, 16)),
+    ("time_slice('1970-01-01'::date, 1, 'WEEK')", DATE(1969, 12, 29)),
+    ("time_slice('1969-06-01'::date, 1, 'YEAR', 'END')", DATE(1970, 1, 1)),
+    # SEARCH
+    ("search('KING HENRY IV', 'king queen')", True),
+    ("search('5.1.33', '32')", False),
+    ("search('5.1.33', '33')", True),
+    ("search('a king', 'the king', search_mode => 'AND')", False),
+    ("search('Love''s', 'love', analyzer => 'UNICODE_ANALYZER')", False),
+    ("search('1.2', '1.2', analyzer => 'NO_OP_ANALYZER')", True),
+    ("search(('a', 'b'), 'B')", True),
+    ("search('a', 'A', analyzer => 'NO_OP_ANALYZER')", False),
     # arithmetic: exact NUMBERs
     ("5/2", Decimal("2.500000")),
     ("1/3", Decimal("0.333333")),

@@ -149,6 +149,20 @@ CASES: list[tuple[str, Any]] = [
     ("strtok_to_array('a b-c', ' -')", '["a","b","c"]'),
     ("array_construct_compact(1, null)", "[1]"),
     ("to_array('x')", '["x"]'),
+    # matches, URLs and addresses
+    ("regexp_substr_all('a1_a2a3', 'a[0-9]')", '["a1","a2","a3"]'),
+    ("regexp_substr_all('a1_a2a3', 'a([0-9])', 2, 1, 'e')", '["2","3"]'),
+    ("regexp_substr_all('a', 'b')", "[]"),
+    (
+        "parse_url('http://USER@h.int:43/P.PHP?a=1#f')",
+        '{"fragment":"f","host":"USER@h.int","parameters":{"a":"1"},"path":"P.PHP","port":"43",'
+        '"query":"a=1","scheme":"http"}',
+    ),
+    ("parse_url('mailto:abc@xyz.com'):path::varchar", "abc@xyz.com"),
+    ("parse_url('x', 1)", '{"error":"scheme not specified"}'),
+    ("parse_ip('192.168.242.188/24', 'INET'):ipv4_range_end::int", Decimal(3232297727)),
+    ("parse_ip('fe80::1/64', 'INET'):hex_ipv6_range_end::varchar", "FE80" + "0" * 12 + "F" * 16),
+    ("parse_ip('1.2.3', 'INET', 1):error is not null", True),
     # objects
     ("{'b': 1, 'a': [1, 2]}", '{"a":[1,2],"b":1}'),
     ("object_insert({'a': 1}, 'b', 2)", '{"a":1,"b":2}'),
@@ -178,6 +192,8 @@ def test_an_expression_has_its_documented_value(expression: str, expected: Any) 
             "100069",
             'Error parsing JSON: duplicate object attribute "a"',
         ),
+        ("parse_url('x')", "100139", "Error parsing URL: scheme not specified"),
+        ("parse_ip('x', 'INET')", "100139", "Error parsing IP"),
         ("object_insert({'a': 1}, 'a', 2)", "100104", "Duplicate field key 'a'"),
         ("array_flatten([[1], 2])", "100107", "Not an array"),
         ("array_insert([1], 100000000, 2)", "100039", "100000000"),
@@ -199,12 +215,20 @@ def test_a_bad_value_is_refused_with_its_number(expression: str, code: str, word
 
 @pytest.mark.parametrize(
     "expression",
-    ["try_cast(parse_json('1') as int)", "array_size(1)", "is_array(1)", "1:a", "{'a': 1} + 1"],
+    [
+        "greatest(to_variant(9), to_variant(10))",
+        "least_ignore_nulls([1], [2])",
+        "try_cast(parse_json('1') as int)",
+        "array_size(1)",
+        "is_array(1)",
+        "1:a",
+        "{'a': 1} + 1",
+    ],
 )
 def test_a_value_of_another_type_is_refused(expression: str) -> None:
     with pytest.raises(errors.SqlError) as caught:
         sql_text.bind(f"select {expression}")
-    assert caught.value.code in ("001065", "001044", "001003")
+    assert caught.value.code in ("001065", "001044", "001003", "000002")
 
 
 def test_a_value_is_shown_indented_with_its_members_in_order() -> None:
@@ -268,6 +292,13 @@ def test_aggregates_collect_values_without_nulls() -> None:
         "select array_agg(column1) over (order by column1 rows between 1 preceding and current "
         "row) from values (1), (2), (3)"
     ) == [("[1]",), ("[1,2]",), ("[2,3]",)]
+
+
+def test_the_greatest_key_is_one_by_size() -> None:
+    table = "values ('a', 9::variant), ('b', 10), ('c', null)"
+    assert rows(f"select max_by(column1, column2), min_by(column1, column2) from {table}") == [
+        ("b", "a")
+    ]
 
 
 def test_mode_is_the_most_frequent_value() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sql import engine, errors, limits
@@ -99,6 +100,15 @@ def test_flatten_in_a_join_keeps_names_of_both_sides() -> None:
         "join (values (1)) as u(id) using (id), lateral flatten(t.v)"
     )
     assert rows(joined) == [(1, "5")]
+
+
+def test_flatten_of_a_query_reads_its_tables() -> None:
+    table = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
+    text = (
+        "select count(*) from table(flatten(input => (select array_agg(n) from t))), "
+        "lateral flatten(input => (select array_agg(n) from t where n > 1)) as g"
+    )
+    assert sql_text.answer(text, {"t": table}).rows == [(6,)]
 
 
 def test_a_column_list_names_the_columns_of_flatten() -> None:
