@@ -384,7 +384,10 @@ def _native_face(
             native.Floor(
                 rows=catalog_native.ROWS,
                 services=catalog_native.TablesServices(
-                    tables=catalog.tables, access=catalog.access, sweep=catalog.sweep
+                    tables=catalog.tables,
+                    access=catalog.access,
+                    sweep=catalog.sweep,
+                    principals=rights.principals,
                 ),
                 wire_errors=catalog_native.WIRE_ERRORS,
             ),

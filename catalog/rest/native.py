@@ -15,11 +15,11 @@ import msgspec
 
 from catalog import errors, idents
 from catalog.access import Access
-from catalog.rest import wire_errors
+from catalog.rest import explaining, wire_errors
 from catalog.sweep.sweeping import Report, TableSweep, Tally
 from catalog.tables import Tables
 from server import asgi, calls, config, native
-from server.access import model
+from server.access import model, principals
 
 WIRE_ERRORS: Final[native.ErrorTable] = {
     error_type: row
@@ -35,6 +35,7 @@ class TablesServices:
     tables: Tables
     access: Access
     sweep: TableSweep
+    principals: principals.Principals
 
 
 async def get_warehouse(services: TablesServices, call: calls.Call) -> asgi.Response:
@@ -189,6 +190,7 @@ REPORT: Final = native.object_of(
 )
 
 ROWS: Final = (
+    explaining.ROW,
     native.NativeRow(
         method="GET",
         template="/_api/v1/warehouses/{warehouse}",

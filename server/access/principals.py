@@ -9,19 +9,31 @@ canonical id, which its users share unless their entries have another.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import hmac
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from server import config
 from server.access import arns, canned, errors, identities, model, policies, rootkeys, tokens
 
 ROOT_NAME: Final = "root"
+ROLE_WORD: Final = "role/"
+EXPLAINED_SESSION: Final = "explained"
 
 
 class DuplicatePrincipal(errors.AccessError):
     """Two principals have the same name or the same access key."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """A principal, with the names of its policies in their order."""
+
+    principal: model.Principal
+    policy_names: tuple[str, ...]
 
 
 class Principals:
@@ -77,6 +89,39 @@ class Principals:
             user = self._stored.user(name)
             return None if user is None else user.entries[0]
         return entry
+
+    def arn_of(self, name: str) -> str:
+        """Return the ARN of root, of a user, or of `role/NAME`; they need not exist."""
+        if name.startswith(ROLE_WORD):
+            role = self.role(name.removeprefix(ROLE_WORD))
+            if role is not None:
+                return self.role_arn(role)
+            return arns.role_arn(self.root.account_id, "/", name.removeprefix(ROLE_WORD))
+        entry = self.by_name(name)
+        return arns.user_arn(self.root.account_id, name) if entry is None else entry.principal.arn
+
+    def described(self, name: str) -> Described | None:
+        """Return root, a user, or the role of `role/NAME`, with the names of its policies."""
+        if name.startswith(ROLE_WORD):
+            role = self.role(name.removeprefix(ROLE_WORD))
+            if role is None or self._stored is None:
+                return None
+            claims = identities.session_claims(role, EXPLAINED_SESSION)
+            return Described(
+                principal=self._stored.build_session(role, claims),
+                policy_names=(*role.row.inline, *map(self._stored.arn_of, role.row.attached)),
+            )
+        entry = self.by_name(name)
+        if entry is None:
+            return None
+        count = len(entry.principal.policies)
+        names = tuple(f"policies[{number}]" for number in range(count))
+        if not self.is_configured(name) and self._stored is not None:
+            stored = self._stored.user(name)
+            if stored is None:
+                return None
+            names = (*stored.row.inline, *map(self._stored.arn_of, stored.row.attached))
+        return Described(principal=entry.principal, policy_names=names)
 
     def is_configured(self, name: str) -> bool:
         """Return whether a name is root's or that of a user of the configuration."""
@@ -180,6 +225,12 @@ _NO_ENTRY: Final = model.KeyedPrincipal(
 def canonical_id_of(account: str) -> str:
     """Return an account's canonical id: 64 hexadecimal digits, the same at every start."""
     return hashlib.sha256(f"boathouse account {account}".encode()).hexdigest()
+
+
+def in_context(principal: model.Principal, client_ip: str) -> model.Principal:
+    """Return a principal with the condition keys of a connection; "" for no address."""
+    context = {"aws:SourceIp": client_ip} if client_ip else {}
+    return dataclasses.replace(principal, context=context)
 
 
 def principal_id_of(prefix: str, text: str) -> str:

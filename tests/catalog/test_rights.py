@@ -98,7 +98,10 @@ class Doors:
 
     def native(self) -> list[model.Demand]:
         sweep: Any = None
-        services = native.TablesServices(tables=self.lake.tables, access=self.access, sweep=sweep)
+        unused: Any = None
+        services = native.TablesServices(
+            tables=self.lake.tables, access=self.access, sweep=sweep, principals=unused
+        )
         call = SimpleNamespace(
             value={"warehouse": "lake"},
             request=SimpleNamespace(pairs=(("table", "ns.t"),)),

@@ -80,6 +80,15 @@ def test_the_document_is_whole_by_the_rules_of_openapi(rest: kit.RestServer) -> 
             assert all("schema" in media for media in response["content"].values())
 
 
+VALUES = {
+    "table": "ns.t",
+    "principal": "root",
+    "action": "s3tables:GetTable",
+    "resource": "lake/ns/t",
+}
+"""What the required parameters of all operations may be."""
+
+
 def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> None:
     document = document_of(rest)
     rest.make_table("ns.t")
@@ -94,7 +103,10 @@ def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> N
     token = rest.run(rest.token("root"))
     filled = {"listLoads": "loads", "listReports": "reports"}
     for path, method, operation in operations_of(document):
-        query = "?table=ns.t" if any(p["name"] == "table" for p in operation["parameters"]) else ""
+        required = {p["name"] for p in operation["parameters"] if p.get("required")}
+        query = "?" + "&".join(
+            f"{name}={value}" for name, value in VALUES.items() if name in required
+        )
         target = path.replace("{warehouse}", "lake") + query
         answer = rest.send(method.upper(), target, None, {"authorization": f"Bearer {token}"})
         (status,) = (status for status in operation["responses"] if status != "default")

@@ -1,0 +1,145 @@
+"""Why a principal may do something: asked of a server through its native API."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kit import aws, programs
+
+BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
+
+
+def document(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+ONLY_SALES = {
+    "Sid": "sales",
+    "Effect": "Allow",
+    "Action": "s3tables:*",
+    "Resource": "*",
+    "Condition": {"StringEquals": {"s3tables:namespace": "sales"}},
+}
+NO_DROPS = {"Sid": "drops", "Effect": "Deny", "Action": "s3tables:DeleteTable", "Resource": "*"}
+USERS = programs.users({"alice": [document(ONLY_SALES, NO_DROPS)], "carol": []})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aws.Server]:
+    folder = tmp_path_factory.mktemp("explain") / "data"
+    with aws.serving(folder, users=[*USERS.values()]) as running:
+        tables = running.client("s3tables")
+        for namespace in ("sales", "other"):
+            tables.create_namespace(tableBucketARN=BUCKET, namespace=[namespace])
+            tables.create_table(
+                tableBucketARN=BUCKET, namespace=namespace, name="orders", format="ICEBERG"
+            )
+        yield running
+
+
+def explained(
+    server: aws.Server, principal: str, action: str, resource: str, *, user: str = "", **more: str
+) -> tuple[int, Any]:
+    form = {"grant_type": "client_credentials"}
+    keys = aws.keys_of(user) if user else aws.ROOT
+    form |= {"client_id": keys.access_key, "client_secret": keys.secret_key}
+    data = urllib.parse.urlencode(form).encode()
+    with urllib.request.urlopen(f"{server.url}/iceberg/v1/oauth/tokens", data, 60) as answer:
+        token = json.loads(answer.read())["access_token"]
+    query = urllib.parse.urlencode(
+        {"principal": principal, "action": action, "resource": resource, **more}
+    )
+    request = urllib.request.Request(
+        f"{server.url}/_api/v1/access/explain?{query}",
+        headers={"authorization": f"Bearer {token}"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def test_a_decision_is_shown_with_the_statements_that_make_it(server: aws.Server) -> None:
+    status, answer = explained(server, "alice", "s3tables:GetTableData", "lake/sales/orders")
+    assert status == 200
+    assert (answer["allow"], answer["reason"], answer["statements"]) == (True, "allow", ["sales"])
+    assert answer["principal"] == "arn:aws:iam::000000000000:user/alice"
+    assert answer["resource"].startswith(f"{BUCKET}/table/")
+    assert answer["context"]["s3tables:namespace"] == ["sales"]
+    assert answer["policies"] == [
+        {
+            "policy": "policies[0]",
+            "statements": [
+                {"statement": "sales", "effect": "Allow", "applies": True},
+                {"statement": "drops", "effect": "Deny", "applies": False},
+            ],
+        }
+    ]
+    assert answer["missing"] is None
+
+
+def test_a_denial_is_shown_with_what_denies_or_what_is_missing(server: aws.Server) -> None:
+    _, denied = explained(server, "alice", "s3tables:DeleteTable", "lake/sales/orders")
+    assert (denied["allow"], denied["reason"]) == (False, "explicit-deny")
+    assert denied["statements"] == ["drops"]
+    _, other = explained(server, "alice", "s3tables:GetTableData", "lake/other/orders")
+    assert (other["allow"], other["reason"]) == (False, "no-allow")
+    assert other["missing"] == {
+        "Effect": "Allow",
+        "Action": "s3tables:GetTableData",
+        "Resource": other["resource"],
+    }
+
+
+def test_the_missing_statement_allows_what_was_denied(server: aws.Server) -> None:
+    iam = server.client("iam")
+    iam.create_user(UserName="gina")
+    keys = aws.Keys.of(iam.create_access_key(UserName="gina"))
+    tables = server.client("s3tables", keys)
+    call = tables.get_namespace
+    members = {"tableBucketARN": BUCKET, "namespace": "sales"}
+    assert aws.refusal(call, **members)[0] == 403
+    _, answer = explained(server, "gina", "s3tables:GetNamespace", "lake/sales")
+    assert not answer["allow"]
+    statement = json.dumps(document(answer["missing"]))
+    iam.put_user_policy(UserName="gina", PolicyName="missing", PolicyDocument=statement)
+    assert call(**members)["namespace"] == ["sales"]
+    _, answer = explained(server, "gina", "s3tables:GetNamespace", "lake/sales")
+    assert [each["policy"] for each in answer["policies"]] == ["missing"]
+    assert answer["allow"]
+
+
+def test_roles_addresses_and_policies_of_resources_count(server: aws.Server) -> None:
+    iam = server.client("iam")
+    trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
+    iam.create_role(RoleName="etl", AssumeRolePolicyDocument=json.dumps(document(trust)))
+    here = {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
+    allow = {"Effect": "Allow", "Action": "s3:*", "Resource": "*", "Condition": here}
+    iam.put_role_policy(RoleName="etl", PolicyName="p", PolicyDocument=json.dumps(document(allow)))
+    question = ("role/etl", "s3:GetObject", "arn:aws:s3:::docs/a")
+    assert not explained(server, *question)[1]["allow"]
+    assert explained(server, *question, source_ip="10.1.2.3")[1]["allow"]
+    server.client("s3").create_bucket(Bucket="docs")
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::docs/*"}
+    server.client("s3").put_bucket_policy(Bucket="docs", Policy=json.dumps(document(deny)))
+    _, answer = explained(server, *question, source_ip="10.1.2.3")
+    assert answer["reason"] == "explicit-deny"
+    assert answer["policies"][-1]["policy"] == "policy of the resource"
+
+
+def test_only_who_may_simulate_a_principals_policies_is_answered(server: aws.Server) -> None:
+    question = ("alice", "s3tables:GetTable", "lake/sales/orders")
+    assert explained(server, *question, user="carol")[0] == 403
+    assert explained(server, "nobody", *question[1:], user="carol")[0] == 403
+    assert explained(server, "nobody", *question[1:])[0] == 400
+    assert explained(server, "alice", "s3tables:GetTable", "lake/sales/absent")[0] == 404
+    assert explained(server, "alice", "s3:GetObject", "docs/a")[0] == 400
+    assert explained(server, "root", *question[1:])[1]["reason"] == "root"
