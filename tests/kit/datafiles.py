@@ -36,6 +36,9 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "double": pa.float64(),
     "date": pa.date32(),
+    "decimal(9, 2)": pa.decimal128(9, 2),
+    "timestamp": pa.timestamp("us"),
+    "boolean": pa.bool_(),
 }
 
 
