@@ -153,6 +153,7 @@ def build(
     lifecycles = expiry.Expiry(
         index=storage.index,
         buckets=storage.buckets,
+        blobs=storage.blobs,
         now_ms=now_ms,
         new_id=new_id,
         day_ms=settings.lifecycle_day_seconds * 1000,

@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from awscrt import checksums as crt
+
+from storage import errors
 
 MD5 = "md5"
 CRC64NVME = "crc64nvme"
@@ -75,6 +77,15 @@ def digest(data: bytes | memoryview, algorithms: Iterable[str] = ()) -> dict[str
         else:
             raise ValueError(f"unknown digest algorithm: {name}")
     return digests
+
+
+def check_stored(digests: Mapping[str, bytes], crc: int, key: str) -> None:
+    """Raise BodyDamaged if bytes that were read have another CRC64NVME than when they were stored.
+
+    A copy would otherwise get a checksum of its own, and the damage could not be found any more.
+    """
+    if int.from_bytes(digests[CRC64NVME], "big") != crc:
+        raise errors.BodyDamaged(f"the stored bytes of {key!r} differ from its checksum", key=key)
 
 
 def crc64nvme(data: bytes | memoryview) -> int:

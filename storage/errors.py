@@ -97,6 +97,10 @@ class DiskReadOnly(DiskFull):
     """The disk takes no writes, not even deletes: it is mounted read-only. Reads still work."""
 
 
+class BodyDamaged(StorageError):
+    """The stored bytes of a body differ from its checksum; `key` is the object's."""
+
+
 class BodyMissing(StorageError):
     """A record names a blob that does not exist."""
 

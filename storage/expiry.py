@@ -14,6 +14,7 @@ Table buckets have no rules; `catalog.sweep` frees their files.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import Final, Literal, TypeAlias
 
 from storage import errors, keys, lifecycle, lookups, puts, records, removals, uploads, versions
 from storage.batch import Batch, Derivation, Expect, Lookup, Reading, Store, Write
+from storage.blobs import Blobs
 from storage.buckets import Buckets
 from storage.index import Index
 from storage.model import BucketInfo, NewId, NowMs, ObjectInfo
@@ -146,12 +148,23 @@ class _UploadStep:
 
 
 class Expiry:
-    """The lifecycle rules of a data folder's buckets. day_ms: the length of a day."""
+    """The lifecycle rules of a data folder's buckets. day_ms: the length of a day.
+
+    blobs: its threads walk, because the folder is closed only after them.
+    """
 
     def __init__(
-        self, *, index: Index, buckets: Buckets, now_ms: NowMs, new_id: NewId, day_ms: int
+        self,
+        *,
+        index: Index,
+        buckets: Buckets,
+        blobs: Blobs,
+        now_ms: NowMs,
+        new_id: NewId,
+        day_ms: int,
     ) -> None:
         self._index = index
+        self._blobs = blobs
         self._buckets = buckets
         self._now_ms = now_ms
         self._new_id = new_id
@@ -219,7 +232,7 @@ class Expiry:
             end = "failed"
             self.totals.is_running = True
             try:
-                for name in await asyncio.to_thread(self._names):
+                for name in await self._blobs.run(self._names):
                     try:
                         await self._sweep(name)
                     except Exception as error:  # noqa: BLE001 - raised after the other buckets
@@ -250,7 +263,7 @@ class Expiry:
     async def _sweep(self, name: str) -> None:
         """Sweep one bucket; begin anew if its record changes meanwhile."""
         for _ in range(ATTEMPTS_MAX):
-            held = await asyncio.to_thread(self._hold, name)
+            held = await self._blobs.run(functools.partial(self._hold, name))
             if held is None:
                 return
             try:
@@ -297,7 +310,7 @@ class Expiry:
     async def _sweep_versions(self, held: _Held, prefix: bytes) -> None:
         place: _Place | None = _Place(entry=keys.encode_chunk(prefix))
         while place is not None:
-            step = await asyncio.to_thread(self._judge, held, prefix, place)
+            step = await self._blobs.run(functools.partial(self._judge, held, prefix, place))
             self.totals.versions_seen += step.seen
             # What frees room goes first, and is accepted on a full disk.
             for makes_room in (True, False):
@@ -437,7 +450,8 @@ class Expiry:
     async def _sweep_uploads(self, held: _Held, prefix: bytes) -> None:
         place: tuple[bytes, bytes] | None = (prefix, b"")
         while place is not None:
-            step = await asyncio.to_thread(self._judge_uploads, held, prefix, place)
+            judge = functools.partial(self._judge_uploads, held, prefix, place)
+            step = await self._blobs.run(judge)
             for key, upload_id in step.due:
                 await self._abort(held, key, upload_id)
             place = step.following

@@ -190,7 +190,8 @@ class Uploads:
     ) -> PartInfo:
         """Make a stored body, or byte_range of it, a part. Its bytes are read, not copied.
 
-        Raises NoSuchBucket, NoSuchUpload, InvalidPart (number), SourceGone, ExpectationFailed.
+        Raises NoSuchBucket, NoSuchUpload, InvalidPart (number), SourceGone, BodyDamaged,
+        ExpectationFailed.
         """
         _check_number(part_number)
         upload = self.get(bucket, key, upload_id)
@@ -198,6 +199,8 @@ class Uploads:
         wanted = {checksums.MD5, *(() if algorithm is None else (algorithm,))}
         with self._blobs.hold(source.body):
             digests = await self._blobs.digest(source.body, byte_range, wanted)
+        if byte_range is None:
+            checksums.check_stored(digests, source.crc64nvme, source.key)
         segments = source.body.segments
         if byte_range is not None:
             segments = bodies.cut(segments, byte_range)

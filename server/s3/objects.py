@@ -521,6 +521,7 @@ async def _attributes_of_copy(
     if wanted is not None and (wanted not in stated or checksum_type == "COMPOSITE"):
         with services.blobs.hold(source.body):
             digests = await services.blobs.digest(source.body, None, (wanted,))
+        checksums.check_stored(digests, source.crc64nvme, source.key)
         stated, checksum_type = {wanted: checksums.to_text(digests[wanted])}, "FULL_OBJECT"
         part_checksums = b""
     replaced = operation.metadata_directive == "REPLACE"

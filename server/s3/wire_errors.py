@@ -366,6 +366,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     ),
     storage_errors.SizeLimitExceeded: _INTERNAL,
     storage_errors.BodyMissing: _INTERNAL,
+    storage_errors.BodyDamaged: _INTERNAL,
     storage_errors.CorruptRecord: _INTERNAL,
     storage_errors.CorruptIndex: _INTERNAL,
     storage_errors.CorruptFolder: _INTERNAL,

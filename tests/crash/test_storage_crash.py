@@ -445,6 +445,7 @@ def run_rules(days: int, change: Callable[[World], None]) -> Step:
         sweeper = expiry.Expiry(
             index=storage.index,
             buckets=storage.buckets,
+            blobs=storage.blobs,
             now_ms=lambda: folders.START_MS + days,
             new_id=folders.Ids("lifecycle"),
             day_ms=1,

@@ -109,6 +109,7 @@ class LifecycleMachine(RuleBasedStateMachine):
         self.expiry = expiry.Expiry(
             index=self.storage.index,
             buckets=self.storage.buckets,
+            blobs=self.storage.blobs,
             now_ms=self.clock,
             new_id=self.ids,
             day_ms=DAY_MS,

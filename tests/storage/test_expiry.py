@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 from storage import errors, expiry, lifecycle, locks, model, opening
@@ -30,6 +31,7 @@ class Lake:
         return expiry.Expiry(
             index=self.storage.index,
             buckets=self.storage.buckets,
+            blobs=self.storage.blobs,
             now_ms=self.clock,
             new_id=folders.Ids("sweep"),
             day_ms=DAY_MS,
@@ -571,6 +573,29 @@ def test_on_a_full_disk_what_frees_room_goes_and_what_needs_room_waits(
 
     run(work())
     assert lake.expiry.totals.outcomes["kept_without_room"] == 2
+
+
+def test_a_disk_that_takes_no_writes_changes_nothing_and_the_next_run_goes_on(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(commit: Callable[[], Any]) -> None:
+        raise lmdb.Error("mdb_txn_commit: Read-only file system")
+
+    async def work() -> None:
+        await lake.make(rule(expiration_days=1, abort_days=1))
+        await lake.put("a", data=b"x" * 70_000)
+        await lake.storage.uploads.create("raw", "u", attributes=folders.PLAIN)
+        lake.clock.move(3 * DAY_MS)
+        with monkeypatch.context() as patch:
+            patch.setattr(lake.storage.disk, "transact", refuse)
+            with pytest.raises(errors.DiskReadOnly):
+                await lake.expiry.once()
+        assert (lake.keys(), lake.uploads()) == (["a"], ["u"])
+        assert folders.get(lake.storage, "a") == b"x" * 70_000
+        assert await lake.expiry.once() == 2
+        assert (lake.keys(), lake.uploads()) == ([], [])
+
+    run(work())
 
 
 def test_the_loop_turns_while_thousands_of_versions_are_judged(lake: Lake) -> None:

@@ -48,3 +48,22 @@ def test_a_truncated_file_ends_the_connection_before_the_announced_length(
     body = s3.get_object(Bucket=bucket, Key="k")["Body"]
     with pytest.raises(botocore.exceptions.ResponseStreamingError):
         body.read()
+
+
+def test_a_copy_that_reads_changed_bytes_is_refused_and_gives_them_no_new_checksum(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BIG)
+    file_of(store, bucket, "k").write_bytes(BIG[:-1] + b"\x00")
+    source = {"CopySource": f"{bucket}/k"}
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="u")["UploadId"]
+    part = {"Bucket": bucket, "Key": "u", "UploadId": upload, "PartNumber": 1}
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        s3.upload_part_copy(**part, **source)
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+    assert "Parts" not in s3.list_parts(Bucket=bucket, Key="u", UploadId=upload)
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        s3.copy_object(Bucket=bucket, Key="copy", ChecksumAlgorithm="SHA256", **source)
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+    listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    assert [each["Key"] for each in listed] == ["k"]
