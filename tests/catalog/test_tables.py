@@ -56,24 +56,24 @@ def read(lake: lakes.Lake, location: str | None) -> Any:
 
 
 def test_a_new_table_is_a_pointer_to_a_readable_metadata_file(ns: lakes.Lake) -> None:
-    made = create(ns, properties={"a": "b"})
-    assert made.pointer.location == "s3://lake/ns/t"
-    assert made.metadata_location is not None
-    assert made.metadata_location.startswith("s3://lake/ns/t/metadata/00000-")
-    stored = read(ns, made.metadata_location)
-    assert stored == json.loads(made.data)
-    assert stored["table-uuid"] == made.pointer.table_uuid
+    table = create(ns, properties={"a": "b"})
+    assert table.pointer.location == "s3://lake/ns/t"
+    assert table.metadata_location is not None
+    assert table.metadata_location.startswith("s3://lake/ns/t/metadata/00000-")
+    stored = read(ns, table.metadata_location)
+    assert stored == json.loads(table.data)
+    assert stored["table-uuid"] == table.pointer.table_uuid
     assert stored["properties"]["a"] == "b"
     loaded = ns.load(ns.ident("ns.t"))
-    assert (loaded.data, loaded.pointer) == (made.data, made.pointer)
-    assert made.pointer.object_uuid != made.pointer.table_uuid
+    assert (loaded.data, loaded.pointer) == (table.data, table.pointer)
+    assert table.pointer.object_uuid != table.pointer.table_uuid
     assert ns.broken_chain() is None
 
 
 def test_a_table_is_found_by_its_object_uuid_under_its_present_name(ns: lakes.Lake) -> None:
-    made = create(ns)
-    uuid = made.pointer.object_uuid
-    assert ns.tables.by_object_uuid("lake", uuid) == (ns.ident("ns.t"), made.pointer)
+    table = create(ns)
+    uuid = table.pointer.object_uuid
+    assert ns.tables.by_object_uuid("lake", uuid) == (ns.ident("ns.t"), table.pointer)
     ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("ns.u"), by=BY))
     assert ns.tables.by_object_uuid("lake", uuid)[0] == ns.ident("ns.u")
     ns.run(ns.tables.drop(ns.ident("ns.u"), by=BY))
@@ -106,12 +106,12 @@ def test_sixteen_creators_of_one_name_make_one_table(ns: lakes.Lake) -> None:
         )
 
     outcome = ns.run(race())
-    made = [each for each in outcome if isinstance(each, tables.LoadedTable)]
-    assert len(made) == 1
+    table = [each for each in outcome if isinstance(each, tables.LoadedTable)]
+    assert len(table) == 1
     assert all(
-        isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not made[0]
+        isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not table[0]
     )
-    assert ns.load(ns.ident("ns.t")).data == made[0].data
+    assert ns.load(ns.ident("ns.t")).data == table[0].data
     assert ns.broken_chain() is None
 
 
@@ -149,8 +149,8 @@ def test_creating_a_table_that_awaits_its_metadata_adopts_its_place_and_uuid(
 ) -> None:
     before = bare(ns)
     assert ns.tables.awaits_metadata(ns.ident("ns.t"))
-    made = create(ns, adopts=True)
-    after = made.pointer
+    table = create(ns, adopts=True)
+    after = table.pointer
     assert after == ns.load(ns.ident("ns.t")).pointer
     for kept in ("object_uuid", "location", "created_at_ms", "created_by"):
         assert getattr(after, kept) == getattr(before, kept)
@@ -198,9 +198,9 @@ def test_a_table_that_awaits_its_metadata_is_created_nowhere_else(
     with pytest.raises(errors.InvalidLocation, match=r"made without metadata, at s3://lake/ns/t$"):
         create(ns, adopts=True, location=location)
     assert ns.tables.pointer(ns.ident("ns.t")) == before
-    made = create(ns, adopts=True, location="s3a://lake/ns/t/")
-    assert made.metadata.location == "s3a://lake/ns/t"
-    assert made.pointer.location == before.location
+    table = create(ns, adopts=True, location="s3a://lake/ns/t/")
+    assert table.metadata.location == "s3a://lake/ns/t"
+    assert table.pointer.location == before.location
 
 
 def test_of_many_who_create_a_table_that_awaits_its_metadata_one_does(ns: lakes.Lake) -> None:
@@ -214,27 +214,27 @@ def test_of_many_who_create_a_table_that_awaits_its_metadata_one_does(ns: lakes.
         )
 
     outcome = ns.run(race())
-    (made,) = [each for each in outcome if isinstance(each, tables.LoadedTable)]
-    assert all(isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not made)
-    assert made.pointer.object_uuid == before.object_uuid
-    assert ns.load(ident).pointer == made.pointer
+    (table,) = [each for each in outcome if isinstance(each, tables.LoadedTable)]
+    assert all(isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not table)
+    assert table.pointer.object_uuid == before.object_uuid
+    assert ns.load(ident).pointer == table.pointer
     assert len(ns.log()) == 3
 
 
 def test_a_renamed_table_that_awaits_its_metadata_keeps_its_place(ns: lakes.Lake) -> None:
     before = bare(ns)
     ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("ns.u"), by=BY))
-    made = create(ns, "ns.u", adopts=True)
-    assert (made.pointer.location, made.pointer.object_uuid) == (
+    table = create(ns, "ns.u", adopts=True)
+    assert (table.pointer.location, table.pointer.object_uuid) == (
         before.location,
         before.object_uuid,
     )
 
 
 def test_missing_metadata_is_reported_as_missing(ns: lakes.Lake) -> None:
-    made = create(ns)
-    assert made.metadata_location is not None
-    key = made.metadata_location.removeprefix("s3://lake/")
+    table = create(ns)
+    assert table.metadata_location is not None
+    key = table.metadata_location.removeprefix("s3://lake/")
     ns.run(ns.storage.objects.delete("lake", key))
     ns.store._cache._entries.clear()
     with pytest.raises(
@@ -448,8 +448,8 @@ def test_a_staged_place_is_free_again_after_a_day(ns: lakes.Lake) -> None:
     ns.clock.now_ms += tables.STAGED_MS + 1
     with pytest.raises(errors.InvalidLocation, match="another table"):
         create(ns, "ns.other", location=staged.metadata.location)
-    made = create(ns, "ns.other", location=staged.metadata.location, permit=lakes.permit_all)
-    assert made.pointer.object_uuid != staged.pointer.object_uuid
+    table = create(ns, "ns.other", location=staged.metadata.location, permit=lakes.permit_all)
+    assert table.pointer.object_uuid != staged.pointer.object_uuid
     with pytest.raises(errors.InvalidLocation):
         commit(ns, "ns.t", *creation(staged), requirements=CREATE)
 
@@ -467,23 +467,23 @@ def test_a_create_by_commit_alone_finds_its_own_place(ns: lakes.Lake) -> None:
 
 
 def test_a_commit_swaps_the_pointer_and_remembers_the_file_before(ns: lakes.Lake) -> None:
-    made = create(ns)
+    table = create(ns)
     ns.clock.now_ms += 1_000
     done = commit(ns, "ns.t", set_property("a", "1"))
     assert done.metadata_location is not None
     assert done.metadata_location.startswith("s3://lake/ns/t/metadata/00001-")
     assert done.metadata.metadata_log == [
-        {"metadata-file": made.metadata_location, "timestamp-ms": lakes.NOW_MS}
+        {"metadata-file": table.metadata_location, "timestamp-ms": lakes.NOW_MS}
     ]
     assert done.pointer.created_at_ms == lakes.NOW_MS
     assert done.pointer.modified_at_ms == lakes.NOW_MS + 1_000
-    assert read(ns, made.metadata_location)["properties"].get("a") is None
+    assert read(ns, table.metadata_location)["properties"].get("a") is None
     last = ns.log()[-1].record
     assert last.via == "rest"
     (op,) = last.ops
     assert op.summary == {"operation": "update", "updates": ["set-properties"]}
     assert op.before is not None
-    assert records.decode(op.before, records.Pointer) == made.pointer
+    assert records.decode(op.before, records.Pointer) == table.pointer
     assert ns.broken_chain() is None
 
 
@@ -675,13 +675,13 @@ def test_an_unknown_outcome_is_reported_and_removes_nothing(
 
 
 def test_compressed_metadata_is_named_so_and_reads_the_same(ns: lakes.Lake) -> None:
-    made = create(ns, properties={"write.metadata.compression-codec": "gzip"})
-    assert made.metadata_location is not None
-    assert made.metadata_location.endswith(".gz.metadata.json")
-    raw = ns.store.read_file(made.metadata_location, table_bucket="lake")
+    table = create(ns, properties={"write.metadata.compression-codec": "gzip"})
+    assert table.metadata_location is not None
+    assert table.metadata_location.endswith(".gz.metadata.json")
+    raw = ns.store.read_file(table.metadata_location, table_bucket="lake")
     assert raw[:2] == b"\x1f\x8b"
     ns.store._cache._entries.clear()
-    assert ns.load(ns.ident("ns.t")).data == made.data
+    assert ns.load(ns.ident("ns.t")).data == table.data
     with pytest.raises(errors.InvalidProperty):
         commit(ns, "ns.t", set_property("write.metadata.compression-codec", "lz4"))
 
@@ -854,29 +854,29 @@ def test_an_empty_transaction_is_refused(ns: lakes.Lake) -> None:
 def test_a_drop_is_remembered_with_its_intent_and_frees_nothing(
     ns: lakes.Lake, purge: bool
 ) -> None:
-    made = create(ns)
+    table = create(ns)
     ns.run(ns.tables.drop(ns.ident("ns.t"), purge=purge, by=BY))
     assert not ns.tables.exists(ns.ident("ns.t"))
     (op,) = ns.log()[-1].record.ops
     assert op.summary == {"operation": "drop", "purge": purge}
     assert op.after is None
-    assert read(ns, made.metadata_location)
+    assert read(ns, table.metadata_location)
     with pytest.raises(errors.NoSuchTable):
         ns.run(ns.tables.drop(ns.ident("ns.t"), by=BY))
 
 
 def test_a_rename_within_one_millisecond_changes_the_token_both_ways(ns: lakes.Lake) -> None:
-    made = create(ns)
+    table = create(ns)
     there, back = ns.ident("ns.other"), ns.ident("ns.t")
-    seen = {records.version_token(made.pointer)}
+    seen = {records.version_token(table.pointer)}
     for source, target in ((back, there), (there, back)):
         seen.add(records.version_token(ns.run(ns.tables.rename(source, target, by=BY))))
     assert len(seen) == 3
 
 
 def test_a_drop_with_a_stale_token_is_refused(ns: lakes.Lake) -> None:
-    made = create(ns)
-    stale = records.version_token(made.pointer)
+    table = create(ns)
+    stale = records.version_token(table.pointer)
     now = commit(ns, "ns.t", set_property("a", "1"))
     with pytest.raises(errors.StaleVersionToken):
         ns.run(ns.tables.drop(ns.ident("ns.t"), version_token=stale, by=BY))
@@ -897,7 +897,7 @@ def test_a_full_disk_lets_drops_through_and_nothing_else(ns: lakes.Lake) -> None
 
 
 def test_an_unregistered_table_can_be_registered_again_and_is_the_same(ns: lakes.Lake) -> None:
-    made = create(ns)
+    table = create(ns)
     commit(ns, "ns.t", set_property("a", "1"))
     last = ns.run(ns.tables.unregister(ns.ident("ns.t"), by=BY))
     assert last.metadata.properties["a"] == "1"
@@ -909,7 +909,7 @@ def test_an_unregistered_table_can_be_registered_again_and_is_the_same(ns: lakes
     )
     assert again.data == last.data
     assert again.metadata_location == last.metadata_location
-    assert again.pointer.object_uuid == made.pointer.object_uuid
+    assert again.pointer.object_uuid == table.pointer.object_uuid
     assert ns.broken_chain() is None
     # The next commit goes on from there.
     done = commit(ns, "ns.u", set_property("a", "3"))
@@ -918,8 +918,8 @@ def test_an_unregistered_table_can_be_registered_again_and_is_the_same(ns: lakes
 
 
 def test_a_foreign_file_becomes_a_table(ns: lakes.Lake) -> None:
-    made = create(ns)
-    content = json.loads(made.data)
+    table = create(ns)
+    content = json.loads(table.data)
     content["location"] = "s3://lake/imported/orders"
     content["table-uuid"] = "11111111-2222-3333-4444-555555555555"
     location = put(ns, "imported/orders/metadata/v7.metadata.json", json.dumps(content).encode())
@@ -936,8 +936,8 @@ def test_a_foreign_file_becomes_a_table(ns: lakes.Lake) -> None:
 def test_a_registered_file_must_be_metadata_of_this_bucket_outside_every_other_table(
     ns: lakes.Lake,
 ) -> None:
-    made = create(ns)
-    content = json.loads(made.data)
+    table = create(ns)
+    content = json.loads(table.data)
 
     def at(key: str, **changes: Any) -> str:
         return put(ns, key, json.dumps({**content, **changes}).encode())
@@ -975,37 +975,37 @@ def test_a_registered_file_must_be_metadata_of_this_bucket_outside_every_other_t
                 ns.tables.register(ns.ident("ns.orders"), location, by=BY, permit=lakes.permit_all)
             )
     assert len(ns.log()) == before
-    assert made.metadata_location is not None
+    assert table.metadata_location is not None
     with pytest.raises(errors.TableAlreadyExists, match=r"^Table already exists: ns.t$"):
-        ns.run(ns.tables.register(ns.ident("ns.t"), made.metadata_location, by=BY))
+        ns.run(ns.tables.register(ns.ident("ns.t"), table.metadata_location, by=BY))
 
 
 def test_register_with_overwrite_points_a_table_back(ns: lakes.Lake) -> None:
-    made = create(ns)
+    table = create(ns)
     commit(ns, "ns.t", set_property("a", "1"))
-    assert made.metadata_location is not None
+    assert table.metadata_location is not None
     back = ns.run(
         ns.tables.register(
             ns.ident("ns.t"),
-            made.metadata_location,
+            table.metadata_location,
             overwrite=True,
             by=BY,
             permit=lakes.permit_all,
         )
     )
-    assert back.pointer.object_uuid == made.pointer.object_uuid
+    assert back.pointer.object_uuid == table.pointer.object_uuid
     assert "a" not in ns.load(ns.ident("ns.t")).metadata.properties
     assert ns.broken_chain() is None
 
 
 def test_a_rename_moves_the_pointer_and_nothing_else(ns: lakes.Lake) -> None:
     ns.run(ns.namespaces.create("lake", ("other",), by=BY))
-    made = create(ns)
+    table = create(ns)
     ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("other.u"), by=BY))
     assert not ns.tables.exists(ns.ident("ns.t"))
     found = ns.load(ns.ident("other.u"))
-    assert found.data == made.data
-    assert found.pointer.object_uuid == made.pointer.object_uuid
+    assert found.data == table.data
+    assert found.pointer.object_uuid == table.pointer.object_uuid
     assert len(ns.log()[-1].record.ops) == 2
     assert ns.broken_chain() is None
 
@@ -1033,10 +1033,10 @@ def test_a_rename_needs_a_source_a_namespace_and_a_free_name(ns: lakes.Lake) -> 
 
 
 def test_a_pointer_is_set_with_its_version_token(ns: lakes.Lake) -> None:
-    made = create(ns)
-    content = {**json.loads(made.data), "properties": {"by": "hand"}}
+    table = create(ns)
+    content = {**json.loads(table.data), "properties": {"by": "hand"}}
     location = put(ns, "ns/t/metadata/00001-x.metadata.json", json.dumps(content).encode())
-    token = records.version_token(made.pointer)
+    token = records.version_token(table.pointer)
 
     def set_location(place: str, token: str) -> records.Pointer:
         return ns.run(
@@ -1054,18 +1054,18 @@ def test_a_pointer_is_set_with_its_version_token(ns: lakes.Lake) -> None:
 
 
 def test_a_pointer_is_never_set_to_what_is_not_the_tables_own(ns: lakes.Lake) -> None:
-    made = create(ns)
+    table = create(ns)
     other = create(ns, "ns.other")
-    token = records.version_token(made.pointer)
-    stranger = {**json.loads(made.data), "table-uuid": "11111111-2222-3333-4444-555555555555"}
-    moved = {**json.loads(made.data), "location": "s3://lake/ns/elsewhere"}
+    token = records.version_token(table.pointer)
+    stranger = {**json.loads(table.data), "table-uuid": "11111111-2222-3333-4444-555555555555"}
+    moved = {**json.loads(table.data), "location": "s3://lake/ns/elsewhere"}
     assert other.metadata_location is not None
     for location in (
         other.metadata_location,
         "s3://lake/ns/t2/metadata/x.metadata.json",
         put(ns, "ns/t/metadata/a.metadata.json", json.dumps(stranger).encode()),
         put(ns, "ns/t/metadata/b.metadata.json", json.dumps(moved).encode()),
-        put(ns, "ns/t/data/c.parquet", made.data),
+        put(ns, "ns/t/data/c.parquet", table.data),
     ):
         with pytest.raises(errors.InvalidMetadataFile):
             ns.run(
@@ -1073,7 +1073,7 @@ def test_a_pointer_is_never_set_to_what_is_not_the_tables_own(ns: lakes.Lake) ->
                     ns.ident("ns.t"), location, version_token=token, by=BY
                 )
             )
-    assert ns.load(ns.ident("ns.t")).data == made.data
+    assert ns.load(ns.ident("ns.t")).data == table.data
 
 
 # Loads and reports.
@@ -1238,24 +1238,24 @@ def test_tables_of_one_commit_get_locations_apart(ns: lakes.Lake) -> None:
 def test_a_table_that_moved_below_its_old_location_can_be_registered_again(
     ns: lakes.Lake,
 ) -> None:
-    made = create(ns)
-    below = f"{made.metadata.location}/below"
+    table = create(ns)
+    below = f"{table.metadata.location}/below"
     commit(ns, "ns.t", {"action": "set-location", "location": below})
     last = ns.run(ns.tables.unregister(ns.ident("ns.t"), by=BY))
     assert last.metadata_location is not None
     again = ns.run(
         ns.tables.register(ns.ident("ns.u"), last.metadata_location, by=BY, permit=lakes.permit_all)
     )
-    assert again.pointer.object_uuid == made.pointer.object_uuid
+    assert again.pointer.object_uuid == table.pointer.object_uuid
     assert again.pointer.location == below
 
 
 def test_register_with_overwrite_asks_for_the_table_that_it_meets(ns: lakes.Lake) -> None:
-    made = create(ns)
+    table = create(ns)
     commit(ns, "ns.t", set_property("a", "1"))
-    assert made.metadata_location is not None
+    assert table.metadata_location is not None
     with pytest.raises(errors.InvalidLocation):
-        ns.run(ns.tables.register(ns.ident("ns.t"), made.metadata_location, overwrite=True, by=BY))
+        ns.run(ns.tables.register(ns.ident("ns.t"), table.metadata_location, overwrite=True, by=BY))
     assert ns.load(ns.ident("ns.t")).metadata.properties["a"] == "1"
 
 
@@ -1297,18 +1297,18 @@ def test_a_commit_on_many_snapshots_stores_what_the_file_before_holds_only_once(
     commit(ns, "ns.t", *add_snapshots(1, 1_000))
     for number in range(1_001, 1_005):
         before = body_bytes(ns)
-        made = commit(ns, "ns.t", *add_snapshots(number, 1))
-        assert len(made.data) > 180_000
+        table = commit(ns, "ns.t", *add_snapshots(number, 1))
+        assert len(table.data) > 180_000
         assert body_bytes(ns) - before < 10_000
-        assert made.metadata_location is not None
-        assert ns.store.read_file(made.metadata_location, table_bucket="lake") == made.data
-        assert [each["snapshot-id"] for each in json.loads(made.data)["snapshots"]] == list(
+        assert table.metadata_location is not None
+        assert ns.store.read_file(table.metadata_location, table_bucket="lake") == table.data
+        assert [each["snapshot-id"] for each in json.loads(table.data)["snapshots"]] == list(
             range(1, number + 1)
         )
     # Without its first snapshot the list begins otherwise, and the file is written whole.
-    made = commit(ns, "ns.t", {"action": "remove-snapshots", "snapshot-ids": [1]})
-    assert made.metadata_location is not None
-    assert ns.store.read_file(made.metadata_location, table_bucket="lake") == made.data
+    table = commit(ns, "ns.t", {"action": "remove-snapshots", "snapshot-ids": [1]})
+    assert table.metadata_location is not None
+    assert ns.store.read_file(table.metadata_location, table_bucket="lake") == table.data
     invariants.check(ns.storage, ns.storage.path)
 
 
@@ -1325,7 +1325,7 @@ def test_a_commit_on_a_file_that_this_process_did_not_write_stores_it_whole(
         )
     )
     for number in range(1_001, 1_004):
-        made = commit(ns, "ns.t", *add_snapshots(number, 1))
-        assert made.metadata_location is not None
-        assert ns.store.read_file(made.metadata_location, table_bucket="lake") == made.data
-        assert len(json.loads(made.data)["snapshots"]) == number
+        table = commit(ns, "ns.t", *add_snapshots(number, 1))
+        assert table.metadata_location is not None
+        assert ns.store.read_file(table.metadata_location, table_bucket="lake") == table.data
+        assert len(json.loads(table.data)["snapshots"]) == number

@@ -256,9 +256,9 @@ def test_the_search_agrees_with_every_order_tried() -> None:
             history.append(
                 event(start, end, name, *arguments.get(name, ()), then=then, value=value)
             )
-        found = linearize.check(history, initial=None, step=lake_model.object_step)
-        assert found.ok == brute_force(history), [str(each) for each in history]
-        verdicts[found.ok] += 1
+        explanation = linearize.check(history, initial=None, step=lake_model.object_step)
+        assert explanation.ok == brute_force(history), [str(each) for each in history]
+        verdicts[explanation.ok] += 1
     assert min(verdicts.values()) > 50
 
 

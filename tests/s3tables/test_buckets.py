@@ -23,10 +23,10 @@ def test_create_table_bucket_answers_its_arn_and_get_describes_it(client: Any) -
     made = client.create_table_bucket(name="described")
     assert made["arn"] == bucket_arn("described")
     assert made["ResponseMetadata"]["HTTPStatusCode"] == 200
-    found = client.get_table_bucket(tableBucketARN=made["arn"])
-    found.pop("ResponseMetadata")
-    bucket_id = found.pop("tableBucketId")
-    assert found == {
+    answer = client.get_table_bucket(tableBucketARN=made["arn"])
+    answer.pop("ResponseMetadata")
+    bucket_id = answer.pop("tableBucketId")
+    assert answer == {
         "arn": made["arn"],
         "name": "described",
         "ownerAccountId": ACCOUNT,
@@ -40,8 +40,8 @@ def test_a_table_buckets_storage_class_is_standard_and_an_absent_bucket_has_none
     client: Any,
 ) -> None:
     arn = client.create_table_bucket(name="classed")["arn"]
-    found = client.get_table_bucket_storage_class(tableBucketARN=arn)
-    assert found["storageClassConfiguration"] == {"storageClass": "STANDARD"}
+    answer = client.get_table_bucket_storage_class(tableBucketARN=arn)
+    assert answer["storageClassConfiguration"] == {"storageClass": "STANDARD"}
     absent = bucket_arn("absent")
     assert refused(client.get_table_bucket_storage_class, tableBucketARN=absent) == NO_BUCKET
 
@@ -160,13 +160,13 @@ def test_list_table_buckets_pages_by_name_and_filters(client: Any) -> None:
     for name in reversed(names):
         client.create_table_bucket(name=name)
     first = client.list_table_buckets(prefix="paged-", maxBuckets=2)
-    assert [found["name"] for found in first["tableBuckets"]] == names[:2]
+    assert [answer["name"] for answer in first["tableBuckets"]] == names[:2]
     assert first["tableBuckets"][0]["arn"] == bucket_arn("paged-0")
     pages = client.get_paginator("list_table_buckets").paginate(
         prefix="paged-", PaginationConfig={"PageSize": 2}
     )
-    found = [[bucket["name"] for bucket in page["tableBuckets"]] for page in pages]
-    assert found == [names[:2], names[2:4], names[4:]]
+    answer = [[bucket["name"] for bucket in page["tableBuckets"]] for page in pages]
+    assert answer == [names[:2], names[2:4], names[4:]]
     assert client.list_table_buckets(type="aws")["tableBuckets"] == []
     last = client.list_table_buckets(prefix="paged-", maxBuckets=5)
     assert "continuationToken" not in last

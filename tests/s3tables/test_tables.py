@@ -49,24 +49,24 @@ def metadata_of(service: TablesService, client: Any, bucket: str, name: str) -> 
 
 
 def test_create_table_without_metadata_has_a_place_and_no_metadata(client: Any, sales: str) -> None:
-    made = create(client, sales, "orders")
-    found = client.get_table(**names(sales, "orders"))
-    assert found["tableARN"] == made["tableARN"]
-    assert found["versionToken"] == made["versionToken"]
-    assert "metadataLocation" not in found
+    table = create(client, sales, "orders")
+    answer = client.get_table(**names(sales, "orders"))
+    assert answer["tableARN"] == table["tableARN"]
+    assert answer["versionToken"] == table["versionToken"]
+    assert "metadataLocation" not in answer
     bucket = sales.rpartition("/")[2]
-    assert found["warehouseLocation"] == f"s3://{bucket}/sales/orders"
-    assert made["tableARN"].startswith(f"{sales}/table/")
+    assert answer["warehouseLocation"] == f"s3://{bucket}/sales/orders"
+    assert table["tableARN"].startswith(f"{sales}/table/")
     located = client.get_table_metadata_location(**names(sales, "orders"))
-    assert located["versionToken"] == made["versionToken"]
-    assert located["warehouseLocation"] == found["warehouseLocation"]
+    assert located["versionToken"] == table["versionToken"]
+    assert located["warehouseLocation"] == answer["warehouseLocation"]
     assert "metadataLocation" not in located
 
 
 def test_create_table_with_a_schema_writes_real_metadata(
     service: TablesService, client: Any, sales: str
 ) -> None:
-    made = with_schema(
+    table = with_schema(
         client,
         sales,
         "orders",
@@ -84,12 +84,12 @@ def test_create_table_with_a_schema_writes_real_metadata(
         },
         properties={"owner": "me"},
     )
-    found = client.get_table(**names(sales, "orders"))
-    place = found["warehouseLocation"] + "/metadata/00000-"
-    assert found["metadataLocation"].startswith(place)
-    assert found["metadataLocation"].endswith(".metadata.json")
+    answer = client.get_table(**names(sales, "orders"))
+    place = answer["warehouseLocation"] + "/metadata/00000-"
+    assert answer["metadataLocation"].startswith(place)
+    assert answer["metadataLocation"].endswith(".metadata.json")
     said = metadata_of(service, client, sales, "orders")
-    assert said["location"] == found["warehouseLocation"]
+    assert said["location"] == answer["warehouseLocation"]
     assert said["schemas"][0]["fields"] == [
         {"id": 1, "name": "id", "required": True, "type": "long"},
         {"id": 2, "name": "day", "required": False, "type": "date"},
@@ -106,7 +106,7 @@ def test_create_table_with_a_schema_writes_real_metadata(
         }
     ]
     assert said["properties"]["owner"] == "me"
-    assert said["table-uuid"] != made["tableARN"].rpartition("/")[2]
+    assert said["table-uuid"] != table["tableARN"].rpartition("/")[2]
 
 
 def test_create_table_with_ids_of_its_own_keeps_what_refers_to_them(
@@ -219,8 +219,8 @@ def test_get_table_takes_the_arn_alone_or_all_three_names(client: Any, sales: st
     arn = with_schema(client, sales, "orders")["tableARN"]
     by_name = client.get_table(**names(sales, "orders"))
     by_arn = client.get_table(tableArn=arn)
-    for found in (by_name, by_arn):
-        found.pop("ResponseMetadata")
+    for answer in (by_name, by_arn):
+        answer.pop("ResponseMetadata")
     assert by_arn == by_name
     assert by_name["namespace"] == ["sales"]
     assert by_name["name"] == "orders"
@@ -288,16 +288,16 @@ def test_list_tables_pages_filters_and_summarises(client: Any, sales: str) -> No
 def test_delete_table_checks_the_token_when_given_and_frees_the_name(
     client: Any, sales: str
 ) -> None:
-    made = with_schema(client, sales, "orders")
+    table = with_schema(client, sales, "orders")
     where = names(sales, "orders")
     assert refused(client.delete_table, **where, versionToken="stale") == STALE
-    done = client.delete_table(**where, versionToken=made["versionToken"])
+    done = client.delete_table(**where, versionToken=table["versionToken"])
     assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
     for call in (client.get_table, client.delete_table, client.get_table_metadata_location):
         assert refused(call, **where) == NO_TABLE
-    assert refused(client.get_table, tableArn=made["tableARN"]) == NO_TABLE
+    assert refused(client.get_table, tableArn=table["tableARN"]) == NO_TABLE
     again = create(client, sales, "orders")
-    assert again["tableARN"] != made["tableARN"]
+    assert again["tableARN"] != table["tableARN"]
     old = f"s3://{sales.rpartition('/')[2]}/sales/orders"
     place = client.get_table(**where)["warehouseLocation"]
     assert place.startswith(old + "-")
@@ -307,12 +307,12 @@ def test_rename_table_keeps_arn_and_location_and_changes_the_token(
     service: TablesService, client: Any, sales: str
 ) -> None:
     client.create_namespace(tableBucketARN=sales, namespace=["other"])
-    made = with_schema(client, sales, "orders")
-    before = client.get_table(tableArn=made["tableARN"])
+    table = with_schema(client, sales, "orders")
+    before = client.get_table(tableArn=table["tableARN"])
     service.lake.clock.now_ms += 1
     done = client.rename_table(**names(sales, "orders"), newNamespaceName="other", newName="moved")
     assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
-    after = client.get_table(tableArn=made["tableARN"])
+    after = client.get_table(tableArn=table["tableARN"])
     assert (after["namespace"], after["name"]) == (["other"], "moved")
     assert after["versionToken"] != before["versionToken"]
     for member in ("tableARN", "warehouseLocation", "metadataLocation", "createdAt"):
@@ -358,21 +358,21 @@ def test_rename_table_refuses_what_it_must(client: Any, sales: str) -> None:
 def test_update_metadata_location_swaps_the_pointer_once_per_token(
     service: TablesService, client: Any, sales: str
 ) -> None:
-    made = with_schema(client, sales, "orders")
+    table = with_schema(client, sales, "orders")
     where = names(sales, "orders")
     first = client.get_table_metadata_location(**where)
     next_file = service.next_metadata(
         first["metadataLocation"], "00001-next.metadata.json", properties={"step": "1"}
     )
     answer = client.update_table_metadata_location(
-        **where, versionToken=made["versionToken"], metadataLocation=next_file
+        **where, versionToken=table["versionToken"], metadataLocation=next_file
     )
     answer.pop("ResponseMetadata")
     token = answer.pop("versionToken")
-    assert token != made["versionToken"]
+    assert token != table["versionToken"]
     assert answer == {
         "name": "orders",
-        "tableARN": made["tableARN"],
+        "tableARN": table["tableARN"],
         "namespace": ["sales"],
         "metadataLocation": next_file,
     }
@@ -382,7 +382,7 @@ def test_update_metadata_location_swaps_the_pointer_once_per_token(
         refused(
             client.update_table_metadata_location,
             **where,
-            versionToken=made["versionToken"],
+            versionToken=table["versionToken"],
             metadataLocation=other_file,
         )
         == STALE
@@ -395,14 +395,14 @@ def test_update_metadata_location_refuses_every_place_it_must_not_point_to(
 ) -> None:
     with_schema(client, sales, "other")
     foreign = client.get_table(**names(sales, "other"))["metadataLocation"]
-    made = with_schema(client, sales, "orders")
+    table = with_schema(client, sales, "orders")
     where = names(sales, "orders")
-    found = client.get_table(**where)
-    warehouse, bucket = found["warehouseLocation"], sales.rpartition("/")[2]
+    answer = client.get_table(**where)
+    warehouse, bucket = answer["warehouseLocation"], sales.rpartition("/")[2]
     service.put_object(bucket, "sales/orders/metadata/bad.metadata.json", b"{}")
     service.put_object(bucket, "sales/orders/metadata/text.metadata.json", b"no json")
     other_uuid = service.next_metadata(
-        found["metadataLocation"],
+        answer["metadataLocation"],
         "uuid.metadata.json",
         **{"table-uuid": "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"},
     )
@@ -424,18 +424,18 @@ def test_update_metadata_location_refuses_every_place_it_must_not_point_to(
         (f"s3://elsewhere/sales/orders/metadata/{foreign.rpartition('/')[2]}", below),
         ("file:///etc/passwd", below),
         ("http://169.254.169.254/x.metadata.json", below),
-        (found["metadataLocation"] + ".txt", "is not named like a metadata file"),
+        (answer["metadataLocation"] + ".txt", "is not named like a metadata file"),
     ):
         status, code, message = refused(
             client.update_table_metadata_location,
             **where,
-            versionToken=made["versionToken"],
+            versionToken=table["versionToken"],
             metadataLocation=location,
         )
         assert (status, code) == (400, "BadRequestException"), location
         assert message.startswith("The specified metadata location is not valid: "), location
         assert reason in message
-    assert client.get_table(**where)["versionToken"] == made["versionToken"]
+    assert client.get_table(**where)["versionToken"] == table["versionToken"]
 
 
 def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
@@ -445,7 +445,7 @@ def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
     model = json.loads(
         service.read_object(client.get_table(**names(sales, "model"))["metadataLocation"])
     )
-    made = create(client, sales, "late")
+    table = create(client, sales, "late")
     where = names(sales, "late")
     warehouse = client.get_table(**where)["warehouseLocation"]
     own = {
@@ -457,7 +457,7 @@ def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
     service.put_object(bucket, f"{path}/metadata/00000.metadata.json", json.dumps(own).encode())
     client.update_table_metadata_location(
         **where,
-        versionToken=made["versionToken"],
+        versionToken=table["versionToken"],
         metadataLocation=f"{warehouse}/metadata/00000.metadata.json",
     )
     ident = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="late")
@@ -468,7 +468,7 @@ def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
 def test_one_of_many_concurrent_updates_with_the_same_token_wins(
     service: TablesService, client: Any, sales: str
 ) -> None:
-    made = with_schema(client, sales, "orders")
+    table = with_schema(client, sales, "orders")
     where = names(sales, "orders")
     first = client.get_table(**where)["metadataLocation"]
     files = [service.next_metadata(first, f"{n}.metadata.json") for n in range(8)]
@@ -480,7 +480,7 @@ def test_one_of_many_concurrent_updates_with_the_same_token_wins(
         return await asyncio.gather(
             *(
                 service.lake.tables.set_metadata_location(
-                    ident, location, version_token=made["versionToken"], by="arn:aws:iam::1:u"
+                    ident, location, version_token=table["versionToken"], by="arn:aws:iam::1:u"
                 )
                 for location in files
             ),
@@ -517,5 +517,5 @@ def test_a_table_made_here_is_the_catalogs_and_the_reverse(
     theirs = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="theirs")
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "int", "required": True}]}
     service.run(service.lake.tables.create(theirs, schema=schema, by="arn:aws:iam::1:user/u"))
-    found = client.get_table(**names(sales, "theirs"))
-    assert found["metadataLocation"].startswith(found["warehouseLocation"] + "/metadata/")
+    answer = client.get_table(**names(sales, "theirs"))
+    assert answer["metadataLocation"].startswith(answer["warehouseLocation"] + "/metadata/")

@@ -17,9 +17,9 @@ ALICE = config.User(
 
 def made(*, open_to_all: bool = False) -> authentication.Authenticator:
     root = rootkeys.RootKeys(access_key="AKROOT", secret_key="root-secret", created=False)
-    known = principals.Principals(account="0" * 12, root=root, users=[ALICE])
+    people = principals.Principals(account="0" * 12, root=root, users=[ALICE])
     return authentication.Authenticator(
-        principals=known, ring=RING, now_ms=lambda: NOW_MS, open_to_all=open_to_all
+        principals=people, ring=RING, now_ms=lambda: NOW_MS, open_to_all=open_to_all
     )
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from sql import bindings, errors
 
 
-def value(kind: str, text: str | None) -> Any:
-    return bindings.parse({"1": {"type": kind, "value": text}})["1"].value
+def value(type_name: str, text: str | None) -> Any:
+    return bindings.parse({"1": {"type": type_name, "value": text}})["1"].value
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "expected"),
+    ("type_name", "text", "expected"),
     [
         ("FIXED", "7", 7),
         ("fixed", "-12345678901234567890123456789012345678",
@@ -44,13 +44,13 @@ def value(kind: str, text: str | None) -> Any:
         ("FIXED", None, None),
     ],
 )  # fmt: skip
-def test_each_type_is_read(kind: str, text: str | None, expected: Any) -> None:
-    assert value(kind, text) == expected
-    assert type(value(kind, text)) is type(expected)
+def test_each_type_is_read(type_name: str, text: str | None, expected: Any) -> None:
+    assert value(type_name, text) == expected
+    assert type(value(type_name, text)) is type(expected)
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("type_name", "text"),
     [
         ("FIXED", ""), ("FIXED", "x"), ("FIXED", "NaN"), ("FIXED", "1E+40"), ("FIXED", "9" * 60),
         ("REAL", "x"), ("BOOLEAN", "yes"), ("BINARY", "0"), ("BINARY", "zz"), ("DATE", "1.5"),
@@ -59,23 +59,23 @@ def test_each_type_is_read(kind: str, text: str | None, expected: Any) -> None:
         ("NO_TYPE", "1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused_with_its_name(kind: str, text: str) -> None:
+def test_what_cannot_be_read_is_refused_with_its_name(type_name: str, text: str) -> None:
     with pytest.raises(errors.SqlError, match="Bind variable 1") as caught:
-        value(kind, text)
+        value(type_name, text)
     assert (caught.value.code, caught.value.sqlstate) == ("002049", "42601")
 
 
 def test_lists_are_one_value_per_row() -> None:
-    found = bindings.parse(
+    bound = bindings.parse(
         {
             "1": {"type": "FIXED", "value": ["1", None, "3"]},
             "name": {"type": "TEXT", "value": ["a", "b", "c"]},
             "2": {"type": "TEXT", "value": "every row"},
         }
     )
-    assert found["1"] == bindings.Binding(type="fixed", values=(1, None, 3), is_array=True)
-    assert found["name"].values == ("a", "b", "c")
-    assert not found["2"].is_array
+    assert bound["1"] == bindings.Binding(type="fixed", values=(1, None, 3), is_array=True)
+    assert bound["name"].values == ("a", "b", "c")
+    assert not bound["2"].is_array
 
 
 def test_lists_of_different_lengths_are_refused() -> None:
@@ -103,9 +103,9 @@ JSON = st.recursive(
 )
 def test_garbage_gives_values_or_the_one_error(raw: dict[str, Any]) -> None:
     try:
-        found = bindings.parse(raw)
+        bound = bindings.parse(raw)
     except errors.SqlError as error:
         code = error.code
     else:
-        code = "002049" if found.keys() == raw.keys() else "names were lost"
+        code = "002049" if bound.keys() == raw.keys() else "names were lost"
     assert code == "002049"

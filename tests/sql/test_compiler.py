@@ -45,17 +45,17 @@ def with_compiler(
     **more: Any,
 ) -> Any:
     async def inside() -> Any:
-        made = compiler.Compiler(children=children, **more)
+        sql_compiler = compiler.Compiler(children=children, **more)
         try:
-            return await work(made)
+            return await work(sql_compiler)
         finally:
-            await made.close()
+            await sql_compiler.close()
 
     return asyncio.run(inside())
 
 
-async def bound(made: compiler.Compiler, text: str, around: shapes.Environment) -> Any:
-    compiled = await made.compile(text, owner="root")
+async def bound(sql_compiler: compiler.Compiler, text: str, around: shapes.Environment) -> Any:
+    compiled = await sql_compiler.compile(text, owner="root")
     try:
         needs = await compiled.needs(around)
         return needs, await compiled.bind_query(around)
@@ -64,12 +64,15 @@ async def bound(made: compiler.Compiler, text: str, around: shapes.Environment) 
 
 
 def test_a_small_statement_is_read_here_and_starts_no_child() -> None:
-    async def work(made: compiler.Compiler) -> None:
-        needs, found = await bound(made, SMALL, environment())
+    async def work(sql_compiler: compiler.Compiler) -> None:
+        needs, found = await bound(sql_compiler, SMALL, environment())
         assert [use.name[-1].folded for use in needs.uses] == ["T"]
         assert [column.name for column in found.columns] == ["A", "B"]
-        assert await made.split("select 1; select ';'", owner="root") == ["select 1", "select ';'"]
-        assert made.process_ids == ()
+        assert await sql_compiler.split("select 1; select ';'", owner="root") == [
+            "select 1",
+            "select ';'",
+        ]
+        assert sql_compiler.process_ids == ()
 
     with_compiler(work)
 
@@ -78,18 +81,18 @@ def test_a_small_statement_is_read_here_and_starts_no_child() -> None:
     ("text", "columns"), [(LARGE, 1), ("select * from t", 2_000), ("select * from t", 10_000)]
 )
 def test_a_large_statement_is_read_in_a_child_with_the_same_result(text: str, columns: int) -> None:
-    async def work(made: compiler.Compiler) -> Any:
+    async def work(sql_compiler: compiler.Compiler) -> Any:
         around = environment(
             columns,
             binds={"1": expressions.binding_literal("date", datetime.date(2024, 1, 2))},
             variables={"X": expressions.binding_literal("fixed", 7)},
         )
-        found = await bound(made, text, around)
-        assert len(made.process_ids) == 1
+        found = await bound(sql_compiler, text, around)
+        assert len(sql_compiler.process_ids) == 1
         return found
 
-    async def here(made: compiler.Compiler) -> Any:
-        return await bound(made, text, environment(columns))
+    async def here(sql_compiler: compiler.Compiler) -> Any:
+        return await bound(sql_compiler, text, environment(columns))
 
     assert with_compiler(work) == with_compiler(here, children=0)
 
@@ -99,35 +102,35 @@ def test_columns_that_multiply_in_a_small_text_are_bound_in_a_child() -> None:
     parts += [f"c{n} as (select x.*, x.* from c{n - 1} x)" for n in range(1, 12)]
     text = f"with {', '.join(parts)} select count(*) as n from c11"
 
-    async def work(made: compiler.Compiler) -> None:
-        _, found = await bound(made, text, environment())
+    async def work(sql_compiler: compiler.Compiler) -> None:
+        _, found = await bound(sql_compiler, text, environment())
         assert [column.name for column in found.columns] == ["N"]
-        assert len(made.process_ids) == 1
+        assert len(sql_compiler.process_ids) == 1
 
     assert len(text) < limits.TEXT_HERE_LENGTH_MAX
     with_compiler(work)
 
 
 def test_many_binds_are_bound_in_a_child() -> None:
-    async def work(made: compiler.Compiler) -> None:
+    async def work(sql_compiler: compiler.Compiler) -> None:
         values = {str(n): expressions.binding_literal("text", f"v{n}") for n in range(1, 1_001)}
-        _, found = await bound(made, "select ?", environment(binds=values))
+        _, found = await bound(sql_compiler, "select ?", environment(binds=values))
         assert found.bind_count == 1
-        assert len(made.process_ids) == 1
+        assert len(sql_compiler.process_ids) == 1
 
     with_compiler(work)
 
 
 def test_a_fault_of_a_large_statement_has_its_place() -> None:
-    async def work(made: compiler.Compiler) -> None:
+    async def work(sql_compiler: compiler.Compiler) -> None:
         with pytest.raises(errors.SqlError) as caught:
-            await made.compile(f"{LARGE}\nand and", owner="root")
+            await sql_compiler.compile(f"{LARGE}\nand and", owner="root")
         assert (caught.value.code, caught.value.line, caught.value.position) == ("001003", 2, 4)
         assert caught.value.phase == "COMPILATION"
         with pytest.raises(errors.SqlError) as caught:
-            await bound(made, LARGE.replace("select a", "select nosuch"), environment())
+            await bound(sql_compiler, LARGE.replace("select a", "select nosuch"), environment())
         assert caught.value.code == "000904"
-        assert len(made.process_ids) == 1
+        assert len(sql_compiler.process_ids) == 1
 
     with_compiler(work)
 
@@ -141,9 +144,9 @@ def test_every_operation_with_a_tree_is_read_in_a_child() -> None:
         operations.SetVariables: f"set x = (select max(a) from ({LARGE}) q)",
     }
 
-    async def work(made: compiler.Compiler) -> None:
+    async def work(sql_compiler: compiler.Compiler) -> None:
         for kind, text in texts.items():
-            compiled = await made.compile(text, owner="root")
+            compiled = await sql_compiler.compile(text, owner="root")
             assert type(compiled.operation) is kind
             assert len((await compiled.needs(environment())).uses) == 1
             target = [sqltypes.TEXT] if kind is operations.SetVariables else [sqltypes.TEXT] * 2
@@ -154,64 +157,64 @@ def test_every_operation_with_a_tree_is_read_in_a_child() -> None:
 
 
 def test_reading_that_takes_too_long_ends_with_its_process() -> None:
-    async def work(made: compiler.Compiler) -> None:
+    async def work(sql_compiler: compiler.Compiler) -> None:
         text = f"select {', '.join(['1'] * 100_000)}"
         with pytest.raises(errors.SqlError) as caught:
-            await made.compile(text, owner="root")
+            await sql_compiler.compile(text, owner="root")
         assert caught.value.sqlstate == "54001"
         assert "longer than 0.2 seconds" in caught.value.message
-        assert made.process_ids == ()
+        assert sql_compiler.process_ids == ()
 
     with_compiler(work, seconds_max=0.2)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS keeps no RLIMIT_AS")
 def test_reading_beyond_its_memory_is_refused_and_the_next_one_is_read() -> None:
-    async def work(made: compiler.Compiler) -> None:
+    async def work(sql_compiler: compiler.Compiler) -> None:
         text = f"select {', '.join(['1'] * 100_000)}"
         with pytest.raises(errors.SqlError) as caught:
-            await made.compile(text, owner="root")
+            await sql_compiler.compile(text, owner="root")
         assert caught.value.sqlstate == "54001"
-        _, found = await bound(made, LARGE, environment())
+        _, found = await bound(sql_compiler, LARGE, environment())
         assert len(found.columns) == 2
 
     with_compiler(work, growth_bytes=30 << 20)
 
 
 def test_a_cancelled_reading_ends_its_child_and_the_next_one_is_read() -> None:
-    async def work(made: compiler.Compiler) -> None:
+    async def work(sql_compiler: compiler.Compiler) -> None:
         reading = asyncio.create_task(
-            made.compile(f"select {', '.join(['1'] * 100_000)}", owner="root")
+            sql_compiler.compile(f"select {', '.join(['1'] * 100_000)}", owner="root")
         )
         started = time.monotonic()
-        while not made.process_ids and time.monotonic() - started < 20:  # noqa: ASYNC110 - no event
+        while not sql_compiler.process_ids and time.monotonic() - started < 20:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
-        (process_id,) = made.process_ids
+        (process_id,) = sql_compiler.process_ids
         reading.cancel()
         await asyncio.wait({reading})
-        _, found = await bound(made, LARGE, environment())
+        _, found = await bound(sql_compiler, LARGE, environment())
         assert len(found.columns) == 2
-        assert process_id not in made.process_ids
+        assert process_id not in sql_compiler.process_ids
 
     with_compiler(work)
 
 
 def test_a_text_beyond_any_bound_is_refused_unread() -> None:
-    async def work(made: compiler.Compiler) -> None:
-        for step in (made.compile, made.split):
+    async def work(sql_compiler: compiler.Compiler) -> None:
+        for step in (sql_compiler.compile, sql_compiler.split):
             with pytest.raises(errors.SqlError) as caught:
                 await step("x" * ((1 << 20) + 1), owner="root")
             assert caught.value.sqlstate == "54001"
-        assert made.process_ids == ()
+        assert sql_compiler.process_ids == ()
 
     with_compiler(work)
 
 
 def test_more_statements_or_tokens_than_a_request_may_have_are_refused() -> None:
-    async def work(made: compiler.Compiler) -> None:
+    async def work(sql_compiler: compiler.Compiler) -> None:
         for text in ("select 1;" * 10_001, "1;" * 250_000):
             with pytest.raises(errors.SqlError) as caught:
-                await made.split(text, owner="root")
+                await sql_compiler.split(text, owner="root")
             assert caught.value.sqlstate == "54001"
 
     with_compiler(work)
@@ -219,10 +222,10 @@ def test_more_statements_or_tokens_than_a_request_may_have_are_refused() -> None
 
 @pytest.mark.alone
 def test_reading_in_a_child_leaves_the_loop_to_others() -> None:
-    async def work(made: compiler.Compiler) -> float:
-        await bound(made, LARGE, environment())
+    async def work(sql_compiler: compiler.Compiler) -> float:
+        await bound(sql_compiler, LARGE, environment())
         reading = asyncio.create_task(
-            bound(made, f"select {', '.join(['1'] * 10_000)}", environment())
+            bound(sql_compiler, f"select {', '.join(['1'] * 10_000)}", environment())
         )
         worst = 0.0
         while not reading.done():
@@ -264,8 +267,8 @@ def test_large_binds_are_read_to_the_same_rows_as_small_ones(children: int) -> N
     }
     raw["one"] = {"type": "FIXED", "value": "5"}
 
-    async def work(made: compiler.Compiler) -> Any:
-        return await made.read_binds(orjson.dumps(raw), owner="root")
+    async def work(sql_compiler: compiler.Compiler) -> Any:
+        return await sql_compiler.read_binds(orjson.dumps(raw), owner="root")
 
     large = with_compiler(work, children=children)
     small = bindings.parse(raw)
@@ -295,8 +298,8 @@ def test_large_binds_are_read_to_the_same_rows_as_small_ones(children: int) -> N
 def test_large_binds_that_cannot_be_read_are_refused(
     document: bytes, code: str, children: int
 ) -> None:
-    async def work(made: compiler.Compiler) -> Any:
-        return await made.read_binds(document, owner="root")
+    async def work(sql_compiler: compiler.Compiler) -> Any:
+        return await sql_compiler.read_binds(document, owner="root")
 
     with pytest.raises(errors.SqlError) as caught:
         with_compiler(work, children=children)

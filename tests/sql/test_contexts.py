@@ -57,7 +57,7 @@ def reader(bucket: str) -> model.Principal:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contexts.Contexts]:
+def session_contexts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contexts.Contexts]:
     ids = itertools.count(1)
     clock = itertools.count(1_700_000_000_000)
     storage = opening.open_storage(
@@ -118,35 +118,40 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contexts.Contexts
     ],
 )
 def test_a_login_gets_what_there_is(
-    made: contexts.Contexts, database: str, schema: str, expected: tuple[str | None, str | None]
+    session_contexts: contexts.Contexts,
+    database: str,
+    schema: str,
+    expected: tuple[str | None, str | None],
 ) -> None:
-    assert made.resolve(ROOT, database, schema) == expected
+    assert session_contexts.resolve(ROOT, database, schema) == expected
 
 
-def test_what_a_caller_may_not_see_looks_absent(made: contexts.Contexts) -> None:
-    assert made.resolve(POWERLESS, "lake", "public") == (None, None)
-    assert made.resolve(reader("lake"), "lake", "public") == ("lake", "public")
-    assert made.resolve(reader("lake"), "other-lake", "") == (None, None)
+def test_what_a_caller_may_not_see_looks_absent(session_contexts: contexts.Contexts) -> None:
+    assert session_contexts.resolve(POWERLESS, "lake", "public") == (None, None)
+    assert session_contexts.resolve(reader("lake"), "lake", "public") == ("lake", "public")
+    assert session_contexts.resolve(reader("lake"), "other-lake", "") == (None, None)
 
 
 def test_a_schema_that_a_caller_may_not_see_is_current_there_or_not(
-    made: contexts.Contexts,
+    session_contexts: contexts.Contexts,
 ) -> None:
     for schema in ("nyc", "NYC", "absent", "ABSENT"):
-        assert made.resolve(reader("lake"), "lake", schema) == ("lake", schema.lower())
-    assert made.resolve(reader("lake"), "lake", "") == ("lake", None)
-    assert made.resolve(reader("lake"), "other-lake", "public") == (None, None)
+        assert session_contexts.resolve(reader("lake"), "lake", schema) == ("lake", schema.lower())
+    assert session_contexts.resolve(reader("lake"), "lake", "") == ("lake", None)
+    assert session_contexts.resolve(reader("lake"), "other-lake", "public") == (None, None)
 
 
-def test_a_caller_who_may_see_one_schema_alone_may_log_into_it(made: contexts.Contexts) -> None:
+def test_a_caller_who_may_see_one_schema_alone_may_log_into_it(
+    session_contexts: contexts.Contexts,
+) -> None:
     only = {"StringEquals": {"s3tables:namespace": "nyc"}}
     statement = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*", "Condition": only}
     document = {"Version": "2012-10-17", "Statement": [statement]}
     caller = dataclasses.replace(
         POWERLESS, policies=(policies.parse_policy(document, policy_type="identity"),)
     )
-    assert made.resolve(caller, "lake", "NYC") == ("lake", "nyc")
-    assert made.resolve(caller, "lake", "a") == (None, None)
-    assert made.resolve(caller, "lake", "") == (None, None)
-    assert made.resolve(caller, "other-lake", "nyc") == (None, None)
-    assert made.resolve(caller, "absent", "nyc") == (None, None)
+    assert session_contexts.resolve(caller, "lake", "NYC") == ("lake", "nyc")
+    assert session_contexts.resolve(caller, "lake", "a") == (None, None)
+    assert session_contexts.resolve(caller, "lake", "") == (None, None)
+    assert session_contexts.resolve(caller, "other-lake", "nyc") == (None, None)
+    assert session_contexts.resolve(caller, "absent", "nyc") == (None, None)

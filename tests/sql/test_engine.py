@@ -64,36 +64,36 @@ def with_engine(
     async def inside() -> Any:
         spill = tmp_path / "spill"
         spill.mkdir(exist_ok=True)
-        made: Any = (
+        query_engine: Any = (
             engine.WorkerEngine(workers=workers, spill_directory=spill, disk=disk.Disk(), **more)
             if workers
             else engine_inline.InlineEngine(spill_directory=spill)
         )
         try:
-            return await work(made)
+            return await work(query_engine)
         finally:
-            await made.close()
+            await query_engine.close()
 
     return asyncio.run(inside())
 
 
-async def collected(made: engine.Engine, query: engine.EngineQuery) -> list[dict[str, Any]]:
-    table, _ = await engine.collect(await made.run(query))
+async def collected(query_engine: engine.Engine, query: engine.EngineQuery) -> list[dict[str, Any]]:
+    table, _ = await engine.collect(await query_engine.run(query))
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
 
-async def fault_of(made: engine.Engine, query: engine.EngineQuery) -> engine.EngineFault:
+async def fault_of(query_engine: engine.Engine, query: engine.EngineQuery) -> engine.EngineFault:
     with pytest.raises(engine.EngineFault) as caught:
-        await collected(made, query)
+        await collected(query_engine, query)
     return caught.value
 
 
-async def computes(made: engine.WorkerEngine, *running: asyncio.Task[Any]) -> None:
+async def computes(query_engine: engine.WorkerEngine, *running: asyncio.Task[Any]) -> None:
     """Return once a child has computed for as long as a query takes that is not heavy at all."""
     begun: dict[int, float] = {}
     while True:
-        for process_id in made.process_ids:
+        for process_id in query_engine.process_ids:
             spent = processes.cpu_seconds(process_id)
             if spent - begun.setdefault(process_id, spent) > 0.3:
                 return
@@ -113,7 +113,7 @@ def is_alive(process_id: int) -> bool:
 def test_a_query_over_files_gives_their_rows(tmp_path: Path, files: Path, workers: int) -> None:
     text = 'select "s", count(*) as n, sum("v") as v from t group by "s" order by "s"'
 
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         query = engine.EngineQuery(text=text, relations=(relation(files),))
         expected = [
             {
@@ -123,18 +123,18 @@ def test_a_query_over_files_gives_their_rows(tmp_path: Path, files: Path, worker
             }
             for rest in range(3)
         ]
-        assert await collected(made, query) == expected
+        assert await collected(query_engine, query) == expected
 
     with_engine(tmp_path, work, workers=workers)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_describe_gives_the_schema_and_no_rows(tmp_path: Path, files: Path, workers: int) -> None:
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         query = engine.EngineQuery(
             text='select "id", "s" from t', relations=(relation(files),), purpose="describe"
         )
-        table, finished = await engine.collect(await made.run(query))
+        table, finished = await engine.collect(await query_engine.run(query))
         assert table.schema == pa.schema([("id", pa.int64()), ("s", pa.string())])
         assert (table.num_rows, finished.rows) == (0, 0)
 
@@ -163,8 +163,10 @@ def test_whatever_is_no_query_is_refused_and_changes_nothing(
     """Trap 1: the engine's own INSERT would put a file into the directory."""
     before = {path.name: path.read_bytes() for path in files.iterdir()}
 
-    async def work(made: engine.Engine) -> None:
-        fault = await fault_of(made, engine.EngineQuery(text=text, relations=(relation(files),)))
+    async def work(query_engine: engine.Engine) -> None:
+        fault = await fault_of(
+            query_engine, engine.EngineQuery(text=text, relations=(relation(files),))
+        )
         assert fault.cause == "plan"
 
     with_engine(tmp_path, work, workers=0)
@@ -178,9 +180,9 @@ def test_whatever_is_no_query_is_refused_and_changes_nothing(
 def test_a_path_as_a_table_name_reads_nothing(tmp_path: Path, name: str) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "secret.parquet")
 
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         target = str(tmp_path / name) if name == "secret.parquet" else name
-        fault = await fault_of(made, engine.EngineQuery(text=f'select * from "{target}"'))
+        fault = await fault_of(query_engine, engine.EngineQuery(text=f'select * from "{target}"'))
         assert fault.cause == "plan"
         assert str(tmp_path) not in fault.message
         assert "/etc" not in fault.message
@@ -195,7 +197,7 @@ def test_a_schema_names_columns_in_the_files_own_case(tmp_path: Path) -> None:
     pq.write_table(pa.table({"Id": pa.array([7], pa.int64())}), folder / "0.parquet")
     wrong, right = pa.schema([("id", pa.int64())]), pa.schema([("Id", pa.int64())])
 
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         for schema, projection, expected in (
             (wrong, (), None),
             (right, (("id", '"Id"'),), 7),
@@ -207,7 +209,7 @@ def test_a_schema_names_columns_in_the_files_own_case(tmp_path: Path) -> None:
                 name="t", schema=ipc.encode_schema(wrong), groups=(group,)
             )
             query = engine.EngineQuery(text='select "id" from t', relations=(made_relation,))
-            assert await collected(made, query) == [{"id": expected}]
+            assert await collected(query_engine, query) == [{"id": expected}]
 
     with_engine(tmp_path, work, workers=0)
 
@@ -232,57 +234,59 @@ def test_groups_and_rows_of_one_relation_are_one_table(tmp_path: Path, files: Pa
         rows=ipc.encode_rows(rows),
     )
 
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         text = 'select "id", "s" from t where "s" in (\'new\', \'row\') order by "id"'
-        assert await collected(made, engine.EngineQuery(text=text, relations=(made_relation,))) == [
+        assert await collected(
+            query_engine, engine.EngineQuery(text=text, relations=(made_relation,))
+        ) == [
             {"id": -1, "s": "row"},
             {"id": 1, "s": "new"},
             {"id": 2, "s": "new"},
         ]
         count = engine.EngineQuery(text="select count(*) as n from t", relations=(made_relation,))
-        assert await collected(made, count) == [{"n": ROWS + 3}]
+        assert await collected(query_engine, count) == [{"n": ROWS + 3}]
 
     with_engine(tmp_path, work, workers=0)
 
 
 def test_a_child_answers_many_queries_and_stays_one_process(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         for _ in range(3):
             query = engine.EngineQuery(
                 text="select count(*) as n from t", relations=(relation(files),)
             )
-            assert await collected(made, query) == [{"n": ROWS}]
-        (process_id,) = made.process_ids
+            assert await collected(query_engine, query) == [{"n": ROWS}]
+        (process_id,) = query_engine.process_ids
         assert is_alive(process_id)
-        await made.close()
+        await query_engine.close()
         assert not is_alive(process_id)
 
     with_engine(tmp_path, work)
 
 
 def test_no_child_is_started_before_the_first_query(tmp_path: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
-        assert made.process_ids == ()
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        assert query_engine.process_ids == ()
 
     with_engine(tmp_path, work)
 
 
 def test_as_many_children_as_there_are_workers_run_at_once(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         mine, other, last = (
             engine.EngineQuery(
                 text='select * from t order by "id"', owner=owner, relations=(relation(files),)
             )
             for owner in ("alice", "bob", "carol")
         )
-        first, second = await made.run(mine), await made.run(other)
-        assert len(made.process_ids) == 2
-        waiting = asyncio.create_task(made.run(last))
+        first, second = await query_engine.run(mine), await query_engine.run(other)
+        assert len(query_engine.process_ids) == 2
+        waiting = asyncio.create_task(query_engine.run(last))
         done, _ = await asyncio.wait({waiting}, timeout=0.3)
         assert not done
         await first.close()
         third = await asyncio.wait_for(waiting, WAIT_SECONDS)
-        assert len(made.process_ids) == 2
+        assert len(query_engine.process_ids) == 2
         await second.close()
         await third.close()
 
@@ -297,33 +301,33 @@ LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n %
 def test_an_overrunning_query_ends_and_the_next_one_runs(
     tmp_path: Path, files: Path, workers: int, text: str
 ) -> None:
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         heavy = engine.EngineQuery(
             text=text, relations=(relation(files),), limits=engine.QueryBounds(seconds=0.5)
         )
         light = engine.EngineQuery(text="select 1 as a")
-        assert await collected(made, light) == [{"a": 1}], "starts the child, unmeasured"
+        assert await collected(query_engine, light) == [{"a": 1}], "starts the child, unmeasured"
         started = time.monotonic()
-        fault = await fault_of(made, heavy)
+        fault = await fault_of(query_engine, heavy)
         assert fault.cause == "timed_out"
         assert time.monotonic() - started < 15
-        assert await collected(made, light) == [{"a": 1}]
+        assert await collected(query_engine, light) == [{"a": 1}]
 
     with_engine(tmp_path, work, workers=workers)
 
 
 def test_a_query_that_will_not_stop_ends_with_its_process(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.EngineQuery(text="select 1 as a"))
-        (before,) = made.process_ids
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        await collected(query_engine, engine.EngineQuery(text="select 1 as a"))
+        (before,) = query_engine.process_ids
         os.kill(before, 19)  # SIGSTOP: nothing it is asked will be heard
         heavy = engine.EngineQuery(
             text="select 1 as a", query_id="stuck", limits=engine.QueryBounds(seconds=0.2)
         )
-        fault = await fault_of(made, heavy)
+        fault = await fault_of(query_engine, heavy)
         assert fault.cause == "timed_out"
-        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
-        assert made.process_ids != (before,)
+        assert await collected(query_engine, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
+        assert query_engine.process_ids != (before,)
         assert not is_alive(before)
 
     with_engine(tmp_path, work)
@@ -332,58 +336,58 @@ def test_a_query_that_will_not_stop_ends_with_its_process(tmp_path: Path, files:
 def test_cancel_by_id_ends_the_query_and_says_whether_there_was_one(
     tmp_path: Path, files: Path
 ) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         query = engine.EngineQuery(text=HEAVY, query_id="q1", relations=(relation(files),))
-        running = asyncio.create_task(fault_of(made, query))
-        assert not await made.cancel("other")
-        while not await made.cancel("q1"):
+        running = asyncio.create_task(fault_of(query_engine, query))
+        assert not await query_engine.cancel("other")
+        while not await query_engine.cancel("q1"):
             await asyncio.wait({running}, timeout=0.01)
         assert (await asyncio.wait_for(running, WAIT_SECONDS)).cause == "canceled"
-        assert await collected(made, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
+        assert await collected(query_engine, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
 
     with_engine(tmp_path, work)
 
 
 def test_closing_half_read_results_frees_the_child(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         query = engine.EngineQuery(
             text="select a.* from t a, t b", relations=(relation(files),), query_id="big"
         )
-        results = await made.run(query)
+        results = await query_engine.run(query)
         async for batch in results.batches():
             assert batch.num_rows
             break
         await results.close()
         await results.close()
-        assert await collected(made, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
+        assert await collected(query_engine, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
 
     with_engine(tmp_path, work)
 
 
 def test_a_cancelled_task_frees_the_child(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         query = engine.EngineQuery(text=HEAVY, relations=(relation(files),))
-        running = asyncio.create_task(collected(made, query))
-        await computes(made, running)
+        running = asyncio.create_task(collected(query_engine, query))
+        await computes(query_engine, running)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        again = collected(made, engine.EngineQuery(text="select 1 as a"))
+        again = collected(query_engine, engine.EngineQuery(text="select 1 as a"))
         assert await asyncio.wait_for(again, WAIT_SECONDS) == [{"a": 1}]
 
     with_engine(tmp_path, work)
 
 
 def test_a_dying_child_is_a_fault_and_is_replaced(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.EngineQuery(text="select 1 as a"))
-        (process_id,) = made.process_ids
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        await collected(query_engine, engine.EngineQuery(text="select 1 as a"))
+        (process_id,) = query_engine.process_ids
         query = engine.EngineQuery(text=HEAVY, relations=(relation(files),))
-        running = asyncio.create_task(fault_of(made, query))
-        await computes(made, running)
+        running = asyncio.create_task(fault_of(query_engine, query))
+        await computes(query_engine, running)
         os.kill(process_id, 9)
         assert (await asyncio.wait_for(running, WAIT_SECONDS)).cause == "crashed"
-        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(query_engine, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work)
 
@@ -396,49 +400,51 @@ def doubling(levels: int) -> str:
 
 
 def test_planning_beyond_memory_is_a_fault_and_the_child_is_replaced(tmp_path: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
-        fault = await fault_of(made, engine.EngineQuery(text=doubling(24)))
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        fault = await fault_of(query_engine, engine.EngineQuery(text=doubling(24)))
         assert (fault.cause, fault.message) == ("resources", "not enough memory for this query")
-        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(query_engine, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work, memory_bytes=64 << 20)
 
 
 @pytest.mark.alone
 def test_planning_that_takes_too_long_ends_with_its_process(tmp_path: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.EngineQuery(text="select 1 as a"))
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        await collected(query_engine, engine.EngineQuery(text="select 1 as a"))
         started = time.monotonic()
-        fault = await fault_of(made, engine.EngineQuery(text=doubling(18)))
+        fault = await fault_of(query_engine, engine.EngineQuery(text=doubling(18)))
         assert (fault.cause, fault.message) == ("planning", "planning took longer than 5 seconds")
         assert time.monotonic() - started < 8
-        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(query_engine, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work, planning_seconds_max=5)
 
 
 def test_the_time_limit_of_a_query_covers_its_planning(tmp_path: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.EngineQuery(text="select 1 as a"))
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        await collected(query_engine, engine.EngineQuery(text="select 1 as a"))
         query = engine.EngineQuery(text=doubling(16), limits=engine.QueryBounds(seconds=0.5))
-        assert (await fault_of(made, query)).cause == "timed_out"
+        assert (await fault_of(query_engine, query)).cause == "timed_out"
 
     with_engine(tmp_path, work)
 
 
 def test_queries_of_one_owner_leave_a_child_to_others(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         heavy = [
             engine.EngineQuery(
                 text=HEAVY, owner="alice", query_id=f"heavy{n}", relations=(relation(files),)
             )
             for n in range(3)
         ]
-        running = [asyncio.create_task(fault_of(made, query)) for query in heavy]
-        await computes(made, *running)
+        running = [asyncio.create_task(fault_of(query_engine, query)) for query in heavy]
+        await computes(query_engine, *running)
         for n in range(2):
             light = engine.EngineQuery(text=f"select {n} as a", owner="bob")
-            assert await asyncio.wait_for(collected(made, light), WAIT_SECONDS) == [{"a": n}]
+            assert await asyncio.wait_for(collected(query_engine, light), WAIT_SECONDS) == [
+                {"a": n}
+            ]
         assert not any(task.done() for task in running)
         for task in running:
             task.cancel()
@@ -514,16 +520,18 @@ def test_a_child_that_starts_while_the_engine_closes_does_not_outlive_it(tmp_pat
     held = HeldDisk()
 
     async def work() -> None:
-        made = engine.WorkerEngine(workers=1, spill_directory=tmp_path, disk=held)
-        running = asyncio.create_task(fault_of(made, engine.EngineQuery(text="select 1 as a")))
+        query_engine = engine.WorkerEngine(workers=1, spill_directory=tmp_path, disk=held)
+        running = asyncio.create_task(
+            fault_of(query_engine, engine.EngineQuery(text="select 1 as a"))
+        )
         assert await asyncio.to_thread(held.asked.wait, 20)
-        await made.close()
+        await query_engine.close()
         held.may.set()
         try:
             assert (await asyncio.wait_for(running, WAIT_SECONDS)).cause == "canceled"
-            assert made.process_ids == ()
+            assert query_engine.process_ids == ()
         finally:
-            await made.close()
+            await query_engine.close()
 
     asyncio.run(work())
     assert list(tmp_path.iterdir()) == []
@@ -534,10 +542,10 @@ def test_a_child_that_cannot_be_started_leaves_no_folder(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
 
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         for _ in range(2):
             with pytest.raises(FileNotFoundError):
-                await made.run(engine.EngineQuery(text="select 1 as a"))
+                await query_engine.run(engine.EngineQuery(text="select 1 as a"))
 
     with_engine(tmp_path, work)
     assert list((tmp_path / "spill").iterdir()) == []
@@ -547,15 +555,15 @@ def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> None:
-        made = engine.WorkerEngine(workers=2, spill_directory=tmp_path, disk=KeepingDisk())
+        query_engine = engine.WorkerEngine(workers=2, spill_directory=tmp_path, disk=KeepingDisk())
         queries = [
             engine.EngineQuery(text="select 1 as a", owner=owner) for owner in ("alice", "bob")
         ]
-        running = [await made.run(query) for query in queries]
-        process_ids = made.process_ids
+        running = [await query_engine.run(query) for query in queries]
+        process_ids = query_engine.process_ids
         for results in running:
             await engine.collect(results)
-        await made.close()
+        await query_engine.close()
         assert len(process_ids) == 2
         assert not any(is_alive(process_id) for process_id in process_ids)
 
@@ -570,11 +578,11 @@ def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
 
 
 def test_a_child_that_died_at_rest_costs_no_query(tmp_path: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         for number in range(5):
             query = engine.EngineQuery(text=f"select {number} as a")
-            assert await collected(made, query) == [{"a": number}]
-            (process_id,) = made.process_ids
+            assert await collected(query_engine, query) == [{"a": number}]
+            (process_id,) = query_engine.process_ids
             os.kill(process_id, 9)
             # The loop shall hear of it only with the next query.
             with contextlib.suppress(ChildProcessError):
@@ -584,13 +592,13 @@ def test_a_child_that_died_at_rest_costs_no_query(tmp_path: Path) -> None:
 
 
 def test_the_event_loop_goes_on_while_a_query_runs(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.EngineQuery(text="select 1 as a"))
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        await collected(query_engine, engine.EngineQuery(text="select 1 as a"))
         query = engine.EngineQuery(
             text=HEAVY, relations=(relation(files),), limits=engine.QueryBounds(seconds=60)
         )
-        running = asyncio.create_task(fault_of(made, query))
-        await computes(made, running)
+        running = asyncio.create_task(fault_of(query_engine, query))
+        await computes(query_engine, running)
         for _ in range(100):
             await asyncio.sleep(0.005)
             # A loop that waits for the query makes its next step when the query's time is over.
@@ -625,13 +633,13 @@ def wide_relation(tmp_path: Path) -> engine.Relation:
 def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path, memory_mib: int) -> None:
     made_relation = wide_relation(tmp_path)
 
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         query = engine.EngineQuery(
             text='select "id" from t order by "text"',
             relations=(made_relation,),
             limits=engine.QueryBounds(memory_bytes=memory_mib << 20),
         )
-        table, finished = await engine.collect(await made.run(query))
+        table, finished = await engine.collect(await query_engine.run(query))
         assert finished.rows == WIDE_ROWS
         ordered = [(item * 7919) % WIDE_ROWS for item in table["id"].to_pylist()]
         assert ordered == list(range(WIDE_ROWS))
@@ -646,31 +654,31 @@ def test_what_a_killed_query_spilled_to_disk_goes_with_its_process(
     made_relation = wide_relation(tmp_path)
     spill = tmp_path / "spill"
 
-    async def work(made: engine.WorkerEngine) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
         query = engine.EngineQuery(
             text='select * from t order by "text"',
             query_id="big",
             relations=(made_relation,),
             limits=engine.QueryBounds(memory_bytes=24 << 20),
         )
-        results = await made.run(query)
+        results = await query_engine.run(query)
         async for _ in results.batches():
             break
         assert any(path.is_file() and path.stat().st_size for path in spill.rglob("*"))
-        (before,) = made.process_ids
+        (before,) = query_engine.process_ids
         if deaf:
             os.kill(before, 19)  # SIGSTOP: it hears no cancelling, and is killed for that
-            await made.cancel("big")
+            await query_engine.cancel("big")
         else:
             os.kill(before, 9)
         await results.close()
         while holds_files(spill):  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.01)
-        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
-        await made.close()
+        assert await collected(query_engine, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
+        await query_engine.close()
         assert list(spill.iterdir()) == []
 
-    with_engine(tmp_path, lambda made: asyncio.wait_for(work(made), WAIT_SECONDS))
+    with_engine(tmp_path, lambda query_engine: asyncio.wait_for(work(query_engine), WAIT_SECONDS))
 
 
 def holds_files(folder: Path) -> bool:
@@ -682,25 +690,25 @@ def holds_files(folder: Path) -> bool:
 
 
 def test_too_little_memory_is_a_fault_of_its_own(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         query = engine.EngineQuery(
             text='select count(*) from t a join t b on a."id" = b."id" join t c on b."v" = c."v"',
             relations=(relation(files),),
             limits=engine.QueryBounds(memory_bytes=1 << 10),
         )
-        assert (await fault_of(made, query)).cause == "resources"
+        assert (await fault_of(query_engine, query)).cause == "resources"
 
     with_engine(tmp_path, work, workers=0)
 
 
 def test_more_rows_than_allowed_are_a_fault(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         query = engine.EngineQuery(
             text="select * from t",
             relations=(relation(files),),
             limits=engine.QueryBounds(rows_max=100),
         )
-        assert (await fault_of(made, query)).cause == "resources"
+        assert (await fault_of(query_engine, query)).cause == "resources"
 
     with_engine(tmp_path, work, workers=0)
 
@@ -710,9 +718,9 @@ def test_footers_tell_columns_with_their_field_ids(tmp_path: Path) -> None:
     field = pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"})
     pq.write_table(pa.table([[1]], schema=pa.schema([field])), path)
 
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         query = engine.EngineQuery(purpose="footers", paths=(str(path),))
-        (row,) = await collected(made, query)
+        (row,) = await collected(query_engine, query)
         schema = pa.ipc.read_schema(pa.py_buffer(row["schema"]))
         assert row["path"] == str(path)
         assert schema.field("a").metadata[b"PARQUET:field_id"] == b"7"
@@ -722,11 +730,11 @@ def test_footers_tell_columns_with_their_field_ids(tmp_path: Path) -> None:
 
 
 def test_an_explained_plan_shows_no_path(tmp_path: Path, files: Path) -> None:
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         query = engine.EngineQuery(
             text='select * from t where "id" = 5', relations=(relation(files),), purpose="explain"
         )
-        text = "\n".join(row["plan"] for row in await collected(made, query))
+        text = "\n".join(row["plan"] for row in await collected(query_engine, query))
         assert "DataSourceExec" in text
         assert "predicate" in text
         assert str(files).strip("/") not in text
@@ -737,16 +745,16 @@ def test_an_explained_plan_shows_no_path(tmp_path: Path, files: Path) -> None:
 def test_nested_values_come_back_as_json_text(tmp_path: Path) -> None:
     folder = tmp_path / "nested"
     folder.mkdir()
-    kind = pa.struct([("b", pa.int64()), ("a", pa.list_(pa.string()))])
-    rows = pa.array([{"b": 1, "a": ["x", None]}, None], kind)
+    struct_type = pa.struct([("b", pa.int64()), ("a", pa.list_(pa.string()))])
+    rows = pa.array([{"b": 1, "a": ["x", None]}, None], struct_type)
     pq.write_table(pa.table({"n": rows}), folder / "0.parquet")
-    schema = pa.schema([("n", kind)])
+    schema = pa.schema([("n", struct_type)])
     group = engine.Group(directory=str(folder), schema=ipc.encode_schema(schema))
 
-    async def work(made: engine.Engine) -> None:
+    async def work(query_engine: engine.Engine) -> None:
         made_relation = engine.Relation(name="t", schema=ipc.encode_schema(schema), groups=(group,))
         query = engine.EngineQuery(text='select "n" from t', relations=(made_relation,))
-        found = await collected(made, query)
+        found = await collected(query_engine, query)
         assert found == [{"n": '{"a":["x",null],"b":1}'}, {"n": None}]
 
     with_engine(tmp_path, work, workers=0)
@@ -766,15 +774,17 @@ def test_a_child_starts_though_its_disk_is_full_and_leaves_no_folder(
             return spares[-1]
 
     async def work() -> None:
-        made = engine.WorkerEngine(workers=1, spill_directory=tmp_path / "full", disk=FullDisk())
+        query_engine = engine.WorkerEngine(
+            workers=1, spill_directory=tmp_path / "full", disk=FullDisk()
+        )
         try:
             query = engine.EngineQuery(
                 text='select count(*) as "n" from t', relations=(relation(files),)
             )
-            (row,) = await collected(made, query)
+            (row,) = await collected(query_engine, query)
             assert row["n"] > 0
         finally:
-            await made.close()
+            await query_engine.close()
 
     asyncio.run(work())
     (spare,) = spares

@@ -189,14 +189,14 @@ def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
         faulty.made.note(grant.session)
         await faulty.made.stop()
         faulty.restarted()
-        found = faulty.made.authenticate(grant.token, context={"aws:sourceip": "::1"})
-        assert found is not grant.session
+        session = faulty.made.authenticate(grant.token, context={"aws:sourceip": "::1"})
+        assert session is not grant.session
         for name in (
             "id", "principal", "account_name", "client_app_id", "client_app_version", "client_ip",
             "database", "schema", "warehouse", "role", "parameters", "variables", "generation",
             "master_expires_at_ms",
         ):  # fmt: skip
-            assert getattr(found, name) == getattr(grant.session, name), name
+            assert getattr(session, name) == getattr(grant.session, name), name
 
     lived(tmp_path, story)
 
@@ -252,8 +252,8 @@ def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_pat
         faulty.made.sweep()
         assert faulty.code(grant.token) == "390112"
         renewed = faulty.made.renew(grant.master_token, context={})
-        found = faulty.made.authenticate(renewed.token, context={})
-        assert (found.database, found.transaction) == ("lake", None)
+        session = faulty.made.authenticate(renewed.token, context={})
+        assert (session.database, session.transaction) == ("lake", None)
         assert faulty.code(grant.token) == "390112"
 
     lived(tmp_path, story)
@@ -272,12 +272,12 @@ def test_a_transaction_ended_by_idleness_is_reported_as_lost(
             faulty.made.sweep()
         assert faulty.code(grant.token) == "390112"
         renewed = faulty.made.renew(grant.master_token, context={})
-        found = faulty.made.authenticate(renewed.token, context={})
-        assert (found.transaction, found.transaction_lost, found.held) == (None, True, held)
+        session = faulty.made.authenticate(renewed.token, context={})
+        assert (session.transaction, session.transaction_lost, session.held) == (None, True, held)
         await faulty.made.stop()
         faulty.restarted()
-        found = faulty.made.authenticate(renewed.token, context={})
-        assert (found.transaction_lost, found.held) == (True, held)
+        session = faulty.made.authenticate(renewed.token, context={})
+        assert (session.transaction_lost, session.held) == (True, held)
 
     lived(tmp_path, story)
 

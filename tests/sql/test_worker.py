@@ -37,8 +37,8 @@ class Child:
         theirs.close()
         self.ours.settimeout(WAIT_SECONDS)
 
-    def send(self, kind: frames.FrameType, payload: bytes) -> None:
-        for piece in frames.encode(kind, payload):
+    def send(self, frame_type: frames.FrameType, payload: bytes) -> None:
+        for piece in frames.encode(frame_type, payload):
             self.ours.sendall(piece)
 
     def ask(self, text: str, **more: Any) -> None:
@@ -47,8 +47,8 @@ class Child:
         )
 
     def receive(self) -> tuple[frames.FrameType, bytes]:
-        kind, size_bytes = frames.HEADER.unpack(self._exactly(frames.HEADER.size))
-        return frames.FrameType(kind), self._exactly(size_bytes)
+        frame_type, size_bytes = frames.HEADER.unpack(self._exactly(frames.HEADER.size))
+        return frames.FrameType(frame_type), self._exactly(size_bytes)
 
     def _exactly(self, count: int) -> bytes:
         data = b""
@@ -72,24 +72,24 @@ class Child:
 
 @pytest.fixture
 def child(tmp_path: Path) -> Any:
-    made = Child(tmp_path)
-    yield made
-    made.end()
+    child = Child(tmp_path)
+    yield child
+    child.end()
 
 
 def test_a_query_is_answered_by_schema_batches_and_done(child: Child) -> None:
     child.ask("select 7 as a union all select 8")
 
-    kind, payload = child.receive()
-    assert kind is frames.FrameType.SCHEMA
+    frame_type, payload = child.receive()
+    assert frame_type is frames.FrameType.SCHEMA
     schema = pa.ipc.read_schema(pa.py_buffer(payload))
     rows = []
     while True:
-        kind, payload = child.receive()
-        if kind is not frames.FrameType.BATCH:
+        frame_type, payload = child.receive()
+        if frame_type is not frames.FrameType.BATCH:
             break
         rows += pa.ipc.read_record_batch(pa.py_buffer(payload), schema).to_pylist()
-    assert kind is frames.FrameType.DONE
+    assert frame_type is frames.FrameType.DONE
     assert sorted(row["a"] for row in rows) == [7, 8]
     assert msgspec.msgpack.decode(payload, type=engine.Finished).rows == 2
 
@@ -97,10 +97,10 @@ def test_a_query_is_answered_by_schema_batches_and_done(child: Child) -> None:
 def test_a_fault_ends_the_query_and_not_the_child(child: Child) -> None:
     for text, expected in (("select nosuch", "plan"), ("select 1 / 0", "value")):
         child.ask(text)
-        kind, payload = child.receive()
-        while kind in (frames.FrameType.SCHEMA, frames.FrameType.BATCH):
-            kind, payload = child.receive()
-        assert kind is frames.FrameType.FAULT
+        frame_type, payload = child.receive()
+        while frame_type in (frames.FrameType.SCHEMA, frames.FrameType.BATCH):
+            frame_type, payload = child.receive()
+        assert frame_type is frames.FrameType.FAULT
         assert msgspec.msgpack.decode(payload)[0] == expected
     assert child.process.poll() is None
 
@@ -110,10 +110,10 @@ def test_a_cancelled_query_ends_with_one_fault_and_the_next_one_runs(child: Chil
     assert child.receive()[0] is frames.FrameType.SCHEMA
     child.send(frames.FrameType.CANCEL, b"")
 
-    kind, payload = child.receive()
-    while kind is frames.FrameType.BATCH:
-        kind, payload = child.receive()
-    assert (kind, msgspec.msgpack.decode(payload)[0]) == (frames.FrameType.FAULT, "canceled")
+    frame_type, payload = child.receive()
+    while frame_type is frames.FrameType.BATCH:
+        frame_type, payload = child.receive()
+    assert (frame_type, msgspec.msgpack.decode(payload)[0]) == (frames.FrameType.FAULT, "canceled")
     child.ask("select 1 as a")
     assert [child.receive()[0] for _ in range(3)] == [
         frames.FrameType.SCHEMA,
@@ -220,8 +220,8 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
         for _ in range(2):
             query = msgspec.msgpack.encode(engine.EngineQuery(text="select 1"))
             writer.writelines(frames.encode(frames.FrameType.QUERY, query))
-            kind, payload = await asyncio.wait_for(incoming.next(), WAIT_SECONDS)
-            assert kind is frames.FrameType.FAULT
+            frame_type, payload = await asyncio.wait_for(incoming.next(), WAIT_SECONDS)
+            assert frame_type is frames.FrameType.FAULT
             assert msgspec.msgpack.decode(payload) == ["panicked", "panicked at ...:7", ""]
         writer.close()
         await serving

@@ -24,29 +24,29 @@ def set_default(order_id: int) -> dict[str, Any]:
 
 
 def test_add_sort_order_first_real_one_is_1_whatever_id_it_came_with() -> None:
-    made = kit.apply(kit.table(), add(field(1)), set_default(-1))
-    assert made.sort_orders == (
+    metadata = kit.apply(kit.table(), add(field(1)), set_default(-1))
+    assert metadata.sort_orders == (
         {"order-id": 0, "fields": []},
         {"order-id": 1, "fields": [field(1)]},
     )
-    assert made.default_sort_order_id == 1
+    assert metadata.default_sort_order_id == 1
 
 
 def test_add_sort_order_unsorted_is_always_0() -> None:
     base = kit.table(order={"fields": [field(1)]})
     assert [order["order-id"] for order in base.sort_orders] == [1]
-    made = kit.apply(base, add(order_id=9), set_default(-1))
-    assert made.sort_orders[1] == {"order-id": 0, "fields": []}
-    assert made.default_sort_order_id == 0
-    assert kit.apply(made, add()) is made
+    metadata = kit.apply(base, add(order_id=9), set_default(-1))
+    assert metadata.sort_orders[1] == {"order-id": 0, "fields": []}
+    assert metadata.default_sort_order_id == 0
+    assert kit.apply(metadata, add()) is metadata
 
 
 def test_add_sort_order_identical_reuses_its_id_and_minus_one_means_it() -> None:
     base = kit.apply(kit.table(), add(field(1)), add(field(2)), set_default(-1))
     assert base.default_sort_order_id == 2
-    made = kit.apply(base, add(field(1)), set_default(-1))
-    assert made.sort_orders == base.sort_orders
-    assert made.default_sort_order_id == 1
+    metadata = kit.apply(base, add(field(1)), set_default(-1))
+    assert metadata.sort_orders == base.sort_orders
+    assert metadata.default_sort_order_id == 1
 
 
 def test_add_sort_order_that_differs_in_direction_or_nulls_is_another() -> None:

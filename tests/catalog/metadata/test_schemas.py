@@ -35,21 +35,21 @@ WIDER = schema(*kit.SCHEMA["fields"], column(4, "extra"))
 
 
 def test_add_schema_takes_the_next_id_and_raises_last_column_id() -> None:
-    made = kit.apply(kit.table(), add({**WIDER, "schema-id": 77}))
-    assert made.schemas == (kit.SCHEMA, {**WIDER, "schema-id": 1})
-    assert made.last_column_id == 4
-    assert made.current_schema_id == 0
+    metadata = kit.apply(kit.table(), add({**WIDER, "schema-id": 77}))
+    assert metadata.schemas == (kit.SCHEMA, {**WIDER, "schema-id": 1})
+    assert metadata.last_column_id == 4
+    assert metadata.current_schema_id == 0
 
 
 def test_add_schema_computes_last_column_id_whatever_the_request_says() -> None:
-    made = kit.apply(kit.table(), add(WIDER, **{"last-column-id": 400}))
-    assert made.last_column_id == 4
+    metadata = kit.apply(kit.table(), add(WIDER, **{"last-column-id": 400}))
+    assert metadata.last_column_id == 4
 
 
 def test_add_schema_never_lowers_last_column_id() -> None:
     grown = kit.apply(kit.table(), add(schema(column(90, "far"))))
-    made = kit.apply(grown, add(schema(column(1, "near"))))
-    assert made.last_column_id == 90
+    metadata = kit.apply(grown, add(schema(column(1, "near"))))
+    assert metadata.last_column_id == 90
 
 
 def test_add_schema_counts_ids_inside_nested_types() -> None:
@@ -65,9 +65,9 @@ def test_add_schema_counts_ids_inside_nested_types() -> None:
 def test_add_schema_identical_reuses_its_id_and_minus_one_means_it() -> None:
     base = kit.apply(kit.table(), add(WIDER), set_current(-1))
     assert base.current_schema_id == 1
-    made = kit.apply(base, add({**kit.SCHEMA, "schema-id": 5}), set_current(-1))
-    assert made.schemas == base.schemas
-    assert made.current_schema_id == 0
+    metadata = kit.apply(base, add({**kit.SCHEMA, "schema-id": 5}), set_current(-1))
+    assert metadata.schemas == base.schemas
+    assert metadata.current_schema_id == 0
 
 
 def test_add_schema_identical_alone_changes_nothing() -> None:
@@ -150,22 +150,22 @@ def test_set_current_schema_that_loses_a_sort_source_is_refused() -> None:
 
 def test_set_current_schema_may_lose_the_source_of_an_older_spec() -> None:
     spec = {"fields": [{"source-id": 3, "name": "day_month", "transform": "month"}]}
-    made = kit.apply(
+    metadata = kit.apply(
         kit.table(spec=spec),
         {"action": "add-spec", "spec": {"fields": []}},
         {"action": "set-default-spec", "spec-id": -1},
         add(schema(column(1, "id"))),
         set_current(-1),
     )
-    assert (made.default_spec_id, made.current_schema_id) == (1, 1)
+    assert (metadata.default_spec_id, metadata.current_schema_id) == (1, 1)
 
 
 def test_remove_schemas_removes_known_ones_and_ignores_unknown_ones() -> None:
     base = kit.apply(kit.table(), add(WIDER))
-    made = kit.apply(base, {"action": "remove-schemas", "schema-ids": [1, 50]})
-    assert made.schemas == (kit.SCHEMA,)
-    assert made.last_column_id == 4
-    assert kit.apply(made, {"action": "remove-schemas", "schema-ids": [1]}) is made
+    metadata = kit.apply(base, {"action": "remove-schemas", "schema-ids": [1, 50]})
+    assert metadata.schemas == (kit.SCHEMA,)
+    assert metadata.last_column_id == 4
+    assert kit.apply(metadata, {"action": "remove-schemas", "schema-ids": [1]}) is metadata
 
 
 def test_remove_schemas_of_the_current_one_is_refused() -> None:

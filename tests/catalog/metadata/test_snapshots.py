@@ -27,21 +27,21 @@ def log_of(metadata: model.TableMetadata) -> list[tuple[int, int]]:
 
 
 def test_add_snapshot_alone_moves_no_ref_and_leaves_no_log_entry() -> None:
-    made = kit.apply(kit.table(), kit.add_snapshot(7, 1))
-    assert list(made.snapshot_ids) == [7]
-    assert made.snapshot(7) == kit.add_snapshot(7, 1)["snapshot"]
-    assert made.last_sequence_number == 1
-    assert made.current_snapshot_id is None
-    assert made.refs == {}
-    assert made.snapshot_log == []
+    metadata = kit.apply(kit.table(), kit.add_snapshot(7, 1))
+    assert list(metadata.snapshot_ids) == [7]
+    assert metadata.snapshot(7) == kit.add_snapshot(7, 1)["snapshot"]
+    assert metadata.last_sequence_number == 1
+    assert metadata.current_snapshot_id is None
+    assert metadata.refs == {}
+    assert metadata.snapshot_log == []
 
 
 def test_add_snapshot_with_main_makes_it_current_and_logs_its_own_time() -> None:
-    made = kit.apply(kit.table(), kit.add_snapshot(7, 1, at_ms=kit.NOW_MS + 5), kit.set_main(7))
-    assert made.current_snapshot_id == 7
-    assert made.refs == {"main": {"snapshot-id": 7, "type": "branch"}}
-    assert log_of(made) == [(kit.NOW_MS + 5, 7)]
-    assert made.last_updated_ms == kit.NOW_MS + 1_000
+    metadata = kit.apply(kit.table(), kit.add_snapshot(7, 1, at_ms=kit.NOW_MS + 5), kit.set_main(7))
+    assert metadata.current_snapshot_id == 7
+    assert metadata.refs == {"main": {"snapshot-id": 7, "type": "branch"}}
+    assert log_of(metadata) == [(kit.NOW_MS + 5, 7)]
+    assert metadata.last_updated_ms == kit.NOW_MS + 1_000
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -57,14 +57,14 @@ def test_add_snapshot_with_a_stale_sequence_number_may_be_retried(version: int) 
 
 def test_add_snapshot_without_parent_may_lie_behind_and_never_lowers_the_last_number() -> None:
     base = kit.with_snapshots(kit.table(), 3)
-    made = kit.apply(base, kit.add_snapshot(9, 1), kit.set_ref("other", 9))
-    assert made.last_sequence_number == 3
+    metadata = kit.apply(base, kit.add_snapshot(9, 1), kit.set_ref("other", 9))
+    assert metadata.last_sequence_number == 3
 
 
 def test_add_snapshot_v1_has_no_sequence_numbers() -> None:
-    made = kit.apply(kit.table(version=1), kit.add_snapshot(9, 0), kit.set_main(9))
-    assert "sequence-number" not in made.snapshot(9)
-    assert made.last_sequence_number == 0
+    metadata = kit.apply(kit.table(version=1), kit.add_snapshot(9, 0), kit.set_main(9))
+    assert "sequence-number" not in metadata.snapshot(9)
+    assert metadata.last_sequence_number == 0
     with pytest.raises(errors.BadUpdate, match="sequence number to a v1 table"):
         kit.apply(kit.table(version=1), kit.add_snapshot(9, 1))
 
@@ -168,13 +168,13 @@ def test_add_snapshot_needs_schema_spec_and_order(fields: str, what: str) -> Non
 
 def test_add_snapshot_v3_moves_next_row_id_even_off_main() -> None:
     base = kit.table(version=3)
-    made = kit.apply(
+    metadata = kit.apply(
         base,
         kit.add_snapshot(1, 1, first_row_id=0, added_rows=25),
         kit.set_ref("audit", 1),
     )
-    assert made.next_row_id == 25
-    gap = kit.apply(made, kit.add_snapshot(2, 2, parent=1, first_row_id=30, added_rows=5))
+    assert metadata.next_row_id == 25
+    gap = kit.apply(metadata, kit.add_snapshot(2, 2, parent=1, first_row_id=30, added_rows=5))
     assert gap.next_row_id == 35
 
 
@@ -203,9 +203,9 @@ def test_add_snapshot_v3_without_row_ids_is_refused(fields: dict[str, int], mess
 
 def test_upgrade_to_v3_starts_row_ids_at_0_and_leaves_old_snapshots_alone() -> None:
     base = kit.with_snapshots(kit.table(version=2), 2)
-    made = kit.apply(base, {"action": "upgrade-format-version", "format-version": 3})
-    assert json.loads(model.encode(made))["next-row-id"] == 0
-    assert made.snapshots.text == base.snapshots.text
+    metadata = kit.apply(base, {"action": "upgrade-format-version", "format-version": 3})
+    assert json.loads(model.encode(metadata))["next-row-id"] == 0
+    assert metadata.snapshots.text == base.snapshots.text
 
 
 # --- references ---------------------------------------------------------------------------------
@@ -213,12 +213,12 @@ def test_upgrade_to_v3_starts_row_ids_at_0_and_leaves_old_snapshots_alone() -> N
 
 def test_set_snapshot_ref_makes_branches_and_tags_with_their_retention() -> None:
     base = kit.with_snapshots(kit.table(), 2)
-    made = kit.apply(
+    metadata = kit.apply(
         base,
         kit.set_ref("dev", 1, min_snapshots_to_keep=3, max_snapshot_age_ms=4, max_ref_age_ms=5),
         kit.set_ref("v1", 1, ref_type="tag", max_ref_age_ms=6),
     )
-    assert made.refs == {
+    assert metadata.refs == {
         "main": {"snapshot-id": 2, "type": "branch"},
         "dev": {
             "snapshot-id": 1,
@@ -229,8 +229,8 @@ def test_set_snapshot_ref_makes_branches_and_tags_with_their_retention() -> None
         },
         "v1": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": 6},
     }
-    assert made.current_snapshot_id == 2
-    assert log_of(made) == log_of(base)
+    assert metadata.current_snapshot_id == 2
+    assert log_of(metadata) == log_of(base)
 
 
 def test_set_snapshot_ref_equal_changes_nothing() -> None:
@@ -240,17 +240,17 @@ def test_set_snapshot_ref_equal_changes_nothing() -> None:
 
 def test_set_snapshot_ref_back_to_an_older_snapshot_logs_the_time_of_the_change() -> None:
     base = kit.with_snapshots(kit.table(), 2)
-    made = kit.apply(base, kit.set_main(1), now_ms=kit.NOW_MS + 9_000)
-    assert made.current_snapshot_id == 1
-    assert log_of(made) == [*log_of(base), (kit.NOW_MS + 9_000, 1)]
-    assert made.last_sequence_number == 2
+    metadata = kit.apply(base, kit.set_main(1), now_ms=kit.NOW_MS + 9_000)
+    assert metadata.current_snapshot_id == 1
+    assert log_of(metadata) == [*log_of(base), (kit.NOW_MS + 9_000, 1)]
+    assert metadata.last_sequence_number == 2
 
 
 def test_set_snapshot_ref_of_main_to_other_retention_alone_leaves_no_log_entry() -> None:
     base = kit.with_snapshots(kit.table(), 1)
-    made = kit.apply(base, kit.set_ref("main", 1, min_snapshots_to_keep=2))
-    assert made.refs["main"]["min-snapshots-to-keep"] == 2
-    assert log_of(made) == log_of(base)
+    metadata = kit.apply(base, kit.set_ref("main", 1, min_snapshots_to_keep=2))
+    assert metadata.refs["main"]["min-snapshots-to-keep"] == 2
+    assert log_of(metadata) == log_of(base)
 
 
 @pytest.mark.parametrize(
@@ -274,11 +274,11 @@ def test_set_snapshot_ref_that_cannot_be_is_refused(update: Any, message: str) -
 
 def test_remove_snapshot_ref_of_main_clears_the_current_snapshot() -> None:
     base = kit.with_snapshots(kit.table(), 2)
-    made = kit.apply(base, remove_ref("main"))
-    assert made.refs == {}
-    assert made.current_snapshot_id is None
-    assert list(made.snapshot_ids) == [1, 2]
-    assert log_of(made) == log_of(base)
+    metadata = kit.apply(base, remove_ref("main"))
+    assert metadata.refs == {}
+    assert metadata.current_snapshot_id is None
+    assert list(metadata.snapshot_ids) == [1, 2]
+    assert log_of(metadata) == log_of(base)
 
 
 def test_remove_snapshot_ref_unknown_changes_nothing() -> None:
@@ -320,13 +320,13 @@ def test_remove_snapshots_takes_statistics_and_dangling_refs_along() -> None:
         *partition_statistics,
         kit.set_ref("v1", 1, ref_type="tag"),
     )
-    made = kit.apply(base, remove(1, 404))
-    assert list(made.snapshot_ids) == [2]
-    assert made.refs == {"main": {"snapshot-id": 2, "type": "branch"}}
-    assert [file["snapshot-id"] for file in made.statistics] == [2]
-    assert [file["snapshot-id"] for file in made.partition_statistics] == [2]
-    assert made.snapshot(2)["parent-snapshot-id"] == 1
-    assert made.last_sequence_number == 2
+    metadata = kit.apply(base, remove(1, 404))
+    assert list(metadata.snapshot_ids) == [2]
+    assert metadata.refs == {"main": {"snapshot-id": 2, "type": "branch"}}
+    assert [file["snapshot-id"] for file in metadata.statistics] == [2]
+    assert [file["snapshot-id"] for file in metadata.partition_statistics] == [2]
+    assert metadata.snapshot(2)["parent-snapshot-id"] == 1
+    assert metadata.last_sequence_number == 2
 
 
 def test_remove_snapshots_unknown_changes_nothing() -> None:
@@ -351,15 +351,15 @@ def test_remove_snapshots_cuts_the_log_before_the_last_removed_entry() -> None:
 
 def test_snapshots_added_and_replaced_in_one_request_leave_no_log_entry() -> None:
     base = kit.with_snapshots(kit.table(), 1)
-    made = kit.apply(
+    metadata = kit.apply(
         base,
         kit.add_snapshot(2, 2, parent=1),
         kit.set_main(2),
         kit.add_snapshot(3, 3, parent=2),
         kit.set_main(3),
     )
-    assert list(made.snapshot_ids) == [1, 2, 3]
-    assert [entry["snapshot-id"] for entry in made.snapshot_log] == [1, 3]
+    assert list(metadata.snapshot_ids) == [1, 2, 3]
+    assert [entry["snapshot-id"] for entry in metadata.snapshot_log] == [1, 3]
     dropped = kit.apply(base, kit.add_snapshot(2, 2, parent=1), kit.set_main(2), remove_ref("main"))
     assert [entry["snapshot-id"] for entry in dropped.snapshot_log] == [1]
 
@@ -393,6 +393,6 @@ def test_a_snapshot_of_a_slow_clock_never_turns_the_log_backwards() -> None:
 
 def test_a_clock_set_back_never_lowers_last_updated_ms() -> None:
     base = kit.with_snapshots(kit.table(), 2)
-    made = kit.apply(base, kit.set_main(1), now_ms=5)
-    assert made.last_updated_ms == base.last_updated_ms
-    assert log_of(made)[-1] == (base.last_updated_ms, 1)
+    metadata = kit.apply(base, kit.set_main(1), now_ms=5)
+    assert metadata.last_updated_ms == base.last_updated_ms
+    assert log_of(metadata)[-1] == (base.last_updated_ms, 1)

@@ -11,8 +11,8 @@ from tests.kit import metadata as kit
 
 
 def field(source_id: int, transform: str, name: str, field_id: int | None = None) -> dict[str, Any]:
-    made: dict[str, Any] = {"source-id": source_id, "transform": transform, "name": name}
-    return made if field_id is None else {**made, "field-id": field_id}
+    metadata: dict[str, Any] = {"source-id": source_id, "transform": transform, "name": name}
+    return metadata if field_id is None else {**metadata, "field-id": field_id}
 
 
 def add(*fields: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -33,34 +33,34 @@ def base() -> Any:
 
 
 def test_add_spec_takes_the_next_id_and_numbers_unbound_fields(base: Any) -> None:
-    made = kit.apply(base, add(BUCKET, **{"spec-id": 44}))
-    assert made.spec(1) == {"spec-id": 1, "fields": [{**BUCKET, "field-id": 1001}]}
-    assert made.last_partition_id == 1001
-    assert made.default_spec_id == 0
+    metadata = kit.apply(base, add(BUCKET, **{"spec-id": 44}))
+    assert metadata.spec(1) == {"spec-id": 1, "fields": [{**BUCKET, "field-id": 1001}]}
+    assert metadata.last_partition_id == 1001
+    assert metadata.default_spec_id == 0
 
 
 def test_add_spec_gives_a_known_pair_of_source_and_transform_its_old_id(base: Any) -> None:
-    made = kit.apply(base, add(BUCKET, field(3, "month", "renamed")))
-    assert made.spec(1) == {
+    metadata = kit.apply(base, add(BUCKET, field(3, "month", "renamed")))
+    assert metadata.spec(1) == {
         "spec-id": 1,
         "fields": [{**BUCKET, "field-id": 1001}, field(3, "month", "renamed", 1000)],
     }
 
 
 def test_add_spec_keeps_the_field_ids_it_was_given(base: Any) -> None:
-    made = kit.apply(base, add({**MONTH, "field-id": 1000}, {**BUCKET, "field-id": 1005}))
-    assert [one["field-id"] for one in made.spec(1)["fields"]] == [1000, 1005]
-    assert made.last_partition_id == 1005
-    later = kit.apply(made, add(field(2, "truncate[4]", "short")))
+    metadata = kit.apply(base, add({**MONTH, "field-id": 1000}, {**BUCKET, "field-id": 1005}))
+    assert [one["field-id"] for one in metadata.spec(1)["fields"]] == [1000, 1005]
+    assert metadata.last_partition_id == 1005
+    later = kit.apply(metadata, add(field(2, "truncate[4]", "short")))
     assert later.spec(2)["fields"][0]["field-id"] == 1006
 
 
 def test_add_spec_identical_reuses_its_id_and_minus_one_means_it(base: Any) -> None:
     grown = kit.apply(base, add(BUCKET), set_default(-1))
     assert grown.default_spec_id == 1
-    made = kit.apply(grown, add({**MONTH, "field-id": 1000}), set_default(-1))
-    assert made.partition_specs == grown.partition_specs
-    assert made.default_spec_id == 0
+    metadata = kit.apply(grown, add({**MONTH, "field-id": 1000}), set_default(-1))
+    assert metadata.partition_specs == grown.partition_specs
+    assert metadata.default_spec_id == 0
     assert kit.apply(base, add(MONTH)) is base
 
 
@@ -68,8 +68,8 @@ def test_add_spec_ids_are_never_reused_after_removal(base: Any) -> None:
     grown = kit.apply(base, add(BUCKET))
     removed = kit.apply(grown, {"action": "remove-partition-specs", "spec-ids": [1]})
     assert removed.last_partition_id == 1001
-    made = kit.apply(removed, add(field(2, "identity", "name")))
-    assert made.spec(1)["fields"][0]["field-id"] == 1002
+    metadata = kit.apply(removed, add(field(2, "identity", "name")))
+    assert metadata.spec(1)["fields"][0]["field-id"] == 1002
 
 
 def test_add_spec_with_the_field_id_of_another_pair_is_refused(base: Any) -> None:
@@ -82,13 +82,13 @@ def test_add_spec_with_the_field_id_of_another_pair_is_refused(base: Any) -> Non
 def test_add_spec_may_void_a_field_and_bring_it_back(base: Any) -> None:
     voided = kit.apply(base, add(field(3, "void", "day_month", 1000)), set_default(-1))
     assert voided.default_spec_id == 1
-    made = kit.apply(voided, add({**MONTH, "field-id": 1000}), set_default(-1))
-    assert made.default_spec_id == 0
+    metadata = kit.apply(voided, add({**MONTH, "field-id": 1000}), set_default(-1))
+    assert metadata.default_spec_id == 0
 
 
 def test_add_spec_void_may_name_a_column_that_is_gone() -> None:
-    made = kit.apply(kit.table(), add(field(99, "void", "gone", 1000)), set_default(-1))
-    assert made.default_spec()["fields"][0]["source-id"] == 99
+    metadata = kit.apply(kit.table(), add(field(99, "void", "gone", 1000)), set_default(-1))
+    assert metadata.default_spec()["fields"][0]["source-id"] == 99
 
 
 @pytest.mark.parametrize("ids", [[1001], [1000, 1002], [1001, 1000], [999]])
@@ -102,8 +102,8 @@ def test_add_spec_v1_needs_sequential_ids(ids: list[int]) -> None:
 
 def test_add_spec_v1_numbers_by_place() -> None:
     base = kit.table(version=1, spec={"fields": [MONTH]})
-    made = kit.apply(base, add(field(3, "void", "day_month"), BUCKET))
-    assert [one["field-id"] for one in made.spec(1)["fields"]] == [1000, 1001]
+    metadata = kit.apply(base, add(field(3, "void", "day_month"), BUCKET))
+    assert [one["field-id"] for one in metadata.spec(1)["fields"]] == [1000, 1001]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_set_default_spec_to_the_last_added_without_one_is_refused(base: Any) ->
 
 def test_remove_partition_specs_removes_known_ones_and_ignores_unknown_ones(base: Any) -> None:
     grown = kit.apply(base, add(BUCKET))
-    made = kit.apply(grown, {"action": "remove-partition-specs", "spec-ids": [1, 9]})
-    assert made.partition_specs == base.partition_specs
-    assert kit.apply(made, {"action": "remove-partition-specs", "spec-ids": [1]}) is made
+    metadata = kit.apply(grown, {"action": "remove-partition-specs", "spec-ids": [1, 9]})
+    assert metadata.partition_specs == base.partition_specs
+    assert kit.apply(metadata, {"action": "remove-partition-specs", "spec-ids": [1]}) is metadata
 
 
 def test_remove_partition_specs_of_the_default_one_is_refused(base: Any) -> None:

@@ -77,8 +77,8 @@ def test_assign_uuid_to_a_v1_table_without_one_is_kept() -> None:
     )
     assert kit.apply(old, {"action": "assign-uuid", "uuid": kit.UUID}).table_uuid == kit.UUID
     change = {"action": "set-properties", "updates": {"a": "1"}}
-    made = kit.apply_all(old, [change], now_ms=9, base_location=None, table_uuid="u")
-    assert made.table_uuid == "u"
+    metadata = kit.apply_all(old, [change], now_ms=9, base_location=None, table_uuid="u")
+    assert metadata.table_uuid == "u"
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_upgrade_format_version_down_or_too_far_is_refused(
 @pytest.mark.parametrize(("have", "want"), [(1, 2), (1, 3), (2, 3)])
 def test_upgrade_format_version_goes_up(have: int, want: int) -> None:
     base = kit.with_snapshots(kit.table(version=have), 1)
-    made = kit.apply(base, {"action": "upgrade-format-version", "format-version": want})
-    assert made.format_version == want
-    again = model.decode(model.encode(made))
+    metadata = kit.apply(base, {"action": "upgrade-format-version", "format-version": want})
+    assert metadata.format_version == want
+    again = model.decode(model.encode(metadata))
     assert again.snapshot(1) == base.snapshot(1)
     assert again.next_row_id == 0
 
@@ -115,8 +115,8 @@ def test_upgrade_format_version_to_the_same_changes_nothing() -> None:
 
 def test_set_location_drops_the_trailing_slash() -> None:
     base = kit.table()
-    made = kit.apply(base, {"action": "set-location", "location": "s3://lake/ns/other/"})
-    assert made.location == "s3://lake/ns/other"
+    metadata = kit.apply(base, {"action": "set-location", "location": "s3://lake/ns/other/"})
+    assert metadata.location == "s3://lake/ns/other"
     assert kit.apply(base, {"action": "set-location", "location": kit.LOCATION + "/"}) is base
     with pytest.raises(errors.BadUpdate, match="empty location"):
         kit.apply(base, {"action": "set-location", "location": "/"})
@@ -137,26 +137,26 @@ RESERVED = [
 
 def test_set_properties_never_stores_reserved_ones() -> None:
     base = kit.table()
-    made = kit.apply(
+    metadata = kit.apply(
         base, {"action": "set-properties", "updates": {"a": "1", **dict.fromkeys(RESERVED, "x")}}
     )
-    assert made.properties == {**base.properties, "a": "1"}
+    assert metadata.properties == {**base.properties, "a": "1"}
 
 
 @pytest.mark.parametrize("name", ["updates", "updated"])
 def test_set_properties_takes_both_spellings(name: str) -> None:
-    made = kit.apply(kit.table(), {"action": "set-properties", name: {"a": "1"}})
-    assert made.properties["a"] == "1"
-    assert kit.apply(made, {"action": "set-properties", name: {"a": "1"}}) is made
+    metadata = kit.apply(kit.table(), {"action": "set-properties", name: {"a": "1"}})
+    assert metadata.properties["a"] == "1"
+    assert kit.apply(metadata, {"action": "set-properties", name: {"a": "1"}}) is metadata
 
 
 @pytest.mark.parametrize("name", ["removals", "removed"])
 def test_remove_properties_takes_both_spellings_and_ignores_unknown_ones(name: str) -> None:
     base = kit.table(properties={"a": "1", "b": "2"})
-    made = kit.apply(base, {"action": "remove-properties", name: ["a", "zz"]})
-    assert "a" not in made.properties
-    assert made.properties["b"] == "2"
-    assert kit.apply(made, {"action": "remove-properties", name: ["zz"]}) is made
+    metadata = kit.apply(base, {"action": "remove-properties", name: ["a", "zz"]})
+    assert "a" not in metadata.properties
+    assert metadata.properties["b"] == "2"
+    assert kit.apply(metadata, {"action": "remove-properties", name: ["zz"]}) is metadata
 
 
 @pytest.mark.parametrize(
@@ -181,19 +181,19 @@ def test_malformed_property_updates_are_refused(update: dict[str, Any]) -> None:
 
 def test_metadata_log_gains_the_previous_file_with_its_own_time() -> None:
     base = kit.table()
-    made = kit.apply(
+    metadata = kit.apply(
         base,
         {"action": "set-properties", "updates": {"a": "1"}},
         now_ms=kit.NOW_MS + 5,
         base_location="s3://lake/ns/t/metadata/00000-a.metadata.json",
     )
-    assert made.metadata_log == [
+    assert metadata.metadata_log == [
         {
             "timestamp-ms": kit.NOW_MS,
             "metadata-file": "s3://lake/ns/t/metadata/00000-a.metadata.json",
         }
     ]
-    assert made.last_updated_ms == kit.NOW_MS + 5
+    assert metadata.last_updated_ms == kit.NOW_MS + 5
 
 
 @pytest.mark.parametrize(("setting", "kept"), [("3", 3), ("1", 1), ("0", 1), ("-4", 1)])
@@ -262,28 +262,30 @@ CREATE: list[dict[str, Any]] = [
 def test_create_from_updates_gives_what_create_gives(version: int) -> None:
     changes = [dict(update) for update in CREATE]
     changes[1] = {"action": "upgrade-format-version", "format-version": version}
-    made = kit.apply(None, *changes, now_ms=kit.NOW_MS)
-    assert json.loads(model.encode(made)) == json.loads(model.encode(kit.table(version=version)))
+    metadata = kit.apply(None, *changes, now_ms=kit.NOW_MS)
+    assert json.loads(model.encode(metadata)) == json.loads(
+        model.encode(kit.table(version=version))
+    )
 
 
 def test_create_from_updates_may_bring_a_first_snapshot() -> None:
-    made = kit.apply(None, *CREATE, kit.add_snapshot(1, 1), kit.set_main(1))
-    assert made.current_snapshot_id == 1
-    assert [entry["snapshot-id"] for entry in made.snapshot_log] == [1]
-    assert made.metadata_log == []
+    metadata = kit.apply(None, *CREATE, kit.add_snapshot(1, 1), kit.set_main(1))
+    assert metadata.current_snapshot_id == 1
+    assert [entry["snapshot-id"] for entry in metadata.snapshot_log] == [1]
+    assert metadata.metadata_log == []
 
 
 def test_create_from_updates_defaults_to_format_version_2() -> None:
-    made = kit.apply(None, *[one for one in CREATE if "format" not in one["action"]])
-    assert made.format_version == 2
+    metadata = kit.apply(None, *[one for one in CREATE if "format" not in one["action"]])
+    assert metadata.format_version == 2
 
 
 def test_create_from_updates_takes_uuid_and_location_from_the_caller_if_none_is_given() -> None:
     changes = [one for one in CREATE if one["action"] not in ("assign-uuid", "set-location")]
-    made = kit.apply_all(
+    metadata = kit.apply_all(
         None, changes, now_ms=1, base_location=None, table_uuid="u", location="s3://lake/n/x/"
     )
-    assert (made.table_uuid, made.location) == ("u", "s3://lake/n/x")
+    assert (metadata.table_uuid, metadata.location) == ("u", "s3://lake/n/x")
 
 
 @pytest.mark.parametrize(
@@ -306,8 +308,8 @@ def test_create_from_updates_may_say_last_which_schema_is_current() -> None:
     """DuckDB does. The finished table is the same."""
     later = [one for one in CREATE if one["action"] != "set-current-schema"]
     later.append({"action": "set-current-schema", "schema-id": 0})
-    made, usual = kit.apply(None, *later), kit.apply(None, *CREATE)
-    assert model.encode(made) == model.encode(usual)
+    metadata, usual = kit.apply(None, *later), kit.apply(None, *CREATE)
+    assert model.encode(metadata) == model.encode(usual)
 
 
 @pytest.mark.parametrize("version", [0, 4, "2", None])
@@ -351,11 +353,11 @@ GARBAGE = st.builds(
 def test_any_json_gives_metadata_or_the_modules_one_error(changes: list[Any], version: int) -> None:
     base = kit.with_snapshots(kit.table(version=version), 1)
     try:
-        made = kit.apply_all(base, changes, now_ms=kit.NOW_MS, base_location="m")
+        metadata = kit.apply_all(base, changes, now_ms=kit.NOW_MS, base_location="m")
     except errors.MetadataError:
         return
-    assert json.loads(model.encode(model.decode(model.encode(made)))) == json.loads(
-        model.encode(made)
+    assert json.loads(model.encode(model.decode(model.encode(metadata)))) == json.loads(
+        model.encode(metadata)
     )
 
 

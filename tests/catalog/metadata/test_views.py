@@ -63,8 +63,8 @@ def replace(given: dict[str, Any], schema: Any = None) -> list[dict[str, Any]]:
 
 
 def test_create_view_gives_the_version_the_schemas_id() -> None:
-    made = view(owner="ana")
-    assert json.loads(views.encode(made)) == {
+    metadata = view(owner="ana")
+    assert json.loads(views.encode(metadata)) == {
         "view-uuid": kit.UUID,
         "format-version": 1,
         "location": "s3://lake/ns/v",
@@ -74,7 +74,7 @@ def test_create_view_gives_the_version_the_schemas_id() -> None:
         "version-log": [{"timestamp-ms": kit.NOW_MS, "version-id": 1}],
         "properties": {"owner": "ana"},
     }
-    assert made.current_schema() == {**SCHEMA, "schema-id": 0}
+    assert metadata.current_schema() == {**SCHEMA, "schema-id": 0}
 
 
 def test_decode_then_encode_keeps_every_field() -> None:
@@ -105,28 +105,28 @@ def test_decode_of_broken_view_metadata_is_refused(change: dict[str, Any]) -> No
 
 
 def test_replace_view_adds_the_next_version_and_logs_it() -> None:
-    made = apply(
+    metadata = apply(
         view(),
         *replace(version(("spark", "select 2"), at_ms=kit.NOW_MS + 9), OTHER_SCHEMA),
     )
-    assert made.current_version_id == 2
-    assert made.current_version()["schema-id"] == 1
-    assert [one["version-id"] for one in made.versions] == [1, 2]
-    assert made.version_log[-1] == {"timestamp-ms": kit.NOW_MS + 9, "version-id": 2}
+    assert metadata.current_version_id == 2
+    assert metadata.current_version()["schema-id"] == 1
+    assert [one["version-id"] for one in metadata.versions] == [1, 2]
+    assert metadata.version_log[-1] == {"timestamp-ms": kit.NOW_MS + 9, "version-id": 2}
 
 
 def test_replace_view_by_an_identical_version_reuses_its_id() -> None:
     base = apply(view(), *replace(version(("spark", "select 2"), schema_id=0)))
-    made = apply(base, *replace(version(("spark", "select 1"), version_id=77), SCHEMA))
-    assert [one["version-id"] for one in made.versions] == [1, 2]
-    assert made.current_version_id == 1
-    assert made.version_log[-1] == {"timestamp-ms": kit.NOW_MS + 50, "version-id": 1}
-    assert apply(made, *replace(version(("spark", "select 1")), SCHEMA)) is made
+    metadata = apply(base, *replace(version(("spark", "select 1"), version_id=77), SCHEMA))
+    assert [one["version-id"] for one in metadata.versions] == [1, 2]
+    assert metadata.current_version_id == 1
+    assert metadata.version_log[-1] == {"timestamp-ms": kit.NOW_MS + 50, "version-id": 1}
+    assert apply(metadata, *replace(version(("spark", "select 1")), SCHEMA)) is metadata
 
 
 def test_replace_view_keeps_a_version_id_that_is_higher_than_all() -> None:
-    made = apply(view(), *replace(version(("spark", "select 2"), version_id=40, schema_id=0)))
-    assert made.current_version_id == 40
+    metadata = apply(view(), *replace(version(("spark", "select 2"), version_id=40, schema_id=0)))
+    assert metadata.current_version_id == 40
 
 
 def test_view_version_with_two_texts_of_one_dialect_is_refused() -> None:
@@ -152,40 +152,40 @@ def test_replace_view_that_loses_a_dialect_is_refused_unless_allowed() -> None:
 
 
 def test_view_history_keeps_ten_versions_or_as_many_as_the_property_says() -> None:
-    made = view()
+    metadata = view()
     for number in range(2, 15):
-        made = apply(made, *replace(version(("spark", f"select {number}"), schema_id=0)))
-    assert [one["version-id"] for one in made.versions] == list(range(5, 15))
-    assert [entry["version-id"] for entry in made.version_log] == list(range(5, 15))
+        metadata = apply(metadata, *replace(version(("spark", f"select {number}"), schema_id=0)))
+    assert [one["version-id"] for one in metadata.versions] == list(range(5, 15))
+    assert [entry["version-id"] for entry in metadata.version_log] == list(range(5, 15))
     small = apply(
-        made, {"action": "set-properties", "updates": {"version.history.num-entries": "2"}}
+        metadata, {"action": "set-properties", "updates": {"version.history.num-entries": "2"}}
     )
     assert [one["version-id"] for one in small.versions] == [13, 14]
 
 
 def test_view_history_never_loses_the_current_version_and_cuts_the_log_at_a_gap() -> None:
-    made = view(**{"version_history_num-entries": "2"})
-    made = apply(made, *replace(version(("spark", "select 2"), schema_id=0)))
-    made = apply(made, {"action": "set-current-view-version", "view-version-id": 1})
-    made = apply(
-        made,
+    metadata = view(**{"version_history_num-entries": "2"})
+    metadata = apply(metadata, *replace(version(("spark", "select 2"), schema_id=0)))
+    metadata = apply(metadata, {"action": "set-current-view-version", "view-version-id": 1})
+    metadata = apply(
+        metadata,
         {
             "action": "add-view-version",
             "view-version": version(("spark", "select 3"), schema_id=0),
         },
     )
-    assert [one["version-id"] for one in made.versions] == [1, 3]
-    assert [entry["version-id"] for entry in made.version_log] == [1]
+    assert [one["version-id"] for one in metadata.versions] == [1, 3]
+    assert [entry["version-id"] for entry in metadata.version_log] == [1]
 
 
 def test_a_schema_of_a_view_goes_with_the_last_version_that_has_it() -> None:
-    made = view(**{"version_history_num-entries": "2"})
+    metadata = view(**{"version_history_num-entries": "2"})
     for number in (2, 3, 4):
         schema = {"type": "struct", "fields": [{**OTHER_SCHEMA["fields"][0], "name": f"c{number}"}]}
-        made = apply(made, *replace(version(("spark", f"select {number}")), schema))
-    assert [one["schema-id"] for one in made.versions] == [2, 3]
-    assert [one["schema-id"] for one in made.schemas] == [2, 3]
-    unused = apply(made, {"action": "add-schema", "schema": SCHEMA})
+        metadata = apply(metadata, *replace(version(("spark", f"select {number}")), schema))
+    assert [one["schema-id"] for one in metadata.versions] == [2, 3]
+    assert [one["schema-id"] for one in metadata.schemas] == [2, 3]
+    unused = apply(metadata, {"action": "add-schema", "schema": SCHEMA})
     assert [one["schema-id"] for one in unused.schemas] == [2, 3, 4], "it was never a version's"
 
 
@@ -194,13 +194,15 @@ def test_the_versions_and_the_log_of_a_view_are_bounded_whatever_its_history_siz
 ) -> None:
     monkeypatch.setattr(limits, "VIEW_VERSIONS_MAX", 3)
     monkeypatch.setattr(limits, "VIEW_LOG_ENTRIES_MAX", 4)
-    made = view(**{"version_history_num-entries": "1000000"})
+    metadata = view(**{"version_history_num-entries": "1000000"})
     for number in range(2, 7):
-        made = apply(made, *replace(version(("spark", f"select {number}"), schema_id=0)))
-    assert [one["version-id"] for one in made.versions] == [4, 5, 6]
+        metadata = apply(metadata, *replace(version(("spark", f"select {number}"), schema_id=0)))
+    assert [one["version-id"] for one in metadata.versions] == [4, 5, 6]
     for number in (4, 5, 6, 4, 5):
-        made = apply(made, {"action": "set-current-view-version", "view-version-id": number})
-    assert [entry["version-id"] for entry in made.version_log] == [5, 6, 4, 5]
+        metadata = apply(
+            metadata, {"action": "set-current-view-version", "view-version-id": number}
+        )
+    assert [entry["version-id"] for entry in metadata.version_log] == [5, 6, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -284,13 +286,13 @@ def test_view_updates_that_change_nothing_answer_the_base_itself() -> None:
 
 
 def test_view_properties_and_location_change() -> None:
-    made = apply(
+    metadata = apply(
         view(owner="ana"),
         {"action": "set-location", "location": "s3://lake/ns/w"},
         {"action": "set-properties", "updates": {"a": "1"}},
         {"action": "remove-properties", "removals": ["owner"]},
     )
-    assert (made.location, made.properties) == ("s3://lake/ns/w", {"a": "1"})
+    assert (metadata.location, metadata.properties) == ("s3://lake/ns/w", {"a": "1"})
 
 
 def test_assert_view_uuid_passes_and_fails_with_its_sentence() -> None:

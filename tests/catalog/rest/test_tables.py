@@ -14,12 +14,12 @@ CREATE = [{"type": "assert-create"}]
 
 
 def test_a_table_is_created_and_loaded(rest: kit.RestServer) -> None:
-    made = rest.make_table("ns.t", properties={"a": "b"})
-    assert made["metadata"]["location"] == "s3://lake/ns/t"
-    assert made["metadata"]["properties"]["a"] == "b"
+    table = rest.make_table("ns.t", properties={"a": "b"})
+    assert table["metadata"]["location"] == "s3://lake/ns/t"
+    assert table["metadata"]["properties"]["a"] == "b"
     loaded = rest.load("ns.t")
     assert loaded.status == 200
-    assert loaded.json == made
+    assert loaded.json == table
     assert loaded.headers["vary"] == "X-Iceberg-Access-Delegation"
     there = rest.ask("HEAD", "namespaces/ns/tables/t")
     assert (there.status, there.body) == (204, b"")
@@ -30,7 +30,7 @@ def test_a_table_is_created_and_loaded(rest: kit.RestServer) -> None:
 
 
 def test_spec_order_and_format_version_are_taken(rest: kit.RestServer) -> None:
-    made = rest.make_table(
+    table = rest.make_table(
         "ns.t",
         **{
             "partition-spec": {"fields": [{"source-id": 1, "transform": "bucket[4]", "name": "b"}]},
@@ -48,23 +48,23 @@ def test_spec_order_and_format_version_are_taken(rest: kit.RestServer) -> None:
             "properties": {"format-version": "3"},
         },
     )["metadata"]
-    assert made["format-version"] == 3
-    assert made["partition-specs"][0]["fields"][0]["field-id"] == 1000
-    assert made["default-sort-order-id"] == 1
-    assert "format-version" not in made["properties"]
+    assert table["format-version"] == 3
+    assert table["partition-specs"][0]["fields"][0]["field-id"] == 1000
+    assert table["default-sort-order-id"] == 1
+    assert "format-version" not in table["properties"]
 
 
 def test_the_clients_way_to_the_files_comes_with_the_table(rest: kit.RestServer) -> None:
-    made = rest.make_table("ns.t")
-    config = made["config"]
+    table = rest.make_table("ns.t")
+    config = table["config"]
     assert config["s3.endpoint"] == f"http://{kit.HOST}"
     assert config["s3.path-style-access"] == "true"
     assert config["client.region"] == kit.REGION
     assert config["s3.access-key-id"].startswith("ASIA")
-    assert made["storage-credentials"] == [{"prefix": "s3://lake/ns/t/", "config": config}]
+    assert table["storage-credentials"] == [{"prefix": "s3://lake/ns/t/", "config": config}]
     refresh = config["client.refresh-credentials-endpoint"]
     fresh = rest.ask("GET", refresh.removeprefix("v1/lake/"))
-    assert fresh.json == {"storage-credentials": made["storage-credentials"]}
+    assert fresh.json == {"storage-credentials": table["storage-credentials"]}
 
 
 def test_a_missing_table_is_reported(rest: kit.RestServer) -> None:
@@ -399,13 +399,13 @@ def test_a_transaction_needs_to_say_which_tables(
     [("", False), ("?purgeRequested=true", True), ("?purgeRequested=false", False)],
 )
 def test_a_drop_purges_only_on_request(rest: kit.RestServer, query: str, purge: bool) -> None:
-    made = rest.make_table("ns.t")
+    table = rest.make_table("ns.t")
     answer = rest.ask("DELETE", f"namespaces/ns/tables/t{query}")
     assert (answer.status, answer.body) == (204, b"")
     assert rest.load("ns.t").status == 404
     assert rest.lake.log()[-1].record.ops[0].summary["purge"] is purge
     # The file is freed by the sweep alone.
-    key = made["metadata-location"].removeprefix("s3://lake/")
+    key = table["metadata-location"].removeprefix("s3://lake/")
     assert rest.lake.storage.objects.head("lake", key).size_bytes > 0
 
 
@@ -420,12 +420,12 @@ def rename(rest: kit.RestServer, source: str, target: str) -> kit.Answer:
 
 
 def test_a_rename_goes_across_namespaces(rest: kit.RestServer) -> None:
-    made = rest.make_table("ns.t")
+    table = rest.make_table("ns.t")
     rest.make_namespace("other")
     rest.make_namespace("other", "deep")
     assert rename(rest, "ns.t", "other.deep.u").status == 204
     assert rest.load("ns.t").status == 404
-    assert rest.load("other.deep.u").json["metadata"] == made["metadata"]
+    assert rest.load("other.deep.u").json["metadata"] == table["metadata"]
 
 
 def test_a_rename_that_cannot_be_says_why(rest: kit.RestServer) -> None:
@@ -450,19 +450,19 @@ def test_a_rename_that_cannot_be_says_why(rest: kit.RestServer) -> None:
 
 
 def test_a_table_is_unregistered_and_registered_elsewhere(rest: kit.RestServer) -> None:
-    made = rest.make_table("ns.t")
+    table = rest.make_table("ns.t")
     gone = rest.ask("POST", "namespaces/ns/tables/t/unregister")
     assert gone.status == 200
     assert gone.json == {
-        "metadata-location": made["metadata-location"],
-        "metadata": made["metadata"],
+        "metadata-location": table["metadata-location"],
+        "metadata": table["metadata"],
         "config": {},
     }
     assert rest.commit("ns.t", kit.set_property("a", "1")).status == 404
-    body = {"name": "u", "metadata-location": made["metadata-location"]}
+    body = {"name": "u", "metadata-location": table["metadata-location"]}
     again = rest.ask("POST", "namespaces/ns/register", body)
     assert again.status == 200
-    assert again.json["metadata-location"] == made["metadata-location"]
+    assert again.json["metadata-location"] == table["metadata-location"]
     assert again.json["storage-credentials"][0]["prefix"] == "s3://lake/ns/t/"
     taken = rest.ask("POST", "namespaces/ns/register", body)
     assert taken.error == (409, "AlreadyExistsException", "Table already exists: ns.u")
@@ -551,11 +551,11 @@ def test_tables_list_in_pages(rest: kit.RestServer) -> None:
 def test_a_name_is_one_segment_whatever_it_holds(rest: kit.RestServer) -> None:
     rest.make_namespace("ns")
     for name, path in (("a/b", "a%2Fb"), ("a b", "a%20b"), ("ü", "%C3%BC"), ("%2F", "%252F")):
-        made = rest.ask("POST", "namespaces/ns/tables", {"name": name, "schema": kit.SCHEMA})
-        assert made.status == 200
+        table = rest.ask("POST", "namespaces/ns/tables", {"name": name, "schema": kit.SCHEMA})
+        assert table.status == 200
         assert (
             rest.ask("GET", f"namespaces/ns/tables/{path}").json["metadata"]
-            == made.json["metadata"]
+            == table.json["metadata"]
         )
     assert len(rest.ask("GET", "namespaces/ns/tables").json["identifiers"]) == 4
 
@@ -572,9 +572,9 @@ def test_a_table_without_metadata_is_not_there_until_it_is_created(rest: kit.Res
     missing = (404, "NoSuchTableException", "Table does not have metadata: ns.t")
     assert rest.load("ns.t").error == missing
     assert rest.ask("HEAD", "namespaces/ns/tables/t").status == 404
-    made = rest.make_table("ns.t")
-    assert made["metadata"]["location"] == "s3://lake/ns/t"
-    assert rest.load("ns.t").json == made
+    table = rest.make_table("ns.t")
+    assert table["metadata"]["location"] == "s3://lake/ns/t"
+    assert rest.load("ns.t").json == table
     assert rest.ask("HEAD", "namespaces/ns/tables/t").status == 204
     again = rest.ask("POST", "namespaces/ns/tables", {"name": "t", "schema": kit.SCHEMA})
     assert again.error == (409, "AlreadyExistsException", "Table already exists: ns.t")
@@ -616,9 +616,9 @@ def overriding(rest: kit.RestServer) -> kit.RestServer:
 def test_a_table_asked_for_elsewhere_gets_its_place_where_the_bucket_says_so(
     overriding: kit.RestServer, location: str
 ) -> None:
-    made = overriding.make_table("ns.t", location=location)
-    assert made["metadata"]["location"] == "s3://lake/ns/t"
-    assert made["metadata-location"].startswith("s3://lake/ns/t/metadata/00000-")
+    table = overriding.make_table("ns.t", location=location)
+    assert table["metadata"]["location"] == "s3://lake/ns/t"
+    assert table["metadata-location"].startswith("s3://lake/ns/t/metadata/00000-")
     moved = overriding.commit(
         "ns.t",
         {"action": "set-location", "location": location},
@@ -641,7 +641,7 @@ def test_a_staged_table_asked_for_elsewhere_is_made_where_it_was_staged(
     }
     staged = overriding.ask("POST", "namespaces/ns/tables", request).json["metadata"]
     assert staged["location"] == "s3://lake/ns/t"
-    made = overriding.commit(
+    table = overriding.commit(
         "ns.t",
         {"action": "assign-uuid", "uuid": staged["table-uuid"]},
         {"action": "upgrade-format-version", "format-version": 2},
@@ -654,7 +654,7 @@ def test_a_staged_table_asked_for_elsewhere_is_made_where_it_was_staged(
         {"action": "set-location", "location": staged["location"]},
         requirements=CREATE,
     ).json["metadata"]
-    assert made["location"] == "s3://lake/ns/t"
+    assert table["location"] == "s3://lake/ns/t"
 
 
 def test_a_location_in_the_bucket_is_judged_as_ever(overriding: kit.RestServer) -> None:

@@ -70,10 +70,10 @@ def files(rest: kit.RestServer, prefix: str = "") -> list[str]:
 
 
 def test_a_view_is_created_and_loaded(rest: kit.RestServer) -> None:
-    made = make_view(rest, properties={"owner": "ana"})
-    metadata = made["metadata"]
-    assert made["config"] == {}
-    assert made["metadata-location"].startswith("s3://lake/ns/v/metadata/00000-")
+    view = make_view(rest, properties={"owner": "ana"})
+    metadata = view["metadata"]
+    assert view["config"] == {}
+    assert view["metadata-location"].startswith("s3://lake/ns/v/metadata/00000-")
     assert metadata == {
         "view-uuid": metadata["view-uuid"],
         "format-version": 1,
@@ -85,11 +85,11 @@ def test_a_view_is_created_and_loaded(rest: kit.RestServer) -> None:
         "properties": {"owner": "ana"},
     }
     loaded = rest.ask("GET", VIEW)
-    assert (loaded.status, loaded.json) == (200, made)
+    assert (loaded.status, loaded.json) == (200, view)
     assert "etag" not in loaded.headers
     there = rest.ask("HEAD", VIEW)
     assert (there.status, there.body) == (204, b"")
-    key = made["metadata-location"].removeprefix("s3://lake/")
+    key = view["metadata-location"].removeprefix("s3://lake/")
     assert files(rest) == [key]
     stored = rest.lake.storage.objects.read(rest.lake.storage.objects.head("lake", key))
     assert json.loads(stored) == metadata
@@ -98,13 +98,13 @@ def test_a_view_is_created_and_loaded(rest: kit.RestServer) -> None:
 def test_the_schema_of_a_view_is_the_versions_whatever_ids_the_client_gave(
     rest: kit.RestServer,
 ) -> None:
-    made = make_view(
+    view = make_view(
         rest,
         schema={**kit.SCHEMA, "schema-id": 12},
         **{"view-version": version(schema_id=99)},
     )["metadata"]
-    assert made["schemas"] == [kit.SCHEMA]
-    assert made["versions"][0]["schema-id"] == 0
+    assert view["schemas"] == [kit.SCHEMA]
+    assert view["versions"][0]["schema-id"] == 0
 
 
 def test_a_missing_view_is_reported(rest: kit.RestServer) -> None:
@@ -241,13 +241,13 @@ def test_tables_and_views_share_one_space_of_names(rest: kit.RestServer) -> None
 
 
 def test_a_view_is_renamed_across_namespaces_and_keeps_its_files(rest: kit.RestServer) -> None:
-    made = make_view(rest)
+    view = make_view(rest)
     rest.make_namespace("other")
     source = {"namespace": ["ns"], "name": "v"}
     target = {"namespace": ["other"], "name": "w"}
     answer = rest.ask("POST", "views/rename", {"source": source, "destination": target})
     assert (answer.status, answer.body) == (204, b"")
-    assert rest.ask("GET", "namespaces/other/views/w").json == made
+    assert rest.ask("GET", "namespaces/other/views/w").json == view
     assert rest.ask("GET", "namespaces/ns/views").json == EMPTY
     again = rest.ask("POST", "views/rename", {"source": source, "destination": target})
     assert again.error == (404, "NoSuchViewException", "View does not exist: ns.v")
@@ -362,8 +362,8 @@ def test_all_operations_on_views_are_advertised(rest: kit.RestServer) -> None:
 
 
 def test_a_replacement_adds_a_version_and_a_file(rest: kit.RestServer) -> None:
-    made = make_view(rest)
-    uuid = {"type": "assert-view-uuid", "uuid": made["metadata"]["view-uuid"].upper()}
+    view = make_view(rest)
+    uuid = {"type": "assert-view-uuid", "uuid": view["metadata"]["view-uuid"].upper()}
     rest.lake.clock.now_ms += 60_000
     second = version(("spark", "select 2"), version_id=2, at_ms=rest.lake.clock.now_ms)
     answer = replace(rest, *to_version(second), requirements=[uuid])
@@ -393,14 +393,14 @@ def test_a_version_that_says_the_same_gets_the_id_of_the_first(rest: kit.RestSer
 
 
 def test_every_update_of_a_view_takes_effect(rest: kit.RestServer) -> None:
-    made = make_view(rest, properties={"a": "1", "b": "2"})
+    view = make_view(rest, properties={"a": "1", "b": "2"})
     other = {
         "type": "struct",
         "fields": [{"id": 1, "name": "n", "required": False, "type": "string"}],
     }
     answer = replace(
         rest,
-        {"action": "assign-uuid", "uuid": made["metadata"]["view-uuid"]},
+        {"action": "assign-uuid", "uuid": view["metadata"]["view-uuid"]},
         {"action": "upgrade-format-version", "format-version": 1},
         {"action": "set-properties", "updates": {"a": "9", "c": "3"}},
         {"action": "remove-properties", "removals": ["b", "none"]},
@@ -415,14 +415,14 @@ def test_every_update_of_a_view_takes_effect(rest: kit.RestServer) -> None:
     assert answer.json["metadata-location"].startswith("s3://lake/ns/moved/metadata/00001-")
     assert metadata["schemas"] == [kit.SCHEMA, {**other, "schema-id": 1}]
     assert metadata["versions"][1]["schema-id"] == 1
-    assert metadata["view-uuid"] == made["metadata"]["view-uuid"]
+    assert metadata["view-uuid"] == view["metadata"]["view-uuid"]
 
 
 def test_a_replacement_that_changes_nothing_writes_nothing(rest: kit.RestServer) -> None:
-    made = make_view(rest, properties={"a": "1"})
+    view = make_view(rest, properties={"a": "1"})
     log, keys = rest.lake.log(), files(rest)
     answer = replace(rest, kit.set_property("a", "1"), *to_version(version(version_id=5)))
-    assert (answer.status, answer.json) == (200, made)
+    assert (answer.status, answer.json) == (200, view)
     assert (rest.lake.log(), files(rest)) == (log, keys)
 
 
@@ -510,12 +510,12 @@ def test_a_refused_replacement_changes_nothing(
     rest: kit.RestServer, updates: Any, requirements: Any, refused: tuple[int, str, str]
 ) -> None:
     rest.make_table("ns.t")
-    made = make_view(rest)
+    view = make_view(rest)
     log, keys = rest.lake.log(), files(rest)
     answer = replace(rest, *updates, requirements=requirements)
     assert answer.error[:2] == refused[:2]
     assert refused[2] in answer.error[2]
-    assert rest.ask("GET", VIEW).json == made
+    assert rest.ask("GET", VIEW).json == view
     assert (rest.lake.log(), files(rest)) == (log, keys)
 
 
@@ -544,8 +544,8 @@ def test_a_dialect_is_dropped_where_the_view_allows_it(rest: kit.RestServer) -> 
 
 
 def test_replacements_at_once_all_take_place(rest: kit.RestServer) -> None:
-    made = make_view(rest, properties={"version.history.num-entries": "100"})
-    uuid = {"type": "assert-view-uuid", "uuid": made["metadata"]["view-uuid"]}
+    view = make_view(rest, properties={"version.history.num-entries": "100"})
+    uuid = {"type": "assert-view-uuid", "uuid": view["metadata"]["view-uuid"]}
 
     async def all_at_once() -> list[kit.Answer]:
         return await asyncio.gather(
@@ -614,9 +614,9 @@ def test_metadata_of_a_view_has_a_greatest_size(rest: kit.RestServer) -> None:
 
 
 def test_a_view_keeps_compressed_metadata_where_it_says_so(rest: kit.RestServer) -> None:
-    made = make_view(rest, properties={"write.metadata.compression-codec": "gzip"})
-    assert made["metadata-location"].endswith(".gz.metadata.json")
-    assert rest.ask("GET", VIEW).json == made
+    view = make_view(rest, properties={"write.metadata.compression-codec": "gzip"})
+    assert view["metadata-location"].endswith(".gz.metadata.json")
+    assert rest.ask("GET", VIEW).json == view
     assert replace(rest, kit.set_property("a", "b")).status == 200
 
 
@@ -642,8 +642,8 @@ def test_a_view_has_its_location_to_itself(rest: kit.RestServer) -> None:
 
 
 def test_the_files_of_a_view_are_protected_as_a_tables_are(rest: kit.RestServer) -> None:
-    made = make_view(rest)
-    key = made["metadata-location"].removeprefix("s3://lake/")
+    view = make_view(rest)
+    key = view["metadata-location"].removeprefix("s3://lake/")
     url = f"/lake/{key}"
 
     rest.lake.clock.now_ms = int(time.time() * 1000)  # botocore signs by its own clock
@@ -663,19 +663,19 @@ def test_the_files_of_a_view_are_protected_as_a_tables_are(rest: kit.RestServer)
     assert send("PUT", url, b"{}").status == 403
     assert send("PUT", "/lake/ns/v/data/f.parquet", b"PAR1").status == 403
     assert send("DELETE", url).status == 204
-    assert rest.ask("GET", VIEW).json == made, "a DELETE hides the file and frees nothing"
+    assert rest.ask("GET", VIEW).json == view, "a DELETE hides the file and frees nothing"
 
 
 # Register.
 
 
 def test_a_dropped_view_is_registered_again_from_its_file(rest: kit.RestServer) -> None:
-    made = make_view(rest)
+    view = make_view(rest)
     rest.ask("DELETE", VIEW)
-    request = {"name": "w", "metadata-location": made["metadata-location"]}
+    request = {"name": "w", "metadata-location": view["metadata-location"]}
     answer = rest.ask("POST", "namespaces/ns/register-view", request)
-    assert (answer.status, answer.json) == (200, made)
-    assert rest.ask("GET", "namespaces/ns/views/w").json == made
+    assert (answer.status, answer.json) == (200, view)
+    assert rest.ask("GET", "namespaces/ns/views/w").json == view
     again = rest.ask("POST", "namespaces/ns/register-view", {**request, "name": "other"})
     assert again.error[:2] == (400, "ValidationException")
     assert rest.lake.broken_chain() is None
@@ -718,13 +718,13 @@ def test_repeated_requests_on_views_are_done_once(rest: kit.RestServer) -> None:
         assert rest.lake.log() == before
         return first
 
-    made = twice("POST", "namespaces/ns/views", body())
+    view = twice("POST", "namespaces/ns/views", body())
     twice("POST", VIEW, {"requirements": [], "updates": [kit.set_property("a", "1")]})
     twice("POST", VIEW, {"requirements": [], "updates": []})
     source, target = ({"namespace": ["ns"], "name": name} for name in ("v", "w"))
     twice("POST", "views/rename", {"source": source, "destination": target})
     twice("DELETE", "namespaces/ns/views/w")
-    request = {"name": "v", "metadata-location": made.json["metadata-location"]}
+    request = {"name": "v", "metadata-location": view.json["metadata-location"]}
     twice("POST", "namespaces/ns/register-view", request)
 
 
@@ -735,9 +735,9 @@ def test_a_view_asked_for_elsewhere_gets_its_place_where_the_bucket_says_so(
     rest: kit.RestServer,
 ) -> None:
     rest.run(rest.lake.storage.buckets.update("lake", {"requested_location": "override"}))
-    made = make_view(rest, location="file:/tmp/v")
-    assert made["metadata"]["location"] == "s3://lake/ns/v"
-    assert made["metadata-location"].startswith("s3://lake/ns/v/metadata/00000-")
+    view = make_view(rest, location="file:/tmp/v")
+    assert view["metadata"]["location"] == "s3://lake/ns/v"
+    assert view["metadata-location"].startswith("s3://lake/ns/v/metadata/00000-")
     moved = replace(
         rest,
         {"action": "set-location", "location": "s3://other/ns/v"},
