@@ -262,7 +262,7 @@ def parse_policy(
     return CompiledPolicy(
         statements=tuple(statements),
         policy_type=policy_type,
-        reads_tags=EXISTING_TAG in json.dumps(document).lower(),
+        reads_tags=EXISTING_TAG in str(document).lower(),
     )
 
 

@@ -34,12 +34,13 @@ COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 def reveal_absent_object(services: engines.S3Services, call: calls.Call) -> None:
     """Raise NoSuchBucket or NoSuchKey to a caller that may not read an absent object.
 
-    NoSuchKey needs the right to list the key. An object that exists raises nothing.
+    NoSuchKey needs the right to list the key. Otherwise nothing is raised: the answer for an absent
+    object is then that for an existing one.
     """
     operation: operations.GetObject | operations.HeadObject = call.value
     try:
         engines.find(services, call, operation.bucket, operation.key, operation.read.version_id)
-    except storage_errors.IsDeleteMarker:
+    except (errors.Forbidden, storage_errors.IsDeleteMarker):
         return
 
 
@@ -495,7 +496,10 @@ def _read(
 
 
 def _part_range(info: model.ObjectInfo, part_number: int) -> model.ByteRange | None:
-    """Return the byte range of a part; None for an empty object."""
+    """Return the byte range of a part; None for an empty object.
+
+    Raises RangeNotSatisfiable for an empty part of an object that is not.
+    """
     sizes = info.attributes.part_sizes_bytes or (info.size_bytes,)
     if part_number > len(sizes):
         raise errors.InvalidPartNumber(
@@ -505,7 +509,15 @@ def _part_range(info: model.ObjectInfo, part_number: int) -> model.ByteRange | N
         )
     start = sum(sizes[: part_number - 1])
     size_bytes = sizes[part_number - 1]
-    return model.ByteRange(start=start, stop=start + size_bytes) if size_bytes else None
+    if size_bytes:
+        return model.ByteRange(start=start, stop=start + size_bytes)
+    if info.size_bytes:
+        raise storage_errors.RangeNotSatisfiable(
+            f"part {part_number} is empty",
+            requested=f"partNumber={part_number}",
+            size_bytes=info.size_bytes,
+        )
+    return None
 
 
 async def _attributes_of_copy(

@@ -179,6 +179,19 @@ def test_who_may_list_an_absent_key_but_not_read_it_learns_that_it_is_absent(
     assert as_user(place, "indexer", "GET", "/shared/open/absent").code == "NoSuchKey"
 
 
+def test_an_absent_key_and_an_existing_one_are_denied_in_the_same_words(
+    place: kit.ObjectStore,
+) -> None:
+    def words(key: str, query: str = "") -> str:
+        message = as_user(place, "nobody", "GET", f"/shared/open/{key}{query}").element("Message")
+        assert message
+        return message.replace(f"/open/{key}", "/open/KEY")
+
+    assert words("absent") == words("k")
+    version = f"?versionId={'0' * 32}"
+    assert words("absent", version) == words("k", version)
+
+
 def test_a_denial_names_the_action_and_the_resource(place: kit.ObjectStore) -> None:
     answer = as_user(place, "nobody", "GET", "/shared/open/k")
     message = answer.element("Message")

@@ -101,6 +101,14 @@ def test_a_part_of_the_object_is_read_by_its_number(s3: Any, bucket: str) -> Non
     assert refusal(lambda: s3.get_object(Bucket=bucket, Key="k", PartNumber=3))[0] == 416
 
 
+def test_an_empty_part_is_not_the_whole_object(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    complete(s3, bucket, upload, put_parts(s3, bucket, upload, FIRST, b""))
+    assert s3.get_object(Bucket=bucket, Key="k", PartNumber=1)["ContentLength"] == len(FIRST)
+    for read in (s3.get_object, s3.head_object):
+        assert refusal(lambda r=read: r(Bucket=bucket, Key="k", PartNumber=2))[0] == 416
+
+
 @pytest.mark.parametrize(
     ("algorithm", "kind", "expected"),
     [
