@@ -85,13 +85,13 @@ def catalog_cases() -> tuple[Case, ...]:
         Case(
             name="commit c16, 10 snapshots",
             stand_in="raw LMDB, c16",
-            target="<= 8 bare",
+            target="<= 18 bare",
             run=lambda bench: (_commits(bench, snapshots=10), _raw_lmdb(bench)),
         ),
         Case(
             name="commit c16, 1,000 snapshots",
             stand_in="raw LMDB, c16",
-            target="<= 16 bare",
+            target="<= 32 bare",
             run=lambda bench: (_commits(bench, snapshots=1000), _raw_lmdb(bench)),
         ),
         Case(
@@ -121,7 +121,7 @@ def catalog_cases() -> tuple[Case, ...]:
         Case(
             name="create table c16",
             stand_in="-",
-            target="<= 10 bare",
+            target="<= 21 bare",
             run=lambda bench: (_create_tables(bench), None),
         ),
     )
