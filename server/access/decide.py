@@ -76,7 +76,9 @@ def authorise(
     values["aws:resourceaccount"] = (resource_account or principal.account_id,)
     own = _Verdicts.of(principal.policies, principal, demand, values)
     theirs = _Verdicts.of(resource_policies, principal, demand, values)
-    session = _Verdicts.of(principal.session_policies or (), principal, demand, values)
+    session = _NO_VERDICTS
+    if principal.session_policies is not None:
+        session = _Verdicts.of(principal.session_policies, principal, demand, values)
     if own.denied or theirs.denied or session.denied:
         return model.Decision(
             allow=False,
