@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sql import errors
 from sql.dialect import names
+
+NAME_PART = re.compile(r'"(?:[^"]|"")+"|[A-Za-z_][\w$]*')
+SPELLED_NAME = re.compile(rf"(?:{NAME_PART.pattern})(?:\.(?:{NAME_PART.pattern})){{0,2}}")
 
 
 def place_of(text: str, start: int) -> tuple[int, int]:
@@ -106,7 +111,16 @@ class TokenReader:
         return tuple(idents)
 
     def name(self) -> names.Name:
-        """Read one to three identifiers joined by dots; `a..b` is in the schema PUBLIC."""
+        """Read one to three identifiers joined by dots; `a..b` is in the schema PUBLIC.
+
+        IDENTIFIER('a.b') is the name that its text spells.
+        """
+        if self.accept("IDENTIFIER", "("):
+            text = self.string()
+            self.expect(")")
+            if not SPELLED_NAME.fullmatch(text):
+                raise errors.unsupported(f"IDENTIFIER('{text[:100]}')")
+            return tuple(names.parse(part) for part in NAME_PART.findall(text))
         parts = [self.ident()]
         if self.accept(".", "."):
             return parts[0], names.PUBLIC, self.ident()

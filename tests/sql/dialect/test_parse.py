@@ -321,3 +321,24 @@ def test_use_is_read(text: str, kind: str, parts: list[str]) -> None:
     assert isinstance(found, operations.Use)
     assert found.object_type == kind
     assert [part.folded for part in found.name] == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("describe table identifier('t')", "T"),
+        ("describe table identifier('lake.\"n s\".T')", "LAKE.n s.T"),
+        ("use schema identifier('a.b')", "A.B"),
+    ],
+)
+def test_identifier_is_the_name_that_its_text_spells(text: str, shown: str) -> None:
+    operation = parse.parse(text)
+    assert isinstance(operation, operations.Describe | operations.Use)
+    assert names.dotted(operation.name) == shown
+
+
+@pytest.mark.parametrize("text", ["x y", "", "a.", "a.b.c.d", "a;b"])
+def test_identifier_of_another_text_is_refused_by_name(text: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse(f"describe table identifier('{text}')")
+    assert (caught.value.code, "IDENTIFIER" in caught.value.message) == ("000002", True)
