@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
-from tests.kit import environments
-from tests.kit import s3 as kit
-from tests.kit import server as server_kit
+from tests.kit import client_programs, environments
 from tests.kit.server import Running
 
 PRELUDE = """
@@ -68,22 +64,8 @@ fs.rm(bucket, recursive=True)
 
 
 def run(server: Running, program: str) -> None:
-    environment = {
-        **server_kit.client_environment(),
-        "KEY": server.access_key,
-        "SECRET": server.secret_key,
-        "URL": server.url,
-        "BUCKET": kit.unique_name(),
-    }
-    done = subprocess.run(
-        [str(environments.python("s3fs")), "-c", PRELUDE + program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    command = [str(environments.python("s3fs")), "-c", PRELUDE + program]
+    client_programs.run(server, command)
 
 
 def test_s3fs_writes_reads_lists_and_creates_exclusively(server: Running) -> None:

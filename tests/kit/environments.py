@@ -1,9 +1,10 @@
-"""Virtual environments for clients whose pins clash with the server's, made when a test asks.
+"""Environments of test clients that do not belong into the server's own, made when a test asks.
 
-`python("awscli")` returns the interpreter of `.venv-clients/awscli`, made from
-`tests/kit/requirements/awscli.txt` and made again when that file or this Python changes. Two test
-runs at once wait for one another. `python -m tests.kit.environments [NAME...]` makes them
-beforehand.
+`python("awscli")` returns the interpreter of the virtual environment `.venv-clients/awscli`, made
+from `tests/kit/requirements/awscli.txt` and made again when that file or this Python changes.
+`node` and `go` do so with the packages of `tests/kit/packages/`, by the machine's npm and Go. Two
+test runs at once wait for one another. `python -m tests.kit.environments [NAME...]` makes the
+virtual environments beforehand.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".venv-clients"
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
+PACKAGES = Path(__file__).resolve().parent / "packages"
 INSTALL_TIMEOUT_SECONDS = 900
 
 
@@ -31,19 +35,44 @@ def names() -> list[str]:
 
 def python(name: str) -> Path:
     """Return the interpreter of the named environment, made first if need be."""
-    wanted = _digest(name)
-    place = FOLDER / name
-    interpreter = place / "bin" / "python"
-    stamp = place / "requirements.sha256"
-    if _read(stamp) == wanted:
-        return interpreter
-    with _lock(name):
-        if _read(stamp) != wanted:
-            shutil.rmtree(place, ignore_errors=True)
-            venv.create(place, with_pip=True, symlinks=True)
-            _install(interpreter, REQUIREMENTS / f"{name}.txt")
-            stamp.write_text(wanted)
-    return interpreter
+    requirements = REQUIREMENTS / f"{name}.txt"
+
+    def make(place: Path) -> None:
+        venv.create(place, with_pip=True, symlinks=True)
+        interpreter = place / "bin" / "python"
+        command = [str(interpreter), "-m", "pip", "install", "--quiet", "--no-input"]
+        command += ["--disable-pip-version-check", "--requirement", str(requirements)]
+        _install(command, requirements, place)
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    return _prepared(name, version, [requirements], make) / "bin" / "python"
+
+
+def node(name: str) -> list[str]:
+    """Return the command that runs the named package's client.js. Skips without Node.js."""
+    runtime, npm = _runtime("node"), _runtime("npm")
+    package = PACKAGES / name
+
+    def make(place: Path) -> None:
+        place.mkdir()
+        for file in package.iterdir():
+            shutil.copy(file, place)
+        flags = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+        _install([npm, "install", "--silent", *flags], package, place)
+
+    return [runtime, str(_prepared(name, runtime, sorted(package.iterdir()), make) / "client.js")]
+
+
+def go(name: str) -> list[str]:
+    """Return the command that runs the named package's program. Skips without Go."""
+    compiler = _runtime("go")
+    package = PACKAGES / name
+
+    def make(place: Path) -> None:
+        place.mkdir()
+        _install([compiler, "build", "-o", str(place / "client"), "."], package, package)
+
+    return [str(_prepared(name, compiler, sorted(package.iterdir()), make) / "client")]
 
 
 def program(name: str, command: str) -> Path:
@@ -51,20 +80,42 @@ def program(name: str, command: str) -> Path:
     return python(name).parent / command
 
 
-def _install(interpreter: Path, requirements: Path) -> None:
-    command = [str(interpreter), "-m", "pip", "install", "--quiet", "--no-input"]
-    command += ["--disable-pip-version-check", "--requirement", str(requirements)]
+def _runtime(command: str) -> str:
+    path = shutil.which(command)
+    if path is None:
+        pytest.skip(f"{command} is not installed")
+    return path
+
+
+def _prepared(name: str, version: str, files: list[Path], make: Callable[[Path], None]) -> Path:
+    """Return an environment's folder, made anew if its files or its version changed."""
+    digest = hashlib.sha256(version.encode())
+    for file in files:
+        digest.update(b"\0" + file.read_bytes())
+    wanted = digest.hexdigest()
+    place = FOLDER / name
+    stamp = place / "requirements.sha256"
+    if _read(stamp) == wanted:
+        return place
+    with _lock(name):
+        if _read(stamp) != wanted:
+            shutil.rmtree(place, ignore_errors=True)
+            make(place)
+            stamp.write_text(wanted)
+    return place
+
+
+def _install(command: list[str], described: Path, folder: Path) -> None:
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False
+        command,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_TIMEOUT_SECONDS,
+        check=False,
+        cwd=folder,
     )
     if done.returncode:
-        raise AssertionError(f"{requirements.name} cannot be installed:\n{done.stderr[-4000:]}")
-
-
-def _digest(name: str) -> str:
-    text = (REQUIREMENTS / f"{name}.txt").read_bytes()
-    version = ".".join(map(str, sys.version_info[:3])).encode()
-    return hashlib.sha256(version + b"\0" + text).hexdigest()
+        raise AssertionError(f"{described.name} cannot be installed:\n{done.stderr[-4000:]}")
 
 
 def _read(stamp: Path) -> str | None:
