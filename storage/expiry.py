@@ -42,8 +42,8 @@ SEGMENTS_AT_ONCE: Final = 1_000
 milliseconds."""
 ATTEMPTS_MAX: Final = 5
 """Times that a run begins a bucket anew because its record changed; then the next run has it."""
-RULES_REMEMBERED_MAX: Final = 10_000
-"""Rules that are kept decoded, of all buckets together."""
+RULES_REMEMBERED_MAX: Final = 40_000
+"""Rules that are kept decoded, of all buckets together: some 1,000 bytes each."""
 
 Action: TypeAlias = Literal["expire", "remove_marker", "remove_noncurrent"]
 Outcome: TypeAlias = Literal[

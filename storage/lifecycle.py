@@ -11,6 +11,7 @@ Reads no clock and no index. Source: Amazon S3 user guide, "Lifecycle configurat
 from __future__ import annotations
 
 import bisect
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
@@ -93,10 +94,10 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lifecycle:
-    """The enabled rules of a bucket, arranged by prefix. day_ms: the length of a day.
+    """The enabled rules of a bucket, by prefix. day_ms: the length of a day.
 
-    count: of the rules. cost: the most comparisons that a version needs. aborts: one of the rules
-    aborts uploads.
+    The rules of a prefix are arranged when a key has it: a request needs a few prefixes of a
+    thousand. count: of the rules. aborts: one of the rules aborts uploads.
     """
 
     def __init__(self, rules: Iterable[LifecycleRule], *, day_ms: int) -> None:
@@ -108,15 +109,20 @@ class Lifecycle:
         for rule in enabled:
             prefix = (rule.prefix or "").encode("utf-8", "surrogatepass")
             by_prefix.setdefault(prefix, []).append(rule)
-        self._groups = {prefix: _group(rules) for prefix, rules in by_prefix.items()}
-        self._lengths = sorted({len(prefix) for prefix in self._groups})
-        largest = max((group.cost for group in self._groups.values()), default=0)
-        self.cost = len(self._lengths) * (1 + largest)
+        self._by_prefix: Mapping[bytes, Sequence[LifecycleRule]] = by_prefix
+        self._groups: dict[bytes, _Group] = {}
+        self._lengths = sorted({len(prefix) for prefix in by_prefix})
+
+    @functools.cached_property
+    def cost(self) -> int:
+        """The most comparisons that a version needs."""
+        largest = max((self._group_of(prefix).cost for prefix in self._by_prefix), default=0)
+        return len(self._lengths) * (1 + largest)
 
     def prefixes(self) -> tuple[bytes, ...]:
         """Return the prefixes outside of which no rule applies, ascending and apart."""
         outer: list[bytes] = []
-        for prefix in sorted(self._groups):
+        for prefix in sorted(self._by_prefix):
             if not outer or not prefix.startswith(outer[-1]):
                 outer.append(prefix)
         return tuple(outer)
@@ -198,9 +204,16 @@ class Lifecycle:
     def _groups_of(self, key: bytes) -> Iterator[_Group]:
         """Yield the rules of each prefix that the key has."""
         for length in self._lengths[: bisect.bisect_right(self._lengths, len(key))]:
-            group = self._groups.get(key[:length])
-            if group is not None:
-                yield group
+            prefix = key[:length]
+            if prefix in self._by_prefix:
+                yield self._group_of(prefix)
+
+    def _group_of(self, prefix: bytes) -> _Group:
+        """Return the arranged rules of a prefix."""
+        group = self._groups.get(prefix)
+        if group is None:
+            group = self._groups[prefix] = _group(self._by_prefix[prefix])
+        return group
 
 
 def _group(rules: Sequence[LifecycleRule]) -> _Group:

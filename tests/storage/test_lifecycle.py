@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -243,3 +244,26 @@ def test_a_thousand_rules_of_one_selection_cost_what_the_first_of_them_costs() -
     assert of(*tagged).cost == 1 + lifecycle.TAGS_MAX
     apart = [rule(id=str(n), prefix=f"{n:04}/", expiration_days=1) for n in range(1000)]
     assert of(*apart).cost == 2
+
+
+def test_a_key_arranges_the_rules_of_its_own_prefixes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request that finds a thousand rules not decoded does not arrange all of them."""
+    arranged: list[str | None] = []
+    group = lifecycle._group
+
+    def count(rules: Sequence[lifecycle.LifecycleRule]) -> lifecycle._Group:
+        arranged.extend(each.prefix for each in rules)
+        return group(rules)
+
+    monkeypatch.setattr(lifecycle, "_group", count)
+    rules = of(*(rule(id=str(n), prefix=f"{n:04}/", expiration_days=1) for n in range(1000)))
+    assert (
+        rules.expiration(
+            lifecycle.JudgedVersion(key=b"0007/a", size_bytes=1, tags={}, modified_at_ms=0)
+        )
+        is not None
+    )
+    assert rules.abort(b"0007/b", initiated_at_ms=0) is None
+    assert arranged == ["0007/"]
