@@ -61,7 +61,8 @@ DOORS = [
     ("GET", "/lake?acl", "s3", S3, 405),
     ("PUT", "/lake?logging", "s3", S3, 501),
     ("GET", "/buckets", "s3tables", S3TABLES, 200),
-    ("POST", "/start-table-migration", "s3tables", S3TABLES, 501),
+    # An unsigned POST to a bucket is an upload by a form, and this one has none.
+    ("POST", "/start-table-migration", "s3tables", ("412 PreconditionFailed", *S3TABLES[1:]), 501),
     ("GET", "/no/such/route", "s3tables", S3TABLES, 404),
     ("GET", "/iceberg/v1/config", "s3tables", ICEBERG, 200),
     ("GET", "/iceberg/v1/config", "glue", ICEBERG, 200),
