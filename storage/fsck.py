@@ -52,6 +52,9 @@ CHANGES_AT_ONCE: Final = 500
 DIGESTS_REMEMBERED: Final = 50_000
 """Segments whose CRC is kept: copies of an object name the same ones."""
 
+LONG_KEYS_NAMED: Final = 100
+"""Damaged keys of more than 400 bytes that are named in full: each takes a walk over all nodes."""
+
 _ROW: Final = "in the index"
 
 
@@ -135,6 +138,7 @@ class _Checker:
         self._report = report
         self._tell = tell
         self._progress = Progress()
+        self._long_keys = 0
         self._names = {
             records.bucket_id(value): key.decode() for key, value in view.scan(Store.BUCKETS, b"")
         }
@@ -265,9 +269,17 @@ class _Checker:
             return f"part {number} of the upload {row.key[:16].hex()}"
         bucket_id = int.from_bytes(row.key[:4], "big")
         bucket = self._names.get(bucket_id, f"(deleted bucket {bucket_id})")
-        key = key_of_row(self._view, row.key)
+        key = self._key_of(row.key)
         version = "" if row.version_id in ("", "null") else f" version {row.version_id}"
         return f"{bucket}/{key.decode(errors='replace')}{version}"
+
+    def _key_of(self, row: bytes) -> bytes:
+        """Return the S3 key of a row; only the end of a long one after LONG_KEYS_NAMED of them."""
+        is_long = row[4:8] != bytes(4)
+        self._long_keys += is_long
+        if is_long and self._long_keys > LONG_KEYS_NAMED:
+            return b"... " + keys.decode_chunk(row[8 : row.find(keys.END, 8)])
+        return key_of_row(self._view, row)
 
 
 _MISSING: Final = "does not exist"

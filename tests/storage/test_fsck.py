@@ -141,6 +141,16 @@ def test_a_changed_byte_of_a_long_key_and_of_a_part_is_reported_by_its_name(data
     assert found[1] == ("changed-bytes", f"part 1 of the upload {upload.upload_id}")
 
 
+def test_of_many_long_keys_only_the_end_is_named(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To name one takes a walk over all nodes: for each of a million keys that would never end."""
+    monkeypatch.setattr(fsck, "LONG_KEYS_NAMED", 0)
+    file_of(data, LONG).unlink()
+    ((damage, where),) = check(data)[1]
+    assert (damage, where.partition(" version")[0]) == ("missing-blob", "raw/... " + "n" * 100)
+
+
 def test_a_truncated_and_a_longer_file_have_different_findings(data: Path) -> None:
     file_of(data, LONG).write_bytes(BIG[2:-1])
     with file_of(data, "big").open("ab") as file:
