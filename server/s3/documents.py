@@ -346,6 +346,8 @@ def _target(element: xmltext.Element) -> ObjectToDelete:
     for child in element.children:
         if child.name not in _TARGET_FIELDS:
             raise _not_done(child.name)
+        if child.children:  # what is left of its text would name another object or version
+            raise _malformed()
     key = element.child("Key")
     if key is None or not key.text:
         raise _malformed()

@@ -146,3 +146,19 @@ def test_garbage_gives_a_value_or_a_typed_error(data: bytes) -> None:
     for parse in PARSERS:
         with contextlib.suppress(*REFUSALS):
             parse(data)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"<Key>lo<b/>gs</Key>",
+        b"<Key>a</Key><VersionId>v<b>1</b></VersionId>",
+        b"<Key>a</Key><VersionId><b>1</b></VersionId>",
+        b"<Key>a</Key><ETag><b>1</b></ETag>",
+    ],
+)
+def test_a_deletion_with_elements_within_its_texts_is_malformed(fields: bytes) -> None:
+    """The text beside them names another object, or no version, which removes the newest one."""
+    body = b"<Delete><Object>%s</Object></Delete>" % fields
+    with pytest.raises(errors.UnexpectedXml):
+        documents.parse_deletes(body)
