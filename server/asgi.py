@@ -81,7 +81,7 @@ class Writer(Protocol):
     async def write(self, data: bytes) -> None: ...
 
     async def send_file(
-        self, files: FileReader, descriptor: int, offset: int, count: int
+        self, files: FileReader, descriptor: int, piece: model.FileSlice
     ) -> None: ...
 
     def end(self) -> None: ...
@@ -532,7 +532,7 @@ class Sender:
                         await writer.write(piece)
                     else:
                         descriptor = reading.open(piece.path)
-                        await writer.send_file(self._files, descriptor, piece.offset, piece.length)
+                        await writer.send_file(self._files, descriptor, piece)
                 writer.end()
             else:
                 await self._send_messages(_start_message(status, lines), body, reading)

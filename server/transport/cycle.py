@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from server import asgi, errors, limits
+from storage import model
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 Application: TypeAlias = Callable[[asgi.Scope, asgi.Receive, asgi.Send], Awaitable[None] | None]
@@ -338,14 +339,14 @@ class Cycle:
         self._count(len(data))
 
     async def send_file(
-        self, files: asgi.FileReader, descriptor: int, offset: int, count: int
+        self, files: asgi.FileReader, descriptor: int, piece: model.FileSlice
     ) -> None:
-        """Send count bytes of a file from offset on; other requests get a turn between two steps.
+        """Send a piece of an open file; other requests get a turn between two steps.
 
-        Raises ClientDisconnected, or OSError if the file ends before.
+        Raises ClientDisconnected, or OSError with the file's path if the file ends before.
         """
-        stop = offset + count
-        is_small = count <= limits.COPIED_BYTES
+        offset, stop = piece.offset, piece.offset + piece.length
+        is_small = piece.length <= limits.COPIED_BYTES
         while offset < stop:
             if not (self._direct or is_small):
                 await self._outlet.turn()
@@ -364,7 +365,7 @@ class Cycle:
                 await self._write(data, 0)
                 sent = len(data)
             if sent == 0:
-                raise OSError(f"the file ends at {offset}, before {stop}")
+                raise OSError(f"{piece.path} ends at {offset}, before {stop}")
             offset += sent
             self._count(sent)
             if self._direct and sent < step_bytes:

@@ -41,13 +41,32 @@ def test_a_missing_file_is_an_internal_error_and_nothing_is_sent(
 
 
 def test_a_truncated_file_ends_the_connection_before_the_announced_length(
-    store: kit.ObjectStore, s3: Any, bucket: str
+    store: kit.ObjectStore, s3: Any, bucket: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The log names the blob."""
     s3.put_object(Bucket=bucket, Key="k", Body=BIG)
-    file_of(store, bucket, "k").write_bytes(BIG[:1000])
+    path = file_of(store, bucket, "k")
+    path.write_bytes(BIG[:1000])
     body = s3.get_object(Bucket=bucket, Key="k")["Body"]
     with pytest.raises(botocore.exceptions.ResponseStreamingError):
         body.read()
+    assert path.name in caplog.text
+
+
+def test_a_copy_of_a_truncated_file_is_refused_and_the_log_names_the_blob(
+    store: kit.ObjectStore, s3: Any, bucket: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BIG)
+    path = file_of(store, bucket, "k")
+    path.write_bytes(BIG[:1000])
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="u")["UploadId"]
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        s3.upload_part_copy(
+            Bucket=bucket, Key="u", UploadId=upload, PartNumber=1, CopySource=f"{bucket}/k"
+        )
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+    assert "Parts" not in s3.list_parts(Bucket=bucket, Key="u", UploadId=upload)
+    assert path.name in caplog.text
 
 
 def test_a_copy_that_reads_changed_bytes_is_refused_and_gives_them_no_new_checksum(

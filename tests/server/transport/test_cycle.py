@@ -348,7 +348,8 @@ def test_other_tasks_get_a_turn_between_two_steps_of_a_file():
             each = cycle.Cycle(outlet, {"extensions": {}}, keep_alive=True, expects=False)
             size_bytes = 3 * limits.READ_BYTES + 1
             await each.begin(200, b"", size_bytes=size_bytes)
-            await each.send_file(Disk(), -1, 5, size_bytes)
+            piece = model.FileSlice(path=Path("large"), offset=5, length=size_bytes)
+            await each.send_file(Disk(), -1, piece)
             counting.cancel()
 
     asyncio.run(send())
