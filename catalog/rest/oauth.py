@@ -2,7 +2,8 @@
 
 OAuth's client credentials and token exchange, by form or by Basic, never in the query string,
 because URLs are logged. The scope `PRINCIPAL_ROLE:NAME` asks for a token of a role, which the
-client may have if it may assume the role; the exchange of such a token gives one of the same role.
+client may have if it may assume the role; the exchange of such a token gives one of the same role,
+while the client may still assume it.
 An expired token can be exchanged together with the key pair, as Iceberg's Java client does.
 Refusals have OAuth's own form.
 Source: RFC 6749 sections 2.3.1, 4.4, 5; RFC 8693.
@@ -94,6 +95,10 @@ class TokenEndpoint:
         scope = form.get("scope")
         if role is None:
             role = self._role_of(principal, scope)
+        elif not self._may_assume(principal, role["role"], role["ses"]):
+            raise errors.TokenRefused(
+                "invalid_grant", "the client may no longer assume the token's role"
+            )
         return self._answer(principal, scope, role)
 
     def _client(self, request: asgi.Request, form: dict[str, str]) -> model.Principal | None:
@@ -159,18 +164,26 @@ class TokenEndpoint:
         if not names:
             return {}
         role = self._principals.role(names[0])
-        if role is not None and len(names) == 1:
-            demand = model.Demand(
-                action="sts:AssumeRole",
-                resource=self._principals.role_arn(role),
-                context={"sts:RoleSessionName": principal.name},
+        if role is None or len(names) > 1 or not self._may_assume(principal, names[0]):
+            raise errors.TokenRefused(
+                "invalid_scope", f"there is no role {names[0][:100]!r} that the client may assume"
             )
-            with contextlib.suppress(access_errors.AccessDenied):
-                self._authoriser.check(principal, demand)
-                return identities.session_claims(role, principal.name)
-        raise errors.TokenRefused(
-            "invalid_scope", f"there is no role {names[0][:100]!r} that the client may assume"
+        return identities.session_claims(role, principal.name)
+
+    def _may_assume(self, principal: model.Principal, name: str, session_name: str = "") -> bool:
+        """Return whether a client may assume a role now. session_name: the client's, if empty."""
+        role = self._principals.role(name)
+        if role is None:
+            return False
+        demand = model.Demand(
+            action="sts:AssumeRole",
+            resource=self._principals.role_arn(role),
+            context={"sts:RoleSessionName": session_name or principal.name},
         )
+        with contextlib.suppress(access_errors.AccessDenied):
+            self._authoriser.check(principal, demand)
+            return True
+        return False
 
     def _answer(
         self, principal: model.Principal, scope: str | None, role: dict[str, Any]

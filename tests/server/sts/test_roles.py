@@ -377,6 +377,24 @@ def test_a_token_of_a_role_has_the_roles_rights_and_keeps_its_role(server: aws.S
     assert (status, answer["error"]) == (400, "invalid_grant")
 
 
+def test_a_token_of_a_role_is_renewed_only_while_the_role_may_be_assumed(
+    server: aws.Server,
+) -> None:
+    arn = role_of(server, trust(f"{HERE}:user/bob"))
+    name = arn.rpartition("/")[2]
+    pair = {"client_id": "BOBKEY", "client_secret": "bob-secret"}
+    scope = f"PRINCIPAL_ROLE:{name}"
+    _, answer = token_of(server, grant_type="client_credentials", scope=scope, **pair)
+    exchange = {"grant_type": EXCHANGE, "subject_token": answer["access_token"]}
+    assert token_of(server, **exchange)[0] == 200
+    server.client("iam").update_assume_role_policy(
+        RoleName=name, PolicyDocument=trust(f"{HERE}:user/alice")
+    )
+    for more in ({}, pair, {"scope": scope}):
+        status, answer = token_of(server, **exchange, **more)
+        assert (status, answer["error"]) == (400, "invalid_grant")
+
+
 def test_a_token_of_a_role_is_refused_to_who_may_not_assume_it(server: aws.Server) -> None:
     arn = role_of(server, trust(f"{HERE}:user/alice"))
     pair = {"client_id": "BOBKEY", "client_secret": "bob-secret"}
