@@ -111,9 +111,11 @@ class TokenEndpoint:
         else:
             return None
         # The RFC requires both parts of Basic to be form-encoded; most clients do not encode them.
-        pairs = ((client_id, secret), _decoded(client_id, secret))
+        decoded = _decoded(client_id, secret)
+        pairs = ((client_id, secret), decoded)
         try:
-            with self._throttle.attempt(client_id, request.client_ip):
+            # A name has many encoded forms, which share one count.
+            with self._throttle.attempt(decoded[0], request.client_ip):
                 return self._check_any(pairs)
         except access_errors.WrongPassword:
             raise errors.TokenRefused(

@@ -118,6 +118,13 @@ def test_wrong_secrets_are_slowed_down_and_the_catalog_is_not(rest: kit.RestServ
     assert ask(rest, **wrong).json["error"] == "invalid_client"
 
 
+def test_encoded_forms_of_a_name_share_one_count_of_wrong_secrets(rest: kit.RestServer) -> None:
+    wrong = {"grant_type": "client_credentials", "client_secret": "no"}
+    forms = [ID, *(f"{ID[:at]}%{ord(ID[at]):02x}{ID[at + 1 :]}" for at in range(5))]
+    answers = [ask(rest, **wrong, client_id=form).status for form in forms]
+    assert answers == [401] * 5 + [429]
+
+
 def test_secrets_in_the_address_are_refused(rest: kit.RestServer) -> None:
     answer = rest.send(
         "POST",
