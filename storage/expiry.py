@@ -1,11 +1,12 @@
 """engine: the sweep of lifecycle rules: removes versions, delete markers and uploads that are due.
 
 A run walks the keys below the prefixes of each bucket's rules in small steps, in a thread, and
-removes what is due in transactions of bounded size. Each transaction expects the bucket's record of
-the walk, and with it the rules. It compares each version with the row that was judged, so that an
-object that was replaced, retagged or locked meanwhile stays. A noncurrent version goes only if the
-version that was the newest one still exists: then it has not been the newest again. A locked
-version stays in any case. What is not removed is judged anew in the next run.
+removes what is due in transactions of bounded size. Each transaction checks that the bucket has the
+rules and the versioning of the walk; the rest of its record may change. It compares each version
+with the row that was judged, so that an object that was replaced, retagged or locked meanwhile
+stays. A noncurrent version goes only if the version that was the newest one still exists: then it
+has not been the newest again. A locked version stays in any case. What is not removed is judged
+anew in the next run.
 
 A run keeps nothing on disk: after a restart the next one walks again and finds what is still due.
 Table buckets have no rules; `catalog.sweep` frees their files.
@@ -21,11 +22,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from storage import errors, keys, lifecycle, lookups, puts, records, removals, uploads, versions
-from storage.batch import Batch, Derivation, Expect, Lookup, Reading, Store, Write
+from storage.batch import Batch, Decided, Derivation, Lookup, Reading, Store, Write
 from storage.blobs import Blobs
 from storage.buckets import Buckets
 from storage.index import Index
-from storage.model import BucketInfo, NewId, NowMs, ObjectInfo
+from storage.model import BucketInfo, NewId, NowMs, ObjectInfo, Versioning
 
 RUNS_PER_DAY: Final = 24
 INTERVAL_S_MIN: Final = 0.1
@@ -41,7 +42,8 @@ SEGMENTS_AT_ONCE: Final = 1_000
 """Segments of bodies that one transaction releases, unless one version has more: some tens of
 milliseconds."""
 ATTEMPTS_MAX: Final = 5
-"""Times that a run begins a bucket anew because its record changed; then the next run has it."""
+"""Times that a run walks a bucket because its rules or its versioning changed. Then the run leaves
+the bucket to the next one, and counts as incomplete."""
 RULES_REMEMBERED_MAX: Final = 40_000
 """Rules that are kept decoded, of all buckets together: some 1,000 bytes each."""
 
@@ -54,13 +56,19 @@ Outcome: TypeAlias = Literal[
     "kept_changed",
     "kept_without_room",
 ]
+RunEnd: TypeAlias = Literal["done", "incomplete", "failed"]
 
 
 @dataclass(kw_only=True, slots=True)
 class ExpiryTotals:
-    """What all runs of this process did, for metrics. Mutable: it counts while a run goes on."""
+    """What all runs of this process did, for metrics. Mutable: it counts while a run goes on.
 
-    runs: dict[str, int] = field(default_factory=lambda: {"done": 0, "failed": 0})
+    runs: by how they ended; an incomplete one has left a bucket to the next.
+    """
+
+    runs: dict[RunEnd, int] = field(
+        default_factory=lambda: {"done": 0, "incomplete": 0, "failed": 0}
+    )
     outcomes: dict[Outcome, int] = field(
         default_factory=lambda: {
             "expired": 0,
@@ -80,16 +88,29 @@ class ExpiryTotals:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Held:
-    """A bucket of one state: its record, and the rules that it had with it."""
+    """A bucket as a walk found it, and the rules that it had then."""
 
     info: BucketInfo
-    value: bytes
     rules: lifecycle.Lifecycle
 
-    @property
-    def expects(self) -> tuple[Expect, ...]:
-        name = self.info.name.encode()
-        return (Expect(store=Store.BUCKETS, key=name, value=self.value),)
+    def check(self, reading: Reading) -> bytes:
+        """Return the bucket's record, in which all may have changed but what verdicts depend on.
+
+        Raises ExpectationFailed if the bucket, its rules or its versioning are others.
+        """
+        name, bucket_id = self.info.name, self.info.bucket_id
+        try:
+            value = lookups.check_bucket(reading, name, bucket_id)
+        except errors.NoSuchBucket:
+            value = None
+        info = None if value is None else records.bucket_info(name, value)
+        if value is None or info is None or _judged_by(info) != _judged_by(self.info):
+            raise errors.ExpectationFailed(
+                f"the bucket {name!r} or its rules have changed",
+                store=Store.BUCKETS,
+                key=name.encode(),
+            )
+        return value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,17 +250,18 @@ class Expiry:
             started_at_ms = self._now_ms()
             before = self._changes()
             failure: Exception | None = None
-            end = "failed"
+            end: RunEnd = "failed"
+            is_whole = True
             self.totals.is_running = True
             try:
                 for name in await self._blobs.run(self._names):
                     try:
-                        await self._sweep(name)
+                        is_whole = await self._sweep(name) and is_whole
                     except Exception as error:  # noqa: BLE001 - raised after the other buckets
                         failure = failure or error
                 if failure is not None:
                     raise failure
-                end = "done"
+                end = "done" if is_whole else "incomplete"
             finally:
                 totals = self.totals
                 totals.is_running = False
@@ -260,12 +282,15 @@ class Expiry:
             if bucket.type == "general" and lifecycle.SETTING in bucket.settings
         ]
 
-    async def _sweep(self, name: str) -> None:
-        """Sweep one bucket; begin anew if its record changes meanwhile."""
+    async def _sweep(self, name: str) -> bool:
+        """Sweep one bucket; begin anew if its rules or its versioning change meanwhile.
+
+        Return whether the walk came to the bucket's end.
+        """
         for _ in range(ATTEMPTS_MAX):
             held = await self._blobs.run(functools.partial(self._hold, name))
             if held is None:
-                return
+                return True
             try:
                 for prefix in held.rules.prefixes():
                     await self._sweep_versions(held, prefix)
@@ -273,7 +298,14 @@ class Expiry:
                         await self._sweep_uploads(held, prefix)
             except errors.ExpectationFailed:
                 continue
-            return
+            return True
+        self._log.warning(
+            "the sweep of lifecycle rules left the bucket %r to its next run: the rules or the "
+            "versioning changed during each of %d walks",
+            name,
+            ATTEMPTS_MAX,
+        )
+        return False
 
     def _hold(self, name: str) -> _Held | None:
         """Return a bucket with its rules; None if it has none or does not exist."""
@@ -284,7 +316,7 @@ class Expiry:
                 return None
             info = records.bucket_info(name, value)
             rules = self._rules_of(info, view)
-        return None if rules is None else _Held(info=info, value=value, rules=rules)
+        return None if rules is None else _Held(info=info, rules=rules)
 
     def _rules_of(self, bucket: BucketInfo, reading: Lookup | None) -> lifecycle.Lifecycle | None:
         name: str | None = bucket.settings.get(lifecycle.SETTING)
@@ -389,61 +421,35 @@ class Expiry:
         On a full disk no delete marker is written, so that what frees room is still removed.
         """
         now_ms = self._now_ms()
-        outcomes: list[Outcome] = ["kept_changed"] * len(some)
-        derive: list[Derivation] = []
-        for number, candidate in enumerate(some):
-            derive.append(self._derivation(held, candidate, outcomes, number, now_ms=now_ms))
-            derive.extend(puts.vacate_after(held.info.bucket_id, candidate.key))
-        if derive:
-            try:
-                await self._index.commit(
-                    Batch(expects=held.expects, derive=tuple(derive), makes_room=makes_room)
+        random_ids = [self._new_id() for _ in some]
+
+        def decide(reading: Reading) -> Decided[list[Outcome]]:
+            bucket_row = held.check(reading)
+            outcomes: list[Outcome] = ["kept_changed"] * len(some)
+            derive: list[Derivation] = []
+            for number, (candidate, random_id) in enumerate(zip(some, random_ids, strict=True)):
+                derive.append(
+                    _derivation(
+                        held,
+                        bucket_row,
+                        candidate,
+                        outcomes,
+                        number,
+                        now_ms=now_ms,
+                        random_id=random_id,
+                    )
                 )
-            except errors.DiskFull:
-                if makes_room:
-                    raise
-                outcomes = ["kept_without_room"] * len(some)
+                derive.extend(puts.vacate_after(held.info.bucket_id, candidate.key))
+            return Decided(result=outcomes, batch=Batch(derive=tuple(derive)))
+
+        try:
+            outcomes = await self._index.decide(decide, makes_room=makes_room)
+        except errors.DiskFull:
+            if makes_room:
+                raise
+            outcomes = ["kept_without_room"] * len(some)
         for outcome in outcomes:
             self.totals.outcomes[outcome] += 1
-
-    def _derivation(
-        self,
-        held: _Held,
-        candidate: _Candidate,
-        outcomes: list[Outcome],
-        number: int,
-        *,
-        now_ms: int,
-    ) -> Derivation:
-        """Return the derivation that removes one version if it is still due."""
-        bucket_id, random_id = held.info.bucket_id, self._new_id()
-
-        def derive(reading: Reading) -> Sequence[Write]:
-            outcomes[number] = "kept_changed"
-            if not _is_still_due(reading, bucket_id, candidate):
-                return ()
-            removal = removals.Removal(
-                key=candidate.key.decode("utf-8", "surrogatepass"),
-                version_id=None if candidate.action == "expire" else candidate.version_id,
-            )
-            try:
-                _, writes = removals.plan_delete(
-                    reading,
-                    bucket_id,
-                    held.value,
-                    candidate.key,
-                    removal,
-                    now_ms=now_ms,
-                    random_id=random_id,
-                    owner=held.info.owner,
-                )
-            except errors.ObjectLocked:
-                outcomes[number] = "kept_locked"
-                return ()
-            outcomes[number] = _OUTCOMES[candidate.action]
-            return writes
-
-        return derive
 
     # Uploads.
 
@@ -486,6 +492,7 @@ class Expiry:
         def derive(reading: Reading) -> Sequence[Write]:
             nonlocal is_aborted
             is_aborted = False
+            held.check(reading)
             try:
                 row, _ = uploads.find(reading, bucket_id, text, upload_id)
             except errors.NoSuchUpload:
@@ -495,7 +502,6 @@ class Expiry:
 
         await self._index.commit(
             Batch(
-                expects=held.expects,
                 derive=(derive, *puts.vacate_after(bucket_id, key)),
                 makes_room=True,
             )
@@ -508,6 +514,52 @@ _OUTCOMES: Final[dict[Action, Outcome]] = {
     "remove_marker": "markers_removed",
     "remove_noncurrent": "noncurrent_removed",
 }
+
+
+def _judged_by(bucket: BucketInfo) -> tuple[object, Versioning | None]:
+    """Return what verdicts depend on in a bucket's record: its rules and its versioning."""
+    return bucket.settings.get(lifecycle.SETTING), bucket.versioning
+
+
+def _derivation(
+    held: _Held,
+    bucket_row: bytes,
+    candidate: _Candidate,
+    outcomes: list[Outcome],
+    number: int,
+    *,
+    now_ms: int,
+    random_id: str,
+) -> Derivation:
+    """Return the derivation that removes one version if it is still due."""
+    bucket_id = held.info.bucket_id
+
+    def derive(reading: Reading) -> Sequence[Write]:
+        outcomes[number] = "kept_changed"
+        if not _is_still_due(reading, bucket_id, candidate):
+            return ()
+        removal = removals.Removal(
+            key=candidate.key.decode("utf-8", "surrogatepass"),
+            version_id=None if candidate.action == "expire" else candidate.version_id,
+        )
+        try:
+            _, writes = removals.plan_delete(
+                reading,
+                bucket_id,
+                bucket_row,
+                candidate.key,
+                removal,
+                now_ms=now_ms,
+                random_id=random_id,
+                owner=held.info.owner,
+            )
+        except errors.ObjectLocked:
+            outcomes[number] = "kept_locked"
+            return ()
+        outcomes[number] = _OUTCOMES[candidate.action]
+        return writes
+
+    return derive
 
 
 def _transactions(some: Sequence[_Candidate]) -> Iterator[Sequence[_Candidate]]:

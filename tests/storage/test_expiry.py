@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -385,6 +386,110 @@ def test_rules_that_change_before_the_transaction_remove_nothing(
     run(work())
 
 
+def before_each_write(lake: Lake, change: Change) -> None:
+    """Do something before each transaction of the sweep."""
+    remove_some, abort_one = lake.expiry._remove, lake.expiry._abort
+
+    async def remove_after(*arguments: Any, **options: Any) -> None:
+        await change(lake)
+        await remove_some(*arguments, **options)
+
+    async def abort_after(*arguments: Any) -> None:
+        await change(lake)
+        await abort_one(*arguments)
+
+    lake.expiry._remove = remove_after  # type: ignore[method-assign]  # the seam of the test
+    lake.expiry._abort = abort_after  # type: ignore[method-assign]  # the seam of the test
+
+
+def test_a_bucket_whose_record_changes_all_the_time_is_walked_once_and_to_its_end(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the rules and the versioning matter to a verdict."""
+    monkeypatch.setattr(expiry, "VERSIONS_AT_ONCE", 2)
+    numbers = itertools.count()
+
+    async def change_tags(lake: Lake) -> None:
+        tags = {"n": str(next(numbers))}
+        await lake.storage.buckets.change("raw", lambda settings: {**settings, "tags": tags})
+
+    async def work() -> None:
+        await lake.make(rule(expiration_days=1, abort_days=1))
+        await lake.put(*(f"k{number:02}" for number in range(20)))
+        for key in ("u1", "u2", "u3"):
+            await lake.storage.uploads.create("raw", key, attributes=folders.PLAIN)
+        lake.clock.move(3 * DAY_MS)
+        before_each_write(lake, change_tags)
+        assert await lake.expiry.once() == 23
+        assert (lake.keys(), lake.uploads()) == ([], [])
+
+    run(work())
+    assert next(numbers) >= 13
+    assert lake.expiry.totals.versions_seen == 20
+    assert lake.expiry.totals.runs == {"done": 1, "incomplete": 0, "failed": 0}
+
+
+def test_a_run_that_leaves_a_bucket_to_the_next_one_is_incomplete_and_logged(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    days = itertools.count(2)
+
+    async def change_rules(lake: Lake) -> None:
+        await lake.rules(rule(expiration_days=next(days)))
+
+    async def work() -> None:
+        await lake.make(rule(expiration_days=1))
+        await lake.put("a", "b")
+        lake.clock.move(100 * DAY_MS)
+        before_each_write(lake, change_rules)
+        assert await lake.expiry.once() == 0
+        assert lake.keys() == ["a", "b"]
+        assert await lake.sweeper().once() == 2
+
+    run(work())
+    assert next(days) == 2 + expiry.ATTEMPTS_MAX
+    assert lake.expiry.totals.runs == {"done": 0, "incomplete": 1, "failed": 0}
+    lines = list(expiry.format_metrics(lake.expiry.totals))
+    assert 'boathouse_lifecycle_runs_total{outcome="incomplete"} 1' in lines
+    assert "'raw'" in caplog.text
+
+
+def test_versioning_that_is_enabled_before_the_transaction_keeps_the_version(lake: Lake) -> None:
+    async def enable(lake: Lake) -> None:
+        await lake.storage.buckets.set_versioning("raw", "Enabled", bucket_id=1)
+
+    async def work() -> None:
+        await lake.make(rule(expiration_days=1))
+        await lake.put("a")
+        lake.clock.move(3 * DAY_MS)
+        between_walk_and_write(lake, enable)
+        assert await lake.expiry.once() == 1
+        assert lake.versions() == [("a", True), ("a", False)]
+
+    run(work())
+
+
+def test_an_object_lock_that_is_turned_on_before_the_transaction_keeps_held_versions(
+    lake: Lake,
+) -> None:
+    async def lock(lake: Lake) -> None:
+        await lake.storage.buckets.set_object_lock("raw", None, bucket_id=1)
+        versions = lake.storage.objects.list_versions("raw").versions
+        await lake.storage.objects.set_legal_hold(
+            "raw", "a", True, version_id=versions[1].version_id
+        )
+
+    async def work() -> None:
+        await lake.make(rule(noncurrent_days=1), versioning="Enabled")
+        await lake.put("a", "a", "b", "b")
+        lake.clock.move(3 * DAY_MS)
+        between_walk_and_write(lake, lock)
+        assert await lake.expiry.once() == 1
+        assert [key for key, _ in lake.versions()] == ["a", "a", "b"]
+
+    run(work())
+
+
 def test_a_bucket_that_was_deleted_and_made_anew_keeps_its_objects(lake: Lake) -> None:
     async def replace(lake: Lake) -> None:
         await lake.storage.buckets.delete("raw", discard=True)
@@ -526,7 +631,7 @@ def test_a_new_sweep_goes_on_where_another_stopped(
         with pytest.raises(Stop):
             await lake.expiry.once()
         assert len(lake.keys()) == 5
-        assert lake.expiry.totals.runs == {"done": 0, "failed": 1}
+        assert lake.expiry.totals.runs == {"done": 0, "incomplete": 0, "failed": 1}
         assert await lake.sweeper().once() == 4
         assert lake.keys() == ["new"]
 
@@ -543,10 +648,10 @@ def test_a_bucket_that_cannot_be_swept_does_not_stop_the_others(lake: Lake) -> N
         lake.clock.move(3 * DAY_MS)
         sweep_one = lake.expiry._sweep
 
-        async def fail(name: str) -> None:
+        async def fail(name: str) -> bool:
             if name == "other":
                 raise errors.CorruptRecord("a record that cannot be read")
-            await sweep_one(name)
+            return await sweep_one(name)
 
         lake.expiry._sweep = fail  # type: ignore[method-assign]  # the seam of the test
         with pytest.raises(errors.CorruptRecord):
