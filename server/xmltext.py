@@ -18,15 +18,33 @@ NO_ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Element(NamedTuple):
-    """One element. text: all character data directly inside it, white space included.
+    """One element: a text, or elements. characters: all character data directly inside it, white
+    space included. elements: those directly inside it.
 
-    A tuple, not a dataclass: completing an upload of 10,000 parts makes 40,000 of them.
+    Parsers of documents read `text` or `children`, so that nothing that a document says is dropped
+    from an element that they read. An element that they do not read may contain anything. A tuple,
+    not a dataclass: completing an upload of 10,000 parts makes 40,000 of them.
     """
 
     name: str
-    text: str = ""
-    children: tuple[Element, ...] = ()
+    characters: str = ""
+    elements: tuple[Element, ...] = ()
     attributes: Mapping[str, str] = NO_ATTRIBUTES
+
+    @property
+    def text(self) -> str:
+        """The character data, white space included. Raises MalformedXML if there are elements."""
+        if self.elements:
+            raise errors.MalformedXML(f"the text of {self.name} has elements within it")
+        return self.characters
+
+    @property
+    def children(self) -> tuple[Element, ...]:
+        """The elements, in order. Raises MalformedXML if there is text beside or in place of
+        them."""
+        if self.characters and not self.characters.isspace():
+            raise errors.MalformedXML(f"the elements of {self.name} have text beside them")
+        return self.elements
 
     def child(self, name: str) -> Element | None:
         """Return the first child of that name, or None."""

@@ -1,8 +1,9 @@
 """rule: the XML bodies of S3 requests, parsed into values.
 
 Elements match with and without the namespace, because some clients leave it out. A body that is not
-the operation's document raises UnexpectedXml; an element for a feature that Boathouse does not have
-raises S3FeatureNotImplemented with its name.
+the operation's document raises UnexpectedXml, or MalformedXML for elements within a text and text
+among elements; an element for a feature that Boathouse does not have raises S3FeatureNotImplemented
+with its name.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from server import errors as kit_errors
 from server import xmltext
 from server.access import acls
 from server.s3 import cors, errors, fields
@@ -267,6 +269,13 @@ def parse_ownership(data: bytes) -> str:
 def parse_acl(data: bytes) -> WantedAclDocument:
     """Return the access control list of a document. Raises MalformedAcl."""
     root = xmltext.parse(data)
+    try:
+        return _acl(root)
+    except kit_errors.MalformedXML:
+        raise _malformed_acl() from None
+
+
+def _acl(root: xmltext.Element) -> WantedAclDocument:
     grants = root.child("AccessControlList")
     if root.name != "AccessControlPolicy" or grants is None:
         raise _malformed_acl()
@@ -346,8 +355,6 @@ def _target(element: xmltext.Element) -> ObjectToDelete:
     for child in element.children:
         if child.name not in _TARGET_FIELDS:
             raise _not_done(child.name)
-        if child.children:  # what is left of its text would name another object or version
-            raise _malformed()
     key = element.child("Key")
     if key is None or not key.text:
         raise _malformed()

@@ -37,8 +37,6 @@ _ACTIONS: Final = (
     "NoncurrentVersionTransition",
 )
 _ONCE: Final = frozenset({"ID", "Prefix", "Filter", "Status", *_ACTIONS[:3]})
-_PARENTS: Final = frozenset({"LifecycleConfiguration", "Rule", "Filter", "And", "Tag", *_ACTIONS})
-"""The elements that have elements and no text; all others have text and no elements."""
 _PREDICATES: Final = frozenset({"Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"})
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY: Final = datetime.timedelta(days=1)
@@ -47,13 +45,12 @@ _DAY: Final = datetime.timedelta(days=1)
 def parse(data: bytes) -> tuple[lifecycle.LifecycleRule, ...]:
     """Return the rules of PutBucketLifecycleConfiguration.
 
-    A rule without an ID gets one. Raises UnexpectedXml, InvalidArgument, InvalidRequest,
-    InvalidTag, S3FeatureNotImplemented.
+    A rule without an ID gets one. Raises MalformedXML, UnexpectedXml, InvalidArgument,
+    InvalidRequest, InvalidTag, S3FeatureNotImplemented.
     """
     root = xmltext.parse(data)
     if root.name != "LifecycleConfiguration" or not root.children:
         raise _malformed()
-    _check_form(root)
     if len(root.children) > lifecycle.RULES_MAX:
         raise errors.InvalidRequest(
             "The number of lifecycle rules must not exceed the allowed limit of "
@@ -112,19 +109,6 @@ def abort_headers(due: lifecycle.Due | None) -> tuple[tuple[str, str], ...]:
 
 
 # Parsing.
-
-
-def _check_form(element: xmltext.Element) -> None:
-    """Raise if an element has text where elements belong, or elements where text belongs.
-
-    A prefix that is dropped from a malformed filter would widen the rule to all objects.
-    """
-    if element.name in _PARENTS and element.text.strip():
-        raise _malformed()
-    if element.name not in _PARENTS and element.children:
-        raise _malformed()
-    for child in element.children:
-        _check_form(child)
 
 
 def _rule(element: xmltext.Element) -> lifecycle.LifecycleRule:

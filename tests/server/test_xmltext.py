@@ -30,8 +30,23 @@ def test_names_come_without_namespace_or_prefix():
 
 
 def test_text_is_all_character_data_directly_inside():
-    root = xmltext.parse(b"<a>one<b>two</b>three<![CDATA[<&]]>&#x41;</a>")
+    root = xmltext.parse(b"<a>one<!-- two -->three<![CDATA[<&]]>&#x41;</a>")
     assert root.text == "onethree<&A"
+
+
+def test_an_element_is_read_as_text_or_as_elements():
+    """A part of it would be dropped otherwise. An element that is not read may be of any form."""
+    mixed, inner, spaced = xmltext.parse(
+        b"<r><a>one<b>two</b></a><a><b>two</b></a><a>\n <b>two</b>\t</a></r>"
+    ).children
+    for each in (mixed, inner, spaced):
+        with pytest.raises(errors.MalformedXML):
+            assert each.text is None
+    for read in (lambda: mixed.children, lambda: mixed.child("b"), lambda: mixed.all("b")):
+        with pytest.raises(errors.MalformedXML):
+            read()
+    for each in (inner, spaced):
+        assert [child.text for child in each.children] == ["two"]
 
 
 @pytest.mark.parametrize(

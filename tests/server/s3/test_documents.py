@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server import errors as kit_errors
-from server.s3 import documents, errors
+from server.s3 import documents, errors, fields
 
 PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_create_bucket,
@@ -148,17 +148,111 @@ def test_garbage_gives_a_value_or_a_typed_error(data: bytes) -> None:
             parse(data)
 
 
+ACL = b"<AccessControlPolicy>%s<AccessControlList>%s</AccessControlList></AccessControlPolicy>"
+GRANT = b"<Grant><Grantee><ID>%s</ID></Grantee><Permission>%s</Permission></Grant>"
+CORS = b"<CORSConfiguration><CORSRule>%s</CORSRule></CORSConfiguration>"
+LOCK = (
+    b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule>"
+    b"<DefaultRetention>%s</DefaultRetention></Rule></ObjectLockConfiguration>"
+)
+
+
 @pytest.mark.parametrize(
-    "fields",
+    ("parse", "body"),
     [
-        b"<Key>lo<b/>gs</Key>",
-        b"<Key>a</Key><VersionId>v<b>1</b></VersionId>",
-        b"<Key>a</Key><VersionId><b>1</b></VersionId>",
-        b"<Key>a</Key><ETag><b>1</b></ETag>",
+        (
+            documents.parse_create_bucket,
+            b"<CreateBucketConfiguration>eu</CreateBucketConfiguration>",
+        ),
+        (
+            documents.parse_create_bucket,
+            b"<CreateBucketConfiguration><LocationConstraint>eu<b/>-1</LocationConstraint>"
+            b"</CreateBucketConfiguration>",
+        ),
+        *(
+            (documents.parse_deletes, b"<Delete>%s</Delete>" % content)
+            for content in (
+                b"<Object><Key>lo<b/>gs</Key></Object>",
+                b"<Object><Key>a</Key><VersionId>v<b>1</b></VersionId></Object>",
+                b"<Object><Key>a</Key><VersionId><b>1</b></VersionId></Object>",
+                b"<Object><Key>a</Key><ETag><b>1</b></ETag></Object>",
+                b"<Object>b<Key>a</Key></Object>",
+                b"<Quiet>tr<b/>ue</Quiet><Object><Key>a</Key></Object>",
+            )
+        ),
+        (
+            documents.parse_complete,
+            b"<CompleteMultipartUpload><Part><PartNumber>1<b/></PartNumber><ETag>a</ETag></Part>"
+            b"</CompleteMultipartUpload>",
+        ),
+        *(
+            (
+                documents.parse_tagging,
+                b"<Tagging><TagSet><Tag>%s</Tag></TagSet></Tagging>" % content,
+            )
+            for content in (
+                b"<Key>lo<b/>gs</Key><Value>v</Value>",
+                b"<Key>k</Key><Value><b>v</b></Value>",
+                b"text<Key>k</Key><Value>v</Value>",
+            )
+        ),
+        (documents.parse_tagging, b"<Tagging><TagSet>k=v</TagSet></Tagging>"),
+        (
+            documents.parse_versioning,
+            b"<VersioningConfiguration><Status>En<b/>abled</Status></VersioningConfiguration>",
+        ),
+        (documents.parse_object_lock, LOCK % b"<Mode>GOVERNANCE</Mode><Days>1<b/>0</Days>"),
+        (documents.parse_object_lock, LOCK % b"<Mode>GOVERNANCE<b/></Mode><Days>10</Days>"),
+        (documents.parse_retention, b"<Retention>GOVERNANCE</Retention>"),
+        (
+            documents.parse_retention,
+            b"<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2140-01-01T00:00:00Z<b/>"
+            b"</RetainUntilDate></Retention>",
+        ),
+        (documents.parse_legal_hold, b"<LegalHold><Status>O<b/>FF</Status></LegalHold>"),
+        (
+            documents.parse_cors,
+            CORS % b"<AllowedMethod>GET</AllowedMethod><AllowedOrigin>*<b>.a</b></AllowedOrigin>",
+        ),
+        (
+            documents.parse_public_access_block,
+            b"<PublicAccessBlockConfiguration><BlockPublicAcls>fal<b/>se</BlockPublicAcls>"
+            b"</PublicAccessBlockConfiguration>",
+        ),
+        (
+            documents.parse_ownership,
+            b"<OwnershipControls><Rule><ObjectOwnership>Object<b/>Writer</ObjectOwnership></Rule>"
+            b"</OwnershipControls>",
+        ),
+        (documents.parse_acl, ACL % (b"<Owner><ID>a<b/>b</ID></Owner>", b"")),
+        (documents.parse_acl, ACL % (b"", GRANT % (b"a<b/>b", b"READ"))),
+        (documents.parse_acl, ACL % (b"", GRANT % (b"a", b"RE<b/>AD"))),
+        (documents.parse_acl, ACL % (b"", b"text")),
     ],
 )
-def test_a_deletion_with_elements_within_its_texts_is_malformed(fields: bytes) -> None:
-    """The text beside them names another object, or no version, which removes the newest one."""
-    body = b"<Delete><Object>%s</Object></Delete>" % fields
-    with pytest.raises(errors.UnexpectedXml):
-        documents.parse_deletes(body)
+def test_elements_within_a_text_and_text_among_elements_are_malformed(
+    parse: Callable[[bytes], object], body: bytes
+) -> None:
+    """What is left of them names another object, tag or grantee, or removes a retention."""
+    expected = errors.MalformedAcl if parse is documents.parse_acl else kit_errors.MalformedXML
+    with pytest.raises(expected):
+        parse(body)
+
+
+def test_unknown_elements_of_tags_and_grants_are_ignored_with_what_they_contain() -> None:
+    odd = b"<Odd>one<b>two</b>three</Odd>"
+    tag = b"<Tag>" + odd + b"<Key>k</Key><Value>v</Value></Tag>"
+    body = b"<Tagging>" + odd + b"<TagSet>\n" + tag + b"\n</TagSet></Tagging>"
+    assert documents.parse_tagging(body) == {"k": "v"}
+    grantee = b"<ID>a</ID><DisplayName>" + odd + b"</DisplayName>" + odd
+    body = ACL % (
+        b"<Owner>" + odd + b"<ID>o</ID></Owner>",
+        b"<Grant><Grantee>"
+        + grantee
+        + b"</Grantee>"
+        + odd
+        + b"<Permission>READ</Permission></Grant>",
+    )
+    assert documents.parse_acl(body) == documents.WantedAclDocument(
+        owner_id="o", grants=(fields.WantedGrant(type="id", grantee="a", permission="READ"),)
+    )
