@@ -8,6 +8,7 @@ bucket has none of them: the s3tables API configures it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -35,6 +36,9 @@ from storage import errors as storage_errors
 
 TAGS: Final = "tags"
 POLICY_HEADERS: Final = (("content-type", "application/json"),)
+RULES_HERE_BYTES_MAX: Final = 4096
+"""The longest record of lifecycle rules that is formatted on the event loop: some 150 rules, less
+than a millisecond. A thousand take 3 to 9."""
 
 ABSENT: Final[Mapping[str, tuple[str, str]]] = {
     TAGS: ("NoSuchTagSet", "The TagSet does not exist"),
@@ -89,9 +93,13 @@ async def get_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -
     if record is None:  # removed since the bucket was read
         raise _not_configured(bucket, lifecycle.SETTING)
 
-    rules = records.decode_lifecycle(record).rules
+    def document() -> bytes:
+        return lifecycles.document(records.decode_lifecycle(record).rules)
+
+    is_small = len(record) <= RULES_HERE_BYTES_MAX
+    data = document() if is_small else await asyncio.to_thread(document)
     headers = (*wire.XML_HEADERS, lifecycles.TRANSITION_MINIMUM)
-    return asgi.Response(200, headers, lifecycles.document(rules))
+    return asgi.Response(200, headers, data)
 
 
 async def put_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:

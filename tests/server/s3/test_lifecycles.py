@@ -7,8 +7,9 @@ import datetime
 import email.utils
 import itertools
 import re
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import botocore.exceptions
@@ -195,6 +196,30 @@ def test_ids_are_unique_and_rules_at_most_a_thousand(s3: Any, bucket: str) -> No
     assert refusal(put, s3, bucket) == MALFORMED
     long = s3.put_object(Bucket=bucket, Key="999/a")
     assert long["Expiration"].endswith('rule-id="rule%20999"')
+
+
+def test_many_rules_are_formatted_in_a_thread(
+    store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand rules take some milliseconds, in which the event loop serves others."""
+    threads: list[int] = []
+    document = lifecycles.document
+
+    def noting(rules: Sequence[lifecycle.LifecycleRule]) -> bytes:
+        threads.append(threading.get_ident())
+        return document(rules)
+
+    monkeypatch.setattr(lifecycles, "document", noting)
+
+    async def thread_of_the_loop() -> int:
+        return threading.get_ident()
+
+    for count in (1, lifecycle.RULES_MAX):
+        rules = [{**RULES[0], "ID": str(number)} for number in range(count)]
+        put(s3, bucket, *rules)
+        assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == rules
+    serving = store.run(thread_of_the_loop())
+    assert [each == serving for each in threads] == [True, False]
 
 
 @pytest.mark.parametrize(
