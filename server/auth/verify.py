@@ -49,6 +49,8 @@ BODY_BYTES_MAX: Final = {dispatch.ICEBERG: limits.SIGNED_BODY_BYTES_MAX}
 
 BEARER_FACES: Final = frozenset({dispatch.ICEBERG, dispatch.NATIVE})
 BASIC_FACES: Final = frozenset({dispatch.NATIVE})
+FORM_FACES: Final = frozenset({dispatch.STS, dispatch.IAM})
+"""Faces where a GET can change something: the query names the operation."""
 BEARER_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access", "job")
 
 NO_SECRET: Final = "an access key that nobody has"
@@ -722,6 +724,11 @@ class Verifier:
 
     def _as_root(self, request: asgi.Request, face: str) -> callers.Caller:
         self._check_not_foreign(request)
+        if face in FORM_FACES and request.method != "POST":
+            # A browser names no Origin when a page of another site loads an image, by GET.
+            raise access_errors.AccessDenied(
+                f"without authentication requests to {face} are POSTs", action="*", resource="*"
+            )
         return callers.Caller(
             principal=self._in_context(self._principals.root, request),
             payload=(

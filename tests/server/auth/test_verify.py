@@ -827,6 +827,15 @@ def test_without_authentication_pages_of_other_sites_are_still_refused(face, hea
                 ask()
 
 
+@pytest.mark.parametrize("face", ["iam", "sts"])
+def test_without_authentication_a_get_changes_no_identity(face):
+    verifier = requesting.verifier(open_to_all=True)
+    host = [("host", "127.0.0.1:5253")]
+    requesting.run(verifier.verify(request("POST", headers=host), face))
+    with pytest.raises(access_errors.AccessDenied):
+        requesting.run(verifier.verify(request("GET", headers=host), face))
+
+
 def test_a_proof_that_stands_is_another_caller_from_another_address():
     verifier = requesting.verifier()
     prepared = signed(expires_seconds=60)
