@@ -215,12 +215,16 @@ class CompiledPolicy:
 
 
 def parse_policy(
-    document: str | bytes | Mapping[str, Any], *, policy_type: PolicyType
+    document: str | bytes | Mapping[str, Any],
+    *,
+    policy_type: PolicyType,
+    is_clients: bool = False,
 ) -> CompiledPolicy:
     """Return the policy of a document (JSON text, or decoded).
 
     policy_type: an identity policy has no Principal; a resource policy has Principal or
-    NotPrincipal; a trust policy, which a role has, also has no Resource.
+    NotPrincipal; a trust policy, which a role has, also has no Resource. is_clients: a client
+    wrote an identity policy, which the configuration has otherwise.
     Raises MalformedPolicy with the path of the fault.
     """
     if isinstance(document, str | bytes):
@@ -257,7 +261,7 @@ def parse_policy(
                 raise _fault(f"{path}.Sid", f"{sid!r} appears twice")
             sids.add(sid)
         statements.append(statement)
-    if policy_type != "identity":
+    if is_clients or policy_type != "identity":
         _check_variables_count(document)
     return CompiledPolicy(
         statements=tuple(statements),
@@ -269,7 +273,7 @@ def parse_policy(
 def _check_variables_count(document: Mapping[str, Any]) -> None:
     """Raise MalformedPolicy for many variables: each is given its value anew at every request.
 
-    Clients write the policies of resources, and the event loop evaluates them.
+    Clients write such policies, and the event loop evaluates them.
     """
     if json.dumps(document).count("${") > limits.POLICY_VARIABLES_MAX:
         raise _fault("", f"a policy has at most {limits.POLICY_VARIABLES_MAX} variables")

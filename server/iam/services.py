@@ -194,7 +194,7 @@ def check_offered(members: Mapping[str, Any], *names: str) -> None:
 
 def check_policy(text: str, *, policy_type: policies.PolicyType) -> int:
     """Return how many characters of a policy count against its quota. Raises MalformedPolicy."""
-    policies.parse_policy(text, policy_type=policy_type)
+    policies.parse_policy(text, policy_type=policy_type, is_clients=True)
     return count_characters(text)
 
 

@@ -165,7 +165,7 @@ def _bounds_of(services: Services, members: Mapping[str, Any]) -> dict[str, Any]
     """Return the session policies of a request. Raises MalformedPolicy and InvalidParameter."""
     bounds: dict[str, Any] = {}
     if "Policy" in members:
-        policies.parse_policy(members["Policy"], policy_type="identity")
+        policies.parse_policy(members["Policy"], policy_type="identity", is_clients=True)
         document = json.loads(members["Policy"])
         bounds["policy"] = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     listed = [each.get("arn", "") for each in members.get("PolicyArns", ())]

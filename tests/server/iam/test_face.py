@@ -445,3 +445,19 @@ def test_identities_outlive_a_restart(tmp_path: Path) -> None:
     dora = config.User(name="Dora", access_key="DORAKEY", secret_key="dora-secret")
     with pytest.raises(principals.DuplicatePrincipal), aws.serving(tmp_path, users=[dora]):
         pass
+
+
+def test_a_policy_with_many_variables_is_refused(server: aws.Server, iam: Any, name: str) -> None:
+    resources = [f"arn:aws:s3:::docs/${{aws:username}}/{number}" for number in range(33)]
+    document = allowing("s3:*")
+    for count, is_allowed in ((33, False), (32, True)):
+        document["Statement"][0]["Resource"] = resources[:count]
+        text = json.dumps(document)
+        for call, members in (
+            (iam.put_user_policy, {"UserName": name, "PolicyName": "p", "PolicyDocument": text}),
+            (iam.create_policy, {"PolicyName": name, "PolicyDocument": text}),
+        ):
+            if is_allowed:
+                call(**members)
+            else:
+                assert aws.refusal(call, **members) == (400, "MalformedPolicyDocument")

@@ -274,6 +274,14 @@ def test_a_role_of_a_role_lasts_an_hour(server: aws.Server) -> None:
         ({"DurationSeconds": 899}, (400, "ValidationError")),
         ({"Policy": "{"}, (400, "MalformedPolicyDocument")),
         ({"Policy": json.dumps(document(allow("s3:NoSuch")))}, (400, "MalformedPolicyDocument")),
+        (
+            {
+                "Policy": json.dumps(
+                    document(allow("s3:*", resource="arn:aws:s3:::" + "${aws:userid}" * 33))
+                )
+            },
+            (400, "MalformedPolicyDocument"),
+        ),
         ({"PolicyArns": [{"arn": f"{OWN}/NoSuchPolicy"}]}, (400, "ValidationError")),
         ({"PolicyArns": [{"arn": f"{OWN}/ReadOnly"}] * 11}, (400, "ValidationError")),
         ({"Tags": [{"Key": "a", "Value": "b"}]}, (501, "NotImplemented")),
