@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import starlette.applications
 import starlette.routing
@@ -30,7 +30,7 @@ from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, resources
 from server import asgi, config, counters, exchange, looplag, native
-from server.access import audit, decide, identities, model, principals, rootkeys, tokens
+from server.access import arns, audit, decide, identities, model, principals, rootkeys, tokens
 from server.auth import verify
 from server.iam import face as iam_face
 from server.iam import services as iam_services
@@ -41,6 +41,9 @@ from storage import expiry, opening
 from storage import model as storage_model
 
 Lifespan: TypeAlias = starlette.types.Lifespan[starlette.applications.Starlette]
+
+_OWN_POLICIES: Final = arns.policy_arn("aws", "/", "")
+"""The beginning of the ARNs of the server's own policies, which belong to its account."""
 
 
 class Application(starlette.applications.Starlette):
@@ -261,6 +264,8 @@ def _build_rights(
     def side_of(demand: model.Demand) -> decide.ResourceSide:
         if demand.action in sts_face.ROLE_ACTIONS:
             return stored.side_of(demand)
+        if demand.resource.startswith(_OWN_POLICIES):
+            return decide.ResourceSide(account=settings.account)
         return owners.side_of(demand)
 
     return _Rights(

@@ -7,6 +7,7 @@ them with AWS's messages. Encoding is strict: a result outside the model is an e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +17,10 @@ from server.aws import errors, restjson, shapes
 DEPTH_MAX: Final = 12
 DIGITS_MAX: Final = 20
 INDEX_DIGITS_MAX: Final = 4
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""Characters that XML cannot have; a message may quote them."""
+_UNKNOWN: Final = "\ufffd"
 
 Tree: TypeAlias = dict[str, Any]
 """The values of a form by the parts of their names: a name's first part -> a text or a Tree."""
@@ -66,7 +71,7 @@ def encode_error(
     return (
         f'<ErrorResponse xmlns="{namespace}"><Error>'
         f"<Type>{'Sender' if is_senders else 'Receiver'}</Type><Code>{code}</Code>"
-        f"<Message>{xmltext.escape(message)}</Message></Error>"
+        f"<Message>{xmltext.escape(_CONTROL.sub(_UNKNOWN, message))}</Message></Error>"
         f"<RequestId>{request_id}</RequestId></ErrorResponse>"
     ).encode()
 

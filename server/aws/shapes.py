@@ -170,7 +170,12 @@ def _parse_pattern(pattern: str | None) -> str | None:
     return pattern
 
 
-_PROPERTIES: Final = {"L": r"\w", "N": r"\w", "Z": r"\s"}
+_PROPERTIES: Final = {
+    "L": r"\w",
+    "N": r"\w",
+    # \s has control characters, which XML cannot have.
+    "Z": r" \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+}
 
 
 def _parse_member(name: str, description: Mapping[str, Any]) -> Member:

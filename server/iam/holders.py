@@ -228,7 +228,7 @@ async def list_tags(holder: IdentityType, iam: IamServices, call: calls.Call) ->
     tags = holder.row(iam, call).tags
     return services.page(
         call.value.members,
-        lambda after: sorted(key for key in tags if key.lower() > after),
+        services.names_after(tags),
         name_of=str,
         encode=lambda key: {"Key": key, "Value": tags[key]},
         member="Tags",

@@ -89,7 +89,7 @@ async def list_policies(iam: IamServices, call: calls.Call) -> services.Members:
                 members,
                 after,
                 name_of=lambda item: item[0].name,
-                encode=lambda item: _encode(iam, item[0], attached=item[1]),
+                encode=lambda item: _encode(iam, item[0], attached=item[1], is_listed=True),
                 member="Policies",
             )
 
@@ -290,7 +290,10 @@ def _version_of(row: rows.PolicyRow, version_id: str) -> rows.VersionRow:
     return version
 
 
-def _encode(iam: IamServices, row: rows.PolicyRow, *, attached: int) -> services.Members:
+def _encode(
+    iam: IamServices, row: rows.PolicyRow, *, attached: int, is_listed: bool = False
+) -> services.Members:
+    """Return a policy as the API's structure; without description and tags if it is listed."""
     policy: dict[str, Any] = {
         "PolicyName": row.name,
         "PolicyId": row.policy_id,
@@ -303,6 +306,8 @@ def _encode(iam: IamServices, row: rows.PolicyRow, *, attached: int) -> services
         "CreateDate": row.created_at_ms,
         "UpdateDate": row.updated_at_ms,
     }
+    if is_listed:
+        return policy
     if row.description:
         policy["Description"] = row.description
     if row.tags:

@@ -25,6 +25,8 @@ Members: TypeAlias = Mapping[str, Any]
 
 ROOT: Final = "root"
 PAGE_ITEMS: Final = 100
+PAGE_CHARACTERS_MAX: Final = 512 * 1024
+"""A page ends after the item with which its texts exceed this: the event loop encodes it."""
 OWN_ID_PREFIX: Final = "ANPA"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]+")
@@ -221,11 +223,13 @@ def page(
     after = _decode_marker(members["Marker"]) if "Marker" in members else ""
     listed: list[Any] = []
     last = ""
+    characters = 0
     for item in items_after(after):
-        if len(listed) == count_max:
+        if len(listed) == count_max or characters > PAGE_CHARACTERS_MAX:
             marker = base64.urlsafe_b64encode(last.encode()).decode()
             return {member: listed, "IsTruncated": True, "Marker": marker}
         listed.append(encode(item))
+        characters += len(str(listed[-1]))
         last = name_of(item).lower()
     return {member: listed, "IsTruncated": False}
 

@@ -28,6 +28,15 @@ def trusting(principal: str) -> str:
 
 USERS = [*programs.users({"alice": [allowing("s3:*")], "carol": []}).values()]
 USERS.append(
+    config.User(
+        name="far",
+        access_key="FARKEY",
+        secret_key="far-secret",
+        account="111111111111",
+        policies=(allowing("*"),),
+    )
+)
+USERS.append(
     config.User(name="rita", access_key="RITAKEY", secret_key="rita-secret", policies=("ReadOnly",))
 )
 DOCUMENT = json.dumps(allowing("s3:GetObject"))
@@ -317,6 +326,40 @@ def test_policies_of_the_server_are_listed_and_not_changed(iam: Any) -> None:
     assert aws.refusal(call, PolicyArn=arn, PolicyDocument=DOCUMENT)[1] == "UnmodifiableEntity"
     local = iam.list_policies(Scope="Local", OnlyAttached=True)["Policies"]
     assert all(each["AttachmentCount"] for each in local)
+
+
+def test_who_may_read_policies_may_read_the_servers_own(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    iam.attach_user_policy(UserName=name, PolicyArn=f"{OWN}/IAMFullAccess")
+    arn = f"{OWN}/ReadOnly"
+    assert server.client("iam", keys).get_policy(PolicyArn=arn)["Policy"]["Arn"] == arn
+    elsewhere = server.client("iam", aws.keys_of("far"))
+    for call in (elsewhere.get_policy, elsewhere.list_entities_for_policy):
+        assert aws.refusal(call, PolicyArn=arn) == (403, "AccessDenied")
+
+
+def test_a_page_of_long_items_ends_early(iam: Any) -> None:
+    trust = trusting("*")
+    trust = trust[:-1] + "\n" * (20_000 - len(trust)) + "}"
+    names = [f"long{number}" for number in range(12)]
+    for each in names:
+        iam.create_role(RoleName=each, AssumeRolePolicyDocument=trust, Path="/long/")
+    pages = [*iam.get_paginator("list_roles").paginate(PathPrefix="/long/")]
+    assert len(pages) == 2
+    assert sorted(role["RoleName"] for page in pages for role in page["Roles"]) == sorted(names)
+
+
+def test_tags_are_listed_in_pages_and_are_text_that_xml_can_have(iam: Any, name: str) -> None:
+    tags = [{"Key": key, "Value": "x y\u2003z"} for key in ("a", "B", "c", "D")]
+    iam.tag_user(UserName=name, Tags=tags)
+    pages = iam.get_paginator("list_user_tags").paginate(
+        UserName=name, PaginationConfig={"PageSize": 1}
+    )
+    assert [tag for page in pages for tag in page["Tags"]] == tags
+    control = [{"Key": "e", "Value": "x\x1fy"}]
+    assert aws.refusal(iam.tag_user, UserName=name, Tags=control) == (400, "ValidationError")
 
 
 def test_users_of_the_configuration_are_shown_and_not_changed(server: aws.Server, iam: Any) -> None:
