@@ -93,7 +93,7 @@ def test_access_log_has_a_line_for_each_request_without_its_query(tmp_path: Path
     lines = [line for line in running.log.read_text().splitlines() if "boathouse.access" in line]
     said = [line.split("boathouse.access: ", 1)[1] for line in lines]
     assert '127.0.0.1 "GET /_health HTTP/1.1" 200 33' in said
-    assert '127.0.0.1 "GET /bucket/key?... HTTP/1.1" 403' in [
+    assert '127.0.0.1 "GET /bucket/key?... HTTP/1.1" 404' in [
         each.rpartition(" ")[0] for each in said
     ]
     assert "hidden" not in running.log.read_text()
