@@ -1193,6 +1193,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
         re.compile(r"_v_to_(text|fixed_\d+_\d+|real|boolean|date|time|timestamp|binary)"),
         _of_variant,
     ),
+    (re.compile("_v_escaped"), variant_kernels.escaped),
     (re.compile("_flatten_(both|array|object)(_recursive)?(_outer)?"), variant_kernels.flatten),
     (re.compile("_rows_of_(split|strtok)"), variant_kernels.rows_of_parts),
     (re.compile("_uniform(_real)?"), _uniform),

@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sql import limits, locators, outcomes, variants
-from sql.kernelforms import Kernel, coded
+from sql.kernelforms import Kernel, coded, per_value
 from sql.variants import MISSING, UNDEFINED, Value
 
 Form: TypeAlias = Literal["value", "array", "object", "text", "whole", "boolean"]
@@ -74,6 +75,17 @@ def kernel(name: str) -> Kernel:
         result=ARROW[row.result],
         volatility="volatile",
     )
+
+
+def escaped(_: re.Match[str]) -> Kernel:
+    """Stored JSON for kernels that read it: most texts stay, those that look like marks do not."""
+
+    def function(texts: Any) -> Any:
+        if not pc.any(pc.match_substring(texts, variants.MARK_IN_JSON)).as_py():
+            return texts
+        return per_value(texts, variants.escaped_text, pa.string(), lenient=False)
+
+    return Kernel(function=function, arguments=(pa.string(),), result=pa.string())
 
 
 # Lists of rows
@@ -431,10 +443,11 @@ def _flattened(array: list[Value]) -> Value:
 def _range(start: int, stop: int, step: int) -> list[Value]:
     if step == 0:
         raise coded("100039", "0")
-    numbers = range(start, stop, step)
-    if len(numbers) > limits.VARIANT_ELEMENTS_MAX:
-        raise coded("100039", str(len(numbers)))
-    return list(numbers)
+    # len() of the range would fail beyond 64 bits.
+    count = -((start - stop) // step)
+    if count > limits.VARIANT_ELEMENTS_MAX:
+        raise coded("100039", str(count))
+    return list(range(start, stop, step))
 
 
 def _insert(array: list[Value], place: int, value: Value) -> list[Value]:
@@ -639,7 +652,7 @@ FUNCTIONS: dict[str, RowFunction] = {
     "_v_try_parse_json": _row(_try_parse_json, "text", "text"),
     "_v_try_parse_json_repeats": _row(partial(_try_parse_json, repeats=True), "text", "text"),
     "_v_check_json": _row(_check_json, "text", "text"),
-    "_v_read": _row(lambda value: value, "value", "value"),
+    "_v_read": _row(variants.loads_stored, "text", "value"),
     "_v_to_json": _row(_to_json, "value", "text"),
     "_v_stored": _row(_stored, "value", "text"),
     "_v_order": _row(_same, "value", "text"),

@@ -58,15 +58,21 @@ def loads(text: str) -> Value:
     try:
         if INEXACT.search(text) is None:
             return orjson.loads(text)
-        return json.loads(text, parse_float=_parse_number, parse_int=_parse_number)
+        value = json.loads(
+            text, parse_float=_parse_number, parse_int=_parse_number, parse_constant=_parse_constant
+        )
     except RecursionError:
         raise BadJson(NESTED) from None
     except ValueError as error:
         raise BadJson(str(error)) from None
+    if SURROGATE.search(text) is not None:
+        dumps(value)  # half of a pair is no text, and refused as orjson refuses it
+    return value
 
 
 INEXACT = re.compile(r"\d\.\d|\d[eE][+-]?\d|\d{19}|NaN|Infinity")
 """Numbers that orjson would read as binary fractions or refuse."""
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 NESTED = "it is nested too deeply"
 
 
@@ -74,6 +80,11 @@ def _parse_number(text: str) -> Value:
     if "e" in text or "E" in text:
         return Real(value=float(text))
     return normal_number(decimal.Decimal(text))
+
+
+def _parse_constant(word: str) -> Real:
+    """Return NaN, Infinity or -Infinity."""
+    return Real(value=float(word))
 
 
 def normal_number(number: decimal.Decimal) -> Value:
@@ -99,16 +110,33 @@ def parse_json(text: str, *, repeats: bool = False) -> str:
     repeats: whether an object may name a member twice; the last one counts. Raises BadJson.
     """
     try:
-        value = loads(text)
+        value = loads_stored(text)
     except BadJson:
         value = _Lenient(text, repeats=repeats).value()
-    if MARK in text or "\\u0001" in text:
-        value = _escaped(value)
     canonical = dumps(value)
     if not repeats and ("\\u0022" in text or text.count('"') > canonical.count('"')):
         # Fewer quotes: some members are gone, or the text has quotes in its own way.
         _check_members(text)
     return canonical
+
+
+def loads_stored(text: str) -> Value:
+    """Return the value of JSON that any writer spelled; raises BadJson.
+
+    Its texts are themselves: none is a mark, even if it begins with MARK.
+    """
+    value = loads(text)
+    return _escaped(value) if MARK_IN_JSON in text else value
+
+
+def escaped_text(text: str) -> str:
+    """Return stored JSON as a text in which no text is a mark; what is no JSON stays as it is."""
+    if MARK_IN_JSON not in text:
+        return text
+    try:
+        return dumps(loads_stored(text))
+    except BadJson:
+        return text
 
 
 def _check_members(text: str) -> None:
@@ -150,8 +178,9 @@ def text_value(text: str) -> str:
 class _Lenient:
     """Reads JSON with bare names as keys, single quotes, comments, and elements left out."""
 
+    # (?>...) is never tried twice: without it, many comments take exponential time to refuse.
     TOKEN = re.compile(
-        r"""(?:\s|//[^\n]*|/\*.*?\*/)*
+        r"""(?>(?:\s|//[^\n]*|/\*.*?\*/)*)
         (?:(?P<mark>[{}\[\]:,])
         |(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
         |(?P<word>[A-Za-z_$][\w$]*)
@@ -192,7 +221,7 @@ class _Lenient:
             return self._array(depth) if token == "[" else self._object(depth)
         self._next()
         if sort == "string":
-            return _unquoted(token)
+            return text_value(_unquoted(token))
         if sort == "number":
             return _parse_number(token)
         if sort == "word" and token.lower() in WORDS:
@@ -334,6 +363,8 @@ def real_text(value: float) -> str:
 
 def _shown_number(value: Any) -> Any:
     if isinstance(value, Real):
+        if not math.isfinite(value.value):
+            return orjson.Fragment(plain_real(value.value))
         return orjson.Fragment(f"{value.value:.15e}")
     if isinstance(value, _Bare):
         return orjson.Fragment(value.text)
@@ -467,6 +498,8 @@ def _scalar_order(value: Value) -> str:
     if isinstance(value, int | decimal.Decimal):
         return "2" + _number_order(decimal.Decimal(value))
     if isinstance(value, Real):
+        if not math.isfinite(value.value):
+            return "2" + NOT_FINITE_ORDER[plain_real(value.value)]
         return "2" + _number_order(decimal.Decimal(repr(value.value)))
     if isinstance(value, str):
         if not value.startswith(MARK) or value[1] == "s":

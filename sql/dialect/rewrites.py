@@ -376,7 +376,7 @@ VARIANT_KERNELS = {
 
 def at_path(operand: Expr, path: str) -> Expr:
     """Return what stands at a constant path in a VARIANT, which a cast around it reads with it."""
-    computed = code.kernel("_v_get_path", as_arrow(unread(operand), sqltypes.TEXT), path)
+    computed = code.kernel("_v_get_path", spelled(operand), path)
     return exprs.derived(computed, sqltypes.VARIANT, [operand], nullable=True)
 
 
@@ -386,8 +386,15 @@ def read_variant(stored: Expr) -> Expr:
     return exprs.derived(computed, stored.type, [stored])
 
 
+def spelled(operand: Expr) -> code.Code:
+    """Return the text of a VARIANT for a kernel that reads JSON however it is spelled."""
+    raw = unread(operand)
+    text = as_arrow(raw, sqltypes.TEXT)
+    return text if raw is operand else code.kernel("_v_escaped", text)
+
+
 def unread(operand: Expr) -> Expr:
-    """Return a VARIANT for a kernel that reads JSON however it is spelled."""
+    """Return a stored VARIANT as the column has it, and another one as it is."""
     call = operand.code
     if isinstance(call, code.FunctionUse) and call.is_kernel and call.name == "_v_read":
         return dataclasses.replace(operand, code=code.arrow(call.arguments[0], "Utf8"))
@@ -418,7 +425,7 @@ def _cast_to_object(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> E
 
 
 def _cast_from_variant(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
-    value: code.Part = unread(operand)
+    value: code.Part = spelled(operand)
     path = ""
     call = operand.code
     if isinstance(call, code.FunctionUse) and call.name == "_v_get_path":

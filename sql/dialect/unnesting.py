@@ -122,8 +122,7 @@ def _flattened(call: TableFunction, scope: QueryScope) -> _Rows:
     if mode not in ("BOTH", "ARRAY", "OBJECT") or not isinstance(path, str):
         raise errors.unsupported(f"FLATTEN with MODE => {mode}")
     words = [mode.lower(), *(["recursive"] if is_recursive else []), *(["outer"] * bool(is_outer))]
-    text = rewrites.as_arrow(rewrites.unread(value), sqltypes.TEXT)
-    listed = code.kernel(f"_flatten_{'_'.join(words)}", text, path)
+    listed = code.kernel(f"_flatten_{'_'.join(words)}", rewrites.spelled(value), path)
     this = rewrites.to_variant(value)
     if path:
         this = rewrites.at_path(this, path)

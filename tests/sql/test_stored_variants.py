@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sql import errors
+from sql import errors, tabletypes
 from tests.kit import lakes, local_sql
 
 
@@ -74,6 +74,36 @@ def test_insert_makes_no_variant_of_another_type(tmp_path: Path, values: str, wo
     asyncio.run(scenario())
 
 
+async def declare(sql: local_sql.LocalSql, types: dict[str, str]) -> None:
+    """Say which types the columns of ns.t have, by field id, as if other engines wrote them."""
+    change = {
+        "action": "set-properties",
+        "updates": {tabletypes.DECLARED: json.dumps(types)},
+    }
+    await sql.lake.tables.commit(sql.lake.ident("ns.t"), [], [change], by=lakes.BY)
+
+
+@pytest.mark.parametrize("text", ["\x01", "\x01u", "\x01f5", "\x01n2024", "\x01q", "\x01s"])
+def test_a_stored_text_is_never_a_mark(tmp_path: Path, text: str) -> None:
+    async def scenario() -> None:
+        async with local_sql.opened(tmp_path) as sql:
+            await sql.run("create table t (v varchar, a varchar)")
+            stored = json.dumps(text).replace("\\", "\\\\")
+            await sql.run(f"insert into t values ('{stored}', '[{stored}, 1.5]')")
+            await declare(sql, {"1": "VARIANT", "2": "ARRAY"})
+            ((shown, type_name, whole, part, flat),) = await sql.rows(
+                "select v, typeof(v), v::varchar, a[0]::varchar, f.value::varchar"
+                " from t, lateral flatten(input => a) f where f.index = 0 order by v"
+            )
+            assert (shown, type_name) == (json.dumps(text), "VARCHAR")
+            assert (whole, part, flat) == (text, text, text)
+            # What this engine stores reads back as it was.
+            await sql.run("create table u as select v, a from t")
+            assert await sql.rows("select v::varchar, a[0]::varchar from u") == [(text, text)]
+
+    asyncio.run(scenario())
+
+
 def test_json_of_another_writer_is_read_however_it_is_spelled(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with local_sql.opened(tmp_path) as sql:
@@ -81,13 +111,7 @@ def test_json_of_another_writer_is_read_however_it_is_spelled(tmp_path: Path) ->
             # Another engine sees a column of strings: it may write blanks and any order.
             text = '{ "b": 1.0,\n "a": [1e1] }'
             await sql.run(f"insert into t (s) values ('{text}')")
-            ident = sql.lake.ident("ns.t")
-            loaded = sql.lake.load(ident)
-            properties = dict(loaded.metadata.properties)
-            key = next(name for name in properties if name.endswith("sql.types"))
-            declared = {"1": "VARCHAR(10)", "2": "VARIANT"}
-            change = {"action": "set-properties", "updates": {key: json.dumps(declared)}}
-            await sql.lake.tables.commit(ident, [], [change], by=lakes.BY)
+            await declare(sql, {"1": "VARCHAR(10)", "2": "VARIANT"})
             same_value = """parse_json('{"a": [10], "b": 1}')"""
             rows = await sql.rows(f"select s, s:a[0]::int, s = {same_value} from t")
             ((shown, number, same),) = rows

@@ -78,6 +78,36 @@ def test_a_text_that_begins_with_the_mark_stays_a_text() -> None:
     assert json.loads(variants.plain_text(canonical)) == ["\x01d2024-01-01", "\x01"]
 
 
+def test_marks_and_texts_that_look_like_them_stand_beside_each_other() -> None:
+    canonical = variants.parse_json('[undefined, nan, "\\u0001u"]')
+    assert variants.shown(canonical).split() == ["[", "undefined,", "NaN,", '"\\u0001u"', "]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("NaN", "NaN"), ("Infinity", "inf"), ("-Infinity", "-inf")]
+)
+def test_a_number_that_is_not_finite_is_a_float(text: str, shown: str) -> None:
+    value = variants.loads(text)
+    assert variants.type_name(value) == "DOUBLE"
+    assert variants.scalar_text(value) == variants.shown(variants.parse_json(text)) == shown
+    again = variants.loads(variants.parse_json(text))
+    assert variants.order_text(value) == variants.order_text(again)
+
+
+def test_half_of_a_surrogate_pair_is_no_text() -> None:
+    for text in ('"\\ud83d"', '["\\ud83d", 1.5]', '["\\ude00\\ud83d", 1.5]'):
+        with pytest.raises(variants.BadJson):
+            variants.loads(text)
+    assert variants.loads('["\\ud83d\\ude00", 1.5]')[0] == "\U0001f600"
+
+
+def test_many_comments_are_refused_as_fast_as_few() -> None:
+    # Each comment could end at each later end of one: 2 ** 1,000 ways to read this text.
+    for comment in ("/* */", "//a"):
+        with pytest.raises(variants.BadJson):
+            variants.parse_json("[1 " + comment * 1_000 + "\n !]")
+
+
 def test_a_table_stores_json_alone() -> None:
     canonical = variants.dumps([variants.UNDEFINED, "\x01d2024-01-01", "\x01fNaN", 1])
     assert json.loads(variants.stored_text(canonical)) == [None, "2024-01-01", "NaN", 1]

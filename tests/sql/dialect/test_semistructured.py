@@ -53,6 +53,8 @@ CASES: list[tuple[str, Any]] = [
     (f"get_path({DOCUMENT}, 'a.b[0]')", "1"),
     (f"get_path({DOCUMENT}, '[\"x y\"]')", "true"),
     ("array_construct(10, 20)[-1]", None),
+    ("array_generate_range(5, 0, -2)", "[5,3,1]"),
+    ("array_generate_range(0, 5, -2)", "[]"),
     ("array_construct(10, 20)[1 + 0]", "20"),
     ("object_construct('a', 1)[lower('A')]", "1"),
     ("get_ignore_case(parse_json('{\"aA\": 1, \"AA\": 2}'), 'aa')", "2"),
@@ -198,6 +200,11 @@ def test_an_expression_has_its_documented_value(expression: str, expected: Any) 
         ("array_flatten([[1], 2])", "100107", "Not an array"),
         ("array_insert([1], 100000000, 2)", "100039", "100000000"),
         ("array_generate_range(0, 100000000)", "100039", "100000000"),
+        (
+            "array_generate_range(-9223372036854775807, 9223372036854775807)",
+            "100039",
+            "18446744073709551614",
+        ),
         ("parse_json(repeat('[', 2000))", "100069", "Error parsing JSON"),
         (
             "parse_json(repeat('[', 500) || repeat(']', 500))",
