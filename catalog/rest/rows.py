@@ -202,7 +202,7 @@ ROWS: Final[tuple[RestRow, ...]] = (
     _row(
         "createTable",
         f"POST {_NAMESPACE}/tables",
-        _on_namespace("CreateTable"),
+        _IN_BODY,
         tables.create_table,
         body_bytes_max=wire.COMMIT_BYTES_MAX,
         commits=True,
@@ -210,7 +210,7 @@ ROWS: Final[tuple[RestRow, ...]] = (
     _row(
         "registerTable",
         f"POST {_NAMESPACE}/register",
-        _on_namespace("CreateTable"),
+        _IN_BODY,
         tables.register_table,
         body_bytes_max=wire.NAMES_BYTES_MAX,
     ),
@@ -296,7 +296,7 @@ ROWS: Final[tuple[RestRow, ...]] = (
     _row(
         "createView",
         f"POST {_NAMESPACE}/views",
-        _on_namespace("CreateTable"),
+        _IN_BODY,
         views.create_view,
         body_bytes_max=wire.VIEW_BYTES_MAX,
         commits=True,
@@ -326,7 +326,7 @@ ROWS: Final[tuple[RestRow, ...]] = (
     _row(
         "registerView",
         f"POST {_NAMESPACE}/register-view",
-        _on_namespace("CreateTable"),
+        _IN_BODY,
         views.register_view,
         body_bytes_max=wire.NAMES_BYTES_MAX,
     ),

@@ -29,11 +29,11 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
     properties = wire.get_texts(values, "properties")
     stage = wire.get_flag(values, "stage-create")
     on_new_table = service.access.on_new_table(ident)
-    demands = list(on_new_table)
+    # Checked before anything is looked up, so that what is absent looks like what is hidden.
+    service.access.check(call.principal, on_new_table)
     adopts = service.tables.awaits_metadata(ident)
     if adopts:
-        demands.extend(service.access.on_table(ident, rights.COMMIT_ACTIONS))
-    service.access.check(call.principal, demands)
+        service.access.check(call.principal, service.access.on_table(ident, rights.COMMIT_ACTIONS))
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.create(
@@ -61,9 +61,11 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     ident = service.new_ident(call, values)
     metadata_location = json_values.get_text(values, "metadata-location")
     overwrite = wire.get_flag(values, "overwrite")
-    demands = [service.access.on_new_table(ident)[0]]
-    allowed = {ident: tuple(demands)}
-    demands.extend(service.access.on_file(call.principal, metadata_location))
+    on_name = service.access.on_new_table(ident)[:1]
+    allowed = {ident: on_name}
+    # Checked before anything is looked up, so that what is absent looks like what is hidden.
+    service.access.check(call.principal, on_name)
+    demands = list(service.access.on_file(call.principal, metadata_location))
     if overwrite and service.tables.exists(ident):
         demands.extend(service.access.on_table(ident, rights.COMMIT_ACTIONS))
     service.access.check(call.principal, demands)

@@ -45,10 +45,10 @@ async def register_view(service: Service, call: calls.Call) -> asgi.Response:
     values = wire.parse_object(call.body)
     ident = service.new_ident(call, values)
     metadata_location = json_values.get_text(values, "metadata-location")
-    demands = [service.access.on_new_table(ident)[0]]
-    allowed = {ident: tuple(demands)}
-    demands.extend(service.access.on_file(call.principal, metadata_location))
-    service.access.check(call.principal, demands)
+    on_name = service.access.on_new_table(ident)[:1]
+    allowed = {ident: on_name}
+    on_file = service.access.on_file(call.principal, metadata_location)
+    service.access.check(call.principal, (*on_name, *on_file))
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.views.register(

@@ -21,7 +21,7 @@ import botocore.exceptions
 import pytest
 
 from sql import shell
-from tests.kit import rest, users
+from tests.kit import lakes, rest, users
 from tests.kit import server as server_kit
 
 BUCKET_ARN = "arn:aws:s3tables:us-east-1:000000000000:bucket"
@@ -109,6 +109,7 @@ def plain(answer: Any, database: str, namespace: str, table: str) -> str:
 
 
 ABSENT = [("lake", "bob", "nothing"), ("lake", "nowhere", "secret"), ("nolake", "bob", "secret")]
+REGISTRATION = {"name": "{t}", "metadata-location": "s3://{d}/{n}/{t}/metadata/0.metadata.json"}
 CREATION = {"name": "{t}", "schema": rest.SCHEMA}
 REST = [
     ("GET", "config?warehouse={d}", None),
@@ -120,6 +121,13 @@ REST = [
     ("POST", "{d}/namespaces/{n}/properties", {"updates": {"a": "b"}}),
     ("GET", "{d}/namespaces/{n}/tables", None),
     ("POST", "{d}/namespaces/{n}/tables", CREATION),
+    (
+        "POST",
+        "{d}/namespaces/{n}/views",
+        {**CREATION, "view-version": lakes.VIEW_VERSION},
+    ),
+    ("POST", "{d}/namespaces/{n}/register", {**REGISTRATION, "overwrite": True}),
+    ("POST", "{d}/namespaces/{n}/register-view", REGISTRATION),
     ("GET", "{d}/namespaces/{n}/tables/{t}", None),
     ("HEAD", "{d}/namespaces/{n}/tables/{t}", None),
     ("DELETE", "{d}/namespaces/{n}/tables/{t}", None),
