@@ -1,15 +1,17 @@
 """face: DeleteObjects: up to a thousand keys in one request, with one result for each key.
 
 The access decision and the Ruling of each key are those of a single DELETE. Keys that are removed
-outright share index transactions, some keys in each. A transaction expects the rows that the
-Rulings depend on; if a row has changed, its keys are deleted one by one. An anonymous caller is
-refused: the keys are in the body, which is read only for an identified caller.
+outright share index transactions, some keys in each; the transactions that run at once release a
+bounded number of segments. A transaction expects the rows that the Rulings depend on; if a row has
+changed, its keys are deleted one by one. An anonymous caller is refused: the keys are in the body,
+which is read only for an identified caller.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from server import asgi, calls
@@ -31,6 +33,9 @@ from storage import model, removals, versions
 
 KEYS_AT_ONCE: Final = 32
 """Keys that are authorised, or whose deletion starts, before other requests are served."""
+SEGMENTS_AT_ONCE: Final = 1_000
+"""Segments of bodies that are released before the writer serves other requests, unless one object
+has more: some tens of milliseconds. They are counted before; a write in between may add to them."""
 
 _Outcome: TypeAlias = tuple[int, model.Deleted | Exception]
 """The index of a key in the request, and the result of its deletion."""
@@ -48,7 +53,7 @@ async def delete_objects(services: engines.S3Services, call: calls.Call) -> asgi
         )
     data = await incoming.read_document(call.request, call.caller, integrity=integrity)
     deletes = await incoming.parsed(documents.parse_deletes, data)
-    engines.bucket_of(engines.ruling(call, bucket, ""), bucket)
+    info = engines.bucket_of(engines.ruling(call, bucket, ""), bucket)
     outcomes: dict[int, model.Deleted | Exception] = {}
     together: list[int] = []
     alone: list[int] = []
@@ -59,20 +64,57 @@ async def delete_objects(services: engines.S3Services, call: calls.Call) -> asgi
             outcomes[number] = _known(error)
         if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
             await asyncio.sleep(0)
-    for start in range(0, len(alone), KEYS_AT_ONCE):
-        step = alone[start : start + KEYS_AT_ONCE]
-        outcomes.update(await _delete_each(services, bucket, deletes.targets, step, call))
-    steps = []
-    async with asyncio.TaskGroup() as group:
-        for start in range(0, len(together), KEYS_AT_ONCE):
-            step = together[start : start + KEYS_AT_ONCE]
-            removal = _remove(services, bucket, deletes.targets, step, call)
-            steps.append(group.create_task(removal))
-            await asyncio.sleep(0)
-    for task in steps:
-        outcomes.update(task.result())
+    segments = await _count_segments(services, info, deletes.targets, [*alone, *together])
+    for some in _portions(alone, segments):
+        for step in _steps(some):
+            outcomes.update(await _delete_each(services, bucket, deletes.targets, step, call))
+    for some in _portions(together, segments):
+        steps = []
+        async with asyncio.TaskGroup() as group:
+            for step in _steps(some):
+                removal = _remove(services, bucket, deletes.targets, step, call)
+                steps.append(group.create_task(removal))
+                await asyncio.sleep(0)
+        for task in steps:
+            outcomes.update(task.result())
     rows = [_row(target, outcomes[number]) for number, target in enumerate(deletes.targets)]
     return asgi.Response(200, wire.XML_HEADERS, wire.delete_result(rows, quiet=deletes.quiet))
+
+
+async def _count_segments(
+    services: engines.S3Services,
+    bucket: model.BucketInfo,
+    targets: Sequence[documents.ObjectToDelete],
+    numbers: Sequence[int],
+) -> dict[int, int]:
+    """Return how many segments the deletion of some targets releases, by the targets' indexes.
+
+    Counts in a thread.
+    """
+    counts: dict[int, int] = {}
+    for step in _steps(numbers):
+        wanted = [(targets[number].key, targets[number].version_id) for number in step]
+        count = functools.partial(services.objects.count_segments, bucket, wanted)
+        counts.update(zip(step, await services.blobs.run(count), strict=True))
+    return counts
+
+
+def _portions(numbers: Sequence[int], segments: Mapping[int, int]) -> Iterator[Sequence[int]]:
+    """Yield indexes of targets, in order, as many together as are removed at once."""
+    start = total = 0
+    for position, number in enumerate(numbers):
+        total += segments[number]
+        if total > SEGMENTS_AT_ONCE and position > start:
+            yield numbers[start:position]
+            start, total = position, segments[number]
+    if numbers:
+        yield numbers[start:]
+
+
+def _steps(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield indexes of targets, in order, KEYS_AT_ONCE at a time."""
+    for start in range(0, len(numbers), KEYS_AT_ONCE):
+        yield numbers[start : start + KEYS_AT_ONCE]
 
 
 def _row(target: documents.ObjectToDelete, outcome: model.Deleted | Exception) -> wire.Deletion:

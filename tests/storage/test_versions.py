@@ -285,6 +285,34 @@ def test_completing_an_upload_keeps_the_version_before(storage: Storage) -> None
     assert body(storage, "k", info.version_id) == BIG
 
 
+def test_the_segments_that_deletions_release_are_those_of_the_versions_they_remove(
+    storage: Storage,
+) -> None:
+    storage.uploads._part_bytes_min = 1
+
+    async def put_parts(key: str, count: int) -> str:
+        upload = await storage.uploads.create("raw", key, attributes=folders.PLAIN)
+        parts = []
+        for number in range(1, count + 1):
+            received = await storage.blobs.store(bytes([number]), digests=folders.MD5)
+            part = await storage.uploads.put_part("raw", key, upload.upload_id, number, received)
+            parts.append((number, part.etag))
+        return (await storage.uploads.complete("raw", key, upload.upload_id, parts)).version_id
+
+    def counts(*wanted: tuple[str, str | None]) -> list[int]:
+        return storage.objects.count_segments(storage.buckets.get("raw"), wanted)
+
+    run(put_parts("a", 3))
+    assert counts(("a", None), ("a", "null"), ("b", None), ("", None), ("k" * 2000, None)) == [
+        3, 3, 0, 0, 0
+    ]  # fmt: skip
+    set_versioning(storage, "Enabled")
+    version_id = run(put_parts("a", 5))
+    assert counts(("a", None), ("a", "null"), ("a", version_id), ("a", "x")) == [0, 3, 5, 0]
+    set_versioning(storage, "Suspended")
+    assert counts(("a", None), ("b", None)) == [3, 0]
+
+
 def test_delete_many_removes_versions_and_writes_markers_in_one_transaction(
     storage: Storage,
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from server.s3 import deletes, guard
-from storage import batch, model, opening
+from storage import batch, model, objects, opening
 from tests.kit import guards
 from tests.kit import s3 as kit
 
@@ -139,6 +139,61 @@ def test_a_thousand_keys_go_in_one_request(s3: Any, bucket: str) -> None:
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
     assert len(answer["Deleted"]) == 1000
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+PARTS = {"a": 2, "b": 2, "c": 1, "d": 6, "e": 3, "f": 1, "g": 1}
+
+
+@pytest.mark.parametrize("is_conditional", [False, True])
+@pytest.mark.parametrize("versioning", [None, "Enabled"])
+def test_keys_that_are_removed_at_once_have_a_bounded_number_of_segments(
+    store: kit.ObjectStore,
+    s3: Any,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    versioning: str | None,
+    is_conditional: bool,
+) -> None:
+    """Each segment costs the writer a count: 32 objects of 1,000 parts held it for seconds."""
+    monkeypatch.setattr(deletes, "SEGMENTS_AT_ONCE", 4)
+    monkeypatch.setattr(store.storage.uploads, "_part_bytes_min", 1)
+    if versioning is not None:
+        configuration = {"Status": versioning}
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=configuration)
+    targets = []
+    for key, count in PARTS.items():
+        upload = {"Bucket": bucket, "Key": key}
+        upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
+        parts = [
+            {"PartNumber": n, "ETag": s3.upload_part(**upload, PartNumber=n, Body=key * n)["ETag"]}
+            for n in range(1, count + 1)
+        ]
+        done = s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+        target = {"Key": key}
+        if versioning is not None:
+            target["VersionId"] = done["VersionId"]
+        if is_conditional:
+            target["ETag"] = done["ETag"]
+        targets.append(target)
+    open_keys: list[str] = []
+    most: list[int] = []
+    delete_many = objects.Objects.delete_many
+
+    async def note(self: Any, of: Any, wanted: Any, **options: Any) -> Any:
+        some = [each.key for each in wanted]
+        open_keys.extend(some)
+        most.append(sum(PARTS[key] for key in open_keys))
+        outcome = await delete_many(self, of, wanted, **options)
+        for key in some:
+            open_keys.remove(key)
+        return outcome
+
+    monkeypatch.setattr(objects.Objects, "delete_many", note)
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": targets})
+    assert [row["Key"] for row in answer["Deleted"]] == list(PARTS)
+    assert "Versions" not in s3.list_object_versions(Bucket=bucket)
+    assert max(most) == 6, "d alone; the others are four at most"
+    assert [each for each in most if each > 4] == [6]
 
 
 class TurnsGuard(guards.PlainGuard):
