@@ -339,7 +339,8 @@ class Exchange:
         self, visit: _Visit, call: calls.Call, verifying: Awaitable[callers.Caller]
     ) -> asgi.Response:
         """Answer a call whose signature covers the body's hash."""
-        self._admit(visit, call, await verifying)
+        caller = await verifying
+        self._admit(visit, call, self._verifier.renew(caller))
         outcome = self._handle(visit, call)
         return outcome if isinstance(outcome, asgi.Response) else await outcome
 
@@ -359,7 +360,9 @@ class Exchange:
         self, visit: _Visit, call: calls.Call, handler: calls.Handler
     ) -> asgi.Response:
         call.body = await visit.request.read(limit_bytes=call.operation.body_bytes_max)
-        # While the client sent the body, a name may have begun to refer to another object.
+        # While the client sent the body, a name may have begun to refer to another object, and the
+        # caller may have lost rights.
+        call.caller = self._verifier.renew(call.caller)
         self._authorise(visit.face, call)
         outcome = handler(visit.face.services, call)
         return outcome if isinstance(outcome, asgi.Response) else await outcome

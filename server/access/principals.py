@@ -159,6 +159,29 @@ class Principals:
             return None
         return entry
 
+    def current(self, principal: model.Principal) -> model.Principal | None:
+        """Return a caller as it is now; None if its key pair, its user or its role is gone."""
+        if principal.type in ("root", "anonymous"):
+            return principal
+        session = principal.session
+        claims = tokens.Claims(
+            typ="sts",
+            subject=subject_of(principal),
+            token_id="" if session is None else session.token_id,
+            issued_at_ms=0 if session is None else session.issued_at_ms,
+            expires_at_ms=0 if session is None else session.expires_at_ms,
+            extra=claims_of(principal),
+        )
+        entry = self.of_claims(claims)
+        fresh = None if entry is None else entry.principal
+        if fresh is not None and "role" in claims.extra:
+            fresh = self.assume(claims)
+        if fresh is None:
+            return None
+        return dataclasses.replace(
+            fresh, scopes=principal.scopes, session=session, context=principal.context
+        )
+
     def check_password(self, user: str, password: str) -> model.Principal:
         """Return the principal with this name or access key and this secret key.
 

@@ -169,6 +169,17 @@ class Verifier:
         principal = dataclasses.replace(caller.principal, context=_context(request))
         return msgspec.structs.replace(caller, principal=principal)
 
+    def renew(self, caller: callers.Caller) -> callers.Caller:
+        """Return a caller with the rights that it has now, after a wait for its body.
+
+        A client may send a body for minutes; a right or a key that was taken away meanwhile is
+        gone. Raises InvalidToken.
+        """
+        principal = self._principals.current(caller.principal)
+        if principal is None:
+            raise errors.InvalidToken("the credentials ended during the request")
+        return msgspec.structs.replace(caller, principal=principal)
+
     async def verify(self, request: asgi.Request, face: str) -> callers.Caller:
         """Return the caller of a request to a face: the result of `begin`, awaited if necessary."""
         caller = self.begin(request, face)

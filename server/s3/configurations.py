@@ -303,7 +303,11 @@ async def change_judged(
 
 
 def check_allowed(services: engines.S3Services, call: calls.Call) -> None:
-    """Raise AccessDenied if the call is no longer allowed. The audit log has the first decision."""
+    """Raise AccessDenied if the call is no longer allowed. The audit log has the first decision.
+
+    The caller may have lost rights while it sent its document.
+    """
+    call.caller = services.verifier.renew(call.caller)
     for demand in call.operation.demands(services, call):
         if not services.authoriser.permits(call.principal, demand):
             services.authoriser.check(call.principal, demand)

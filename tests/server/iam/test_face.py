@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
+import urllib.parse
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore import auth, awsrequest, credentials
 
 from server import config
 from server.access import principals
@@ -40,6 +43,7 @@ USERS.append(
     config.User(name="rita", access_key="RITAKEY", secret_key="rita-secret", policies=("ReadOnly",))
 )
 DOCUMENT = json.dumps(allowing("s3:GetObject"))
+FORM = "application/x-www-form-urlencoded"
 NUMBERS = itertools.count(1)
 OWN = "arn:aws:iam::aws:policy"
 HERE = "arn:aws:iam::000000000000"
@@ -151,6 +155,75 @@ def test_a_key_ends_at_once_with_all_that_was_made_with_it(
     iam.delete_access_key(UserName=name, AccessKeyId=second.access_key)
     for keys in (second, sessions[1]):
         assert aws.refusal(server.client("sts", keys).get_caller_identity)[0] == 403
+
+
+def begin(
+    server: aws.Server, keys: aws.Keys, service: str, method: str, path: str, body: bytes
+) -> socket.socket:
+    """Send the head of a signed request, and return its connection once the body is waited for."""
+    asked = awsrequest.AWSRequest(
+        method=method, url=server.url + path, data=body, headers={"content-type": FORM}
+    )
+    signer = auth.S3SigV4Auth if service == "s3" else auth.SigV4Auth
+    pair = credentials.Credentials(keys.access_key, keys.secret_key)
+    signer(pair, service, aws.REGION).add_auth(asked)
+    fields = {
+        **asked.headers,
+        "host": server.url.removeprefix("http://"),
+        "content-length": str(len(body)),
+        "expect": "100-continue",
+        "connection": "close",
+    }
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {text}" for name, text in fields.items())]
+    connection = socket.create_connection(("127.0.0.1", server.serving.port), timeout=60)
+    connection.sendall("\r\n".join([*lines, "", ""]).encode())
+    interim = b""
+    while not interim.endswith(b"\r\n\r\n"):
+        received = connection.recv(1)
+        assert received, interim
+        interim += received
+    assert interim.startswith(b"HTTP/1.1 100 "), interim
+    return connection
+
+
+@pytest.mark.parametrize("how", ["policy", "key"])
+def test_a_request_whose_body_comes_late_has_the_rights_of_that_moment(
+    server: aws.Server, iam: Any, name: str, how: str
+) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    iam.put_user_policy(UserName=name, PolicyName="all", PolicyDocument=json.dumps(allowing("*")))
+    form = {
+        "Action": "AttachUserPolicy",
+        "Version": "2010-05-08",
+        "UserName": name,
+        "PolicyArn": f"{OWN}/AdministratorAccess",
+    }
+    policy = {
+        "Effect": "Allow",
+        "Principal": {"AWS": "111111111111"},
+        "Action": "s3:*",
+        "Resource": "arn:aws:s3:::docs/*",
+    }
+    document = {"Version": "2012-10-17", "Statement": policy}
+    begun = [
+        (connection, body)
+        for service, method, path, body in (
+            ("iam", "POST", "/", urllib.parse.urlencode(form).encode()),
+            ("s3tables", "PUT", "/buckets", b'{"name": "late-bucket"}'),
+            ("s3", "PUT", "/docs?policy", json.dumps(document).encode()),
+        )
+        for connection in (begin(server, keys, service, method, path, body),)
+    ]
+    if how == "policy":
+        iam.delete_user_policy(UserName=name, PolicyName="all")
+    else:
+        iam.delete_access_key(UserName=name, AccessKeyId=keys.access_key)
+    for connection, body in begun:
+        with connection, connection.makefile("rb") as answer:
+            connection.sendall(body)
+            status = int(answer.readline().split()[1])
+            assert 400 <= status < 404, answer.read()
+    assert iam.list_attached_user_policies(UserName=name)["AttachedPolicies"] == []
 
 
 def test_a_user_has_two_keys_whose_secrets_are_shown_once(
