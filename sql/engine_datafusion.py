@@ -308,7 +308,7 @@ def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFa
         return engine.EngineFault("value", coded.group(2), coded.group(1))
     message = PATHS.sub("...", text).strip()
     lowered = text.lower()
-    if "resources exhausted" in lowered:
+    if "resources exhausted" in lowered or "<class 'memoryerror'>" in lowered:
         return engine.EngineFault("resources", "not enough memory for this query")
     if "panicked" in lowered:
         return engine.EngineFault("panicked", message[:600])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
+
+from sql import limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +25,23 @@ class Kernel:
 def coded(code: str, value: str) -> ValueError:
     """Return the exception that passes Snowflake's number through the engine."""
     return ValueError(f"[[{code}|{value[:200].replace(']]', '] ]')}]]")
+
+
+def array_of(values: Iterable[Any], result: pa.DataType) -> Any:
+    """Return the values of one batch as an array; raises what means too little memory."""
+    if not pa.types.is_string(result):
+        return pa.array(values, result)
+    texts, size = [], 0
+    for text in values:
+        texts.append(text)
+        if text is not None:
+            size += len(text)
+            if size > limits.REPEATED_BYTES_MAX:
+                break
+    array = pa.array(texts, result) if size <= limits.REPEATED_BYTES_MAX else None
+    if not isinstance(array, pa.Array):  # texts of more than 2 GiB are several arrays
+        raise ValueError("Resources exhausted: texts of one batch")
+    return array
 
 
 def per_value(

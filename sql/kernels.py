@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
-from sql import limits, outcomes, searches, variant_kernels, variants
+from sql import kernelforms, limits, outcomes, searches, variant_kernels, variants
 from sql.kernelforms import Kernel, coded, per_value
 
 DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
@@ -657,7 +657,9 @@ def _by_row(*arguments: pa.DataType, result: pa.DataType) -> Callable[[Callable[
     def make(compute: Callable[..., Any]) -> Kernel:
         def function(*columns: Any) -> Any:
             rows = zip(*(column.to_pylist() for column in columns), strict=True)
-            return pa.array([None if None in row else compute(*row) for row in rows], result)
+            return kernelforms.array_of(
+                (None if None in row else compute(*row) for row in rows), result
+            )
 
         # Volatile as `_nonzero` is.
         return Kernel(function=function, arguments=arguments, result=result, volatility="volatile")
@@ -1194,6 +1196,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
         _of_variant,
     ),
     (re.compile("_v_escaped"), variant_kernels.escaped),
+    (re.compile("_v_bounded"), variant_kernels.bounded),
     (re.compile("_flatten_(both|array|object)(_recursive)?(_outer)?"), variant_kernels.flatten),
     (re.compile("_rows_of_(split|strtok)"), variant_kernels.rows_of_parts),
     (re.compile("_uniform(_real)?"), _uniform),

@@ -39,13 +39,13 @@ VARIANT_DEPTH_MAX: Final = 200
 """How deeply a lenient JSON text may nest, and the steps of a path. JSON that is written nests 254
 deep at most."""
 VARIANT_ELEMENTS_MAX: Final = 1_000_000
-"""Elements of an array that ARRAY_GENERATE_RANGE, ARRAY_INSERT or GENERATOR makes."""
+"""Elements of an array that ARRAY_GENERATE_RANGE or ARRAY_INSERT makes."""
 PIVOTED_MAX: Final = 500
 """Values that a PIVOT or UNPIVOT lists."""
 FLATTENED_MAX: Final = 1_000_000
 """Rows that FLATTEN makes of one value."""
 REPEATED_BYTES_MAX: Final = 1 << 30
-"""Bytes of all texts that REPEAT returns for one batch of rows."""
+"""Bytes of all texts that a function such as REPEAT returns for one batch of rows."""
 COLUMNS_MAX: Final = 20_000
 """Columns of a statement's tables and of every SELECT in it, together."""
 TERMS_MAX: Final = 1_000

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sql import limits, locators, outcomes, variants
+from sql import kernelforms, limits, locators, outcomes, variants
 from sql.kernelforms import Kernel, coded, per_value
 from sql.variants import MISSING, UNDEFINED, Value
 
@@ -58,15 +58,17 @@ def kernel(name: str) -> Kernel:
         ]
         writer = WRITERS[row.result]
         try:
-            results = [
-                None if MISSING in values else writer(row.compute(*values))
-                for values in map(_Row, zip(*read, strict=True))
-            ]
+            return kernelforms.array_of(
+                (
+                    None if MISSING in values else writer(row.compute(*values))
+                    for values in map(_Row, zip(*read, strict=True))
+                ),
+                ARROW[row.result],
+            )
         except variants.BadJson as error:
             raise bad_json(str(error)) from None
         except RecursionError:
             raise bad_json(variants.NESTED) from None
-        return pa.array(results, ARROW[row.result])
 
     # Volatile, so that planning does not evaluate a branch that no row takes.
     return Kernel(
@@ -86,6 +88,23 @@ def escaped(_: re.Match[str]) -> Kernel:
         return per_value(texts, variants.escaped_text, pa.string(), lenient=False)
 
     return Kernel(function=function, arguments=(pa.string(),), result=pa.string())
+
+
+def bounded(_: re.Match[str]) -> Kernel:
+    """Values that the engine joined of others, if none is longer than a value can be."""
+
+    def function(texts: Any) -> Any:
+        longest_bytes = pc.max(pc.binary_length(texts)).as_py() or 0
+        if longest_bytes > outcomes.TEXT_LENGTH_MAX:
+            longest = pc.max(pc.utf8_length(texts)).as_py()
+            if longest > outcomes.TEXT_LENGTH_MAX:
+                raise coded("100078", f"... of {longest} characters")
+        return texts
+
+    # Volatile as `kernel`.
+    return Kernel(
+        function=function, arguments=(pa.string(),), result=pa.string(), volatility="volatile"
+    )
 
 
 # Lists of rows
@@ -472,9 +491,10 @@ def _most(*, greatest: bool) -> Callable[[list[Value]], Value]:
 def _mode(array: list[Value]) -> Value:
     if not array:
         return MISSING
-    counts = Counter(map(_same, array))
+    keys = [_same(item) for item in array]
+    counts = Counter(keys)
     most = max(counts.values())
-    return min((item for item in array if counts[_same(item)] == most), key=_same)
+    return array[keys.index(min(key for key, count in counts.items() if count == most))]
 
 
 def _position(value: Value, array: list[Value]) -> Any:

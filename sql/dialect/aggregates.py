@@ -193,6 +193,8 @@ def array_agg(call: FunctionCall) -> Expr:
         if " DESC" in call.order[0].direction:
             ascending, nulls_first = code.FALSE, code.TRUE
         array = code.kernel("_v_array_sort", code.arrow(array, "Utf8"), ascending, nulls_first)
+    else:
+        array = code.kernel("_v_bounded", code.arrow(array, "Utf8"))
     return call.aggregated(array, sqltypes.ARRAY, parts, nullable=False)
 
 

@@ -113,7 +113,7 @@ def _null(node: exp.Null, scope: NameResolver) -> Expr:
 
 
 def _array(node: exp.Array, scope: NameResolver) -> Expr:
-    return semistructured.array_of([bind(item, scope) for item in node.expressions])
+    return semistructured.array([bind(item, scope) for item in node.expressions])
 
 
 def _object(node: exp.Struct, scope: NameResolver) -> Expr:

@@ -16,8 +16,21 @@ from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
 
-def array_of(items: Sequence[Expr]) -> Expr:
+def array(items: Sequence[Expr]) -> Expr:
     """Return the ARRAY of some values; SQL NULL among them is an element."""
+    listed = array_of(items)
+    if all(item.type.name in SHORT for item in items):
+        return listed
+    computed = code.kernel("_v_bounded", rewrites.as_arrow(listed, sqltypes.TEXT))
+    return exprs.derived(computed, sqltypes.ARRAY, [listed])
+
+
+SHORT = frozenset({"null", "boolean", "fixed", "real", "date", "time"})
+"""Types of whose values an array cannot be too long."""
+
+
+def array_of(items: Sequence[Expr]) -> Expr:
+    """Return the ARRAY of some values for a kernel, which bounds what it returns."""
     if not items:
         return _constant("[]", sqltypes.ARRAY)
     values = [rewrites.to_variant(item) for item in items]
@@ -95,7 +108,7 @@ def _parse_json(name: str) -> builders.Builder:
 
 
 def _array_construct(call: FunctionCall) -> Expr:
-    return array_of(call.args)
+    return array(call.args)
 
 
 def _array_construct_compact(call: FunctionCall) -> Expr:

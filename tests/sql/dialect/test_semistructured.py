@@ -10,9 +10,10 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from sql import engine, errors
+from sql import engine, engine_datafusion, errors, kernels, limits
 from tests.kit import sql_text
 
 DATE = datetime.date
@@ -205,6 +206,8 @@ def test_an_expression_has_its_documented_value(expression: str, expected: Any) 
             "100039",
             "18446744073709551614",
         ),
+        ("array_construct(repeat('x', 9000000), repeat('y', 9000000))", "100078", "18000007 "),
+        ("[repeat('x', 9000000), repeat('y', 9000000)]", "100078", "18000007 "),
         ("parse_json(repeat('[', 2000))", "100069", "Error parsing JSON"),
         (
             "parse_json(repeat('[', 500) || repeat(']', 500))",
@@ -299,6 +302,29 @@ def test_aggregates_collect_values_without_nulls() -> None:
         "select array_agg(column1) over (order by column1 rows between 1 preceding and current "
         "row) from values (1), (2), (3)"
     ) == [("[1]",), ("[1,2]",), ("[2,3]",)]
+
+
+def test_an_array_of_a_group_is_no_longer_than_a_value_can_be() -> None:
+    with pytest.raises(engine.EngineFault) as caught:
+        rows("select array_agg(repeat('x', 9000000)) from (values (1), (2)) t(n)")
+    assert (caught.value.cause, caught.value.code) == ("value", "100078")
+
+
+def test_the_texts_of_one_batch_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REPEATED_BYTES_MAX", 10)
+    texts = pa.array(['"1234"', None, '"5678"'])
+    to_json = kernels.kernel("_v_to_json", zone="UTC")
+    assert len(to_json.function(texts[:2])) == 2
+    with pytest.raises(ValueError, match="Resources exhausted"):
+        to_json.function(texts)
+    random_text = kernels.kernel("_randstr", zone="UTC")
+    with pytest.raises(ValueError, match="Resources exhausted"):
+        random_text.function(pa.array([6, 6]), pa.array([1, 2]))
+
+
+def test_a_function_without_memory_ends_its_query_as_one() -> None:
+    fault = engine_datafusion.fault_of(Exception("PyErr { type: <class 'MemoryError'>, value"))
+    assert fault.cause == "resources"
 
 
 def test_the_greatest_key_is_one_by_size() -> None:
