@@ -8,10 +8,8 @@ they were. The rows are in tests/kit/access_table.py.
 from __future__ import annotations
 
 import dataclasses
-import http.client
 import itertools
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,14 +28,15 @@ from server.iam import face as iam_face
 from sql import shell
 from storage import batch
 from tests.kit import access_table, aws, programs
-from tests.server import requesting
 
 ACCOUNT = "000000000000"
 OTHER_ACCOUNT = "111111111111"
 BUCKET = f"arn:aws:s3tables:{aws.REGION}:{ACCOUNT}:bucket/lake"
 NUMBERS = itertools.count(1)
-UNWRITTEN = frozenset({batch.Store.META, batch.Store.SESSIONS})
-"""What requests write that are denied: counters, and sessions of SQL."""
+UNCOMPARED = frozenset(
+    {batch.Store.META, batch.Store.SESSIONS, batch.Store.RELEASED, batch.Store.BLOBS}
+)
+"""Counters, sessions of SQL, and the bodies that the storage's own sweep frees at any time."""
 
 
 class Scene(dict[str, str]):
@@ -63,7 +62,7 @@ class Scene(dict[str, str]):
         return value
 
     def _root(self, method: str, path: str, body: Any = None) -> Any:
-        status, answer = signed(self._server, aws.ROOT, method, f"/iceberg/v1/{path}", body)
+        status, answer = aws.signed(self._server, aws.ROOT, method, f"/iceberg/v1/{path}", body)
         assert status in (200, 204), answer
         return answer
 
@@ -237,12 +236,12 @@ class Doors:
         match request.door:
             case "rest":
                 return answer_of_json(
-                    *signed(self.server, keys, request.name, f"/iceberg/v1/{what}", body)
+                    *aws.signed(self.server, keys, request.name, f"/iceberg/v1/{what}", body)
                 )
             case "native":
                 path = what if what.startswith("/") else f"/_api/v1/{what}"
                 return answer_of_json(
-                    *signed(self.server, keys, request.name, path, body, service="execute-api")
+                    *aws.signed(self.server, keys, request.name, path, body, service="execute-api")
                 )
             case "sql":
                 return self._answer_of_sql(keys, what)
@@ -288,45 +287,6 @@ def answer_of_json(status: int, answer: Any) -> tuple[str, Any]:
     return f"{status} {answer['error']['type']}" if answer else str(status), None
 
 
-def signed(
-    server: aws.Server,
-    keys: aws.Keys,
-    method: str,
-    target: str,
-    body: Any = None,
-    *,
-    service: str = "glue",
-) -> tuple[int, Any]:
-    """Status and JSON of the answer to a signed request, None if it has none."""
-    data = b"" if body is None else json.dumps(body).encode()
-    prepared = requesting.signed(
-        method,
-        server.url + target,
-        body=data,
-        service=service,
-        access_key=keys.access_key,
-        secret_key=keys.secret_key,
-        token=keys.token,
-        at_ms=int(time.time() * 1000),
-    )
-    parts = urlsplit(prepared.url)
-    connection = http.client.HTTPConnection("127.0.0.1", server.serving.port, timeout=60)
-    connection.request(
-        method,
-        parts.path + ("?" + parts.query if parts.query else ""),
-        data,
-        {
-            name: value if isinstance(value, str) else value.decode()
-            for name, value in prepared.headers.items()
-        },
-    )
-    answer = connection.getresponse()
-    content = answer.read()
-    connection.close()
-    is_json = content and "json" in answer.getheader("content-type", "")
-    return answer.status, json.loads(content) if is_json else None
-
-
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     folder = tmp_path_factory.mktemp("access") / "data"
@@ -370,7 +330,7 @@ def records_of(server: aws.Server) -> dict[batch.Store, list[tuple[bytes, bytes]
     """Everything that the server's index holds."""
     with server.program.storage.index.view() as view:
         return {
-            store: list(view.scan(store, b"")) for store in batch.Store if store not in UNWRITTEN
+            store: list(view.scan(store, b"")) for store in batch.Store if store not in UNCOMPARED
         }
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import botocore.config
@@ -15,6 +18,7 @@ import botocore.exceptions
 from program import application
 from server import config
 from tests.kit import programs
+from tests.server import requesting
 
 REGION = "us-east-1"
 
@@ -97,6 +101,45 @@ def serving(
         programs.serving(program, chosen) as port,
     ):
         yield Server(program=program, serving=port, clock=clock)
+
+
+def signed(
+    server: Server,
+    keys: Keys,
+    method: str,
+    target: str,
+    body: Any = None,
+    *,
+    service: str = "glue",
+) -> tuple[int, Any]:
+    """Status and JSON of the answer to a signed request, None if it has none."""
+    data = b"" if body is None else json.dumps(body).encode()
+    prepared = requesting.signed(
+        method,
+        server.url + target,
+        body=data,
+        service=service,
+        access_key=keys.access_key,
+        secret_key=keys.secret_key,
+        token=keys.token,
+        at_ms=server.clock(),
+    )
+    parts = urlsplit(prepared.url)
+    connection = http.client.HTTPConnection("127.0.0.1", server.serving.port, timeout=60)
+    connection.request(
+        method,
+        parts.path + ("?" + parts.query if parts.query else ""),
+        data,
+        {
+            name: value if isinstance(value, str) else value.decode()
+            for name, value in prepared.headers.items()
+        },
+    )
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    is_json = content and "json" in answer.getheader("content-type", "")
+    return answer.status, json.loads(content) if is_json else None
 
 
 def refusal(call: Any, *arguments: Any, **members: Any) -> tuple[int, str]:
