@@ -6,19 +6,14 @@ changes, every version that the rules name is gone, and no other one.
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
@@ -28,6 +23,7 @@ from hypothesis.stateful import (
 from storage import expiry, lifecycle
 from storage.model import ObjectAttributes, Versioning
 from tests.kit import folders, invariants
+from tests.model import machines
 
 Outcome = TypeVar("Outcome")
 DAY_MS = 100
@@ -86,26 +82,18 @@ def at_a_day(start_ms: int, count: int) -> int:
     return end_ms if end_ms % DAY_MS == 0 else end_ms + DAY_MS - end_ms % DAY_MS
 
 
-class LifecycleMachine(RuleBasedStateMachine):
+class LifecycleMachine(machines.StorageMachine):
     """Versions by key, uploads by id, and the rules of one bucket."""
 
     def __init__(self) -> None:
         super().__init__()
-        memory = Path("/dev/shm")
-        self.root = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-        self.clock = folders.Clock()
-        self.ids = folders.Ids()
-        self.loop = asyncio.new_event_loop()
         self.versions: dict[str, list[Version]] = {}
         self.uploads: dict[tuple[str, str], int] = {}
         self.versioning: Versioning | None = None
         self.rules: list[lifecycle.LifecycleRule] = []
-        self.open()
 
     def open(self) -> None:
-        self.storage = folders.open_folder(
-            self.root / "data", clock=self.clock, ids=self.ids, map_size_bytes=1 << 28
-        )
+        super().open()
         self.expiry = expiry.Expiry(
             index=self.storage.index,
             buckets=self.storage.buckets,
@@ -115,14 +103,8 @@ class LifecycleMachine(RuleBasedStateMachine):
             day_ms=DAY_MS,
         )
 
-    def teardown(self) -> None:
+    def check_the_end(self) -> None:
         invariants.check(self.storage, self.root / "data")
-        self.storage.close()
-        self.loop.close()
-        shutil.rmtree(self.root)
-
-    def run(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
-        return self.loop.run_until_complete(work)
 
     def write(self, key: str, body: bytes | None, tags: dict[str, str] | None = None) -> None:
         """Put a version before the others of its key, by the bucket's versioning."""

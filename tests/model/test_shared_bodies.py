@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from storage import errors
 from storage.batch import Store
 from storage.model import ObjectAttributes, Repeated, SharedBytes
 from tests.kit import folders, invariants
+from tests.model import machines
 
 Result = TypeVar("Result")
 KEYS = ("a", "b", "c", "d", "e", "f")
@@ -31,30 +29,16 @@ picks = st.integers(0, 1000)
 small = st.binary(max_size=9)
 
 
-class SharedBodies(RuleBasedStateMachine):
+class SharedBodies(machines.StorageMachine):
     """Objects by key: their bytes."""
 
     def __init__(self) -> None:
         super().__init__()
-        memory = Path("/dev/shm")
-        self.root = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-        self.clock = folders.Clock()
-        self.ids = folders.Ids()
-        self.loop = asyncio.new_event_loop()
         self.objects: dict[str, bytes] = {}
-        self.open()
         self.run(folders.make_bucket(self.storage))
         self.put("a", 0, 150_000)
 
-    def open(self) -> None:
-        self.storage = folders.open_folder(
-            self.root / "data", clock=self.clock, ids=self.ids, map_size_bytes=1 << 28
-        )
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self.loop.run_until_complete(work)
-
-    def teardown(self) -> None:
+    def check_the_end(self) -> None:
         """When every object is deleted, no body is left."""
         for key in self.objects:
             self.run(self.storage.objects.delete("raw", key))
@@ -62,9 +46,6 @@ class SharedBodies(RuleBasedStateMachine):
         with self.storage.index.view() as view:
             for store in (Store.BODIES, Store.BLOBS, Store.RELEASED):
                 assert list(view.scan(store, b"")) == []
-        self.storage.close()
-        self.loop.close()
-        shutil.rmtree(self.root)
 
     async def commit(self, key: str, data: bytes, repeated: Repeated | None = None) -> bool:
         """Put data at an absent key; return whether it was absent."""

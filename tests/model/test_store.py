@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import shutil
-import tempfile
-from collections.abc import Coroutine
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
-    RuleBasedStateMachine,
     consumes,
     initialize,
     invariant,
@@ -28,6 +22,7 @@ from storage import checksums, errors
 from storage.model import ByteRange, Deleted, ObjectAttributes, Precondition
 from storage.removals import Removal
 from tests.kit import folders, invariants
+from tests.model import machines
 
 Result = TypeVar("Result")
 LONG = "n" * 398
@@ -47,35 +42,19 @@ data = st.one_of(
 buckets = st.sampled_from(["one", "one", "one", "two"])
 
 
-class StoreMachine(RuleBasedStateMachine):
+class StoreMachine(machines.StorageMachine):
     """Objects by (bucket, key): bytes, whether tombstoned, tags. Uploads by id: key and parts."""
 
     uploads: Bundle[tuple[str, str, str]] = Bundle("uploads")
 
     def __init__(self) -> None:
         super().__init__()
-        memory = Path("/dev/shm")
-        self.root = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-        self.clock = folders.Clock()
-        self.ids = folders.Ids()
-        self.loop = asyncio.new_event_loop()
         self.objects: dict[tuple[str, str], tuple[bytes, bool, dict[str, str]]] = {}
         self.parts: dict[tuple[str, str, str], dict[int, bytes]] = {}
-        self.open()
 
     def open(self) -> None:
-        self.storage = folders.open_folder(
-            self.root / "data", clock=self.clock, ids=self.ids, map_size_bytes=1 << 28
-        )
+        super().open()
         self.storage.uploads._part_bytes_min = 10
-
-    def teardown(self) -> None:
-        self.storage.close()
-        self.loop.close()
-        shutil.rmtree(self.root)
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self.loop.run_until_complete(work)
 
     def some(self, bucket: str, key: str, pick: int) -> tuple[str, str]:
         """Return the name drawn, or, more often, one that exists: so that operations meet."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import shutil
-import tempfile
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
@@ -26,6 +20,7 @@ from storage import errors, locks
 from storage.model import Deleted, ObjectAttributes, ObjectInfo, Precondition, Versioning
 from storage.removals import Removal
 from tests.kit import folders, invariants
+from tests.model import machines
 
 Result = TypeVar("Result")
 LONG = "n" * 398
@@ -53,34 +48,15 @@ class Version:
     is_held: bool = False
 
 
-class VersionsMachine(RuleBasedStateMachine):
+class VersionsMachine(machines.StorageMachine):
     """Versions by (bucket, key), newest first, and the versioning of each bucket."""
 
     def __init__(self) -> None:
         super().__init__()
-        memory = Path("/dev/shm")
-        self.root = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-        self.clock = folders.Clock()
-        self.ids = folders.Ids()
-        self.loop = asyncio.new_event_loop()
         self.versions: dict[tuple[str, str], list[Version]] = {}
         self.versioning: dict[str, Versioning | None] = {"one": None, "two": None}
         self.locking: set[str] = set()
         self.given: set[str] = set()
-        self.open()
-
-    def open(self) -> None:
-        self.storage = folders.open_folder(
-            self.root / "data", clock=self.clock, ids=self.ids, map_size_bytes=1 << 28
-        )
-
-    def teardown(self) -> None:
-        self.storage.close()
-        self.loop.close()
-        shutil.rmtree(self.root)
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self.loop.run_until_complete(work)
 
     def of(self, bucket: str, key: str) -> list[Version]:
         return self.versions.setdefault((bucket, key), [])
