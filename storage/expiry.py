@@ -347,7 +347,12 @@ class Expiry:
             # What frees room goes first, and is accepted on a full disk.
             for makes_room in (True, False):
                 some = [each for each in step.candidates if _frees(held, each) is makes_room]
-                for changes in _transactions(some):
+                for changes in removals.portions(
+                    some,
+                    [each.segments for each in some],
+                    count_max=CHANGES_AT_ONCE,
+                    segments_max=SEGMENTS_AT_ONCE,
+                ):
                     await self._remove(held, changes, makes_room=makes_room)
             place = step.following
 
@@ -560,19 +565,6 @@ def _derivation(
         return writes
 
     return derive
-
-
-def _transactions(some: Sequence[_Candidate]) -> Iterator[Sequence[_Candidate]]:
-    """Yield the candidates in order, as many together as one transaction removes."""
-    start = segments = 0
-    for number, candidate in enumerate(some):
-        segments += candidate.segments
-        is_full = number - start == CHANGES_AT_ONCE or segments > SEGMENTS_AT_ONCE
-        if is_full and number > start:
-            yield some[start:number]
-            start, segments = number, candidate.segments
-    if some:
-        yield some[start:]
 
 
 def _frees(held: _Held, candidate: _Candidate) -> bool:

@@ -193,11 +193,12 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An object's row, as a walk read it. key: UTF-8. value: the row."""
+    """An object's row, as a walk read it. key: UTF-8. value: the row. segments: of its body."""
 
     key: bytes
     value: bytes
     size_bytes: int
+    segments: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

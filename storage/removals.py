@@ -6,12 +6,15 @@ from listings; the object is still served until the sweep of tables removes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from storage import bodies, errors, keys, locks, lookups, puts, records, versions
 from storage.batch import Delete, Derivation, Put, Reading, Store, Write
 from storage.model import ALWAYS, BucketInfo, Deleted, Precondition, Seen, Versioning
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +179,21 @@ def derive_no_tombstone(bucket_id: int, encoded: bytes) -> Derivation:
         )
 
     return derive
+
+
+def portions(
+    some: Sequence[Item], segments: Sequence[int], *, count_max: int, segments_max: int
+) -> Iterator[Sequence[Item]]:
+    """Yield items in order, as many together as may be removed at once: one, or more with at most
+    segments_max segments. segments: of each item's body."""
+    start = total = 0
+    for number, added in enumerate(segments):
+        total += added
+        if number > start and (number - start == count_max or total > segments_max):
+            yield some[start:number]
+            start, total = number, added
+    if some:
+        yield some[start:]
 
 
 def is_unchanged(reading: Reading, bucket: BucketInfo, seen: Seen) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from catalog import decoding, errors, files, guard, layout, records, store
 from catalog.sweep import marking, retention
-from storage import batch, keys, model
+from storage import batch, keys, model, removals
 from storage import records as storage_records
 
 BY: Final = "boathouse:sweep"
@@ -33,6 +33,9 @@ OBJECTS_AT_ONCE: Final = 500
 """Objects that one step of the walk judges, in a thread."""
 CHANGES_AT_ONCE: Final = 100
 """Objects that one transaction hides or frees: some milliseconds of the writer thread."""
+SEGMENTS_AT_ONCE: Final = 1_000
+"""Segments of the bodies of these objects, unless one object has more: some tens of milliseconds to
+free them."""
 LOCATIONS_AT_ONCE: Final = 200
 ATTEMPTS_MAX: Final = 20
 """Times that a batch is decided anew because a commit came first; then the next run has it. From
@@ -352,7 +355,12 @@ class TableSweep:
                     now_ms=now_ms,
                 )
                 if verdict is not retention.ObjectFate.KEEP:
-                    seen = model.Seen(key=key, value=value, size_bytes=record.size_bytes)
+                    seen = model.Seen(
+                        key=key,
+                        value=value,
+                        size_bytes=record.size_bytes,
+                        segments=len(record.segments),
+                    )
                     verdicts.append((verdict, seen))
         return _Step(owner=owner, verdicts=tuple(verdicts), objects=count, next_key=next_key)
 
@@ -371,8 +379,12 @@ class TableSweep:
             retention.ObjectFate.FREE,
         ):
             judged = [seen for each, seen in step.verdicts if each is verdict]
-            for start in range(0, len(judged), CHANGES_AT_ONCE):
-                some = judged[start : start + CHANGES_AT_ONCE]
+            for some in removals.portions(
+                judged,
+                [each.segments for each in judged],
+                count_max=CHANGES_AT_ONCE,
+                segments_max=SEGMENTS_AT_ONCE,
+            ):
                 await self._change(mark, place, location, step.owner, verdict, some, kept, report)
 
     async def _change(

@@ -22,6 +22,7 @@ from server.s3 import (
     documents,
     engines,
     errors,
+    fields,
     incoming,
     objects,
     operations,
@@ -101,14 +102,12 @@ async def _count_segments(
 
 def _portions(numbers: Sequence[int], segments: Mapping[int, int]) -> Iterator[Sequence[int]]:
     """Yield indexes of targets, in order, as many together as are removed at once."""
-    start = total = 0
-    for position, number in enumerate(numbers):
-        total += segments[number]
-        if total > SEGMENTS_AT_ONCE and position > start:
-            yield numbers[start:position]
-            start, total = position, segments[number]
-    if numbers:
-        yield numbers[start:]
+    return removals.portions(
+        numbers,
+        [segments[number] for number in numbers],
+        count_max=fields.KEYS_MAX,
+        segments_max=SEGMENTS_AT_ONCE,
+    )
 
 
 def _steps(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

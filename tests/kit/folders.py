@@ -147,8 +147,13 @@ async def remove_tombstone(
     with storage.index.view() as view:
         value = lookups.find(view, info.bucket_id, key)
     assert value is not None, "the object exists"
-    size_bytes = records.decode_object(value).size_bytes
-    seen = model.Seen(key=key.encode(), value=value, size_bytes=size_bytes)
+    record = records.decode_object(value)
+    seen = model.Seen(
+        key=key.encode(),
+        value=value,
+        size_bytes=record.size_bytes,
+        segments=len(record.segments),
+    )
     return await storage.objects.show_hidden(info, (seen,), by=by)
 
 

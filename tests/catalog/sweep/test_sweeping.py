@@ -11,7 +11,7 @@ import pytest
 from catalog import decoding, errors, idents, manifests, store
 from catalog.commits import LoadedTable
 from catalog.sweep import marking, sweeping
-from storage import model
+from storage import model, objects
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
 BY = lakes.BY
@@ -246,6 +246,42 @@ def test_unreferenced_uploads_go_with_age_and_what_is_no_tables_file_stays(
     sweeps.run(lake)
     left = put - {scratch, "ns/t/data/orphan.parquet"}
     assert sweeps.keys_in(lake) == table | left
+
+
+def test_a_transaction_frees_a_bounded_number_of_segments(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each segment costs the writer a count; commits wait for it."""
+    monkeypatch.setattr(sweeping, "SEGMENTS_AT_ONCE", 4)
+    uploads = bench.lake.storage.uploads
+    monkeypatch.setattr(uploads, "_part_bytes_min", 1)
+    sizes: list[int] = []
+    free_seen = objects.Objects.free_seen
+
+    async def note(self: Any, bucket: Any, seen: Any, **options: Any) -> Any:
+        sizes.append(len(seen))
+        return await free_seen(self, bucket, seen, **options)
+
+    monkeypatch.setattr(objects.Objects, "free_seen", note)
+
+    async def prepare() -> None:
+        await bench.create()
+        for number, count in enumerate((2, 2, 1, 6, 3, 1, 1)):
+            key = f"ns/t/data/trino-tmp-files/sorting-file-writer-{number}"
+            upload = await uploads.create("lake", key, attributes=model.ObjectAttributes())
+            parts = []
+            for part_number in range(1, count + 1):
+                received = await bench.lake.storage.blobs.store(
+                    b"%d %d" % (number, part_number), digests=frozenset({"md5"})
+                )
+                part = await uploads.put_part("lake", key, upload.upload_id, part_number, received)
+                parts.append((part_number, part.etag))
+            await uploads.complete("lake", key, upload.upload_id, parts)
+
+    asyncio.run(prepare())
+    sweeps.pass_days(bench.lake, 1)
+    assert sweeps.run(bench.lake).freed.files == 7
+    assert sizes == [2, 1, 1, 2, 1]
 
 
 def test_a_staged_create_keeps_its_place(bench: datafiles.Bench) -> None:
