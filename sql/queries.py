@@ -229,7 +229,7 @@ class Queries:
             if query_id not in self._queries:
                 raise errors.result_unknown(query_id)
             return self._queries[query_id]
-        self._check_room(session.principal.name, submission)
+        self._check_room(session.owner, submission)
         query_id = self._query_id(session, submission.request_id)
         if query_id in self._queries:
             return self._queries[query_id]
@@ -269,7 +269,7 @@ class Queries:
     def find(self, session: sessions.Session, query_id: str) -> SubmittedQuery | None:
         """Return a query that the session's principal may see: its own, of any session."""
         query = self._queries.get(query_id.lower())
-        if query is None or query.owner != session.principal.name:
+        if query is None or query.owner != session.owner:
             return None
         return query
 
@@ -361,7 +361,7 @@ class Queries:
         query = SubmittedQuery(
             id=query_id,
             session_id=session.id,
-            owner=session.principal.name,
+            owner=session.owner,
             warehouse=session.warehouse,
             submission=submission,
             started_at_ms=self._now_ms(),
@@ -416,7 +416,7 @@ class Queries:
         # A text without a semicolon is one statement, so it need not be split.
         texts: Sequence[str] = [text]
         if ";" in bare.rstrip(";"):
-            texts = await self._split(text, owner=session.principal.name)
+            texts = await self._split(text, owner=session.owner)
         if not texts:
             raise errors.empty_statement()
         desired = submission.parameters.get("MULTI_STATEMENT_COUNT")
@@ -518,7 +518,7 @@ class Queries:
                 query
                 for query in list(self._queries.values())
                 if query.session_id == control.session_id
-                and query.owner == session.principal.name
+                and query.owner == session.owner
                 and query.task is not mine
                 and self.cancel(query)
             ]
@@ -542,7 +542,7 @@ class Queries:
     async def _encoded(
         self, outcome: outcomes.Outcome, session: sessions.Session, submission: Submission
     ) -> Result:
-        owner = session.principal.name
+        owner = session.owner
         columns = outcome.columns
         is_select = outcome.statement_type_id == outcomes.StatementType.SELECT
         has_batches = is_select and outcome.batches is not None

@@ -98,6 +98,11 @@ class Session:
     master_expires_at_ms: int = 0
     running: int = 0
 
+    @property
+    def owner(self) -> str:
+        """What the session's queries belong to: not a name, which a new user may have again."""
+        return self.principal.principal_id or self.principal.name
+
     def parameter(self, name: str) -> session_parameters.Value:
         """Return a parameter's value in force: what the session set, else the default."""
         return session_parameters.effective(self.parameters, name)

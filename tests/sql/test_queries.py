@@ -227,6 +227,22 @@ def test_many_results_of_one_principal_displace_no_result_of_another(tmp_path: P
     lived(tmp_path, story, queries.ResultLimits(results_max=8))
 
 
+def test_a_new_user_of_a_name_does_not_see_queries_of_the_one_before(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        first, again, second = (
+            dataclasses.replace(
+                session, principal=dataclasses.replace(session.principal, principal_id=number)
+            )
+            for number in ("AIDA1", "AIDA1", "AIDA2")
+        )
+        query = submit(parts, first, "select 1")
+        await parts.queries.wait(query, WAIT_SECONDS)
+        assert parts.queries.find(again, query.id) is query
+        assert parts.queries.find(second, query.id) is None
+
+    lived(tmp_path, story)
+
+
 def test_a_growing_result_displaces_no_smaller_ones_of_another_principal(tmp_path: Path) -> None:
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         bobs = another(parts, session)
