@@ -36,7 +36,9 @@ async def explain_access(services: TablesServices, call: calls.Call) -> asgi.Res
     if person is None:
         raise errors.InvalidCatalogRequest(f"there is no user or role {name[:100]!r}")
     principal = principals.in_context(person.principal, parameters.get("source_ip", ""))
-    demand = _demand_of(services.access, parameters["action"], parameters["resource"])
+    demand = _demand_of(
+        services.access, call.principal, parameters["action"], parameters["resource"]
+    )
     authoriser = services.access.authoriser
     return asgi.json_response(
         explain.explain(
@@ -50,10 +52,11 @@ async def explain_access(services: TablesServices, call: calls.Call) -> asgi.Res
     )
 
 
-def _demand_of(access: Access, action: str, resource: str) -> model.Demand:
+def _demand_of(access: Access, caller: model.Principal, action: str, resource: str) -> model.Demand:
     """Return the demand for an action on an ARN, or on what the catalog has under a name.
 
-    Raises InvalidCatalogRequest and what looking a table up raises.
+    Raises InvalidCatalogRequest and what looking a table up raises: AccessDenied for a table that
+    the caller may not know of.
     """
     if resource == "*" or resource.startswith("arn:"):
         return model.Demand(action=action, resource=resource)
@@ -67,6 +70,7 @@ def _demand_of(access: Access, action: str, resource: str) -> model.Demand:
     if len(rest) == 1:
         return access.on_namespace(bucket, namespace, verb)
     ident = idents.TableIdent(table_bucket=bucket, namespace=namespace, name=rest[1])
+    access.check(caller, access.on_table(ident, ("GetTable",)))
     demand = access.on_table(ident, (verb,))[0]
     if demand.action != action:
         raise errors.NoSuchTable(f"Table does not exist: {resource[:200]}")

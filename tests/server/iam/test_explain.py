@@ -28,7 +28,14 @@ ONLY_SALES = {
     "Condition": {"StringEquals": {"s3tables:namespace": "sales"}},
 }
 NO_DROPS = {"Sid": "drops", "Effect": "Deny", "Action": "s3tables:DeleteTable", "Resource": "*"}
-USERS = programs.users({"alice": [document(ONLY_SALES, NO_DROPS)], "carol": []})
+SIMULATES = {"Effect": "Allow", "Action": "iam:SimulatePrincipalPolicy", "Resource": "*"}
+USERS = programs.users(
+    {
+        "alice": [document(ONLY_SALES, NO_DROPS)],
+        "carol": [],
+        "dora": [document(SIMULATES)],
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +150,15 @@ def test_only_who_may_simulate_a_principals_policies_is_answered(server: aws.Ser
     assert explained(server, "alice", "s3tables:GetTable", "lake/sales/absent")[0] == 404
     assert explained(server, "alice", "s3:GetObject", "docs/a")[0] == 400
     assert explained(server, "root", *question[1:])[1]["reason"] == "root"
+
+
+def test_a_table_that_the_caller_may_not_know_of_looks_like_an_absent_one(
+    server: aws.Server,
+) -> None:
+    answers = [
+        explained(server, "dora", "s3tables:GetTableData", f"lake/sales/{table}", user="dora")
+        for table in ("orders", "absent")
+    ]
+    assert [status for status, _ in answers] == [403, 403]
+    shown = [answer["error"]["message"] for _, answer in answers]
+    assert shown[0].replace("orders", "absent") == shown[1]
