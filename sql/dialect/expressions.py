@@ -356,7 +356,10 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
         raise errors.list_too_long(len(node.expressions), limits.LIST_MEMBERS_MAX)
     members = [bind(member, scope) for member in node.expressions]
     pairs = [rewrites.comparable(operands[0], member) for member in members]
-    if operands[0].type.name != "null" and _are_alike([pair[0] for pair in pairs]):
+    # Of a CASE in a list, the engine takes the first result for a constant.
+    has_case = any(not member.is_literal and "CASE " in emit.text(member) for member in members)
+    is_list = operands[0].type.name != "null" and not has_case
+    if is_list and _are_alike([pair[0] for pair in pairs]):
         among = code.Among(
             operand=pairs[0][0], members=tuple(pair[1] for pair in pairs), negated=negated
         )

@@ -555,7 +555,10 @@ def _whole(name: str) -> builders.Builder:
         if value.type.name == "real":
             return builders.real_result(code.call(name, value), [value])
         sql_type = sqltypes.number(sqltypes.PRECISION_MAX)
-        return exprs.derived(code.exactly(code.call(name, value), sql_type), sql_type, [value])
+        # The engine's result has the operand's digits; that of 9.9 needs one more.
+        digits = min(value.type.precision + 1, sqltypes.PRECISION_MAX)
+        room = code.exactly(value, sqltypes.number(digits, value.type.scale))
+        return exprs.derived(code.exactly(code.call(name, room), sql_type), sql_type, [value])
 
     return build_one
 

@@ -788,7 +788,9 @@ def negate(operand: Expr) -> Expr:
     if isinstance(operand.literal, float):
         return exprs.real(-operand.literal)
     if operand.type.name == "real":
-        return exprs.derived(code.Prefix(word="-", operand=operand), sqltypes.REAL, [operand])
+        # A minus would give NaN a sign, and the engine orders that below all numbers.
+        difference = code.infix(exprs.real(0.0), "-", operand)
+        return exprs.derived(difference, sqltypes.REAL, [operand])
     sql_type = sqltypes.negated(operand.type)
     if not sql_type.is_integer:
         operand = _widened(operand)

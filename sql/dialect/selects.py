@@ -195,7 +195,14 @@ class SelectBinder:
             self._make_nullable(side, before)
             if not conditions:
                 raise errors.unsupported(f"{side} JOIN without a condition")
-            return f"{left} {side} JOIN {right} ON {' AND '.join(conditions)}"
+            on_text = " AND ".join(conditions)
+            if side == "RIGHT":
+                # Over a RIGHT JOIN, the engine applies a condition of WHERE on a left column to
+                # the right column of the same name. Over a LEFT JOIN it does not.
+                if before - start > 1 and " JOIN " in left:
+                    left = f"({left})"
+                return f"{right} LEFT JOIN {left} ON {on_text}"
+            return f"{left} {side} JOIN {right} ON {on_text}"
         if not conditions:
             return f"{left} CROSS JOIN {right}"
         return f"{left} INNER JOIN {right} ON {' AND '.join(conditions)}"

@@ -420,3 +420,73 @@ def test_every_day_of_the_calendar_can_be_cut_to_a_unit(tmp_path: Path) -> None:
         "('1969-12-31', '1969-12-31 23:59:59.999999'), "
         "('9999-12-31', '9999-12-31 23:59:59.999999')",
     )
+
+
+def test_a_condition_over_a_right_join_reads_the_column_of_its_own_table(tmp_path: Path) -> None:
+    big = "(select column1 k, column2 v from values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'))"
+    answers(
+        tmp_path,
+        {
+            # No row of few has a partner with v: both of its rows stay, whatever their own v is.
+            "select few.v from many right join few on many.k = few.k + 10 "
+            "where coalesce(many.v, '') = '' order by 1": [("x",), ("y",)],
+            "select few.v, many.v from many right join few on many.k = few.k + 10 "
+            "where coalesce(many.v, '') = '' order by 1": [("x", None), ("y", None)],
+            "select few.v, many.v from many right join few on many.k = few.k "
+            "where many.v like '%' order by 1": [("x", "a"), ("y", "b")],
+            "select few.v, many.v from many right join few on many.k = few.k + 10 "
+            "where not (many.v = 'z' and few.v not like '%q%')": [],
+            f"select few.v, b.v from many join {big} b on many.k = b.k right join few "
+            "on b.k = few.k + 1 where coalesce(b.v, '') <> 'b' order by 1": ("y", "c"),
+            "select few.*, many.* from many right join few using (k) where k > 1": (
+                2,
+                "y",
+                2,
+                "b",
+            ),
+        },
+        "create table many (k int, v varchar)",
+        "insert into many values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e'), (6, 'f')",
+        "create table few (k int, v varchar)",
+        "insert into few values (1, 'x'), (2, 'y')",
+    )
+
+
+def test_floor_and_ceil_of_the_largest_digits_have_one_digit_more(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select floor(-m), ceil(m), floor(-m, 0) from n": (-1000, 1000, -1000),
+            "select floor(m), ceil(-m) from n": (999, -999),
+        },
+        "create table n (m number(5, 2))",
+        "insert into n values (999.99)",
+    )
+
+
+def test_a_list_of_in_may_hold_choices_that_read_columns(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select a from t where iff(a > 1, b, a) in (null, least(a, b)) order by 1": [
+                (1,),
+                (2,),
+            ],
+            "select a from t where a + 1 in (null, iff(b = 2, null, a) + 1)": (1,),
+            "select a from t where a + 1 not in (9, iff(b = 2, 9, a) + 1)": (2,),
+        },
+        "create table t (a int, b int)",
+        "insert into t values (1, 1), (2, 2)",
+    )
+
+
+def test_minus_nan_is_nan(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select f = -f, -f > 1, nullif(f, -f) from t": (True, True, None),
+            "select -g, -(-g) from t": (-1.5, 1.5),
+        },
+        "create table t (f float, g float)",
+        "insert into t values ('NaN'::float, 1.5)",
+    )
