@@ -94,7 +94,7 @@ async def put_object_acl(services: engines.S3Services, call: calls.Call) -> asgi
         grants = _grants_of(services, wanted, owner=owner, bucket_owner=bucket_owner)
         _check_not_blocked(bucket_info.settings, grants)
         account = bucket_info.owner if judged is None else judged.account
-        configurations.check_allowed(services, call)
+        engines.check_allowed(services, call)
         return await services.objects.set_acl(
             bucket_info,
             key,

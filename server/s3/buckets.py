@@ -72,6 +72,7 @@ async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.R
 async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CreateBucket = call.value
     data = await incoming.read_configuration(call)
+    engines.check_allowed(services, call)
     constraint = await incoming.parsed(documents.parse_create_bucket, data)
     _check_region(constraint, services.region)
     owner = engines.owner_of(services, call.principal.account_id)

@@ -286,7 +286,7 @@ async def change_judged(
     """
     for number in range(1, engines.ATTEMPTS_MAX + 1):
         bucket = bucket_to_configure(services, call)
-        check_allowed(services, call)
+        engines.check_allowed(services, call)
         judged = _judged(bucket.settings)
 
         def check(settings: Mapping[str, Any], judged: object = judged) -> None:
@@ -300,17 +300,6 @@ async def change_judged(
                 raise
         else:
             return
-
-
-def check_allowed(services: engines.S3Services, call: calls.Call) -> None:
-    """Raise AccessDenied if the call is no longer allowed. The audit log has the first decision.
-
-    The caller may have lost rights while it sent its document.
-    """
-    call.caller = services.verifier.renew(call.caller)
-    for demand in call.operation.demands(services, call):
-        if not services.authoriser.permits(call.principal, demand):
-            services.authoriser.check(call.principal, demand)
 
 
 def _judged(settings: Mapping[str, Any]) -> object:

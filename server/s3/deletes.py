@@ -53,6 +53,7 @@ async def delete_objects(services: engines.S3Services, call: calls.Call) -> asgi
             "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"
         )
     data = await incoming.read_document(call.request, call.caller, integrity=integrity)
+    engines.check_allowed(services, call)
     deletes = await incoming.parsed(documents.parse_deletes, data)
     info = engines.bucket_of(engines.ruling(call, bucket, ""), bucket)
     outcomes: dict[int, model.Deleted | Exception] = {}

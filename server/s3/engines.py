@@ -170,6 +170,17 @@ def authorise(services: S3Services, call: calls.Call) -> None:
         services.authoriser.check(call.principal, demand)
 
 
+def check_allowed(services: S3Services, call: calls.Call) -> None:
+    """Raise AccessDenied if the call is no longer allowed. The audit log has the first decision.
+
+    The caller may have lost rights while it sent its document.
+    """
+    call.caller = services.verifier.renew(call.caller)
+    for demand in call.operation.demands(services, call):
+        if not services.authoriser.permits(call.principal, demand):
+            services.authoriser.check(call.principal, demand)
+
+
 def refuse_strict(
     handler: calls.Handler, services: S3Services, call: calls.Call
 ) -> asgi.Response | Awaitable[asgi.Response]:

@@ -31,6 +31,7 @@ async def put_object_lock_configuration(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
     data = await incoming.read_configuration(call)
+    engines.check_allowed(services, call)
     default = await incoming.parsed(documents.parse_object_lock, data)
 
     async def change(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:
@@ -55,6 +56,7 @@ async def put_object_retention(services: engines.S3Services, call: calls.Call) -
     operation: operations.PutObjectLock = call.value
     bucket, key, version_id = operation.bucket, operation.key, operation.version_id
     data = await incoming.read_configuration(call)
+    engines.check_allowed(services, call)
     retention = await incoming.parsed(documents.parse_retention, data)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
@@ -82,6 +84,7 @@ async def get_object_legal_hold(services: engines.S3Services, call: calls.Call) 
 async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
     data = await incoming.read_configuration(call)
+    engines.check_allowed(services, call)
     legal_hold = await incoming.parsed(documents.parse_legal_hold, data)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:

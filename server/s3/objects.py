@@ -363,6 +363,7 @@ def get_object_torrent(services: engines.S3Services, call: calls.Call) -> asgi.R
 async def put_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectTagging = call.value
     data = await incoming.read_configuration(call)
+    engines.check_allowed(services, call)
     tags = await incoming.parsed(documents.parse_tagging, data)
     tagged = await _set_tags(services, operation, tags, call)
     return asgi.Response(200, engines.version_shown(call, tagged))

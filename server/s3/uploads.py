@@ -164,6 +164,7 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
     operation: operations.CompleteMultipartUpload = call.value
     bucket, key, upload_id = operation.bucket, operation.key, operation.upload_id
     data = await incoming.read_document(call.request, call.caller)
+    engines.check_allowed(services, call)
     named = await incoming.parsed(documents.parse_complete, data)
 
     async def check() -> None:

@@ -211,6 +211,8 @@ def test_a_request_whose_body_comes_late_has_the_rights_of_that_moment(
             ("iam", "POST", "/", urllib.parse.urlencode(form).encode()),
             ("s3tables", "PUT", "/buckets", b'{"name": "late-bucket"}'),
             ("s3", "PUT", "/docs?policy", json.dumps(document).encode()),
+            ("s3", "PUT", f"/late-{how}", b"<CreateBucketConfiguration/>"),
+            ("s3", "PUT", "/docs/a?tagging", b"<Tagging><TagSet/></Tagging>"),
         )
         for connection in (begin(server, keys, service, method, path, body),)
     ]
