@@ -1,0 +1,83 @@
+"""Random typed queries give DuckDB's answers.
+
+`typed_queries.FORMS` says why a text for DuckDB differs, and its docstring what is not compared.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sql.dialect import functions
+from tests.kit import differential, local_sql, typed_queries
+
+FIRST_SEED = int(os.environ.get("BOATHOUSE_SQL_SEED", "0"))
+DIFFERENCES_MAX = 5
+"""A run stops there: each difference costs as much as hundreds of queries."""
+
+
+def tally_of(folder: Path, seeds: range) -> differential.Tally:
+    async def work(local: local_sql.LocalSql) -> differential.Tally:
+        comparison = differential.Comparison(local)
+        await comparison.create_tables()
+        tally = differential.Tally()
+        for seed in seeds:
+            await comparison.run(seed, tally)
+            if len(tally.differences) >= DIFFERENCES_MAX:
+                break
+        return tally
+
+    return local_sql.run_local(folder, work)
+
+
+def check(tally: differential.Tally) -> None:
+    print(
+        f"{tally.queries} queries: {tally.answered} equal, {tally.rows} rows, "
+        f"{sum(tally.refused.values())} refused, {sum(tally.failed.values())} failed in both"
+    )
+    for text, count in (*tally.refused.most_common(20), *tally.failed.most_common(20)):
+        print(f"  {count:6} {text}")
+    assert not tally.differences, "\n\n".join(tally.differences)
+    assert sum(tally.refused.values()) < tally.queries / 3
+    assert sum(tally.failed.values()) < tally.queries / 100
+
+
+@pytest.mark.timeout(600)
+def test_a_thousand_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
+    check(tally_of(tmp_path, range(1000)))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(10_000)
+def test_a_hundred_thousand_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
+    check(tally_of(tmp_path, range(FIRST_SEED + 1000, FIRST_SEED + 101_000)))
+
+
+def test_the_generator_calls_functions_of_the_dialects_table_alone() -> None:
+    operators = {"CAST", "NUMBER"}
+    called = {
+        name.upper()
+        for form in typed_queries.FORMS
+        for name in typed_queries.CALL.findall(form.ours)
+    }
+    assert called - operators <= set(functions.FUNCTIONS)
+
+
+def test_a_planted_difference_is_found_and_shrunk(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> differential.Tally:
+        comparison = differential.Comparison(local)
+        await comparison.create_tables()
+        await local.run("insert into t0 (id, n) values (99, 4242)")
+        tally = differential.Tally()
+        for seed in range(100):
+            await comparison.run(seed, tally)
+            if tally.differences:
+                break
+        return tally
+
+    (text,) = local_sql.run_local(tmp_path, work).differences
+    ours = text.split("Boathouse: ")[1].split("\n")[0]
+    assert " t0 " in ours
+    assert len(ours) < 300
