@@ -247,7 +247,7 @@ class Audit:
             if not demand.action.partition(":")[2].lower().startswith(("delete", "abort")):
                 if isinstance(self._fault, storage_errors.DiskReadOnly):
                     raise storage_errors.DiskReadOnly(
-                        "the audit log cannot be written: the disk is read-only"
+                        "the audit log cannot be written: the disk takes no writes"
                     )
                 if isinstance(self._fault, storage_errors.DiskFull):
                     raise storage_errors.DiskFull("the disk has no room left for the audit log")

@@ -455,7 +455,7 @@ ROWS: Final = (
     row("metrics", "lake:Admin on *", native("GET", "/_metrics")),
     row(
         "explain a decision",
-        "iam:SimulatePrincipalPolicy on user",
+        "iam:SimulatePrincipalPolicy on user + GetTable on T",
         native(
             "GET", "access/explain?principal={u}&action=s3tables%3AGetTable&resource=lake%2F{n}%2Ft"
         ),
