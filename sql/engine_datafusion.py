@@ -39,6 +39,8 @@ OPTIONS: Mapping[str, str] = {
     # Each file looked at at once takes a thread, and its allocator 32 MiB of address space.
     "datafusion.execution.meta_fetch_concurrency": "4",
     "datafusion.optimizer.max_passes": "5",
+    # Its groups of a LIMIT compare floats otherwise than GROUP BY does: NaN stands in several.
+    "datafusion.optimizer.enable_topk_aggregation": "false",
 }
 
 

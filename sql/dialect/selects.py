@@ -59,6 +59,7 @@ class SelectBinder:
         self._tree = tree
         self._scope = scope
         self._outer_join = False
+        self._has_full_join = False
         self._joins = 0
         self._unnamed: set[str] = set()
         self._grouping_sets = 1
@@ -151,6 +152,7 @@ class SelectBinder:
         if from_ is None:
             relation = self._binder.environment.rows_relation
             return f" FROM {names.quoted(relation)}" if relation else ""
+        self._has_full_join = _has_full_join(joins) or _has_full_join(_joins_of(from_.this))
         sql = self._joined(from_.this)
         for join in joins:
             sql = self._join(sql, join, 0)
@@ -332,14 +334,16 @@ class SelectBinder:
         text = scopes.renamed(text, listed)
         unique = self._binder.alias(ident.folded if ident else "query")
         self._add_source((ident,) if ident else (), unique, text)
-        return f"({text.sql}) AS {names.quoted(unique)}"
+        return self._aliased(f"({text.sql})", unique, [output.unique for output in text.outputs])
 
     def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
         columns = [
             ScopeColumn(
                 stored=output.name,
                 bound=Expr(
-                    code=code.ColumnUse(relation=unique, name=output.unique),
+                    code=code.ColumnUse(
+                        relation=unique, name=self._engine_name(unique, output.unique)
+                    ),
                     type=output.type,
                     nullable=output.nullable,
                     origin=output.origin if text.is_transparent else None,
@@ -376,7 +380,27 @@ class SelectBinder:
         text = scopes.renamed(text, listed)
         unique = self._binder.alias((alias_ident or name).folded)
         self._add_source((alias_ident or name,), unique, text)
-        return f"{names.quoted(unique_name)} AS {names.quoted(unique)}"
+        outputs = [output.unique for output in text.outputs]
+        return self._aliased(names.quoted(unique_name), unique, outputs)
+
+    def _aliased(self, relation: str, unique: str, columns: list[str]) -> str:
+        """Return a relation of FROM under its alias, its columns by their engine names."""
+        alias = names.quoted(unique)
+        if not self._has_full_join or not columns:
+            return f"{relation} AS {alias}"
+        renamed = ", ".join(
+            f"{names.quoted(name)} AS {names.quoted(self._engine_name(unique, name))}"
+            for name in columns
+        )
+        return f"(SELECT {renamed} FROM {relation} AS {alias}) AS {alias}"
+
+    def _engine_name(self, unique: str, name: str) -> str:
+        """Return a column's name in the engine's text.
+
+        Of a FULL JOIN that WHERE makes a RIGHT JOIN, the engine takes columns of one name for the
+        same column when it pushes a condition below the join; so beside one no name stands twice.
+        """
+        return f"{unique}.{name}" if self._has_full_join else name
 
     def _dual(self, alias: names.Ident | None) -> str:
         unique = names.quoted(self._binder.alias("DUAL"))
@@ -405,7 +429,9 @@ class SelectBinder:
                 stored=name,
                 bound=_stored_column(
                     Expr(
-                        code=code.ColumnUse(relation=unique, name=column.name),
+                        code=code.ColumnUse(
+                            relation=unique, name=self._engine_name(unique, column.name)
+                        ),
                         type=column.type,
                         nullable=column.nullable,
                         origin=(use, index),
@@ -421,7 +447,8 @@ class SelectBinder:
         )
         scopes.check_alias(path, self._scope.sources)
         self._scope.sources.append(FromItem(path=path, columns=columns, rows=shape.rows))
-        return f"{names.quoted(shape.relation)} AS {names.quoted(unique)}"
+        stored_names = [column.name for column in shape.columns]
+        return self._aliased(names.quoted(shape.relation), unique, stored_names)
 
     # The select list
 
@@ -692,6 +719,21 @@ def check_plain(bound: Expr, place: str) -> None:
             f"SQL compilation error:\nInvalid aggregate or window function in {place}",
             phase="COMPILATION",
         )
+
+
+def _joins_of(node: Any) -> Sequence[exp.Join]:
+    """Return the joins of an item of FROM, parenthesised ones among them."""
+    joins = node.args.get("joins") or ()
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+        return (*joins, *_joins_of(node.this))
+    return tuple(joins)
+
+
+def _has_full_join(joins: Sequence[exp.Join]) -> bool:
+    return any(
+        str(join.args.get("side") or "").upper() == "FULL" or _has_full_join(_joins_of(join.this))
+        for join in joins
+    )
 
 
 def _bare(node: exp.Subquery) -> Any:

@@ -490,3 +490,45 @@ def test_minus_nan_is_nan(tmp_path: Path) -> None:
         "create table t (f float, g float)",
         "insert into t values ('NaN'::float, 1.5)",
     )
+
+
+def test_a_condition_over_a_full_join_compares_the_columns_of_both_tables(tmp_path: Path) -> None:
+    day = "to_date(date_trunc('day', a.u))"
+    joined = "one a full join two b on a.v = b.v"
+    before = [
+        f"create table {name} as select seq4() v, "
+        f"dateadd(day, mod(seq4(), {days}), '2020-01-01'::timestamp) u "
+        f"from table(generator(rowcount => {rows}))"
+        for name, days, rows in (("one", 3, 9), ("two", 5, 24))
+    ]
+    # Of the keys 0 to 8 the days are 0, 1, 2, 0, 1, 2, 0, 1, 2 and 0, 1, 2, 3, 4, 0, 1, 2, 3.
+    answers(
+        tmp_path,
+        {
+            f"select count(*) from {joined} where {day} <= to_date(b.u)": (8,),
+            f"select count(*) from (select {day} d, to_date(b.u) e from {joined}) where d > e": (
+                1,
+            ),
+            f"select count(*) from {joined} where b.u is null or a.u is null": (15,),
+        },
+        *before,
+    )
+
+
+def test_a_limit_over_distinct_floats_shows_nan_once(tmp_path: Path) -> None:
+    values = ", ".join(f"('{value}')" for value in ("NaN", 1, "NaN", 2, "NaN", 1))
+    answers(
+        tmp_path,
+        {
+            "select distinct f from t order by 1 desc limit 2": [
+                (pytest.approx(float("nan"), nan_ok=True),),
+                (2.0,),
+            ],
+            "select f, count(*) from t group by f order by 1 desc limit 1": (
+                pytest.approx(float("nan"), nan_ok=True),
+                3,
+            ),
+        },
+        "create table t (f float)",
+        f"insert into t select column1::float from values {values}",
+    )
