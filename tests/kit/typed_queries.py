@@ -10,9 +10,10 @@ of evaluation:
 
 - Digits above 38, a zero divisor, casts that can fail, dates outside the years 1 to 9999.
 - ORDER BY with LIMIT, and windows, whose order leaves ties between rows that differ.
-- Faults of the engine that stand: WHERE over a FULL JOIN, HAVING beside ROLLUP and CUBE, IN with a
-  correlated query, and aggregates without a key, ROLLUP or CUBE below another query (it moves
-  conditions on constants below them).
+- WHERE over a FULL JOIN, which has tests of its own in tests/sql/test_answers.py.
+- Faults of the engine that stand (docs/SQL.md): HAVING beside ROLLUP and CUBE, IN with a correlated
+  query, and aggregates without a key, ROLLUP or CUBE below another query (it moves conditions on
+  constants below them).
 - Sums of floats that round, and transcendental functions anywhere but in the outermost list.
 """
 
