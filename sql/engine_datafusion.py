@@ -206,12 +206,13 @@ class Planner:
 async def batches_again(
     planner: Planner, query: engine.EngineQuery, run: Run
 ) -> AsyncIterator[pa.RecordBatch]:
-    """Yield run's batches; where memory did not suffice for the first, try once more, frugally.
+    """Yield run's batches; where the first try fails before any, try once more.
 
-    Slower, but with less at a time: joins that sort and spill instead of hash tables, which never
-    spill; one partition, for the merge of several sorted ones never spills either and gets only
-    what the sorts leave; strings that are copied instead of shared. run.finished tells what was
-    done.
+    Where memory did not suffice, frugally: slower, but with less at a time, that is joins that sort
+    and spill instead of hash tables, which never spill; one partition, for the merge of several
+    sorted ones never spills either and gets only what the sorts leave; strings that are copied
+    instead of shared. Where the library failed by itself, without the files' statistics: its
+    estimates fail for some comparisons of two columns. run.finished tells what was done.
     """
     started = False
     try:
@@ -220,9 +221,10 @@ async def batches_again(
             yield batch
         return
     except engine.EngineFault as fault:
-        if fault.cause != "resources" or started:
+        if fault.cause not in ("resources", "internal") or started:
             raise
-    second = await planner.start(_frugal(query))
+        again = _frugal(query) if fault.cause == "resources" else _without_statistics(query)
+    second = await planner.start(again)
     async for batch in second.batches():
         yield rowforms.plain(batch, run.schema)
     run.finished = second.finished
@@ -273,6 +275,11 @@ def _frugal(query: engine.EngineQuery) -> engine.EngineQuery:
             for relation in query.relations
         ),
     )
+
+
+def _without_statistics(query: engine.EngineQuery) -> engine.EngineQuery:
+    options = {**query.settings.options, "datafusion.execution.collect_statistics": "false"}
+    return dataclasses.replace(query, settings=dataclasses.replace(query.settings, options=options))
 
 
 def _without_views(schema: bytes) -> bytes:

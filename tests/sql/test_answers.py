@@ -532,3 +532,20 @@ def test_a_limit_over_distinct_floats_shows_nan_once(tmp_path: Path) -> None:
         "create table t (f float)",
         f"insert into t select column1::float from values {values}",
     )
+
+
+def test_dates_are_compared_with_the_days_of_timestamps(tmp_path: Path) -> None:
+    """The engine's estimate of such a comparison fails for these two columns."""
+    rows = (
+        "('1969-12-31', '1969-12-31 23:59:59.5'), ('2000-01-02', '2000-01-01 12:00:00'), "
+        "('2024-12-30', '2024-12-30 06:07:08')"
+    )
+    answers(
+        tmp_path,
+        {
+            "select count(*) from t where e > to_date(u)": (1,),
+            "select count(*) from t where not e <= to_date(u)": (1,),
+        },
+        "create table t (e date, u timestamp)",
+        f"insert into t values {rows}",
+    )
