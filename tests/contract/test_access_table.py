@@ -186,8 +186,8 @@ class Scene(dict[str, str]):
         return document({"Effect": "Allow", "Principal": root, "Action": "sts:AssumeRole"})
 
     def _policy(self, resource: str) -> str:
-        nobody = {"AWS": f"arn:aws:iam::{ACCOUNT}:user/absent"}
-        return document({**allow("s3tables:GetTable", resource), "Principal": nobody})
+        absent = {"AWS": f"arn:aws:iam::{ACCOUNT}:user/absent"}
+        return document({**allow("s3tables:GetTable", resource), "Principal": absent})
 
     def _set_up_bucket_policy(self) -> str:
         return self._policy(BUCKET)

@@ -270,7 +270,7 @@ def quoted(key: str) -> str:
 
 
 def unique_name(prefix: str = "t") -> str:
-    """Return a bucket name that nobody else uses."""
+    """Return a bucket name that no other test uses."""
     return f"{prefix}-{uuid.uuid4().hex[:20]}"
 
 

@@ -16,7 +16,7 @@ IN_SALES = {"Condition": {"StringEquals": {"s3tables:namespace": "sales"}}}
 ORDERS = {"tableBucketARN": BUCKET, "namespace": "sales", "name": "orders"}
 
 USERS: dict[str, list[dict[str, Any]]] = {
-    "nobody": [],
+    "powerless": [],
     "lister": [
         policy(
             allow(["s3tables:ListTables", "s3tables:ListNamespaces"], BUCKET),
@@ -75,7 +75,7 @@ def denied(call: Any, **members: Any) -> str:
 
 
 def test_a_user_without_policies_may_do_nothing(guarded: TablesService) -> None:
-    client = guarded.client("nobody")
+    client = guarded.client("powerless")
     table = guarded.client().get_table(**ORDERS)
     arn = table["tableARN"]
     schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
@@ -158,7 +158,7 @@ def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(
         )
         # A refusal names the action that was asked, as for a table that exists.
         assert denied(guarded.client("writer").get_table, **members) == "s3tables:GetTable"
-        assert denied(guarded.client("nobody").get_table, **members) == "s3tables:GetTable"
+        assert denied(guarded.client("powerless").get_table, **members) == "s3tables:GetTable"
 
 
 def test_demands_from_the_body_are_checked_before_any_change(guarded: TablesService) -> None:

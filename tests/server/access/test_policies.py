@@ -459,10 +459,10 @@ def test_principals_are_named_by_themselves_or_by_their_account(principal, expec
 
 
 def test_anonymous_caller_is_named_by_everyone_alone():
-    nobody = model.anonymous()
+    anonymous = model.anonymous()
     for principal, expected in (("*", "direct"), ({"AWS": "000000000000"}, "none")):
         said = parse(statement(Principal=principal), policy_type="resource").statements[0]
-        assert said.names(nobody) == expected
+        assert said.names(anonymous) == expected
 
 
 @pytest.mark.parametrize("variables", ["2012-10-17", "2008-10-17"])

@@ -237,7 +237,7 @@ def test_amz_header_repeated_to_add_a_value_is_refused():
 @pytest.mark.parametrize("service", ["s3tables", "glue"])
 def test_body_of_an_unknown_key_is_not_read(service):
     face = "s3tables" if service == "s3tables" else "iceberg"
-    asked = as_request(signed("POST", access_key="NOBODY", service=service, body=b"{}"))
+    asked = as_request(signed("POST", access_key="UNKNOWN", service=service, body=b"{}"))
     with pytest.raises(errors.InvalidAccessKey):
         verify(asked, face)
     assert not asked.body_started
@@ -269,10 +269,10 @@ def test_wrong_secret_and_unknown_key_are_refused():
     with pytest.raises(errors.SignatureDoesNotMatch):
         verify(as_request(signed(secret_key="wrong")))
     with pytest.raises(errors.InvalidAccessKey) as caught:
-        verify(as_request(signed(access_key="NOBODY")))
-    assert caught.value.access_key == "NOBODY"
+        verify(as_request(signed(access_key="UNKNOWN")))
+    assert caught.value.access_key == "UNKNOWN"
     with pytest.raises(errors.InvalidAccessKey):
-        verify(as_request(signed(access_key="NOBODY", secret_key="an access key that nobody has")))
+        verify(as_request(signed(access_key="UNKNOWN", secret_key="one that does not exist")))
 
 
 @pytest.mark.parametrize("offset_ms", [-900_001, 900_001, -24 * HOUR_MS])
@@ -448,7 +448,7 @@ def test_presigned_version_2_ends():
 
 def test_presigned_version_2_of_an_unknown_key_is_refused():
     with pytest.raises(errors.InvalidAccessKey):
-        verify(as_request(presigned_v2(access_key="NOBODY")))
+        verify(as_request(presigned_v2(access_key="UNKNOWN")))
 
 
 def test_presigned_version_2_only_opens_s3():
@@ -479,7 +479,7 @@ def test_version_2_header_is_checked_whole():
     with pytest.raises(errors.RequestTimeTooSkewed):
         verify(as_request(signed_v2(at_ms=NOW_MS - HOUR_MS)), sigv2_header=True)
     with pytest.raises(errors.InvalidAccessKey):
-        verify(as_request(signed_v2(access_key="NOBODY")), sigv2_header=True)
+        verify(as_request(signed_v2(access_key="UNKNOWN")), sigv2_header=True)
 
 
 @pytest.mark.parametrize("date", [None, "", "Bad Date", "Tue, 07 Jul 1950 21:53:04 GMT"])
@@ -618,7 +618,7 @@ def basic(user, password):
 def test_basic_credentials_open_the_native_api_alone():
     assert verify(basic(ACCESS_KEY, SECRET_KEY), "native").principal.type == "root"
     assert verify(basic("alice", requesting.ALICE.secret_key), "native").principal.name == "alice"
-    for user, password in ((ACCESS_KEY, "wrong"), ("nobody", SECRET_KEY), ("", "")):
+    for user, password in ((ACCESS_KEY, "wrong"), ("unknown", SECRET_KEY), ("", "")):
         with pytest.raises(errors.InvalidAccessKey):
             verify(basic(user, password), "native")
     with pytest.raises(errors.UnsupportedAuthorization):
@@ -776,7 +776,7 @@ def test_post_form_that_was_altered_is_refused(v2):
     text = base64.b64encode(base64.b64decode(good["policy"]) + b" ").decode()
     with pytest.raises(errors.SignatureDoesNotMatch):
         checker.verify_post(asked, {**good, "policy": text})
-    fields = form(CONDITIONS, FIELDS, v2=v2, access_key="NOBODY")
+    fields = form(CONDITIONS, FIELDS, v2=v2, access_key="UNKNOWN")
     with pytest.raises(errors.InvalidAccessKey):
         checker.verify_post(asked, {**fields, "bucket": "photos"})
 

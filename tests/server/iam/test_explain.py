@@ -145,8 +145,8 @@ def test_roles_addresses_and_policies_of_resources_count(server: aws.Server) -> 
 def test_only_who_may_simulate_a_principals_policies_is_answered(server: aws.Server) -> None:
     question = ("alice", "s3tables:GetTable", "lake/sales/orders")
     assert explained(server, *question, user="carol")[0] == 403
-    assert explained(server, "nobody", *question[1:], user="carol")[0] == 403
-    assert explained(server, "nobody", *question[1:])[0] == 400
+    assert explained(server, "unknown", *question[1:], user="carol")[0] == 403
+    assert explained(server, "unknown", *question[1:])[0] == 400
     assert explained(server, "alice", "s3tables:GetTable", "lake/sales/absent")[0] == 404
     assert explained(server, "alice", "s3:GetObject", "docs/a")[0] == 400
     assert explained(server, "root", *question[1:])[1]["reason"] == "root"

@@ -36,7 +36,7 @@ def allow(actions: list[str], resources: list[str], **condition: Any) -> dict[st
 USERS = {
     each.name: each
     for each in (
-        user("nobody"),
+        user("powerless"),
         user("reader", allow(["s3:GetObject"], ["arn:aws:s3:::shared/*"])),
         user(
             "lister",
@@ -132,7 +132,7 @@ REQUESTS = [
 def test_a_user_without_policies_can_do_nothing(
     place: kit.ObjectStore, method: str, target: str
 ) -> None:
-    answer = as_user(place, "nobody", method, target)
+    answer = as_user(place, "powerless", method, target)
     assert answer.status == 403
     if method != "HEAD":
         assert answer.code == "AccessDenied"
@@ -148,7 +148,7 @@ def test_an_anonymous_caller_can_do_nothing(
         assert answer.code == "AccessDenied"
 
 
-@pytest.mark.parametrize("name", ["nobody", ""])
+@pytest.mark.parametrize("name", ["powerless", ""])
 @pytest.mark.parametrize(
     ("method", "target"),
     [(method, target) for method, target in REQUESTS if "shared" in target],
@@ -183,7 +183,9 @@ def test_an_absent_key_and_an_existing_one_are_denied_in_the_same_words(
     place: kit.ObjectStore,
 ) -> None:
     def words(key: str, query: str = "") -> str:
-        message = as_user(place, "nobody", "GET", f"/shared/open/{key}{query}").element("Message")
+        message = as_user(place, "powerless", "GET", f"/shared/open/{key}{query}").element(
+            "Message"
+        )
         assert message
         return message.replace(f"/open/{key}", "/open/KEY")
 
@@ -193,7 +195,7 @@ def test_an_absent_key_and_an_existing_one_are_denied_in_the_same_words(
 
 
 def test_a_denial_names_the_action_and_the_resource(place: kit.ObjectStore) -> None:
-    answer = as_user(place, "nobody", "GET", "/shared/open/k")
+    answer = as_user(place, "powerless", "GET", "/shared/open/k")
     message = answer.element("Message")
     assert "s3:GetObject" in message
     assert "arn:aws:s3:::shared/open/k" in message

@@ -23,7 +23,7 @@ from tests.kit import rest, users
 from tests.kit import s3 as kit
 from tests.server import requesting
 
-SECRET = b"what nobody but bob may read"
+SECRET = b"what bob alone may read"
 HOME = "bob/secret/data/f.parquet"
 QUARTER_MS = 15 * 60 * 1000
 HOUR_MS = 60 * 60 * 1000

@@ -585,7 +585,7 @@ def test_an_empty_version_id_is_refused(store: kit.ObjectStore, bucket: str, tar
 def test_two_requests_share_a_connection_after_a_refusal(
     store: kit.ObjectStore, bucket: str
 ) -> None:
-    """A small body that nobody read must not be taken for the next request."""
+    """A small body that no handler read must not be taken for the next request."""
     connection = http.client.HTTPConnection(store.host, store.port, timeout=60)
     try:
         for _ in range(2):
