@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import urllib.parse
 from typing import Any, Final
 
@@ -62,24 +61,13 @@ async def get_role(iam: IamServices, call: calls.Call) -> services.Members:
 
 async def list_roles(iam: IamServices, call: calls.Call) -> services.Members:
     """Return the roles, in pages, in the order of their names."""
-    members = call.value.members
-    prefix = members.get("PathPrefix", "/")
-
-    def read() -> services.Members:
-        with iam.identities.view() as view:
-            return services.page(
-                members,
-                lambda after: (
-                    row
-                    for row in services.rows_after(view, rows.ROLE, rows.RoleRow, after)
-                    if row.path.startswith(prefix)
-                ),
-                name_of=lambda row: row.name,
-                encode=lambda row: encode_role(iam, row, with_tags=False),
-                member="Roles",
-            )
-
-    return await asyncio.to_thread(read)
+    return await services.identities_page(
+        iam,
+        call.value.members,
+        lambda view, after: services.rows_after(view, rows.ROLE, rows.RoleRow, after),
+        encode=lambda row: encode_role(iam, row, with_tags=False),
+        member="Roles",
+    )
 
 
 async def delete_role(iam: IamServices, call: calls.Call) -> services.Members:

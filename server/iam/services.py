@@ -5,6 +5,7 @@ Users of mini.toml are shown as rows that cannot be changed: `configured`.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import heapq
@@ -33,6 +34,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]+")
 _PATH: Final = re.compile(r"/(?:[!-~]+/)?")
 
 Row = TypeVar("Row", rows.UserRow, rows.RoleRow, rows.PolicyRow)
+Holder = TypeVar("Holder", rows.UserRow, rows.RoleRow)
 Item = TypeVar("Item")
 
 
@@ -232,6 +234,33 @@ def page(
         characters += len(str(listed[-1]))
         last = name_of(item).lower()
     return {member: listed, "IsTruncated": False}
+
+
+async def identities_page(
+    iam: IamServices,
+    members: Mapping[str, Any],
+    rows_of: Callable[[batch.Reading, str], Iterable[Holder]],
+    *,
+    encode: Callable[[Holder], Any],
+    member: str,
+) -> Members:
+    """Return one page of users or roles below a request's path prefix, in the order of their names.
+
+    rows_of: all behind a lower-case name, in order.
+    """
+    prefix = members.get("PathPrefix", "/")
+
+    def read() -> Members:
+        with iam.identities.view() as view:
+            return page(
+                members,
+                lambda after: (row for row in rows_of(view, after) if row.path.startswith(prefix)),
+                name_of=lambda row: row.name,
+                encode=encode,
+                member=member,
+            )
+
+    return await asyncio.to_thread(read)
 
 
 def names_after(names: Iterable[str]) -> Callable[[str], Iterable[str]]:

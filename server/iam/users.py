@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import Any, Final
 
@@ -69,22 +68,13 @@ async def get_user(iam: IamServices, call: calls.Call) -> services.Members:
 
 async def list_users(iam: IamServices, call: calls.Call) -> services.Members:
     """Return the users, in pages, in the order of their names."""
-    members = call.value.members
-    prefix = members.get("PathPrefix", "/")
-
-    def read() -> services.Members:
-        with iam.identities.view() as view:
-            return services.page(
-                members,
-                lambda after: (
-                    row for row in iam.users_after(view, after) if row.path.startswith(prefix)
-                ),
-                name_of=lambda row: row.name,
-                encode=lambda row: encode_user(iam, row, with_tags=False),
-                member="Users",
-            )
-
-    return await asyncio.to_thread(read)
+    return await services.identities_page(
+        iam,
+        call.value.members,
+        iam.users_after,
+        encode=lambda row: encode_user(iam, row, with_tags=False),
+        member="Users",
+    )
 
 
 async def delete_user(iam: IamServices, call: calls.Call) -> services.Members:
