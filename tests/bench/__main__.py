@@ -60,7 +60,9 @@ def main() -> int:
             print("nginx is not installed: no ratios for its cases")
         unit = stack.enter_context(bare.started())
         sides = [
-            stack.enter_context(_side(label, checkout, root / label, nginx, options.seconds))
+            stack.enter_context(
+                _side(label, checkout, root / label, nginx, options.seconds, chosen)
+            )
             for label, checkout in _checkouts(stack, root, options.compare)
         ]
         for case in chosen:
@@ -98,9 +100,17 @@ def _git(*arguments: str) -> None:
 
 @contextlib.contextmanager
 def _side(
-    label: str, checkout: Path, folder: Path, nginx: machines.Nginx | None, seconds: float
+    label: str,
+    checkout: Path,
+    folder: Path,
+    nginx: machines.Nginx | None,
+    seconds: float,
+    chosen: Sequence[cases.Case],
 ) -> Iterator[Side]:
     folder.mkdir()
+    for case in chosen:
+        if case.prepare is not None:
+            case.prepare(folder / "data")
     running = server_kit.start(folder / "data", checkout=checkout)
     try:
         yield Side(label=label, bench=cases.Bench(running=running, nginx=nginx, seconds=seconds))

@@ -6,6 +6,7 @@ meets both. A case returns one Figure per round for each side.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -14,9 +15,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.bench import machines
+from tests.kit import folders, large_buckets
 from tests.kit import server as server_kit
 
 KIB = 1024
@@ -24,6 +27,8 @@ MIB = 1024 * 1024
 BUCKET = "bench"
 SIGNATURES_ANEW = 2_500
 """More than a server remembers: each request has a signature that it has not seen lately."""
+LISTED = (10_000, 1_000_000)
+LISTED_MAP_BYTES = 8 << 30
 CREATED = 1_500
 """Namespaces or tables that one round creates."""
 SCHEMA = {
@@ -49,12 +54,14 @@ Pair: TypeAlias = tuple[machines.Figure, machines.Figure | None]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
     """One row of the table. run measures one round. target: of DESIGN's speed goals, where
-    `bare` is the CPU of a bare uvicorn per request."""
+    `bare` is the CPU of a bare uvicorn per request. prepare: fills a new data folder before its
+    server starts."""
 
     name: str
     stand_in: str
     target: str
     run: Callable[[Bench], Pair]
+    prepare: Callable[[Path], None] | None = None
 
 
 def s3_cases() -> tuple[Case, ...]:
@@ -75,7 +82,16 @@ def s3_cases() -> tuple[Case, ...]:
         _put("PUT 4K presigned c16", 4 * KIB, 16, "<= 6 bare", presigned=True),
         _put("PUT 1M c8", MIB, 8, ">= .8"),
         _put("PUT 8M c4", 8 * MIB, 4, ">= .8"),
+        _put("PUT 1M signed body c8", MIB, 8, "-", sign_payload=True),
+        _put("PUT 8M signed body c4", 8 * MIB, 4, "-", sign_payload=True),
         Case(name="LIST 1,000 of 10,000", stand_in="-", target="<= 30 bare", run=_list_run),
+        Case(
+            name="LIST 1,000 of 1,000,000",
+            stand_in="LIST of 10,000",
+            target=">= .9",
+            run=_list_large,
+            prepare=_fill_listed,
+        ),
     )
 
 
@@ -202,13 +218,21 @@ def _bodiless(name: str, method: str, target: str, *, not_modified: bool = False
 
 
 def _put(
-    name: str, size_bytes: int, connections: int, target: str, *, presigned: bool = False
+    name: str,
+    size_bytes: int,
+    connections: int,
+    target: str,
+    *,
+    presigned: bool = False,
+    sign_payload: bool = False,
 ) -> Case:
     keys = max(connections * 2, min(256, (256 * MIB) // size_bytes))
 
     def run(bench: Bench) -> Pair:
         _bucket(bench)
-        sign = machines.presigned_request if presigned else machines.signed_request
+        sign: Callable[..., bytes] = machines.presigned_request
+        if not presigned:
+            sign = functools.partial(machines.signed_request, sign_payload=sign_payload)
         body = os.urandom(size_bytes)
         number = next(bench.uniques)
         paths = [f"put-{size_bytes}-{number}-{index}" for index in range(keys)]
@@ -234,6 +258,37 @@ def _put(
         return ours, theirs
 
     return Case(name=name, stand_in="nginx dav, no sync", target=target, run=run)
+
+
+def _fill_listed(data: Path) -> None:
+    """Create the buckets that `_list_large` compares; each has its keys at the same place."""
+    opened = folders.open_folder(data, map_size_bytes=LISTED_MAP_BYTES)
+    try:
+        for count in LISTED:
+            folders.run(large_buckets.make(opened, f"listed-{count}", count))
+    finally:
+        opened.close()
+
+
+def _list_large(bench: Bench) -> Pair:
+    figures = []
+    for count in LISTED:
+        request = machines.signed_request(
+            bench.running,
+            "GET",
+            f"/listed-{count}?list-type=2&max-keys=1000&start-after=deep%2F{count // 2 - 2000:08}",
+        )
+        figures.append(
+            machines.drive(
+                bench.running.url,
+                bench.running.pid,
+                [request],
+                connections=1,
+                seconds=bench.seconds,
+            )
+        )
+    few, many = figures
+    return many, few
 
 
 def _list_run(bench: Bench) -> Pair:

@@ -41,7 +41,7 @@ class Figure:
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and its children, in seconds."""
     total = 0.0
-    for member in _family(pid):
+    for member in family(pid):
         try:
             fields = Path(f"/proc/{member}/stat").read_text().rsplit(")", 1)[1].split()
         except FileNotFoundError:
@@ -50,7 +50,8 @@ def cpu_seconds(pid: int) -> float:
     return total
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
+    """Return a process and its children."""
     members = [pid]
     for member in members:
         try:
@@ -135,15 +136,21 @@ def signed_request(
     service: str = "s3",
     *,
     headers: Mapping[str, str] | None = None,
+    sign_payload: bool = False,
 ) -> bytes:
-    """One request signed by botocore, headers included; good for fifteen minutes."""
+    """One request signed by botocore, headers included; good for fifteen minutes.
+
+    sign_payload: whether S3's signature covers the body, so that the server computes its SHA-256.
+    """
     from botocore.auth import S3SigV4Auth, SigV4Auth
     from botocore.awsrequest import AWSRequest
+    from botocore.config import Config
     from botocore.credentials import Credentials
 
     request = AWSRequest(method=method, url=running.url + path, data=body, headers=headers)
     if service == "s3":
-        request.headers["x-amz-content-sha256"] = "UNSIGNED-PAYLOAD"
+        # Without a word in its configuration botocore signs every body that is sent without TLS.
+        request.context["client_config"] = Config(s3={"payload_signing_enabled": sign_payload})
     signer = S3SigV4Auth if service == "s3" else SigV4Auth
     signer(Credentials(running.access_key, running.secret_key), service, "us-east-1").add_auth(
         request
