@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -58,14 +58,18 @@ _SNAPSHOT_ID_BITS: Final = 63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Change:
-    """The files that a snapshot adds and removes, and its branch."""
+class FileChange:
+    """The files that a snapshot adds and removes, and its branch.
+
+    operation: append, overwrite, delete or replace. removed: the identities of live files, as
+    `identity` returns them. summary: further fields of the snapshot's summary.
+    """
 
     operation: str
-    branch: str
-    added: tuple[DataFile, ...]
-    removed: frozenset[Any]
-    summary: Mapping[str, str]
+    branch: str = MAIN_BRANCH
+    added: tuple[DataFile, ...] = ()
+    removed: frozenset[Any] = frozenset()
+    summary: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reads(self) -> bool:
@@ -74,7 +78,7 @@ class _Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Built:
+class Built:
     """A snapshot on disk. files: the files that were written for it alone."""
 
     snapshot: dict[str, Any]
@@ -131,11 +135,11 @@ class Appends:
         InvalidCatalogRequest for a file that is not live or fits no spec, and the errors of
         `Tables.commit`.
         """
-        change = _Change(
+        change = FileChange(
             operation=operation,
             branch=branch,
             added=tuple(added),
-            removed=frozenset(_identity(file) for file in removed),
+            removed=frozenset(identity(file) for file in removed),
             summary=summary or {},
         )
         attempt = _Attempt(
@@ -165,7 +169,7 @@ class Appends:
                     [
                         *([] if staged is None else creation.creating_updates(table)),
                         *extra_updates,
-                        *_updates(branch, built.snapshot),
+                        *updates_of(branch, built.snapshot),
                     ],
                     by=principal.arn,
                     via=via,
@@ -183,6 +187,44 @@ class Appends:
                 raise
         raise AssertionError("the last attempt returns or raises")
 
+    async def build(
+        self, loaded: LoadedTable, change: FileChange, *, principal: access_model.Principal
+    ) -> Built:
+        """Write the files of a snapshot on top of a state of a table, and commit nothing.
+
+        loaded: the state; it may have snapshots that are not committed. files of the result are all
+        files that were written. Raises as `commit_files` does for the change's files.
+        """
+        attempt = _Attempt(
+            files=self._files,
+            scans=self._scans,
+            new_id=self._new_id,
+            ident=loaded.ident,
+            by=principal.arn,
+        )
+        reader = self._readers.of(principal, loaded)
+        head = scans.head_of(loaded.metadata, change.branch)
+        try:
+            built = await attempt.build(reader, head, change, now_ms=self._now_ms())
+        except BaseException:
+            await asyncio.shield(attempt.give_up())
+            raise
+        return Built(snapshot=built.snapshot, files=attempt.written)
+
+    async def delete_manifests(
+        self, loaded: LoadedTable, *, principal: access_model.Principal
+    ) -> frozenset[str]:
+        """Return the manifests of delete files that a table's current snapshot has."""
+        head = scans.head_of(loaded.metadata)
+        if head is None:
+            return frozenset()
+        listed = await self._scans.manifests_of(self._readers.of(principal, loaded), head)
+        return frozenset(
+            manifest.manifest_path
+            for manifest in listed
+            if manifest.content == ManifestContent.DELETES and manifest.has_live_files
+        )
+
 
 def _requirements(
     table: TableMetadata, branch: str, head: int | None, *, creating: bool
@@ -195,7 +237,7 @@ def _requirements(
     ]
 
 
-def _updates(branch: str, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
+def updates_of(branch: str, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {"action": "add-snapshot", "snapshot": snapshot},
         {
@@ -207,7 +249,7 @@ def _updates(branch: str, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _identity(file: DataFile) -> tuple[str, int | None]:
+def identity(file: DataFile) -> tuple[str, int | None]:
     """Deletion vectors share files, so the path alone does not identify one."""
     return file.file_path, file.content_offset
 
@@ -240,8 +282,8 @@ class _Attempt:
         self._commit_id = _uuid_text(new_id())
 
     async def build(
-        self, reader: readers.Reader, head: int | None, change: _Change, *, now_ms: int
-    ) -> _Built:
+        self, reader: readers.Reader, head: int | None, change: FileChange, *, now_ms: int
+    ) -> Built:
         """Write the files of a snapshot of this change on top of head."""
         table = reader.table.metadata
         while not self._snapshot_id or self._snapshot_id in table.snapshots:
@@ -288,7 +330,12 @@ class _Attempt:
         if lineage:
             snapshot["first-row-id"] = table.next_row_id
             snapshot["added-rows"] = row_ids
-        return _Built(snapshot=snapshot, files=tuple(self._written[before:]))
+        return Built(snapshot=snapshot, files=tuple(self._written[before:]))
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The files that were written and not removed."""
+        return tuple(self._written)
 
     # Manifests.
 
@@ -312,7 +359,7 @@ class _Attempt:
         return written
 
     async def _without_removed(
-        self, reader: readers.Reader, listed: Iterable[ManifestFile], change: _Change
+        self, reader: readers.Reader, listed: Iterable[ManifestFile], change: FileChange
     ) -> tuple[list[ManifestFile], list[DataFile]]:
         """Return the manifests to keep, with rewritten ones, and the removed files."""
         kept = [manifest for manifest in listed if manifest.has_live_files]
@@ -328,14 +375,14 @@ class _Attempt:
             gone = [
                 entry
                 for entry in entries
-                if _identity(entry.data_file) in change.removed
+                if identity(entry.data_file) in change.removed
                 or entry.data_file.referenced_data_file in gone_paths
             ]
             if not gone:
                 manifests_kept.append(manifest)
                 continue
             removed += [entry.data_file for entry in gone]
-            missing -= {_identity(entry.data_file) for entry in gone}
+            missing -= {identity(entry.data_file) for entry in gone}
             gone_paths |= {
                 entry.data_file.file_path
                 for entry in gone
@@ -354,14 +401,14 @@ class _Attempt:
         entries: Iterable[ManifestEntry],
         gone: Collection[ManifestEntry],
     ) -> ManifestFile:
-        gone_identities = {_identity(entry.data_file) for entry in gone}
+        gone_identities = {identity(entry.data_file) for entry in gone}
         rewritten = [
             msgspec.structs.replace(
                 entry,
                 status=Status.DELETED,
                 snapshot_id=self._snapshot_id,
             )
-            if _identity(entry.data_file) in gone_identities
+            if identity(entry.data_file) in gone_identities
             else msgspec.structs.replace(entry, status=Status.EXISTING)
             for entry in entries
         ]

@@ -144,6 +144,7 @@ class LateSql:
             statements=opened.statements,
             split=opened.compiler.split,
             read_binds=opened.compiler.read_binds,
+            end_transaction=opened.transactions.abandon,
             principals=parts.principals,
             ring=parts.ring,
             access=parts.access,

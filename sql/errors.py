@@ -328,6 +328,13 @@ def transaction_lost() -> SqlError:
     )
 
 
+def transaction_over() -> SqlError:
+    """The transaction that a statement began in was committed or rolled back while it ran."""
+    return SqlError(
+        "000625", "40000", "The statement's transaction ended before it, so it has changed nothing."
+    )
+
+
 def timed_out(seconds: int) -> SqlError:
     """The statement ran longer than STATEMENT_TIMEOUT_IN_SECONDS."""
     return SqlError(

@@ -192,6 +192,14 @@ VARIABLE_LENGTH_MAX: Final = 256
 VARIABLES_MAX: Final = 256
 """Variables of one session, and characters of each."""
 
+# Transactions.
+TRANSACTION_STATEMENTS_MAX: Final = 1_000
+"""DML statements; each becomes a snapshot of the tables that it changes."""
+TRANSACTION_TABLES_MAX: Final = 100
+TRANSACTION_FILES_MAX: Final = 20_000
+TRANSACTION_BYTES_MAX: Final = 1 << 40
+"""What one transaction may change and hold back. Files are described in memory until COMMIT."""
+
 # Results.
 RESULTS_MAX: Final = 10_000
 """Finished statements whose results are stored. Beyond this or one of the next two bounds, the

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog import access, appends, files, namespaces, readers, scans, tables
+from catalog import access, appends, files, namespaces, readers, scans, staging, tables
 from catalog import store as catalog_store
 from sql import (
     compiler,
@@ -22,6 +22,7 @@ from sql import (
     replays,
     show,
     statements,
+    transactions,
     writes,
 )
 from storage import opening as storage_opening
@@ -34,9 +35,11 @@ class SqlEngines:
     statements: statements.Statements
     engine: engine.Engine
     compiler: compiler.Compiler
+    transactions: transactions.Transactions
 
     async def close(self) -> None:
         """End every child."""
+        await self.transactions.stop()
         await self.engine.close()
         await self.compiler.close()
 
@@ -72,6 +75,14 @@ def open_statements(
         files=files,
         links=storage.links,
     )
+    all_appends = appends.Appends(
+        tables=tables,
+        scans=scans,
+        files=files,
+        readers=table_readers,
+        now_ms=store.now_ms,
+        new_id=store.new_id,
+    )
     written = writes.Writes(
         engine=engine,
         blobs=storage.blobs,
@@ -79,14 +90,19 @@ def open_statements(
         disk=storage.disk,
         scratch=storage.path / "tmp",
         tables=tables,
-        appends=appends.Appends(
-            tables=tables,
-            scans=scans,
-            files=files,
-            readers=table_readers,
-            now_ms=store.now_ms,
-            new_id=store.new_id,
+        appends=all_appends,
+        new_id=store.new_id,
+    )
+    all_replays = replays.Replays(store=store)
+    all_transactions = transactions.Transactions(
+        staging=staging.Staging(
+            tables=tables, appends=all_appends, files=files, now_ms=store.now_ms
         ),
+        tables=tables,
+        writes=written,
+        places=all_places,
+        replays=all_replays,
+        now_ms=store.now_ms,
         new_id=store.new_id,
     )
     plans = planning.Planning(
@@ -95,6 +111,7 @@ def open_statements(
         relations=read,
         readers=table_readers,
         described=described,
+        transactions=all_transactions,
         limits=limits,
     )
     reading = compiler.Compiler(children=reading_children)
@@ -118,9 +135,15 @@ def open_statements(
             writes=written,
             namespaces=namespaces,
             tables=tables,
-            replays=replays.Replays(store=store),
+            replays=all_replays,
         ),
+        transactions=all_transactions,
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
     )
-    return SqlEngines(statements=all_statements, engine=engine, compiler=reading)
+    return SqlEngines(
+        statements=all_statements,
+        engine=engine,
+        compiler=reading,
+        transactions=all_transactions,
+    )

@@ -46,7 +46,7 @@ class StatementLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """One statement while it runs."""
+    """One statement while it runs. transaction: the open one when the statement began."""
 
     session: sessions.Session
     query_id: str
@@ -56,6 +56,7 @@ class Execution:
     now: datetime.datetime
     context: shapes.Context = field(repr=False)
     compiled: compiler.Compilation = field(repr=False)
+    transaction: transactions.Transaction | None = None
 
     @property
     def by(self) -> str:
@@ -104,6 +105,7 @@ class Planning:
         relations: relations.Relations,
         readers: readers.Readers,
         described: information_schema.InformationSchema,
+        transactions: transactions.Transactions,
         limits: StatementLimits | None = None,
     ) -> None:
         self._places = places
@@ -111,6 +113,7 @@ class Planning:
         self._relations = relations
         self._readers = readers
         self._described = described
+        self._transactions = transactions
         self._limits = limits or StatementLimits()
 
     async def look_up(
@@ -198,13 +201,15 @@ class Planning:
         )
 
     async def _open(self, execution: Execution, query_names: Names | None) -> QueryTables:
-        """Load every table of a query, as it was in the view in which its name was looked up."""
+        """Load every table of a query, as it was in the view in which its name was looked up, with
+        the changes of the session's transaction.
+        """
         if query_names is None:
             _, query_names = await self.look_up(execution, lambda _: None)
         if query_names.fault is not None:
             raise query_names.fault
         session, needs = execution.session, query_names.needs
-        loaded: dict[names.Name, tables.LoadedTable] = {}
+        loaded: dict[tuple[names.Name, bool], tables.LoadedTable] = {}
         stored: list[relations.PinnedTable | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
@@ -216,9 +221,15 @@ class Planning:
                 described.append(shape)
                 stored.append(None)
                 continue
-            if use.name not in loaded:
-                loaded[use.name] = await self._tables.fetch_at(named.ident, named.pointer)
-            reader = self._readers.of(session.principal, loaded[use.name])
+            key = (use.name, use.moment is None)
+            if key not in loaded:
+                # Time travel reads committed states alone.
+                loaded[key] = (
+                    await self._transactions.table(session, named.ident, named.pointer)
+                    if use.moment is None
+                    else await self._tables.fetch_at(named.ident, named.pointer)
+                )
+            reader = self._readers.of(session.principal, loaded[key])
             table = await relations.find_snapshot(reader, use.moment)
             ends = await self._relations.bounds(table) if needs.wants_bounds else None
             width = len(table.fields)
@@ -254,9 +265,9 @@ class Planning:
             if not schema.namespace:
                 meanings[use.name] = self._described.gather(catalog, use.name[-1], schema)
                 continue
-            table = catalog.table(use.name, database=session.database, schema=session.schema)
-            transactions.check_not_waiting(session, table.ident)
-            meanings[use.name] = table
+            meanings[use.name] = catalog.table(
+                use.name, database=session.database, schema=session.schema
+            )
         return meanings
 
     async def query(

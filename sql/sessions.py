@@ -5,7 +5,7 @@ A `Session` is the one mutable value that statements share; a statement may chan
 the session is compared with its stored record, and written if it differs. Writing is lazy, so a
 crash loses at most the last changes of context. Only the state that decides whether rows are in a
 table is durable before the response (`mark`, `settle`): AUTOCOMMIT, whether a transaction is open,
-and its pending statement.
+and which tables it has changed.
 
 Two tokens belong to a session: a short one for requests, and the master token that renews it. Both
 name the session and its generation; being idle too long starts a new generation, which makes
@@ -55,13 +55,15 @@ class Variable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """The DML statement that a transaction holds back.
+    """The changes that a transaction holds back.
 
-    table: table bucket, namespace and name. A record that does not tell the statement has no id.
+    receipt_id: of the receipt that the transaction's commit leaves. statements: for each changed
+    table the id of the first statement that changed it, and the table bucket, namespace and name.
+    Records of earlier releases have no receipt_id, and perhaps no statement.
     """
 
-    query_id: str
-    table: tuple[str, ...]
+    receipt_id: str
+    statements: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -72,7 +74,7 @@ class Session:
     unset. warehouse and role are names as reported. parameters holds what was set explicitly, by
     upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
     those of finished statements, newest last. transaction is set by `sql.transactions`;
-    held is its pending statement, until that is committed; transaction_lost: one was open when the
+    held is what it has changed, until that is committed; transaction_lost: one was open when the
     server ended or the session was idle too long.
     The rest belongs to Sessions: see there.
     """
@@ -168,6 +170,7 @@ class Sessions:
         self._writing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._chores: list[Callable[[], None]] = []
+        self._endings: list[Callable[[Any], None]] = []
         self._said_disk_full_ms = 0
         self._log = logging.getLogger("boathouse.sql.sessions")
 
@@ -236,10 +239,17 @@ class Sessions:
 
     def close(self, session: Session) -> None:
         """End a session for good; its tokens answer 390111 from now on."""
+        self._end_transaction(session)
         self._sessions.pop(session.id, None)
         self._stored.pop(session.id, None)
         self._unwritten[session.id] = None
         self._write_soon()
+
+    def _end_transaction(self, session: Session) -> None:
+        transaction, session.transaction = session.transaction, None
+        if transaction is not None:
+            for ending in self._endings:
+                ending(transaction)
 
     def is_known(self, session_id: int) -> bool:
         """Say whether a session is in memory."""
@@ -297,6 +307,10 @@ class Sessions:
     def add_chore(self, chore: Callable[[], None]) -> None:
         """Have something else done at each sweep."""
         self._chores.append(chore)
+
+    def add_ending(self, ending: Callable[[Any], None]) -> None:
+        """Have a function called with each open transaction whose session ends."""
+        self._endings.append(ending)
 
     async def stop(self) -> None:
         """Write what is unwritten, and stop sweeping."""
@@ -389,7 +403,7 @@ class Sessions:
     def _forget(self, session: Session) -> None:
         session.generation += 1
         session.transaction_lost = session.transaction_lost or session.transaction is not None
-        session.transaction = None
+        self._end_transaction(session)
         record = _encode(session)
         self._stored[session.id] = self._unwritten[session.id] = record
         self._write_soon()
@@ -456,8 +470,22 @@ def mark(session: Session) -> object:
 def _transaction(session: Session) -> list[Any] | None:
     """Return nothing for no transaction, an empty list for one that holds nothing back."""
     if session.held is not None:
-        return [session.held.query_id, session.held.table]
+        return [session.held.receipt_id, session.held.statements]
     return [] if session.transaction is not None or session.transaction_lost else None
+
+
+def _held(transaction: list[Any]) -> Held:
+    """Return what a record's transaction holds back.
+
+    Records of earlier releases have one statement's id and the parts of its table's name.
+    """
+    name, listed = transaction
+    if not listed or isinstance(listed[0], str):
+        return Held(receipt_id="", statements=((name, tuple(listed)),) if listed else ())
+    return Held(
+        receipt_id=name,
+        statements=tuple((query_id, tuple(table)) for query_id, table in listed),
+    )
 
 
 def _encode(session: Session) -> bytes:
@@ -494,8 +522,7 @@ def _decode(record: bytes) -> dict[str, Any]:
     fields["transaction_lost"] = transaction is not None
     fields["held"] = None
     if transaction:
-        query_id, table = transaction
-        fields["held"] = Held(query_id=query_id, table=tuple(table))
+        fields["held"] = _held(transaction)
     fields["variables"] = {
         name: Variable(type=type_name, text=text)
         for name, (type_name, text) in fields["variables"].items()

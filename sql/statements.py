@@ -4,8 +4,8 @@ The dialect parses a text into one operation of a closed set; each operation has
 in `sql.definitions`. `sql.planning` plans queries; DML and DDL end in one commit of the catalog. A
 statement that Boathouse does not implement is refused by its name before it changes anything.
 
-After BEGIN, one DML statement waits for COMMIT (`sql.transactions`). DDL first commits the waiting
-statement, as in Snowflake.
+`sql.transactions` takes the changes of DML: it commits them, or holds them back until COMMIT. DDL
+commits the open transaction first, as in Snowflake.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Statements:
         shows: show.Shows,
         planning: planning.Planning,
         definitions: definitions.Definitions,
+        transactions: transactions.Transactions,
         now_ms: storage_model.NowMs,
         about: About,
     ) -> None:
@@ -94,6 +95,7 @@ class Statements:
         self._shows = shows
         self._planning = planning
         self._definitions = definitions
+        self._transactions = transactions
         self._now_ms = now_ms
         self._about = about
 
@@ -114,10 +116,10 @@ class Statements:
         compiled = await self._compiler.compile(text, owner=session.principal.name)
         try:
             operation = compiled.operation
+            await self._transactions.check_not_lost(session, operation)
             execution = self._execution(
                 session, bindings, parameters, describe_only, query_id, compiled
             )
-            await transactions.check_not_lost(session, operation, self._writes)
             return await self._run(execution, operation)
         except engine.EngineFault as fault:
             raise _sql_error(fault, query_id) from fault
@@ -173,6 +175,7 @@ class Statements:
             now=now,
             context=context,
             compiled=compiled,
+            transaction=transactions.current(session),
         )
 
     async def _run(
@@ -214,7 +217,7 @@ class Statements:
             case operations.AlterSession():
                 return await self._alter_session(execution, operation)
             case operations.BeginTransaction():
-                return await self._begin(execution)
+                return await self._begin(execution, operation)
             case operations.CommitTransaction():
                 return await self._commit(execution)
             case operations.RollbackTransaction():
@@ -334,7 +337,7 @@ class Statements:
             )
 
         table, query_names = await self._planning.look_up(execution, find_target)
-        loaded = await self._tables.fetch_at(table.ident, table.pointer)
+        loaded = await self._transactions.table(session, table.ident, table.pointer)
         width = len(loaded.metadata.current_schema()["fields"])
         written, fields = await threads.for_columns(
             width, writes.fields_for, loaded, statement.columns
@@ -353,7 +356,7 @@ class Statements:
             answer = outcomes.changed_rows(outcomes.StatementType.INSERT, stats, inserted=rows)
             environment = await self._planning.environment(execution)
             return _with_binds(answer, await execution.compiled.bind_count(environment))
-        transactions.check_may_write(session)
+        self._transactions.check_may_write(session, table.ident)
         target = writes.WriteTarget(
             loaded=loaded,
             fields=tuple(written),
@@ -363,7 +366,7 @@ class Statements:
             execution, query_names, loaded, fields, target
         )
         staged = await self._writes.stage(query, target, by=execution.by)
-        await self._commit_or_wait(execution, staged)
+        await self._transactions.keep(execution, staged)
         stats = outcomes.Stats(rows_inserted=staged.rows)
         answer = outcomes.changed_rows(outcomes.StatementType.INSERT, stats, inserted=staged.rows)
         return _with_binds(answer, bound_query.bind_count)
@@ -455,51 +458,23 @@ class Statements:
 
     # Transactions
 
-    async def _begin(self, execution: planning.Execution) -> outcomes.Outcome:
-        if transactions.current(execution.session) is None:
-            execution.session.transaction = transactions.Transaction()
+    async def _begin(
+        self, execution: planning.Execution, statement: operations.BeginTransaction
+    ) -> outcomes.Outcome:
+        self._transactions.begin(execution.session, statement.name)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
     async def _commit(self, execution: planning.Execution) -> outcomes.Outcome:
-        await self._commit_waiting(execution)
+        await self._transactions.commit(execution.session)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.COMMIT)
 
     async def _rollback(self, execution: planning.Execution) -> outcomes.Outcome:
-        transaction = transactions.current(execution.session)
-        execution.session.transaction = execution.session.held = None
-        if transaction is not None and transaction.waiting is not None:
-            await self._writes.discard(transaction.waiting)
+        await self._transactions.rollback(execution.session)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
     async def _commit_waiting(self, execution: planning.Execution) -> None:
-        """End the transaction, if there is one, and commit its waiting statement."""
-        session = execution.session
-        transaction, held = transactions.current(session), session.held
-        session.transaction = None
-        if transaction is None or transaction.waiting is None:
-            return
-        try:
-            await self._writes.commit(
-                transaction.waiting,
-                principal=session.principal,
-                query_id=transaction.query_id,
-            )
-        finally:
-            # A session record that is written before this line still has the waiting statement.
-            if session.held is held:
-                session.held = None
-
-    async def _commit_or_wait(self, execution: planning.Execution, staged: writes.Staged) -> None:
-        session = execution.session
-        transaction = transactions.current(session)
-        if transaction is None and not session.parameter("AUTOCOMMIT"):
-            transaction = session.transaction = transactions.Transaction()
-        if transaction is None:
-            await self._writes.commit(
-                staged, principal=session.principal, query_id=execution.query_id
-            )
-        else:
-            transactions.hold(session, staged, execution.query_id)
+        """End the transaction, if there is one, and commit its changes: DDL begins so."""
+        await self._transactions.commit(execution.session)
 
 
 STATUS_COLUMNS = (outcomes.Column(name="status", type="text"),)

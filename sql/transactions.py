@@ -1,29 +1,62 @@
-"""engine: a session's transaction: one DML statement held back until COMMIT.
+"""engine: transactions: what a session has changed and not committed.
 
-Its files are written but not committed, so ROLLBACK undoes it. A second DML statement, or a query
-of the changed table, is refused, because its answer would be wrong.
+A DML statement changes a value: its files and the table's state after it (`catalog.staging`) are
+written, and no pointer names them. Statements of the session read that value, so they see its own
+changes; other sessions do not. COMMIT makes all changes of all tables in one index transaction,
+with the session's rights of that moment; ROLLBACK drops the values and their files. Without a
+transaction a statement commits its own changes (autocommit).
 
-The session's record says which statement waits for which table. When the server or the session
-ended in between, the table itself tells whether COMMIT was done; where it was not, the rows are
-gone, and the next statement says so. A transaction in which nothing waited has lost nothing, and
-goes on.
+Isolation is READ COMMITTED, as in Snowflake. Each statement reads what was committed when it began,
+and the changes of its own transaction. There are no locks. When another session has committed to a
+changed table, the changes are built again on the new state, before the next statement that reads
+it and at COMMIT. Added rows always fit. A change that removed files fits if all of them are live
+and no rows of the table were deleted in another way; otherwise the statement or COMMIT fails, and
+a failed COMMIT rolls the whole transaction back. Rows that others add meanwhile stay.
+
+The session's record says which tables are changed. When the server or the session ended in between,
+a receipt or the tables tell whether COMMIT was done; where it was not, the changes are lost, and
+the next statement reports that. A transaction without changes has lost nothing, and goes on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from catalog import idents
-from sql import errors, sessions, writes
+from catalog import errors as catalog_errors
+from catalog import idents, owners, records, rights, sites, staging, tables
+from catalog.metadata import errors as metadata_errors
+from sql import errors, limits, places, replays, sessions, writes
 from sql.dialect import operations
+from storage import errors as storage_errors
+from storage import model
+
+if TYPE_CHECKING:
+    from sql import planning
 
 
 @dataclass(kw_only=True, slots=True)
 class Transaction:
-    """BEGIN until COMMIT or ROLLBACK; mutable. waiting: the one DML statement held back."""
+    """BEGIN until COMMIT or ROLLBACK; mutable.
 
-    waiting: writes.Staged | None = None
-    query_id: str = ""
+    id: as CURRENT_TRANSACTION shows it. receipt_id: of its COMMIT's receipt; "" for a statement on
+    its own. pending: the changed tables. judges: their statements' checks of rights. statements,
+    files, size_bytes: what it holds. is_over: nothing may be added any more.
+    """
+
+    id: str
+    receipt_id: str
+    started_at_ms: int
+    name: str = ""
+    pending: dict[idents.TableIdent, staging.PendingTable] = field(default_factory=dict)
+    judges: dict[idents.TableIdent, owners.Judge] = field(default_factory=dict)
+    statements: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    is_over: bool = False
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def current(session: sessions.Session) -> Transaction | None:
@@ -33,52 +66,311 @@ def current(session: sessions.Session) -> Transaction | None:
     return transaction
 
 
-def hold(session: sessions.Session, staged: writes.Staged, query_id: str) -> None:
-    """Have a DML statement wait in the session's open transaction."""
-    transaction = current(session)
-    assert transaction is not None
-    transaction.waiting, transaction.query_id = staged, query_id
-    ident = staged.target.loaded.ident
-    session.held = sessions.Held(
-        query_id=query_id, table=(ident.table_bucket, *ident.namespace, ident.name)
-    )
+class Transactions:
+    """Begins and ends transactions, and takes the changes of statements. Sessions hold state."""
 
+    def __init__(
+        self,
+        *,
+        staging: staging.Staging,
+        tables: tables.Tables,
+        writes: writes.Writes,
+        places: places.Places,
+        replays: replays.Replays,
+        now_ms: model.NowMs,
+        new_id: model.NewId,
+    ) -> None:
+        self._staging = staging
+        self._tables = tables
+        self._writes = writes
+        self._places = places
+        self._replays = replays
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._discarding: set[asyncio.Task[None]] = set()
 
-async def check_not_lost(
-    session: sessions.Session, operation: operations.Operation, written: writes.Writes
-) -> None:
-    """Raise once, at the next statement that depends on it, that an open transaction is lost."""
-    if not session.transaction_lost:
-        return
-    held = session.held
-    is_over = isinstance(operation, operations.BeginTransaction | operations.RollbackTransaction)
-    is_missed = held is not None and not is_over and not await _is_committed(held, written)
-    session.transaction_lost, session.held = False, None
-    if held is None:
-        session.transaction = Transaction()
-    elif is_missed:
-        raise errors.transaction_lost()
+    # Reading
 
+    async def table(
+        self, session: sessions.Session, ident: idents.TableIdent, pointer: records.Pointer
+    ) -> tables.LoadedTable:
+        """Return a table as a statement of the session reads it: as committed, and its changes.
 
-async def _is_committed(held: sessions.Held, written: writes.Writes) -> bool:
-    if not held.query_id:
+        pointer: the table's, in the statement's view of the catalog. Raises RequirementFailed if
+        another session has committed in conflict with the changes.
+        """
+        committed = await self._tables.fetch_at(ident, pointer)
+        transaction = current(session)
+        if transaction is None or ident not in transaction.pending:
+            return committed
+        async with transaction.lock:
+            pending = transaction.pending.get(ident)
+            if pending is None or pending.base.pointer.object_uuid != pointer.object_uuid:
+                return committed
+            if pending.base.pointer.modified_at_ms > pointer.modified_at_ms:
+                return pending.table  # another statement of the session has read a newer state
+            pending = await self._staging.rebased(pending, committed, principal=session.principal)
+            transaction.pending[ident] = pending
+            return pending.table
+
+    # Changes
+
+    def check_may_write(self, session: sessions.Session, *idents: idents.TableIdent) -> None:
+        """Raise SqlError where the open transaction cannot take a change of these tables."""
+        _check_room(current(session), idents)
+
+    async def keep(self, execution: planning.Execution, *changes: writes.Staged) -> None:
+        """Take the changes of one statement: into the transaction, or else commit them.
+
+        Either all of them are taken or none; then their files are removed. A table has at most one
+        change. Raises RequirementFailed if a table has changed meanwhile so that its change no
+        longer fits, and as `Staging.commit` does.
+        """
+        session, transaction = execution.session, execution.transaction
+        assert transaction is None or isinstance(transaction, Transaction)
+        if transaction is None and session.parameter("AUTOCOMMIT"):
+            await self._commit_at_once(session, changes, query_id=execution.query_id)
+            return
+        try:
+            if transaction is None:
+                transaction = current(session) or self.begin(session)
+            async with transaction.lock:
+                await self._add(session, transaction, changes, query_id=execution.query_id)
+        except BaseException:
+            for change in changes:
+                await asyncio.shield(self._writes.discard(change))
+            raise
+
+    async def _commit_at_once(
+        self, session: sessions.Session, changes: Sequence[writes.Staged], *, query_id: str
+    ) -> None:
+        if len(changes) == 1 and changes[0].change("").operation == "append":
+            await self._writes.commit(changes[0], principal=session.principal, query_id=query_id)
+            return
+        single = Transaction(id="", receipt_id="", started_at_ms=self._now_ms())
+        try:
+            await self._add(session, single, changes, query_id=query_id)
+        except BaseException:
+            for change in changes:
+                await asyncio.shield(self._writes.discard(change))
+            raise
+        await self._commit(session, single)
+
+    async def _add(
+        self,
+        session: sessions.Session,
+        transaction: Transaction,
+        changes: Sequence[writes.Staged],
+        *,
+        query_id: str,
+    ) -> None:
+        """Add changes to a transaction; if one does not fit, remove what was written for them."""
+        if transaction.is_over:
+            raise errors.transaction_over()
+        _check_room(transaction, [change.target.loaded.ident for change in changes], changes)
+        before = dict(transaction.pending)
+        added: dict[idents.TableIdent, staging.PendingTable] = {}
+        try:
+            for staged in changes:
+                loaded = staged.target.loaded
+                pending = before.get(loaded.ident) or staging.unchanged(loaded)
+                change = staged.change(query_id)
+                if pending.base.pointer.object_uuid != loaded.pointer.object_uuid:
+                    raise metadata_errors.RequirementFailed(
+                        f"Requirement failed: {loaded.ident.dotted()} is another table than the"
+                        " one that the transaction has changed"
+                    )
+                if change.reads and not _is_head(pending.table, staged.based_on):
+                    raise metadata_errors.RequirementFailed(
+                        f"Requirement failed: {loaded.ident.dotted()} has changed since the"
+                        " statement has read it"
+                    )
+                if staged.target.judge is not None:  # before files are written below its location
+                    place = self._tables.place(loaded.ident)
+                    staged.target.judge(place, loaded.ident, loaded.pointer)
+                added[loaded.ident] = await self._staging.add(
+                    pending, change, principal=session.principal
+                )
+        except BaseException:
+            for ident, pending in added.items():
+                was_written = before[ident].written if ident in before else ()
+                written = [uri for uri in pending.written if uri not in was_written]
+                await asyncio.shield(self._staging.remove(written, ident=ident))
+            raise
+        transaction.pending |= added
+        transaction.statements += 1
+        for staged in changes:
+            if staged.target.judge is not None:
+                transaction.judges[staged.target.loaded.ident] = staged.target.judge
+            transaction.files += len(staged.files)
+            transaction.size_bytes += sum(file.file_size_in_bytes for file in staged.files)
+        if transaction.receipt_id:
+            _note(session, transaction, added, query_id)
+
+    # The ends of a transaction
+
+    def begin(self, session: sessions.Session, name: str = "") -> Transaction:
+        """Begin a transaction, unless one is open; return the open one."""
+        transaction = current(session)
+        if transaction is None:
+            now_ms = self._now_ms()
+            suffix = int(self._new_id(), 16) % 1_000_000
+            transaction = Transaction(
+                id=f"{now_ms}{suffix:06d}",
+                receipt_id=sites.hyphenated(self._new_id()),
+                started_at_ms=now_ms,
+                name=name or sites.hyphenated(self._new_id()),
+            )
+            session.transaction = transaction
+        return transaction
+
+    async def commit(self, session: sessions.Session) -> None:
+        """End the transaction, if there is one, and commit its changes."""
+        transaction, held = current(session), session.held
+        if transaction is None:
+            return
+        async with transaction.lock:
+            if transaction.is_over:
+                return
+            transaction.is_over = True
+            if session.transaction is transaction:
+                session.transaction = None
+            try:
+                if transaction.pending:
+                    await self._commit(session, transaction)
+            finally:
+                # A session record that is written before this line still has the changes.
+                if session.held is held:
+                    session.held = None
+
+    async def _commit(self, session: sessions.Session, transaction: Transaction) -> None:
+        rights_now = self._places.judge(session.principal, rights.COMMIT_ACTIONS)
+
+        def judge(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            rights_now(place, ident, pointer)
+            if ident in transaction.judges:
+                transaction.judges[ident](place, ident, pointer)
+
+        bucket = next(iter(transaction.pending)).table_bucket
+        receipt = None
+        if transaction.receipt_id:
+            receipt = self._replays.receipt(
+                bucket, transaction.receipt_id, by=session.principal.arn
+            )
+        await self._staging.commit(
+            list(transaction.pending.values()),
+            principal=session.principal,
+            via="sql",
+            judge=judge,
+            receipt=receipt,
+        )
+
+    async def rollback(self, session: sessions.Session) -> None:
+        """End the transaction, if there is one, and remove the files of its changes."""
+        transaction = current(session)
+        session.transaction = session.held = None
+        if transaction is not None:
+            await self._discard(transaction)
+
+    def abandon(self, transaction: Transaction) -> None:
+        """Remove, in the background, the files of a transaction whose session has ended."""
+        task = asyncio.get_running_loop().create_task(self._discard(transaction))
+        self._discarding.add(task)
+        task.add_done_callback(self._discarding.discard)
+
+    async def _discard(self, transaction: Transaction) -> None:
+        async with transaction.lock:
+            if transaction.is_over:
+                return
+            transaction.is_over = True
+            for pending in transaction.pending.values():
+                await self._staging.discard(pending)
+
+    async def stop(self) -> None:
+        """Wait for what `abandon` began."""
+        await asyncio.gather(*self._discarding, return_exceptions=True)
+
+    # After a restart
+
+    async def check_not_lost(
+        self, session: sessions.Session, operation: operations.Operation
+    ) -> None:
+        """Raise once, at the next statement that depends on it, that a transaction is lost."""
+        if not session.transaction_lost:
+            return
+        held = session.held
+        is_over = isinstance(
+            operation, operations.BeginTransaction | operations.RollbackTransaction
+        )
+        is_missed = held is not None and not is_over and not await self._is_committed(session, held)
+        session.transaction_lost, session.held = False, None
+        if held is None:
+            self.begin(session)
+        elif is_missed:
+            raise errors.transaction_lost()
+
+    async def _is_committed(self, session: sessions.Session, held: sessions.Held) -> bool:
+        """Return whether a transaction was committed: its receipt says so, or a snapshot does."""
+        for query_id, (bucket, *namespace, name) in held.statements:
+            try:
+                receipt = self._replays.receipt(bucket, held.receipt_id, by=session.principal.arn)
+                if held.receipt_id and self._replays.is_done(receipt):
+                    return True
+            except (catalog_errors.CatalogError, storage_errors.StorageError):
+                continue  # the table bucket is gone, and its tables
+            ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=name)
+            if query_id and await self._writes.is_committed(ident, query_id):
+                return True
         return False
-    bucket, *namespace, name = held.table
-    ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=name)
-    return await written.is_committed(ident, held.query_id)
 
 
-def check_may_write(session: sessions.Session) -> None:
-    """Raise SqlError where a DML statement waits already."""
-    transaction = current(session)
-    if transaction is not None and transaction.waiting is not None:
-        raise errors.unsupported("a second DML statement in one transaction")
+def _check_room(
+    transaction: Transaction | None,
+    idents: Sequence[idents.TableIdent],
+    changes: Sequence[writes.Staged] = (),
+) -> None:
+    """Raise SqlError where a transaction cannot take changes of these tables."""
+    buckets = {ident.table_bucket for ident in idents}
+    tables_after = set(idents)
+    statements = files = size_bytes = 0
+    if transaction is not None:
+        buckets |= {ident.table_bucket for ident in transaction.pending}
+        tables_after |= transaction.pending.keys()
+        statements, files = transaction.statements, transaction.files
+        size_bytes = transaction.size_bytes
+    if len(buckets) > 1:
+        raise errors.unsupported("changes of tables of several databases in one transaction")
+    files += sum(len(change.files) for change in changes)
+    size_bytes += sum(file.file_size_in_bytes for each in changes for file in each.files)
+    for count, count_max, unit in (
+        (statements + 1, limits.TRANSACTION_STATEMENTS_MAX, "DML statements"),
+        (len(tables_after), limits.TRANSACTION_TABLES_MAX, "changed tables"),
+        (files, limits.TRANSACTION_FILES_MAX, "data files"),
+        (size_bytes, limits.TRANSACTION_BYTES_MAX, "bytes of data files"),
+    ):
+        if count > count_max:
+            raise errors.unsupported(f"a transaction with more than {count_max:,} {unit}")
 
 
-def check_not_waiting(session: sessions.Session, ident: idents.TableIdent) -> None:
-    """Raise SqlError where the table waits to be changed."""
-    transaction = current(session)
-    if transaction is None or transaction.waiting is None:
-        return
-    if transaction.waiting.target.loaded.ident == ident:
-        raise errors.unsupported("reading a table that the open transaction has changed")
+def _is_head(table: tables.LoadedTable, based_on: int | None) -> bool:
+    return table.metadata.current_snapshot_id == based_on
+
+
+def _note(
+    session: sessions.Session,
+    transaction: Transaction,
+    added: Mapping[idents.TableIdent, staging.PendingTable],
+    query_id: str,
+) -> None:
+    """Have the session's record name the changed tables."""
+    held = session.held
+    statements = () if held is None else held.statements
+    noted = {table for _, table in statements}
+    for ident in added:
+        table = (ident.table_bucket, *ident.namespace, ident.name)
+        if table not in noted:
+            statements = (*statements, (query_id, table))
+    if held is None or statements != held.statements:
+        session.held = sessions.Held(receipt_id=transaction.receipt_id, statements=statements)

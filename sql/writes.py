@@ -9,6 +9,7 @@ INSERT is never used.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,13 +61,35 @@ class WriteTarget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Staged:
-    """Data files that are written and not yet committed."""
+    """The change of a statement: files that are written and not yet committed.
+
+    files: data and delete files. removed: live files of the state that target has loaded. based_on:
+    the snapshot that the statement has read. summary: further fields of the snapshot's summary.
+    """
 
     target: WriteTarget
     files: tuple[manifests.DataFile, ...]
     rows: int
     removed: tuple[manifests.DataFile, ...] = ()
     based_on: int | None = None
+    summary: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def change(self, query_id: str) -> appends.FileChange:
+        """Return the change for the catalog. query_id: of the statement, "" for none."""
+        named = {relations.QUERY_ID: query_id} if query_id else {}
+        return appends.FileChange(
+            operation=self._operation(),
+            added=self.files,
+            removed=frozenset(appends.identity(file) for file in self.removed),
+            summary={**self.summary, **named},
+        )
+
+    def _operation(self) -> str:
+        adds_rows = any(file.content == manifests.Content.DATA for file in self.files)
+        adds_deletes = any(file.content != manifests.Content.DATA for file in self.files)
+        if not self.removed and not adds_deletes:
+            return "append"
+        return "overwrite" if adds_rows else "delete"
 
 
 class Writes:
@@ -137,16 +160,16 @@ class Writes:
     async def _commit(
         self, staged: Staged, *, principal: access_model.Principal, query_id: str
     ) -> tables.LoadedTable:
-        target = staged.target
+        target, change = staged.target, staged.change(query_id)
         try:
             return await self._appends.commit_files(
                 target.loaded.ident,
                 staged.files,
-                operation="overwrite" if staged.removed else "append",
+                operation=change.operation,
                 removed=staged.removed,
                 based_on=staged.based_on,
                 staged=target.loaded if target.is_staged else None,
-                summary={relations.QUERY_ID: query_id} if query_id else {},
+                summary=change.summary,
                 principal=principal,
                 via="sql",
                 judge=_same_table(target),

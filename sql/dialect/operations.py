@@ -120,7 +120,9 @@ class AlterSession:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BeginTransaction:
-    pass
+    """BEGIN. name: "" for none."""
+
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

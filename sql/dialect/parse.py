@@ -226,11 +226,10 @@ def _begin(reader: reading.TokenReader) -> operations.Operation:
     else:
         reader.accept("BEGIN")
         _ = reader.accept("TRANSACTION") or reader.accept("WORK")
-    if reader.accept("NAME"):
-        reader.ident()
+    name = reader.ident().folded if reader.accept("NAME") else ""
     if not reader.is_finished:
         raise errors.unsupported("BEGIN ... END block")
-    return operations.BeginTransaction()
+    return operations.BeginTransaction(name=name)
 
 
 def _commit(reader: reading.TokenReader) -> operations.Operation:

@@ -6,6 +6,9 @@ Nothing starts here: the sweeper of sessions begins with the first login. The ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from catalog import access, namespaces
 from server.access import principals, tokens
 from sql import authentication, contexts, queries, sessions, shelves
@@ -21,6 +24,7 @@ def open_face(
     statements: queries.StatementRunner,
     split: queries.Split,
     read_binds: face.ReadBinds,
+    end_transaction: Callable[[Any], None],
     principals: principals.Principals,
     ring: tokens.KeyRing,
     access: access.Access,
@@ -32,7 +36,11 @@ def open_face(
     now_ms: storage_model.NowMs,
     new_id: storage_model.NewId,
 ) -> face.SqlFace:
-    """Return the face. chunk_key: 32 random bytes, new at each start."""
+    """Return the face.
+
+    end_transaction: called with the open transaction of each session that ends. chunk_key: 32
+    random bytes, new at each start.
+    """
     proofs = authentication.Authenticator(
         principals=principals, ring=ring, now_ms=now_ms, open_to_all=open_to_all
     )
@@ -43,6 +51,7 @@ def open_face(
         now_ms=now_ms,
         new_id=new_id,
     )
+    all_sessions.add_ending(end_transaction)
     return face.SqlFace(
         face.SqlServices(
             sessions=all_sessions,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catalog import access as catalog_access
-from catalog import appends, files, guard, readers, scans
+from catalog import appends, files, guard, readers, scans, staging
 from server.access import arns, decide, model, policies
 from sql import (
     compiler,
@@ -27,6 +27,7 @@ from sql import (
     sessions,
     show,
     statements,
+    transactions,
     writes,
 )
 from storage import disk
@@ -48,6 +49,7 @@ class LocalSql:
     scans: scans.Scans
     files: files.Files
     readers: readers.Readers
+    transactions: transactions.Transactions
     last_id: str = ""
 
     async def run(self, text: str, **more: Any) -> outcomes.Outcome:
@@ -152,12 +154,25 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         appends=committed,
         new_id=new_id,
     )
+    stored_replays = replays.Replays(store=lake.store)
+    open_transactions = transactions.Transactions(
+        staging=staging.Staging(
+            tables=lake.tables, appends=committed, files=file_store, now_ms=lake.clock
+        ),
+        tables=lake.tables,
+        writes=written,
+        places=found,
+        replays=stored_replays,
+        now_ms=lake.clock,
+        new_id=new_id,
+    )
     plans = planning.Planning(
         places=found,
         tables=lake.tables,
         relations=read,
         readers=table_readers,
         described=described,
+        transactions=open_transactions,
     )
     made = statements.Statements(
         engine=the_engine,
@@ -176,8 +191,9 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             writes=written,
             namespaces=lake.namespaces,
             tables=lake.tables,
-            replays=replays.Replays(store=lake.store),
+            replays=stored_replays,
         ),
+        transactions=open_transactions,
         now_ms=lake.clock,
         about=statements.About(version="9.0.0", region="us-east-1"),
     )
@@ -191,6 +207,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         scans=planned,
         files=file_store,
         readers=table_readers,
+        transactions=open_transactions,
     )
 
 

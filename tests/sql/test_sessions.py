@@ -265,7 +265,7 @@ def test_a_transaction_ended_by_idleness_is_reported_as_lost(
 ) -> None:
     async def story(faulty: FaultyIndex) -> None:
         grant = faulty.made.open(ALICE)
-        held = sessions.Held(query_id="q", table=("lake", "ns", "t"))
+        held = sessions.Held(receipt_id="1", statements=(("q", ("lake", "ns", "t")),))
         grant.session.transaction, grant.session.held = object(), held
         faulty.now_ms += 601_000
         if noticed_by == "the sweep":
@@ -288,7 +288,7 @@ def test_a_record_that_does_not_say_what_its_transaction_held_counts_as_lost() -
     del fields["transaction"]
     older = sessions._decode(orjson.dumps({**fields, "in_transaction": True}))
     assert older["transaction_lost"]
-    assert older["held"] == sessions.Held(query_id="", table=())
+    assert older["held"] == sessions.Held(receipt_id="", statements=())
 
 
 def test_rights_are_asked_for_anew_at_each_request(tmp_path: Path) -> None:

@@ -1,0 +1,274 @@
+"""engine: changes of tables that wait, and the one commit that makes all of them.
+
+A change of files yields a new value of its table: the snapshot's manifests are written, the
+metadata is in memory, and no pointer names them. Reading that value gives the committed rows and
+the changes. `commit` puts the snapshots of all tables in one index transaction; `discard` removes
+what was written.
+
+A table may be committed by others meanwhile. Then its changes are built again on the new state:
+
+- Added rows need nothing of the old state.
+- A change that removes files needs them: each must still be live, and no delete file may have been
+  added, since the change rewrote rows that such a file would delete.
+- The current schema must be the one for which the rows were checked.
+
+Otherwise that is a conflict, and RequirementFailed is raised. Rows that others add meanwhile stay,
+also beside a change that removed all files of its time. Never opens a data file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from catalog import (
+    appends,
+    commits,
+    errors,
+    files,
+    idents,
+    owners,
+    receipts,
+    records,
+    scans,
+    tables,
+)
+from catalog.commits import LoadedTable
+from catalog.metadata import errors as metadata_errors
+from catalog.metadata import updates
+from catalog.metadata.model import MAIN_BRANCH, TableMetadata
+from server.access import model as access_model
+from storage import model
+
+ATTEMPTS_MAX: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PendingTable:
+    """A table with changes that are not committed.
+
+    base: the committed state below them. table: the state after them; its data are base's.
+    snapshots: one for each change. written: the files of these snapshots. outdated: files that were
+    written for an earlier base.
+    """
+
+    base: LoadedTable
+    table: LoadedTable
+    changes: tuple[appends.FileChange, ...] = ()
+    snapshots: tuple[Mapping[str, Any], ...] = ()
+    written: tuple[str, ...] = ()
+    outdated: tuple[str, ...] = ()
+
+    @property
+    def ident(self) -> idents.TableIdent:
+        return self.base.ident
+
+
+def unchanged(loaded: LoadedTable) -> PendingTable:
+    """Return a committed table with no changes yet."""
+    return PendingTable(base=loaded, table=loaded)
+
+
+class Staging:
+    """Builds pending tables and commits them. Stateless."""
+
+    def __init__(
+        self,
+        *,
+        tables: tables.Tables,
+        appends: appends.Appends,
+        files: files.Files,
+        now_ms: model.NowMs,
+    ) -> None:
+        self._tables = tables
+        self._appends = appends
+        self._files = files
+        self._now_ms = now_ms
+
+    async def add(
+        self,
+        pending: PendingTable,
+        change: appends.FileChange,
+        *,
+        principal: access_model.Principal,
+    ) -> PendingTable:
+        """Return the table with one more change. principal: its writer.
+
+        Raises as `Appends.commit_files` does for the change's files.
+        """
+        built = await self._appends.build(pending.table, change, principal=principal)
+        try:
+            metadata = await self._apply(pending, built.snapshot)
+        except BaseException:
+            await asyncio.shield(self.remove(built.files, ident=pending.ident))
+            raise
+        return replace(
+            pending,
+            table=msgspec.structs.replace(pending.table, metadata=metadata),
+            changes=(*pending.changes, change),
+            snapshots=(*pending.snapshots, built.snapshot),
+            written=(*pending.written, *built.files),
+        )
+
+    async def _apply(self, pending: PendingTable, snapshot: Mapping[str, Any]) -> TableMetadata:
+        def apply() -> TableMetadata:
+            return updates.apply_parts(
+                pending.table.metadata,
+                [updates.Part(requirements=(), updates=appends.updates_of(MAIN_BRANCH, snapshot))],
+                now_ms=self._now_ms(),
+                base_location=None,
+            )
+
+        large = len(pending.base.data) > commits.LARGE_METADATA_BYTES
+        return await commits.run(apply, large=large)
+
+    async def rebased(
+        self, pending: PendingTable, onto: LoadedTable, *, principal: access_model.Principal
+    ) -> PendingTable:
+        """Return the changes on a newer committed state of their table.
+
+        The files of the old state stay, for statements that read it. Raises RequirementFailed if
+        the changes do not fit the new state.
+        """
+        base = pending.base
+        if onto.pointer.metadata_location == base.pointer.metadata_location:
+            return pending
+        _check_same_table(base, onto.pointer)
+        if onto.metadata.current_schema_id != base.metadata.current_schema_id:
+            raise _conflict(base.ident, "its columns have changed")
+        if any(change.reads for change in pending.changes):
+            before, now = [
+                await self._appends.delete_manifests(each, principal=principal)
+                for each in (base, onto)
+            ]
+            if before != now:
+                raise _conflict(base.ident, "rows of it were deleted")
+        moved = replace(unchanged(onto), outdated=(*pending.outdated, *pending.written))
+        try:
+            for change in pending.changes:
+                moved = await self.add(moved, change, principal=principal)
+        except BaseException as error:
+            await asyncio.shield(self.remove(moved.written, ident=base.ident))
+            if isinstance(error, errors.InvalidCatalogRequest):
+                raise _conflict(base.ident, str(error)) from error
+            raise
+        return moved
+
+    async def commit(
+        self,
+        pending: Sequence[PendingTable],
+        *,
+        principal: access_model.Principal,
+        via: str,
+        judge: owners.Judge,
+        receipt: receipts.Receipt | None = None,
+    ) -> tuple[LoadedTable, ...]:
+        """Commit all changes of several tables of one table bucket, or none.
+
+        judge: called for each table, also inside the transaction. If the commit certainly failed,
+        all files of the changes are removed. A started commit runs to its end although the caller
+        is cancelled. Raises RequirementFailed for a conflict, and as `Commits.commit` does.
+        """
+        running = asyncio.ensure_future(
+            self._commit(pending, principal=principal, via=via, judge=judge, receipt=receipt)
+        )
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait((running,))
+            return running.result()
+
+    async def _commit(
+        self,
+        pending: Sequence[PendingTable],
+        *,
+        principal: access_model.Principal,
+        via: str,
+        judge: owners.Judge,
+        receipt: receipts.Receipt | None,
+    ) -> tuple[LoadedTable, ...]:
+        current = {each.ident: each for each in pending}
+
+        def check(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            judge(place, ident, pointer)
+            _check_same_table(current[ident].base, pointer)
+
+        try:
+            for number in range(1, ATTEMPTS_MAX + 1):
+                for ident, each in current.items():
+                    loaded = await self._tables.fetch(ident)
+                    check(self._tables.place(ident), ident, loaded.pointer)
+                    current[ident] = await self.rebased(each, loaded, principal=principal)
+                try:
+                    committed = await self._tables.commit_many(
+                        [self._table_change(each) for each in current.values()],
+                        by=principal.arn,
+                        via=via,
+                        judge=check,
+                        receipt=receipt,
+                    )
+                except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
+                    if number == ATTEMPTS_MAX:
+                        raise
+                    continue
+                break
+        except errors.CommitStateUnknown:
+            raise  # the changes may be committed: every file stays
+        except BaseException:
+            for each in current.values():
+                await self.discard(each)
+            raise
+        for each in current.values():
+            await self.remove(each.outdated, ident=each.ident)
+        return committed
+
+    def _table_change(self, pending: PendingTable) -> tables.TableChange:
+        """Return the commit of a table's changes; its snapshots have the time of the commit."""
+        metadata = pending.base.metadata
+        now_ms = max(self._now_ms(), metadata.last_updated_ms)
+        stamped = [{**snapshot, "timestamp-ms": now_ms} for snapshot in pending.snapshots]
+        adding = [appends.updates_of(MAIN_BRANCH, each) for each in stamped]
+        return tables.TableChange(
+            ident=pending.ident,
+            requirements=[
+                {"type": "assert-table-uuid", "uuid": metadata.table_uuid},
+                {
+                    "type": "assert-ref-snapshot-id",
+                    "ref": MAIN_BRANCH,
+                    "snapshot-id": scans.head_of(metadata),
+                },
+                {
+                    "type": "assert-current-schema-id",
+                    "current-schema-id": metadata.current_schema_id,
+                },
+            ],
+            updates=[*(add for add, _ in adding), *(move for _, move in adding[-1:])],
+        )
+
+    async def discard(self, pending: PendingTable) -> None:
+        """Remove the files of changes that will not be committed, data files too."""
+        added = [file.file_path for change in pending.changes for file in change.added]
+        await self.remove((*pending.outdated, *pending.written, *added), ident=pending.ident)
+
+    async def remove(self, uris: Iterable[str], *, ident: idents.TableIdent) -> None:
+        """Remove files that no commit names and no change needs."""
+        for uri in dict.fromkeys(uris):
+            await self._files.remove(uri, table_bucket=ident.table_bucket)
+
+
+def _check_same_table(base: LoadedTable, pointer: records.Pointer | None) -> None:
+    """Raise NoSuchTable if the name has another table now, or none."""
+    if pointer is None or pointer.object_uuid != base.pointer.object_uuid:
+        raise errors.NoSuchTable(f"Table does not exist: {base.ident.dotted()}")
+
+
+def _conflict(ident: idents.TableIdent, reason: str) -> metadata_errors.RequirementFailed:
+    return metadata_errors.RequirementFailed(
+        f"Requirement failed: {ident.dotted()} was changed in conflict: {reason}"
+    )
