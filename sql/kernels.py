@@ -1003,6 +1003,16 @@ def _randstr(_: re.Match[str]) -> Kernel:
     return _by_row(pa.int64(), pa.int64(), result=pa.string())(text)
 
 
+def _unit_of(_: re.Match[str]) -> Kernel:
+    """A number from 0 to 1 that a text, a row's number among equal rows and a seed determine."""
+
+    def unit(contents: str, number: int, seed: int) -> float:
+        digest = hashlib.blake2b(f"{seed} {number} {contents}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") / (WORD + 1)
+
+    return _by_row(pa.string(), pa.int64(), pa.int64(), result=pa.float64())(unit)
+
+
 LETTERS = string.ascii_letters + string.digits
 
 
@@ -1202,6 +1212,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_uniform(_real)?"), _uniform),
     (re.compile("_normal"), _normal),
     (re.compile("_randstr"), _randstr),
+    (re.compile("_unit_of"), _unit_of),
     (re.compile("_v_of_text"), _variant_of_text),
     (re.compile("_v_of_decimal"), _variant_of_decimal),
     (re.compile("_v_of_real"), _variant_of_real),

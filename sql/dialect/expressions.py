@@ -253,6 +253,8 @@ def _not(node: exp.Not, scope: NameResolver) -> Expr:
 def _comparison(operator: str) -> Callable[[Any, NameResolver], Expr]:
     def handler(node: Any, scope: NameResolver) -> Expr:
         left, right = node.this, node.expression
+        if isinstance(right, exp.Anonymous) and str(right.this).upper() == "ALL":
+            right = exp.All(this=exp.Tuple(expressions=right.expressions))
         if isinstance(right, exp.Any | exp.All) or isinstance(left, exp.Any | exp.All):
             return _quantified(left, right, operator, scope)
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
@@ -263,14 +265,78 @@ def _comparison(operator: str) -> Callable[[Any, NameResolver], Expr]:
 
 
 def _quantified(left: Any, right: Any, operator: str, scope: NameResolver) -> Expr:
-    """= ANY (query) is IN, <> ALL (query) is NOT IN, as sqlglot also spells those."""
-    is_query = isinstance(getattr(right, "this", None), exp.Query | exp.Subquery)
-    negated = isinstance(right, exp.All) and operator == "<>"
-    if not is_query or not (negated or (isinstance(right, exp.Any) and operator == "=")):
+    """= ANY (query) is IN, <> ALL (query) is NOT IN, as sqlglot also spells those.
+
+    Another comparison with ALL is false where its opposite holds for ANY.
+    """
+    if isinstance(left, exp.Any | exp.All) or operator not in OPPOSITES:
         raise errors.unsupported(f"{operator} {construct_name(right)}")
-    operands = left.expressions if isinstance(left, exp.Tuple) else [left]
-    bound_operands = [bind(operand, scope) for operand in operands]
-    return scope.in_query(bound_operands, right.this, negated=negated)
+    is_query = isinstance(getattr(right, "this", None), exp.Query | exp.Subquery)
+    of_all = isinstance(right, exp.All)
+    if is_query and operator == ("<>" if of_all else "="):
+        operands = left.expressions if isinstance(left, exp.Tuple) else [left]
+        bound_operands = [bind(operand, scope) for operand in operands]
+        return scope.in_query(bound_operands, right.this, negated=of_all)
+    if isinstance(left, exp.Tuple):
+        raise errors.unsupported(f"{operator} {construct_name(right)} of rows")
+    operand = bind(left, scope)
+    if not is_query:
+        return _among(operand, right, operator, scope)
+    compared = OPPOSITES[operator] if of_all else operator
+    some = _some_of_query(rewrites.shared(operand), right.this, compared, scope)
+    return exprs.derived(code.not_(some), sqltypes.BOOLEAN, [some]) if of_all else some
+
+
+OPPOSITES: Mapping[str, str] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _among(operand: Expr, right: Any, operator: str, scope: NameResolver) -> Expr:
+    """Return the comparison with one or all of the values of a list."""
+    values = right.this
+    nodes = values.expressions if isinstance(values, exp.Tuple) else [values.unnest()]
+    if len(nodes) > limits.JOINED_MAX:
+        raise errors.list_too_long(len(nodes), limits.JOINED_MAX)
+    if len(nodes) > 1:
+        rewrites.shared(operand)
+    parts = [rewrites.compare(operand, bind(node, scope), operator) for node in nodes]
+    word = "AND" if isinstance(right, exp.All) else "OR"
+    return exprs.derived(code.joined(parts, word), sqltypes.BOOLEAN, parts)
+
+
+def _some_of_query(operand: Expr, query: Any, operator: str, scope: NameResolver) -> Expr:
+    """Return whether a comparison holds for a row of a query: for its least or greatest value.
+
+    It is false for no rows; else NULL where it does not hold, but a NULL is compared.
+    """
+    column = exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
+
+    def aggregate(name: str, of: Any) -> Expr:
+        call = exp.Anonymous(this=name, expressions=[of])
+        source = exp.Subquery(this=query)
+        return rewrites.shared(
+            scope.scalar_query(exp.Select(expressions=[call], from_=exp.From(this=source)))
+        )
+
+    ends = {"<": ["MAX"], "<=": ["MAX"], ">": ["MIN"], ">=": ["MIN"]}.get(operator, ["MIN", "MAX"])
+    values = [aggregate(name, column) for name in ends]
+    compared_type, own_type = values[0].type, operand.type
+    if {compared_type.name, own_type.name} - {"null", "fixed", "real"} and not (
+        compared_type.name == own_type.name or (compared_type.is_temporal and own_type.is_temporal)
+    ):
+        raise errors.unsupported(f"{operator} ANY or ALL of a query of another type")
+    tests = [rewrites.compare(operand, value, operator) for value in values]
+    counted = aggregate("COUNT", exp.Star())
+    present = aggregate("COUNT", column)
+    unknown = code.joined([code.is_null(operand), code.infix(present, "<", counted)], "OR")
+    computed = code.case(
+        [
+            (code.infix(counted, "=", 0), code.FALSE),
+            (code.joined(tests, "OR"), code.TRUE),
+            (unknown, code.exactly(code.NULL, sqltypes.BOOLEAN)),
+        ],
+        code.FALSE,
+    )
+    return exprs.derived(computed, sqltypes.BOOLEAN, [operand, *values], nullable=True)
 
 
 def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: NameResolver) -> Expr:

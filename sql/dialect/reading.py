@@ -118,9 +118,7 @@ class TokenReader:
         if self.accept("IDENTIFIER", "("):
             text = self.string()
             self.expect(")")
-            if not SPELLED_NAME.fullmatch(text):
-                raise errors.unsupported(f"IDENTIFIER('{text[:100]}')")
-            return tuple(names.parse(part) for part in NAME_PART.findall(text))
+            return spelled_name(text)
         parts = [self.ident()]
         if self.accept(".", "."):
             return parts[0], names.PUBLIC, self.ident()
@@ -179,6 +177,13 @@ class TokenReader:
 
 STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
 LITERALS = (*STRINGS, TokenType.NUMBER, TokenType.IDENTIFIER)
+
+
+def spelled_name(text: str) -> names.Name:
+    """Return the name that the text of IDENTIFIER spells; raises SqlError."""
+    if not SPELLED_NAME.fullmatch(text):
+        raise errors.unsupported(f"IDENTIFIER('{text[:100]}')")
+    return tuple(names.parse(part) for part in NAME_PART.findall(text))
 
 
 def is_word(text: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import columns, expressions, rewrites, shapes, sqltypes
+from sql.dialect import columns, expressions, reading, rewrites, scopes, shapes, sqltypes
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -57,6 +57,7 @@ def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.Table
     """
     uses: list[shapes.TableUse] = []
     _number_placeholders(tree)
+    _spell_names(tree, environment)
     _collect(tree, uses, environment)
     if len(uses) > limits.USES_MAX:
         raise errors.unsupported(f"more than {limits.USES_MAX} tables in one statement")
@@ -131,6 +132,8 @@ def _collect(tree: Any, uses: list[shapes.TableUse], environment: shapes.Environ
     while stack:
         node, common_names = stack.pop()
         following: list[tuple[Any, frozenset[str]]] = []
+        if isinstance(node, exp.Into):
+            raise errors.unsupported("SELECT ... INTO")
         if isinstance(node, exp.Table):
             _collect_table(node, common_names, uses, environment)
             stack += [(join, common_names) for join in reversed(node.args.get("joins") or ())]
@@ -141,8 +144,7 @@ def _collect(tree: Any, uses: list[shapes.TableUse], environment: shapes.Environ
         if with_ is not None:
             for expression in with_.expressions:
                 name = columns.ident(expression.args["alias"].this).folded
-                inner = common_names | {name} if with_.args.get("recursive") else common_names
-                following.append((expression.this, inner))
+                following += _parts_of_common(expression.this, name, with_, common_names)
                 common_names = common_names | {name}
         for key, value in node.args.items():
             if key != "with_":
@@ -151,6 +153,48 @@ def _collect(tree: Any, uses: list[shapes.TableUse], environment: shapes.Environ
                     (child, common_names) for child in children if isinstance(child, exp.Expression)
                 ]
         stack += reversed(following)
+
+
+def _parts_of_common(
+    query: Any, name: str, with_: exp.With, common_names: frozenset[str]
+) -> list[tuple[Any, frozenset[str]]]:
+    """Return a common table expression's query, or its branches, each with the names it may use.
+
+    The word RECURSIVE may be absent: then the last branch of UNION ALL alone may name itself.
+    """
+    if with_.args.get("recursive"):
+        return [(query, common_names | {name})]
+    if not scopes.repeats(query, name):
+        return [(query, common_names)]
+    inner = query.args.get("with_")
+    if inner is not None:
+        raise errors.unsupported("recursive WITH inside another WITH")
+    rest = [query.args[key] for key in ("order", "limit", "offset") if query.args.get(key)]
+    return [
+        (query.left, common_names),
+        (query.right, common_names | {name}),
+        *((node, common_names) for node in rest),
+    ]
+
+
+def _spell_names(tree: Any, environment: shapes.Environment) -> None:
+    """Put the name that IDENTIFIER spells in its place, for tables and columns."""
+    for node in list(tree.find_all(exp.Anonymous)):
+        if str(node.this).upper() != "IDENTIFIER" or len(node.expressions) != 1:
+            continue
+        spelled = constant(node.expressions[0], environment).literal
+        if not isinstance(spelled, str):
+            raise errors.unsupported("IDENTIFIER of what is no constant text")
+        parts = [
+            exp.Identifier(this=ident.text, quoted=ident.quoted)
+            for ident in reading.spelled_name(spelled)
+        ]
+        if isinstance(node.parent, exp.Table):
+            for key, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
+                node.parent.set(key, part)
+        else:
+            keys = ("this", "table", "db", "catalog")
+            node.replace(exp.Column(**dict(zip(keys, reversed(parts), strict=False))))
 
 
 def _collect_table(

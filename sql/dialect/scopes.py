@@ -413,7 +413,7 @@ class QueryScope:
             listed = [columns.ident(column) for column in alias.args.get("columns") or ()]
             unique = self.binder.alias(name)
             before, volatile_texts = self.binder.relations, self.binder.volatile_texts
-            if recursive and _names_itself(node.this, name):
+            if _names_itself(node.this, name) if recursive else repeats(node.this, name):
                 is_recursive = True
                 text = self._recursive(node.this, name, unique, listed)
             else:
@@ -466,6 +466,16 @@ def _uses_of_names(tree: Any) -> Counter[str]:
         columns.ident(table.this).folded
         for table in tree.find_all(exp.Table)
         if isinstance(table.this, exp.Identifier) and not table.args.get("db")
+    )
+
+
+def repeats(query: Any, name: str) -> bool:
+    """Whether a common table expression reads itself in the last branch of its UNION ALL alone."""
+    return (
+        isinstance(query, exp.Union)
+        and not query.args.get("distinct")
+        and _names_itself(query.right, name)
+        and not _names_itself(query.left, name)
     )
 
 

@@ -23,6 +23,7 @@ from sql.dialect import (
     predicates,
     references,
     rewrites,
+    samples,
     scopes,
     sqltypes,
     unnesting,
@@ -114,7 +115,7 @@ class SelectBinder:
             return None
         table = self._tree.args["from_"].this
         use = table.meta.get(references.USE) if isinstance(table, exp.Table) else None
-        if use is None or table.args.get("joins"):
+        if use is None or table.args.get("joins") or table.args.get("sample"):
             return None
         items = [
             node.this if isinstance(node, exp.Alias) else node for node in self._tree.expressions
@@ -152,6 +153,11 @@ class SelectBinder:
         if from_ is None:
             relation = self._binder.environment.rows_relation
             return f" FROM {names.quoted(relation)}" if relation else ""
+        sample = self._tree.args.get("sample")
+        if sample is not None:  # sqlglot's place for that of VALUES
+            if joins or not isinstance(from_.this, exp.Values):
+                raise errors.unsupported("SAMPLE of VALUES beside joins")
+            from_.this.set("sample", sample)
         self._has_full_join = _has_full_join(joins) or _has_full_join(_joins_of(from_.this))
         sql = self._joined(from_.this)
         for join in joins:
@@ -310,6 +316,8 @@ class SelectBinder:
         raise errors.unsupported(f"FROM {expressions.construct_name(node)}")
 
     def _pivoted(self, node: Any) -> str:
+        if node.args.get("sample") is not None:
+            raise errors.unsupported("SAMPLE beside PIVOT or UNPIVOT")
         bare = pivots.source(node)
         scope = self._scope.for_from
         outputs = self._binder.query(pivots.everything(bare), scope).outputs
@@ -319,11 +327,13 @@ class SelectBinder:
     def _parenthesised(self, node: exp.Subquery) -> str:
         if node.args.get("alias") is not None:
             raise errors.unsupported("alias of joined tables")
+        if node.args.get("sample") is not None:
+            raise errors.unsupported("SAMPLE of joined tables")
         inner = node.this
         return f"({self._joined(inner)})"
 
     def _derived(self, node: Any, text: Text) -> str:
-        _refuse_table_clauses(node, {"this", "alias", "expressions", "joins"})
+        _refuse_table_clauses(node, {"this", "alias", "expressions", "joins", "sample"})
         alias = node.args.get("alias")
         ident = columns.ident(alias.this) if alias is not None and alias.this else None
         listed = (
@@ -334,7 +344,8 @@ class SelectBinder:
         text = scopes.renamed(text, listed)
         unique = self._binder.alias(ident.folded if ident else "query")
         self._add_source((ident,) if ident else (), unique, text)
-        return self._aliased(f"({text.sql})", unique, [output.unique for output in text.outputs])
+        outputs = [output.unique for output in text.outputs]
+        return self._aliased(node, f"({text.sql})", unique, outputs)
 
     def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
         columns = [
@@ -355,7 +366,7 @@ class SelectBinder:
         self._scope.sources.append(FromItem(path=path, columns=columns, rows=text.rows))
 
     def _table(self, node: exp.Table) -> str:
-        _refuse_table_clauses(node, {"this", "db", "catalog", "alias", "when", "joins"})
+        _refuse_table_clauses(node, {"this", "db", "catalog", "alias", "when", "joins", "sample"})
         alias = node.args.get("alias")
         alias_ident = columns.ident(alias.this) if alias is not None and alias.this else None
         listed = (
@@ -372,7 +383,7 @@ class SelectBinder:
         name = columns.ident(node.this)
         common_table = self._scope.common_table(name.folded)
         if common_table is None:
-            return self._dual(alias_ident)
+            return self._dual(node, alias_ident)
         unique_name, text = common_table
         if text.is_volatile:
             self._binder.use_volatile(unique_name, node)
@@ -381,18 +392,26 @@ class SelectBinder:
         unique = self._binder.alias((alias_ident or name).folded)
         self._add_source((alias_ident or name,), unique, text)
         outputs = [output.unique for output in text.outputs]
-        return self._aliased(names.quoted(unique_name), unique, outputs)
+        return self._aliased(node, names.quoted(unique_name), unique, outputs)
 
-    def _aliased(self, relation: str, unique: str, columns: list[str]) -> str:
-        """Return a relation of FROM under its alias, its columns by their engine names."""
+    def _aliased(self, node: Any, relation: str, unique: str, columns: list[str]) -> str:
+        """Return a relation of FROM under its alias, its columns by their engine names.
+
+        It is the last source of the scope; of node's SAMPLE are its rows.
+        """
         alias = names.quoted(unique)
-        if not self._has_full_join or not columns:
-            return f"{relation} AS {alias}"
-        renamed = ", ".join(
-            f"{names.quoted(name)} AS {names.quoted(self._engine_name(unique, name))}"
-            for name in columns
-        )
-        return f"(SELECT {renamed} FROM {relation} AS {alias}) AS {alias}"
+        text = f"{relation} AS {alias}"
+        if self._has_full_join and columns:
+            renamed = ", ".join(
+                f"{names.quoted(name)} AS {names.quoted(self._engine_name(unique, name))}"
+                for name in columns
+            )
+            text = f"(SELECT {renamed} FROM {relation} AS {alias}) AS {alias}"
+        sample = node.args.get("sample")
+        if sample is None:
+            return text
+        source, is_stored = self._scope.sources[-1], references.USE in node.meta
+        return samples.bind(sample, source, self._scope, text, unique, is_stored=is_stored)
 
     def _engine_name(self, unique: str, name: str) -> str:
         """Return a column's name in the engine's text.
@@ -402,11 +421,11 @@ class SelectBinder:
         """
         return f"{unique}.{name}" if self._has_full_join else name
 
-    def _dual(self, alias: names.Ident | None) -> str:
-        unique = names.quoted(self._binder.alias("DUAL"))
+    def _dual(self, node: exp.Table, alias: names.Ident | None) -> str:
+        unique = self._binder.alias("DUAL")
         path = (alias or names.Ident(text="DUAL"),)
         self._scope.sources.append(FromItem(path=path, columns=[], rows=1))
-        return f'(SELECT 1 AS "DUMMY") AS {unique}'
+        return self._aliased(node, '(SELECT 1 AS "DUMMY")', unique, [])
 
     def _stored_table(
         self,
@@ -448,7 +467,7 @@ class SelectBinder:
         scopes.check_alias(path, self._scope.sources)
         self._scope.sources.append(FromItem(path=path, columns=columns, rows=shape.rows))
         stored_names = [column.name for column in shape.columns]
-        return self._aliased(names.quoted(shape.relation), unique, stored_names)
+        return self._aliased(node, names.quoted(shape.relation), unique, stored_names)
 
     # The select list
 
@@ -690,6 +709,7 @@ CLAUSES = {
     "from_",
     "joins",
     "laterals",
+    "sample",
     "where",
     "group",
     "having",
@@ -744,9 +764,7 @@ def _bare(node: exp.Subquery) -> Any:
 def _refuse_table_clauses(node: Any, allowed: set[str]) -> None:
     for name, value in node.args.items():
         if value and name not in allowed:
-            word = {"sample": "SAMPLE", "pivots": "PIVOT or UNPIVOT"}.get(
-                name, name.rstrip("_").upper()
-            )
+            word = {"pivots": "PIVOT or UNPIVOT"}.get(name, name.rstrip("_").upper())
             raise errors.unsupported(word)
 
 

@@ -48,6 +48,8 @@ def called(node: Any) -> TableFunction | None:
         return None
     alias = node.args.get("alias")
     name = str(call.this).upper()
+    if node.args.get("sample") is not None:
+        raise errors.unsupported(f"SAMPLE of {name}")
     return TableFunction(
         name=name,
         arguments=_arguments(name, call.expressions),

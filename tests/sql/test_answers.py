@@ -549,3 +549,39 @@ def test_dates_are_compared_with_the_days_of_timestamps(tmp_path: Path) -> None:
         "create table t (e date, u timestamp)",
         f"insert into t values {rows}",
     )
+
+
+def test_a_common_table_may_read_itself_without_the_word_recursive(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "with r(n) as (select 1 union all select n + 1 from r where n < 3) "
+            "select array_agg(n) within group (order by n) from r": ("[\n  1,\n  2,\n  3\n]",),
+            # Elsewhere its own name is the table's.
+            "with t as (select a + 1 as a from t) select a from t": (2,),
+            "with t as (select a from t union all select 5) select sum(a) from t": (6,),
+            "with t as (select a from t union select a from t) select a from t": (1,),
+        },
+        "create table t (a int)",
+        "insert into t values (1)",
+    )
+
+
+def test_identifier_is_the_table_or_column_that_its_text_spells(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select identifier('a') from identifier('lake.ns.t') where identifier('T.a') = 1": (1,),
+            "select x.a from identifier($v) as x": (1,),
+            "select a from identifier('\"T\"')": (1,),
+            "select a from identifier('t') where a in (select identifier('a') from t)": (1,),
+            "select a from identifier('no_such')": "002003",
+            "select identifier('no_such') from t": "000904",
+            "select a from identifier('a b')": "000002",
+            "select a from identifier(1)": "000002",
+            "select a from identifier(a)": "000904",
+        },
+        "create table t (a int)",
+        "insert into t values (1)",
+        "set v = 'ns.t'",
+    )

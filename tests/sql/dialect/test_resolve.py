@@ -207,7 +207,7 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select 1 union select 1, 2", "001789"),
         ("select '2024-01-01'::date union select true", "001790"),
         ("select * from t pivot(sum(v) for grp in (any))", "000002"),
-        ("select * from t sample (10)", "000002"),
+        ("select id into x from t", "000002"),
         ("select * from t, lateral flatten(input => grp) f", "001065"),
         ("select * from t asof join u match_condition (t.id >= u.id)", "000002"),
         ("select * from table(generator(rowcount => 5))", "000002"),
