@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from catalog import (
+    commits,
     datatypes,
     errors,
     files,
@@ -47,6 +48,8 @@ from storage import model
 
 ATTEMPTS_MAX: Final = 20
 MANIFEST_ENTRIES_MAX: Final = 8_000
+ENTRIES_HERE_MAX: Final = 500
+"""Entries of a manifest that is rewritten on the event loop; more are in a thread."""
 MERGE_ENABLED: Final = "commit.manifest-merge.enabled"
 MERGE_COUNT_MIN: Final = "commit.manifest.min-count-to-merge"
 MERGE_COUNT_MIN_DEFAULT: Final = 100
@@ -211,6 +214,18 @@ class Appends:
             raise
         return Built(snapshot=built.snapshot, files=attempt.written)
 
+    async def live_files(
+        self, loaded: LoadedTable, *, principal: access_model.Principal
+    ) -> tuple[DataFile, ...]:
+        """Return the data and delete files of a table's current snapshot.
+
+        Raises as `Scans.plan` does.
+        """
+        head = scans.head_of(loaded.metadata)
+        if head is None:
+            return ()
+        return await self._scans.live_files(self._readers.of(principal, loaded), snapshot_id=head)
+
     async def delete_manifests(
         self, loaded: LoadedTable, *, principal: access_model.Principal
     ) -> frozenset[str]:
@@ -371,6 +386,7 @@ class _Attempt:
         data_first = sorted(kept, key=lambda manifest: manifest.content)
         gone_paths: set[str] = set()
         for manifest in data_first:
+            await asyncio.sleep(0)
             entries = await self._scans.entries_of(manifest, reader)
             gone = [
                 entry
@@ -388,7 +404,16 @@ class _Attempt:
                 for entry in gone
                 if entry.data_file.content == Content.DATA
             }
-            manifests_kept.append(self._rewritten(reader.table.metadata, manifest, entries, gone))
+            manifests_kept.append(
+                await commits.run(
+                    self._rewritten,
+                    reader.table.metadata,
+                    manifest,
+                    entries,
+                    gone,
+                    large=len(entries) > ENTRIES_HERE_MAX,
+                )
+            )
         if missing:
             path, _ = min(missing, key=str)
             raise errors.InvalidCatalogRequest(f"Cannot remove {path}: it is not in the snapshot")

@@ -165,6 +165,16 @@ class Scans:
             return None
         return tuple([entry.data_file for live in read for entry in live.entries])
 
+    async def live_files(self, reader: readers.Reader, *, snapshot_id: int) -> tuple[DataFile, ...]:
+        """Return the live data and delete files of a snapshot. Raises as `plan` does."""
+        listed = [
+            manifest
+            for manifest in await self.manifests_of(reader, snapshot_id)
+            if manifest.has_live_files
+        ]
+        read = await self._read_manifests(listed, reader)
+        return tuple([entry.data_file for live in read for entry in live.entries])
+
     async def check_readable(self, reader: readers.Reader, snapshot_id: int) -> None:
         """Raise ForeignFileRefused unless reader may read all manifests of a snapshot.
 

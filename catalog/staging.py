@@ -166,15 +166,24 @@ class Staging:
         via: str,
         judge: owners.Judge,
         receipt: receipts.Receipt | None = None,
+        keeps_added: bool = False,
     ) -> tuple[LoadedTable, ...]:
         """Commit all changes of several tables of one table bucket, or none.
 
         judge: called for each table, also inside the transaction. If the commit certainly failed,
-        all files of the changes are removed. A started commit runs to its end although the caller
-        is cancelled. Raises RequirementFailed for a conflict, and as `Commits.commit` does.
+        all files of the changes are removed; with keeps_added not those that they add. A started
+        commit runs to its end although the caller is cancelled. Raises RequirementFailed for a
+        conflict, and as `Commits.commit` does.
         """
         running = asyncio.ensure_future(
-            self._commit(pending, principal=principal, via=via, judge=judge, receipt=receipt)
+            self._commit(
+                pending,
+                principal=principal,
+                via=via,
+                judge=judge,
+                receipt=receipt,
+                keeps_added=keeps_added,
+            )
         )
         try:
             return await asyncio.shield(running)
@@ -190,6 +199,7 @@ class Staging:
         via: str,
         judge: owners.Judge,
         receipt: receipts.Receipt | None,
+        keeps_added: bool,
     ) -> tuple[LoadedTable, ...]:
         current = {each.ident: each for each in pending}
 
@@ -222,7 +232,7 @@ class Staging:
             raise  # the changes may be committed: every file stays
         except BaseException:
             for each in current.values():
-                await self.discard(each)
+                await self.discard(each, keeps_added=keeps_added)
             raise
         for each in current.values():
             await self.remove(each.outdated, ident=each.ident)
@@ -251,10 +261,14 @@ class Staging:
             updates=[*(add for add, _ in adding), *(move for _, move in adding[-1:])],
         )
 
-    async def discard(self, pending: PendingTable) -> None:
-        """Remove the files of changes that will not be committed, data files too."""
+    async def discard(self, pending: PendingTable, *, keeps_added: bool = False) -> None:
+        """Remove the files of changes that will not be committed.
+
+        keeps_added: not those that the changes add.
+        """
         added = [file.file_path for change in pending.changes for file in change.added]
-        await self.remove((*pending.outdated, *pending.written, *added), ident=pending.ident)
+        uris = (*pending.outdated, *pending.written, *(() if keeps_added else added))
+        await self.remove(uris, ident=pending.ident)
 
     async def remove(self, uris: Iterable[str], *, ident: idents.TableIdent) -> None:
         """Remove files that no commit names and no change needs."""

@@ -200,6 +200,9 @@ TRANSACTION_FILES_MAX: Final = 20_000
 TRANSACTION_BYTES_MAX: Final = 1 << 40
 """What one transaction may change and hold back. Files are described in memory until COMMIT."""
 
+REPLACE_ATTEMPTS_MAX: Final = 10
+"""How often a statement that replaces all rows of a table looks for them after a conflict."""
+
 # Results.
 RESULTS_MAX: Final = 10_000
 """Finished statements whose results are stored. Beyond this or one of the next two bounds, the

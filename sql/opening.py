@@ -16,6 +16,7 @@ from sql import (
     definitions,
     engine,
     information_schema,
+    inserts,
     places,
     planning,
     relations,
@@ -121,7 +122,12 @@ def open_statements(
         places=all_places,
         tables=tables,
         relations=read,
-        writes=written,
+        inserts=inserts.Inserts(
+            planning=plans,
+            places=all_places,
+            writes=written,
+            transactions=all_transactions,
+        ),
         shows=show.Shows(
             places=all_places,
             described=described,

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from catalog import errors as catalog_errors
-from catalog import rights, tables
+from catalog import tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     bindings,
@@ -33,6 +33,7 @@ from sql import (
     errors,
     faults,
     inputs,
+    inserts,
     limits,
     outcomes,
     parameters,
@@ -42,9 +43,7 @@ from sql import (
     sessions,
     show,
     tabletypes,
-    threads,
     transactions,
-    writes,
 )
 from sql.dialect import (
     formats,
@@ -78,7 +77,7 @@ class Statements:
         places: places.Places,
         tables: tables.Tables,
         relations: relations.Relations,
-        writes: writes.Writes,
+        inserts: inserts.Inserts,
         shows: show.Shows,
         planning: planning.Planning,
         definitions: definitions.Definitions,
@@ -91,7 +90,7 @@ class Statements:
         self._places = places
         self._tables = tables
         self._relations = relations
-        self._writes = writes
+        self._inserts = inserts
         self._shows = shows
         self._planning = planning
         self._definitions = definitions
@@ -191,11 +190,13 @@ class Statements:
             case operations.Describe():
                 return await self._shows.describe(execution.session, operation)
             case operations.Insert():
-                return await self._insert(execution, operation)
+                return await self._inserts.insert(execution, operation)
         if execution.describe_only:
             statement_type = STATEMENT_TYPES.get(type(operation), outcomes.StatementType.DDL)
             return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=statement_type)
         match operation:
+            case operations.Truncate():
+                return await self._inserts.truncate(execution, operation)
             case operations.CreateTable():
                 await self._commit_waiting(execution)
                 return await self._definitions.create_table(execution, operation)
@@ -317,60 +318,6 @@ class Statements:
             )
         return lines
 
-    # INSERT
-
-    async def _insert(
-        self, execution: planning.Execution, statement: operations.Insert
-    ) -> outcomes.Outcome:
-        if statement.overwrite:
-            raise errors.unsupported("INSERT OVERWRITE")
-        session = execution.session
-
-        def find_target(catalog: places.CatalogView) -> places.FoundTable:
-            return catalog.table(
-                statement.name,
-                database=session.database,
-                schema=session.schema,
-                actions=rights.READ_ACTIONS[:2]
-                if execution.describe_only
-                else rights.COMMIT_ACTIONS,
-            )
-
-        table, query_names = await self._planning.look_up(execution, find_target)
-        loaded = await self._transactions.table(session, table.ident, table.pointer)
-        width = len(loaded.metadata.current_schema()["fields"])
-        written, fields = await threads.for_columns(
-            width, writes.fields_for, loaded, statement.columns
-        )
-        if execution.describe_only:
-            environment = await self._planning.environment(execution)
-            return outcomes.Outcome(
-                columns=INSERT_COLUMNS,
-                statement_type_id=outcomes.StatementType.INSERT,
-                bind_count=await execution.compiled.bind_count(environment),
-                array_bind_supported=True,
-            )
-        rows = await writes.find_rows_committed(loaded, execution.query_id)
-        if rows is not None:  # the client did not get the first request's answer
-            stats = outcomes.Stats(rows_inserted=rows)
-            answer = outcomes.changed_rows(outcomes.StatementType.INSERT, stats, inserted=rows)
-            environment = await self._planning.environment(execution)
-            return _with_binds(answer, await execution.compiled.bind_count(environment))
-        self._transactions.check_may_write(session, table.ident)
-        target = writes.WriteTarget(
-            loaded=loaded,
-            fields=tuple(written),
-            judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
-        )
-        bound_query, query = await self._planning.bound_into(
-            execution, query_names, loaded, fields, target
-        )
-        staged = await self._writes.stage(query, target, by=execution.by)
-        await self._transactions.keep(execution, staged)
-        stats = outcomes.Stats(rows_inserted=staged.rows)
-        answer = outcomes.changed_rows(outcomes.StatementType.INSERT, stats, inserted=staged.rows)
-        return _with_binds(answer, bound_query.bind_count)
-
     # The session
 
     def _use(self, execution: planning.Execution, statement: operations.Use) -> outcomes.Outcome:
@@ -478,10 +425,6 @@ class Statements:
 
 
 STATUS_COLUMNS = (outcomes.Column(name="status", type="text"),)
-INSERT_COLUMNS = outcomes.changed_rows(
-    outcomes.StatementType.INSERT, outcomes.Stats(), inserted=0
-).columns
-
 STATEMENT_TYPES: Mapping[type, outcomes.StatementType] = {
     operations.Use: outcomes.StatementType.USE,
     operations.SetVariables: outcomes.StatementType.ALTER_SESSION,
@@ -519,17 +462,6 @@ def _columns(query: resolve.BoundQuery, schema: pa.Schema) -> tuple[outcomes.Col
     return tuple(
         tabletypes.result_type(column, arrow.type)
         for column, arrow in zip(query.columns, schema, strict=True)
-    )
-
-
-def _with_binds(answer: outcomes.Outcome, count: int) -> outcomes.Outcome:
-    return outcomes.Outcome(
-        columns=answer.columns,
-        rows=answer.rows,
-        statement_type_id=answer.statement_type_id,
-        stats=answer.stats,
-        bind_count=count,
-        array_bind_supported=True,
     )
 
 

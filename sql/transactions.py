@@ -21,6 +21,7 @@ the next statement reports that. A transaction without changes has lost nothing,
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -126,35 +127,86 @@ class Transactions:
         change. Raises RequirementFailed if a table has changed meanwhile so that its change no
         longer fits, and as `Staging.commit` does.
         """
-        session, transaction = execution.session, execution.transaction
-        assert transaction is None or isinstance(transaction, Transaction)
-        if transaction is None and session.parameter("AUTOCOMMIT"):
-            await self._commit_at_once(session, changes, query_id=execution.query_id)
+        session = execution.session
+        if _is_alone(execution) and len(changes) == 1 and changes[0].is_append:
+            await self._writes.commit(
+                changes[0], principal=session.principal, query_id=execution.query_id
+            )
             return
         try:
-            if transaction is None:
-                transaction = current(session) or self.begin(session)
-            async with transaction.lock:
-                await self._add(session, transaction, changes, query_id=execution.query_id)
+            await self._take(execution, changes)
+        except catalog_errors.CommitStateUnknown:
+            raise  # the changes may be committed, so their files stay
         except BaseException:
-            for change in changes:
-                await asyncio.shield(self._writes.discard(change))
+            await asyncio.shield(self._drop(changes))
             raise
 
-    async def _commit_at_once(
-        self, session: sessions.Session, changes: Sequence[writes.Staged], *, query_id: str
-    ) -> None:
-        if len(changes) == 1 and changes[0].change("").operation == "append":
-            await self._writes.commit(changes[0], principal=session.principal, query_id=query_id)
-            return
-        single = Transaction(id="", receipt_id="", started_at_ms=self._now_ms())
+    async def replace_rows(self, execution: planning.Execution, *changes: writes.Staged) -> None:
+        """Like `keep`, for changes that also remove all rows that their tables have.
+
+        changes: the new rows alone. Rows that others add while the statement runs stay. If others
+        have removed rows meanwhile, those that are left are removed.
+        """
+        session = execution.session
         try:
-            await self._add(session, single, changes, query_id=query_id)
+            for number in range(1, limits.REPLACE_ATTEMPTS_MAX + 1):
+                replacing = [
+                    await self._replacing(session, change, again=number > 1) for change in changes
+                ]
+                try:
+                    await self._take(execution, replacing)
+                    return
+                except metadata_errors.RequirementFailed:
+                    if number == limits.REPLACE_ATTEMPTS_MAX:
+                        raise
+        except catalog_errors.CommitStateUnknown:
+            raise  # the changes may be committed, so their files stay
         except BaseException:
-            for change in changes:
-                await asyncio.shield(self._writes.discard(change))
+            await asyncio.shield(self._drop(changes))
             raise
-        await self._commit(session, single)
+
+    async def _replacing(
+        self, session: sessions.Session, change: writes.Staged, *, again: bool
+    ) -> writes.Staged:
+        """Return the change with all live files of the table as removed ones.
+
+        again: of its newest state instead of the one that the statement has read.
+        """
+        target = change.target
+        if again:
+            ident = target.loaded.ident
+            newest = await self.table(session, ident, self._tables.pointer(ident))
+            if newest.pointer.object_uuid != target.loaded.pointer.object_uuid:
+                raise catalog_errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+            schema_ids = {each.metadata.current_schema_id for each in (newest, target.loaded)}
+            if change.files and len(schema_ids) > 1:
+                raise metadata_errors.RequirementFailed(
+                    f"Requirement failed: the columns of {ident.dotted()} have changed"
+                )
+            target = dataclasses.replace(target, loaded=newest)
+        return dataclasses.replace(
+            change,
+            target=target,
+            removed=await self._writes.live_files(target.loaded, principal=session.principal),
+            based_on=target.loaded.metadata.current_snapshot_id,
+        )
+
+    async def _take(self, execution: planning.Execution, changes: Sequence[writes.Staged]) -> None:
+        """Add changes to the transaction, or commit them. If that fails, their data files stay."""
+        session, transaction = execution.session, execution.transaction
+        if _is_alone(execution):
+            single = Transaction(id="", receipt_id="", started_at_ms=self._now_ms())
+            await self._add(session, single, changes, query_id=execution.query_id)
+            await self._commit(session, single, keeps_added=True)
+            return
+        if transaction is None:
+            transaction = current(session) or self.begin(session)
+        async with transaction.lock:
+            await self._add(session, transaction, changes, query_id=execution.query_id)
+
+    async def _drop(self, changes: Sequence[writes.Staged]) -> None:
+        for change in changes:
+            await self._writes.discard(change)
 
     async def _add(
         self,
@@ -243,7 +295,9 @@ class Transactions:
                 if session.held is held:
                     session.held = None
 
-    async def _commit(self, session: sessions.Session, transaction: Transaction) -> None:
+    async def _commit(
+        self, session: sessions.Session, transaction: Transaction, *, keeps_added: bool = False
+    ) -> None:
         rights_now = self._places.judge(session.principal, rights.COMMIT_ACTIONS)
 
         def judge(
@@ -265,6 +319,7 @@ class Transactions:
             via="sql",
             judge=judge,
             receipt=receipt,
+            keeps_added=keeps_added,
         )
 
     async def rollback(self, session: sessions.Session) -> None:
@@ -352,6 +407,11 @@ def _check_room(
     ):
         if count > count_max:
             raise errors.unsupported(f"a transaction with more than {count_max:,} {unit}")
+
+
+def _is_alone(execution: planning.Execution) -> bool:
+    """Return whether a statement commits its own changes."""
+    return execution.transaction is None and bool(execution.session.parameter("AUTOCOMMIT"))
 
 
 def _is_head(table: tables.LoadedTable, based_on: int | None) -> bool:

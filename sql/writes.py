@@ -84,6 +84,11 @@ class Staged:
             summary={**self.summary, **named},
         )
 
+    @property
+    def is_append(self) -> bool:
+        """Whether the change adds rows and does nothing else."""
+        return self._operation() == "append"
+
     def _operation(self) -> str:
         adds_rows = any(file.content == manifests.Content.DATA for file in self.files)
         adds_deletes = any(file.content != manifests.Content.DATA for file in self.files)
@@ -191,6 +196,12 @@ class Writes:
         ):
             return False
         return await find_rows_committed(loaded, query_id) is not None
+
+    async def live_files(
+        self, loaded: tables.LoadedTable, *, principal: access_model.Principal
+    ) -> tuple[manifests.DataFile, ...]:
+        """Return the live data and delete files of a state of a table."""
+        return await self._appends.live_files(loaded, principal=principal)
 
     async def discard(self, staged: Staged) -> None:
         """Remove files that will not be committed."""

@@ -198,20 +198,13 @@ def test_compatibility_names_every_snowflake_endpoint_as_the_code_has_it() -> No
         assert type(operation).__name__ == name
 
 
-# Read by the grammar, refused where it is run: statement -> the refusal's words in the code.
-REFUSED_LATER = {"INSERT OVERWRITE": 'unsupported("INSERT OVERWRITE")'}
-
-
 def test_compatibility_names_every_kind_of_statement_as_the_code_has_it() -> None:
     found = [cells for cells in section("SQL") if len(cells) == 4]
     said = states(found, 1)
     kinds = set()
     for name, done, example, _ in found:
         text = example.strip("`")
-        if name in REFUSED_LATER:
-            assert done == "no"
-            assert REFUSED_LATER[name] in (ROOT / "sql" / "statements.py").read_text()
-        elif done == "no":
+        if done == "no":
             with pytest.raises(sql_errors.SqlError) as refused:
                 parse.parse(text)
             assert refused.value.code == "000002", name

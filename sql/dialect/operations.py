@@ -92,6 +92,14 @@ class Insert:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Truncate:
+    """TRUNCATE [TABLE] [IF EXISTS] of a table."""
+
+    name: names.Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
     object_type: Literal["database", "schema", "warehouse", "role", "secondary roles", ""]
     name: names.Name
@@ -168,6 +176,7 @@ Operation: TypeAlias = (
     | DropTable
     | DropSchema
     | Insert
+    | Truncate
     | Use
     | SetVariables
     | UnsetVariables

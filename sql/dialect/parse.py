@@ -309,6 +309,17 @@ def _insert(reader: reading.TokenReader) -> operations.Operation:
     return columns.insert(tree)
 
 
+def _truncate(reader: reading.TokenReader) -> operations.Operation:
+    reader.accept("TRUNCATE")
+    if reader.accept("MATERIALIZED", "VIEW"):
+        raise errors.unsupported("TRUNCATE MATERIALIZED VIEW")
+    reader.accept("TABLE")
+    if_exists = reader.accept("IF", "EXISTS")
+    name = reader.name()
+    reader.finish()
+    return operations.Truncate(name=name, if_exists=if_exists)
+
+
 def _refused_name(reader: reading.TokenReader) -> str:
     """Return the statement's first words, for a refusal: `ALTER TABLE`."""
     words = [reader.next_word()]
@@ -352,11 +363,12 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "CREATE": _create,
     "DROP": _drop,
     "INSERT": _insert,
+    "TRUNCATE": _truncate,
 }
 
 REFUSED = reading.words(
     """
-    UPDATE DELETE MERGE TRUNCATE COPY PUT GET LIST LS REMOVE RM GRANT REVOKE CALL EXECUTE COMMENT
+    UPDATE DELETE MERGE COPY PUT GET LIST LS REMOVE RM GRANT REVOKE CALL EXECUTE COMMENT
     UNDROP DECLARE
     """
 )

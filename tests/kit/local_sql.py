@@ -19,6 +19,7 @@ from sql import (
     engine,
     engine_inline,
     information_schema,
+    inserts,
     outcomes,
     places,
     planning,
@@ -180,7 +181,12 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         places=found,
         tables=lake.tables,
         relations=read,
-        writes=written,
+        inserts=inserts.Inserts(
+            planning=plans,
+            places=found,
+            writes=written,
+            transactions=open_transactions,
+        ),
         shows=show.Shows(
             places=found, described=described, tables=lake.tables, default_database="lake"
         ),

@@ -1,0 +1,332 @@
+"""Transactions: what they read, what COMMIT makes of them, and what conflicts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog import errors as catalog_errors
+from catalog import tables
+from server.access import model
+from sql import errors, limits, sessions
+from tests.kit import local_sql
+
+READS_WRITES = (
+    "s3tables:GetTable",
+    "s3tables:GetTableMetadataLocation",
+    "s3tables:GetTableData",
+    "s3tables:PutTableData",
+    "s3tables:UpdateTableMetadataLocation",
+)
+
+
+class Other:
+    """A second session over the same statements."""
+
+    def __init__(
+        self, local: local_sql.LocalSql, principal: model.Principal = local_sql.ROOT
+    ) -> None:
+        self._local = local
+        self.session = sessions.Session(id=2, principal=principal, database="lake", schema="ns")
+
+    async def rows(self, text: str) -> list[tuple[Any, ...]]:
+        mine, self._local.session = self._local.session, self.session
+        try:
+            return await self._local.rows(text)
+        finally:
+            self._local.session = mine
+
+
+async def code_of(local: Any, text: str) -> str:
+    with pytest.raises(errors.SqlError) as caught:
+        await local.rows(text)
+    return caught.value.code
+
+
+def files_of(local: local_sql.LocalSql, dotted: str, folder: str = "data") -> set[str]:
+    prefix = "/".join(dotted.split(".")) + f"/{folder}/"
+    return {each.key for each in local.lake.storage.objects.list("lake", prefix=prefix).objects}
+
+
+def head(local: local_sql.LocalSql, dotted: str) -> int | None:
+    return local.lake.load(local.lake.ident(dotted)).metadata.current_snapshot_id
+
+
+def test_insert_overwrite_replaces_all_rows_in_one_commit(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1), (2)")
+        await local.run("insert into t values (3)")
+        commits = len(local.lake.log())
+        assert await local.rows("insert overwrite into t select a * 10 from t where a > 1") == [
+            (2,)
+        ]
+        assert len(local.lake.log()) == commits + 1
+        assert await local.rows("select a from t order by a") == [(20,), (30,)]
+        metadata = local.lake.load(local.lake.ident("ns.t")).metadata
+        summary = (metadata.snapshot(metadata.current_snapshot_id or 0) or {})["summary"]
+        assert (summary["operation"], summary["total-records"]) == ("overwrite", "2")
+        assert summary["deleted-records"] == "3"
+
+        assert await local.rows("insert overwrite into t select 1 where false") == [(0,)]
+        assert await local.rows("select count(*) from t") == [(0,)]
+        assert await local.rows("insert overwrite into t (a) values (5)") == [(1,)]
+        assert await local.rows("select a from t") == [(5,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_insert_overwrite_that_fails_changes_nothing(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int not null)")
+        await local.run("insert into t values (1)")
+        before = (head(local, "ns.t"), files_of(local, "ns.t"))
+        assert await code_of(local, "insert overwrite into t values (null)") == "100072"
+        assert await local.rows("select a from t") == [(1,)]
+        assert (head(local, "ns.t"), files_of(local, "ns.t")) == before
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_truncate_removes_all_rows_and_can_be_rolled_back(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1), (2)")
+        await local.run("begin")
+        assert await local.rows("truncate table t") == [("Statement executed successfully.",)]
+        assert await local.rows("select count(*) from t") == [(0,)]
+        await local.run("insert into t values (9)")
+        assert await local.rows("select a from t") == [(9,)]
+        await local.run("rollback")
+        assert await local.rows("select count(*) from t") == [(2,)]
+
+        await local.run("truncate ns.t")
+        assert await local.rows("select count(*) from t") == [(0,)]
+        await local.run("truncate t")  # it is empty already
+        await local.run("truncate table if exists absent")
+        assert await code_of(local, "truncate table absent") == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_rows_that_others_add_stay_beside_an_overwrite(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1)")
+        await local.run("begin")
+        await local.run("insert overwrite into t values (2)")
+        await other.rows("insert into t values (3)")
+        assert await other.rows("select a from t order by a") == [(1,), (3,)]
+        assert await local.rows("select a from t order by a") == [(2,), (3,)]  # READ COMMITTED
+        await other.rows("insert into t values (4)")
+        await local.run("commit")
+        assert await other.rows("select a from t order by a") == [(2,), (3,), (4,)]
+        lists = {name for name in files_of(local, "ns.t", "metadata") if "/snap-" in name}
+        metadata = local.lake.load(local.lake.ident("ns.t")).metadata
+        assert len(lists) == len(metadata.snapshot_ids)  # those of earlier bases are removed
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_two_transactions_that_replace_the_same_rows_conflict(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.run("create table t (a int)")
+        await local.run("create table u (a int)")
+        await local.run("insert into t values (1)")
+        await local.run("begin")
+        await local.run("insert into u values (1)")
+        await local.run("insert overwrite into t values (2)")
+        await other.rows("insert overwrite into t values (3)")
+        assert await code_of(local, "select * from t") == "000625"
+        assert await code_of(local, "commit") == "000625"
+        assert local.session.transaction is None
+        assert local.session.held is None
+        assert await local.rows("select a from t") == [(3,)]
+        assert await local.rows("select a from u") == []  # all or none
+        assert len(files_of(local, "ns.u")) == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_commit_conflicts_with_other_columns_or_another_table_of_the_name(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        for change, code in (("drop table t", "002003"), ("recreated", "002003")):
+            await local.run("create table t (a int)")
+            await local.run("begin")
+            await local.run("insert into t values (1)")
+            await other.rows("drop table t")
+            if change == "recreated":
+                await other.rows("create table t (a int)")
+                assert await local.rows("select * from t") == []
+                assert await code_of(local, "insert into t values (2)") == "000625"
+            assert await code_of(local, "commit") == code
+            if change == "recreated":
+                assert await local.rows("select * from t") == []
+
+        ident = local.lake.ident("ns.t")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        schema = local.lake.load(ident).metadata.current_schema()
+        field = {"id": 2, "name": "b", "type": "int", "required": False}
+        wider = {**schema, "fields": [*schema["fields"], field]}
+        await local.lake.tables.commit(
+            ident,
+            [],
+            [
+                {
+                    "action": "add-schema",
+                    "schema": wider,
+                },
+                {"action": "set-current-schema", "schema-id": -1},
+            ],
+            by="x",
+        )
+        assert await code_of(local, "commit") == "000625"
+        assert await local.rows("select * from t") == []
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_rights_are_judged_again_at_commit(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        allowed = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"}
+        other = Other(local, local_sql.user("u", [allowed]))
+        await other.rows("begin")
+        await other.rows("insert into t values (1)")
+        other.session.principal = local_sql.user("u", [])
+        with pytest.raises(errors.SqlError):
+            await other.rows("commit")
+        assert await local.rows("select count(*) from t") == [(0,)]
+        assert files_of(local, "ns.t") == set()
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_time_travel_and_other_sessions_do_not_see_the_changes(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1)")
+        await local.run("begin")
+        await local.run("insert into t values (2)")
+        assert await local.rows("select count(*) from t at(offset => 0)") == [(1,)]
+        assert await local.rows("select count(*) from t where a > 1") == [(1,)]
+        ((plan,),) = await local.rows("explain select * from t where a = 2")
+        assert ", 1 of 2 files" in plan
+        assert await other.rows("select count(*) from t") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_transaction_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("create table u (a int)")
+        for name, value in (
+            ("TRANSACTION_STATEMENTS_MAX", 1),
+            ("TRANSACTION_TABLES_MAX", 1),
+            ("TRANSACTION_FILES_MAX", 1),
+            ("TRANSACTION_BYTES_MAX", 0),
+        ):
+            with monkeypatch.context() as patched:
+                await local.run("begin")
+                await local.run("insert into t values (1)")
+                patched.setattr(limits, name, value or local.session.transaction.size_bytes)
+                assert await code_of(local, "insert into u values (1)") == "000002", name
+                assert await local.rows("select a from t") == [(1,)]
+                assert files_of(local, "ns.u") == set()
+                await local.run("rollback")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_repeated_statement_of_an_open_transaction_runs_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        for _ in range(2):
+            answer = await local.run("insert into t values (1), (2)", query_id="q-1")
+            assert answer.rows == ((2,),)
+        for _ in range(2):
+            await local.run("truncate t", query_id="q-2")
+        await local.run("insert into t values (3)")
+        await local.run("commit")
+        await local.run("truncate t", query_id="q-2")
+        assert await local.rows("select a from t") == [(3,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_commit_of_unknown_outcome_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_many = tables.Tables.commit_many
+
+    async def work(local: local_sql.LocalSql) -> None:
+        async def commit(*arguments: Any, **named: Any) -> Any:
+            await commit_many(*arguments, **named)
+            raise catalog_errors.CommitStateUnknown("the disk went away")
+
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        with monkeypatch.context() as patched:
+            patched.setattr(tables.Tables, "commit_many", commit)
+            assert await code_of(local, "commit") == "000625"
+        assert await local.rows("select a from t") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_end_of_a_session_removes_the_files_of_its_transaction(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        assert len(files_of(local, "ns.t")) == 1
+        local.transactions.abandon(local.session.transaction)
+        local.session.transaction = None
+        await local.transactions.stop()
+        assert files_of(local, "ns.t") == set()
+        assert not {name for name in files_of(local, "ns.t", "metadata") if ".avro" in name}
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_statement_whose_transaction_ends_while_it_runs_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        reached, may = asyncio.Event(), asyncio.Event()
+        stage = local.transactions._writes.stage
+
+        async def wait(*arguments: Any, **named: Any) -> Any:
+            staged = await stage(*arguments, **named)
+            reached.set()
+            await may.wait()
+            return staged
+
+        monkeypatch.setattr(local.transactions._writes, "stage", wait)
+        running = asyncio.ensure_future(local.rows("insert into t values (2)"))
+        await reached.wait()
+        await local.run("rollback")
+        may.set()
+        with pytest.raises(errors.SqlError) as caught:
+            await running
+        assert caught.value.code == "000625"
+        assert await local.rows("select count(*) from t") == [(0,)]
+        assert files_of(local, "ns.t") == set()
+
+    local_sql.run_local(tmp_path, work)
