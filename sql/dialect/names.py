@@ -69,6 +69,17 @@ def find(ident: Ident, stored: Sequence[str]) -> list[int]:
     return [index for index, name in enumerate(stored) if name.upper() == wanted]
 
 
+def find_shown(ident: Ident, shown_names: Sequence[str]) -> list[int]:
+    """Return the positions of the names that ident refers to, of names as Snowflake reports them.
+
+    An unquoted identifier that refers to none refers to those that differ in case only.
+    """
+    exact = [index for index, name in enumerate(shown_names) if name == ident.folded]
+    if exact or ident.quoted:
+        return exact
+    return [index for index, name in enumerate(shown_names) if name.upper() == ident.folded]
+
+
 def find_one(ident: Ident, stored: Sequence[str]) -> str | None:
     """Return the stored name that ident refers to; None if there is none, or several."""
     positions = find(ident, stored)

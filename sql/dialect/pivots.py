@@ -94,7 +94,7 @@ def _unpivot(pivot: exp.Pivot, bare: Any, column_names: Sequence[str]) -> exp.Se
         column = member.this if isinstance(member, exp.PivotAlias) else member
         if not isinstance(column, exp.Column):
             raise errors.unsupported("UNPIVOT of this form")
-        name = names.shown(columns.ident(column).folded)
+        name = columns.ident(column).folded
         if isinstance(member, exp.PivotAlias):
             alias = member.args["alias"]
             is_name = isinstance(alias, exp.Identifier)
@@ -129,7 +129,7 @@ def _others(column_names: Sequence[str], used: Sequence[names.Ident]) -> list[st
     """Return the columns that are not used; raises SqlError for a used one that is none."""
     gone = set()
     for ident in used:
-        places = names.find(ident, list(column_names))
+        places = names.find_shown(ident, list(column_names))
         if not places:
             raise errors.invalid_identifier(ident.folded)
         gone.update(places)

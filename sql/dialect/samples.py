@@ -73,7 +73,7 @@ def _so_many(
     count: decimal.Decimal | None, source: FromItem, scope: QueryScope, text: str, alias: str
 ) -> str:
     source.columns = [
-        ScopeColumn(stored=column.stored, bound=dataclasses.replace(column.bound, origin=None))
+        ScopeColumn(name=column.name, bound=dataclasses.replace(column.bound, origin=None))
         for column in source.columns
     ]
     if count is None:

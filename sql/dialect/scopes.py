@@ -64,9 +64,9 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeColumn:
-    """A name that can be looked up in a scope."""
+    """A name that can be looked up in a scope. name: as its table stores it, or as it is shown."""
 
-    stored: str
+    name: str
     bound: Expr
 
 
@@ -74,7 +74,8 @@ class ScopeColumn:
 class FromItem:
     """One item of FROM; mutable, joins change it. path: how it is qualified, own name last.
 
-    sequence: the number of the row, of a GENERATOR.
+    sequence: the number of the row, of a GENERATOR. is_stored: the names of the columns are those
+    of a stored table; else they are those that Snowflake reports.
     """
 
     path: tuple[names.Ident, ...]
@@ -82,6 +83,22 @@ class FromItem:
     hidden: set[str] = field(default_factory=set)
     rows: int | None = None
     sequence: Expr | None = None
+    is_stored: bool = False
+
+    def find(self, ident: names.Ident, *, exactly: bool = False) -> list[ScopeColumn]:
+        """Return the columns to which a name refers. exactly: of a query's, none in other case."""
+        own = [column.name for column in self.columns]
+        if self.is_stored:
+            places = names.find(ident, own)
+        else:
+            places = names.find_shown(ident, own)
+            if exactly:
+                places = [place for place in places if own[place] == ident.folded]
+        return [self.columns[place] for place in places]
+
+    def shown(self, column: ScopeColumn) -> str:
+        """Return the name that results report for one of the columns."""
+        return names.shown(column.name) if self.is_stored else column.name
 
 
 class NameBinder(Protocol):
@@ -198,15 +215,25 @@ class QueryScope:
     def from_sources(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Expr | None:
         if not path and wanted.folded in self.merged:
             return self.merged[wanted.folded]
-        columns = []
-        for source in self.sources:
-            if path and not qualifies(path, source.path):
-                continue
-            matches = names.find(wanted, [column.stored for column in source.columns])
-            columns += [source.columns[index].bound for index in matches]
-        if len(columns) > 1:
-            raise errors.ambiguous_column(names.dotted((*path, wanted)))
-        return columns[0] if columns else None
+        place = self.place(wanted, path)
+        return None if place is None else place[1].bound
+
+    def place(
+        self, wanted: names.Ident, path: tuple[names.Ident, ...]
+    ) -> tuple[FromItem, ScopeColumn] | None:
+        """Return the source and the column of a name; raises SqlError if several have it."""
+        sources = [each for each in self.sources if not path or qualifies(path, each.path)]
+        for exactly in (True, False):
+            places = [
+                (source, column)
+                for source in sources
+                for column in source.find(wanted, exactly=exactly)
+            ]
+            if len(places) > 1:
+                raise errors.ambiguous_column(names.dotted((*path, wanted)))
+            if places:
+                return places[0]
+        return None
 
     def from_aliases(self, wanted: names.Ident) -> Expr | None:
         name = wanted.folded
@@ -248,7 +275,7 @@ class QueryScope:
         spread = []
         for source in sources:
             for column in source.columns:
-                name = names.shown(column.stored)
+                name = source.shown(column)
                 if not qualified and name in source.hidden:
                     continue
                 bound = column.bound
@@ -281,9 +308,9 @@ class QueryScope:
         }
         column_names = [name for name, _ in spread]
         for ident in excluded:
-            if not names.find(ident, column_names):
+            if not names.find_shown(ident, column_names):
                 raise errors.invalid_identifier(ident.folded)
-        gone = {index for ident in excluded for index in names.find(ident, column_names)}
+        gone = {index for ident in excluded for index in names.find_shown(ident, column_names)}
         for name in (*replaced, *renamed):
             if name not in column_names:
                 raise errors.invalid_identifier(name)
@@ -567,7 +594,7 @@ class OutputScope(QueryScope):
                 path=(),
                 columns=[
                     ScopeColumn(
-                        stored=output.name,
+                        name=output.name,
                         bound=Expr(
                             code=code.ColumnUse(relation="", name=output.unique),
                             type=output.type,

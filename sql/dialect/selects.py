@@ -237,15 +237,15 @@ class SelectBinder:
     def _shared(self, join: exp.Join, before: int, *, natural: bool) -> list[names.Ident]:
         if natural:
             left = {
-                names.shown(column.stored)
+                source.shown(column)
                 for source in self._scope.sources[:before]
                 for column in source.columns
             }
             return [
-                names.Ident(text=names.shown(column.stored), quoted=True)
+                names.Ident(text=source.shown(column), quoted=True)
                 for source in self._scope.sources[before:]
                 for column in source.columns
-                if names.shown(column.stored) in left
+                if source.shown(column) in left
             ]
         return [columns.ident(item) for item in join.args.get("using") or ()]
 
@@ -263,7 +263,7 @@ class SelectBinder:
                 kept = ours
             self._scope.merged[ident.folded] = kept
             for source in self._scope.sources[before:]:
-                source.hidden.add(names.shown(self._stored(source, ident) or ""))
+                source.hidden.update(source.shown(column) for column in source.find(ident)[:1])
             if side == "RIGHT":
                 continue
         return conditions
@@ -273,18 +273,12 @@ class SelectBinder:
             return self._scope.merged[ident.folded]
         columns = []
         for source in self._scope.sources[part]:
-            stored = [column.stored for column in source.columns]
-            columns += [source.columns[index].bound for index in names.find(ident, stored)]
+            columns += [column.bound for column in source.find(ident)]
         if len(columns) > 1:
             raise errors.ambiguous_column(ident.folded)
         if not columns:
             raise errors.invalid_identifier(ident.folded)
         return columns[0]
-
-    @staticmethod
-    def _stored(source: FromItem, ident: names.Ident) -> str | None:
-        matches = names.find(ident, [column.stored for column in source.columns])
-        return source.columns[matches[0]].stored if matches else None
 
     def _make_nullable(self, side: str, before: int) -> None:
         sources = self._scope.sources
@@ -350,7 +344,7 @@ class SelectBinder:
     def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
         columns = [
             ScopeColumn(
-                stored=output.name,
+                name=output.name,
                 bound=Expr(
                     code=code.ColumnUse(
                         relation=unique, name=self._engine_name(unique, output.unique)
@@ -445,7 +439,7 @@ class SelectBinder:
             stored = [ident.folded for ident in listed]
         columns = [
             ScopeColumn(
-                stored=name,
+                name=name,
                 bound=_stored_column(
                     Expr(
                         code=code.ColumnUse(
@@ -465,7 +459,9 @@ class SelectBinder:
             else tuple(names.Ident(text=part, quoted=True) for part in shape.path)
         )
         scopes.check_alias(path, self._scope.sources)
-        self._scope.sources.append(FromItem(path=path, columns=columns, rows=shape.rows))
+        self._scope.sources.append(
+            FromItem(path=path, columns=columns, rows=shape.rows, is_stored=not listed)
+        )
         stored_names = [column.name for column in shape.columns]
         return self._aliased(node, names.quoted(shape.relation), unique, stored_names)
 
@@ -498,24 +494,14 @@ class SelectBinder:
     def _own_name(self, node: Any) -> str:
         plain = node.unnest() if isinstance(node, exp.Paren) else node
         if isinstance(plain, exp.Column) and isinstance(plain.this, exp.Identifier):
-            bound = self._scope.local(
-                columns.ident(plain.this),
-                tuple(
-                    columns.ident(part)
-                    for part in (
-                        plain.args.get("catalog"),
-                        plain.args.get("db"),
-                        plain.args.get("table"),
-                    )
-                    if part
-                ),
-            )
-            if bound is not None and bound.origin is not None:
-                use, index = bound.origin
-                column = self._binder.environment.tables[use].columns[index]
-                ident = columns.ident(plain.this)
-                if names.find(ident, [column.name]):
-                    return names.shown(column.name)
+            wanted = columns.ident(plain.this)
+            parts = (plain.args.get(key) for key in ("catalog", "db", "table"))
+            path = tuple(columns.ident(part) for part in parts if part)
+            is_merged = not path and wanted.folded in self._scope.merged
+            place = None if is_merged else self._scope.place(wanted, path)
+            if place is not None:
+                source, column = place
+                return source.shown(column)
             return columns.ident(plain.this).folded
         text = str(node.meta.get(grammar.TEXT) or node.sql("snowflake"))
         name = _upper_outside_quotes(text) if _has_quotes(text) else text.upper()
@@ -693,7 +679,8 @@ class SelectBinder:
             and not node.args.get("table")
             and isinstance(node.this, exp.Identifier)
         ):
-            matches = names.find(columns.ident(node.this), [output.name for output in outputs])
+            shown = [output.name for output in outputs]
+            matches = names.find_shown(columns.ident(node.this), shown)
             if matches:
                 return matches[0] + 1
         key = self._binder.text(expressions.bind(node, self._scope))

@@ -212,7 +212,7 @@ def _unnested(call: TableFunction, rows: _Rows, scope: QueryScope, left: str, st
     ]
     source = [
         ScopeColumn(
-            stored=name,
+            name=name,
             bound=Expr(
                 code=_exactly(code.ColumnUse(relation=outer, name=column), sql_type), type=sql_type
             ),
@@ -283,7 +283,7 @@ def _add(call: TableFunction, source: list[ScopeColumn], scope: QueryScope, *, r
         if len(call.listed) != len(source):
             raise errors.unsupported("column list of another length than its query")
         source = [
-            dataclasses.replace(column, stored=ident.folded)
+            dataclasses.replace(column, name=ident.folded)
             for column, ident in zip(source, call.listed, strict=True)
         ]
     path = () if call.alias is None else (call.alias,)

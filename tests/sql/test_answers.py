@@ -585,3 +585,38 @@ def test_identifier_is_the_table_or_column_that_its_text_spells(tmp_path: Path) 
         "insert into t values (1)",
         "set v = 'ns.t'",
     )
+
+
+def test_columns_of_subqueries_are_called_as_they_were_named(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        async def shown(text: str) -> list[str]:
+            outcome = await local.run(text, describe_only=True)
+            return [column.name for column in outcome.columns]
+
+        await local.run('create table t (a int, "Mixed" int)')
+        await local.run("insert into t values (1, 2)")
+        assert await shown('select * from (select 1 as "x", 2 as "X")') == ["x", "X"]
+        assert await local.rows('select x, "x" from (select 1 as "x", 2 as "X")') == [(2, 1)]
+        assert await shown('with q as (select a as "a" from t) select q.*, "a" from q') == [
+            "a",
+            "a",
+        ]
+        assert await shown('select mixed, x.* from (select "Mixed", a from t) x') == [
+            "Mixed",
+            "Mixed",
+            "A",
+        ]
+        # A name that differs in case only is the last choice.
+        text = 'select x.a, a from (select 5 as "a") y, t x'
+        assert await local.rows(text) == [(1, 1)]
+        assert await local.rows('select 2 as "b", 1 as b union all select 3, 0 order by b') == [
+            (3, 0),
+            (2, 1),
+        ]
+        assert await local.rows('select * exclude "x" from (select 1 as "x", 2 as "X")') == [(2,)]
+        for text in ('select "X" from (select 1 as "x")', 'select x."A" from (select 1 as "a") x'):
+            with pytest.raises(errors.SqlError) as refusal:
+                await local.run(text)
+            assert refusal.value.code == "000904", text
+
+    local_sql.run_local(tmp_path, work)
