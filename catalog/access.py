@@ -135,6 +135,15 @@ class Access:
         bucket_arn = arns.table_bucket_arn(self.region, account, ident.table_bucket)
         return _demands_on_new_table(bucket_arn, ident, self._shown_arn(ident.table_bucket))
 
+    def on_sequence(self, ident: idents.TableIdent, action: str) -> tuple[model.Demand, ...]:
+        """Return the demands for an action on a sequence: a table of its name without a uuid."""
+        bucket_arn = arns.table_bucket_arn(
+            self.region, self._account_of(ident.table_bucket), ident.table_bucket
+        )
+        subject = rights.of_any_table(bucket_arn, ident.namespace, ident.name)
+        shown = f"{self._shown_arn(ident.table_bucket)}, sequence {ident.dotted()}"
+        return rights.demands((action,), subject, resource=shown)
+
     def on_file(self, principal: model.Principal, uri: str) -> tuple[model.Demand, ...]:
         """Return the demand for reading a file: what the S3 face demands for GetObject.
 

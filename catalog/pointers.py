@@ -156,6 +156,54 @@ class Pointers:
 
         return await self._store.write(plan, keys=self.keys(place, source, target), place=place)
 
+    async def swap(
+        self,
+        first: idents.TableIdent,
+        second: idents.TableIdent,
+        *,
+        by: str,
+        via: str,
+        judge: owners.Judge | None,
+        receipt: receipts.Receipt | None,
+    ) -> None:
+        """Exchange the names of two pointers of one table bucket. Their files stay.
+
+        judge: called with each while the write is planned. Raises as `read` does.
+        """
+        place = self._store.place(first.table_bucket)
+        assert first.table_bucket == second.table_bucket, "a swap stays in its table bucket"
+
+        async def plan() -> store.Planned[None]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                entries = {ident: self.entry(view, place, ident) for ident in (first, second)}
+            if judge is not None:
+                for ident, entry in entries.items():
+                    judge(place, ident, entry.pointer)
+            changes = []
+            for ident, other in ((first, second), (second, first)):
+                moved = entries[other].pointer
+                pointer = msgspec.structs.replace(
+                    moved, modified_at_ms=later(now_ms, moved), modified_by=by
+                )
+                summary = {"operation": "swap", "from": other.dotted(), "to": ident.dotted()}
+                changes.append(
+                    self.change(
+                        ident,
+                        entries[ident].namespace_id,
+                        before=entries[ident],
+                        after=pointer,
+                        summary=summary,
+                    )
+                )
+            note = () if receipt is None else (receipt.plan(status=204),)
+            if first == second:
+                return store.Planned(result=None, batch=batch.merge(note) if note else None)
+            committed = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
+            return store.Planned(result=None, batch=batch.merge((committed, *note)))
+
+        await self._store.write(plan, keys=self.keys(place, first, second), place=place)
+
     def plan_registration(
         self,
         place: records.Place,

@@ -574,6 +574,22 @@ class Tables:
             receipt=receipt,
         )
 
+    async def swap(
+        self,
+        first: idents.TableIdent,
+        second: idents.TableIdent,
+        *,
+        by: str,
+        via: str,
+        judge: owners.Judge | None = None,
+        receipt: receipts.Receipt | None = None,
+    ) -> None:
+        """Exchange the names of two tables of one table bucket, as one commit. Their files stay.
+
+        judge: called with each of them. Raises NoSuchTable.
+        """
+        await self._pointers.swap(first, second, by=by, via=via, judge=judge, receipt=receipt)
+
     async def report_metrics(self, ident: idents.TableIdent, report: bytes, *, by: str) -> None:
         """Store a client's report, and delete the oldest beyond METRICS_KEPT_MAX.
 

@@ -7,11 +7,22 @@ gets the first one's answer.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog import idents, namespaces, receipts, records, rights, tables
 from server.access import model as access_model
-from sql import errors, outcomes, places, planning, replays, threads, writes
+from sql import (
+    column_defaults,
+    defaults,
+    errors,
+    outcomes,
+    places,
+    planning,
+    replays,
+    threads,
+    writes,
+)
 from sql.dialect import names, operations, resolve, sqltypes
 
 
@@ -42,6 +53,7 @@ class Definitions:
         namespaces: namespaces.Namespaces,
         tables: tables.Tables,
         replays: replays.Replays,
+        defaults: defaults.Defaults,
     ) -> None:
         self._planning = planning
         self._places = places
@@ -49,6 +61,7 @@ class Definitions:
         self._namespaces = namespaces
         self._tables = tables
         self._replays = replays
+        self._defaults = defaults
 
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
@@ -79,7 +92,10 @@ class Definitions:
                 raise errors.unsupported("CREATE OR REPLACE of a table that exists")
             raise errors.already_exists("Object", shown)
         if statement.query is None:
-            new_table = await threads.for_columns(len(statement.columns), _new_table, statement)
+            declared = await self._declared_defaults(execution, statement)
+            new_table = await threads.for_columns(
+                len(statement.columns), _new_table, statement, declared
+            )
             await self._create(
                 table.ident,
                 new_table,
@@ -92,6 +108,19 @@ class Definitions:
             execution, query_names, statement, table.ident, adopts=adopts
         )
         return outcomes.status(success, stats=outcomes.Stats(rows_inserted=rows_inserted))
+
+    async def _declared_defaults(
+        self, execution: planning.Execution, statement: operations.CreateTable
+    ) -> dict[int, column_defaults.Default]:
+        """Return the defaults of a CREATE TABLE, by the columns' positions; raises SqlError."""
+        declared = {}
+        for position, column in enumerate(statement.columns):
+            if column.default is not None or column.identity is not None:
+                column_type = column.type or sqltypes.TEXT
+                default = await self._defaults.declared(execution, column, column_type)
+                assert default is not None
+                declared[position] = default
+        return declared
 
     def _look_up(
         self,
@@ -309,16 +338,22 @@ def _already_dropped(shown: str) -> outcomes.Outcome:
     return outcomes.status(f"Drop statement executed successfully ({shown} already dropped).")
 
 
-def _new_table(statement: operations.CreateTable) -> writes.NewTable:
-    """Return the table of a CREATE TABLE that lists its columns; raises SqlError."""
+def _new_table(
+    statement: operations.CreateTable, declared: Mapping[int, column_defaults.Default]
+) -> writes.NewTable:
+    """Return the table of a CREATE TABLE that lists its columns; raises SqlError.
+
+    declared: the columns' defaults, by position.
+    """
     columns = [
         writes.NewColumn(
             name=column.name.stored,
             type=column.type or sqltypes.TEXT,
             required=column.required,
             comment=column.comment,
+            default=declared.get(position),
         )
-        for column in statement.columns
+        for position, column in enumerate(statement.columns)
     ]
     return writes.new_table(statement, columns)
 

@@ -7,7 +7,7 @@ change that replaces all rows removes the files of the state that the statement 
 from __future__ import annotations
 
 from catalog import rights
-from sql import errors, outcomes, places, planning, threads, transactions, writes
+from sql import defaults, errors, outcomes, places, planning, threads, transactions, writes
 from sql.dialect import operations
 
 
@@ -21,11 +21,13 @@ class Inserts:
         places: places.Places,
         writes: writes.Writes,
         transactions: transactions.Transactions,
+        defaults: defaults.Defaults,
     ) -> None:
         self._planning = planning
         self._places = places
         self._writes = writes
         self._transactions = transactions
+        self._defaults = defaults
 
     async def insert(
         self, execution: planning.Execution, statement: operations.Insert
@@ -67,10 +69,17 @@ class Inserts:
             fields=tuple(written),
             judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
+        fill = self._defaults.filling(execution, loaded, fields)
         bound_query, query = await self._planning.bound_into(
-            execution, query_names, loaded, fields, target
+            execution, query_names, loaded, fields, target, fill
         )
         staged = await self._writes.stage(query, target, by=execution.by)
+        if fill is not None:
+            try:
+                fill.check_rows(staged.rows)
+            except errors.SqlError:
+                await self._writes.discard(staged)
+                raise
         if statement.overwrite:
             await self._transactions.replace_rows(execution, staged)
         else:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog import access, appends, files, namespaces, readers, scans, staging, tables
+from catalog import access, appends, files, namespaces, readers, scans, sequences, staging, tables
 from catalog import store as catalog_store
 from sql import (
+    alterations,
     compiler,
+    defaults,
     definitions,
     engine,
     information_schema,
@@ -116,6 +118,13 @@ def open_statements(
         limits=limits,
     )
     reading = compiler.Compiler(children=reading_children)
+    column_defaults = defaults.Defaults(
+        compiler=reading,
+        planning=plans,
+        engine=engine,
+        places=all_places,
+        sequences=sequences.Sequences(store=store),
+    )
     all_statements = statements.Statements(
         engine=engine,
         compiler=reading,
@@ -127,6 +136,7 @@ def open_statements(
             places=all_places,
             writes=written,
             transactions=all_transactions,
+            defaults=column_defaults,
         ),
         shows=show.Shows(
             places=all_places,
@@ -142,6 +152,10 @@ def open_statements(
             namespaces=namespaces,
             tables=tables,
             replays=all_replays,
+            defaults=column_defaults,
+        ),
+        alterations=alterations.Alterations(
+            places=all_places, tables=tables, replays=all_replays, defaults=column_defaults
         ),
         transactions=all_transactions,
         now_ms=store.now_ms,

@@ -96,6 +96,41 @@ class Places:
 
         return check
 
+    def judge_rename(
+        self, principal: access_model.Principal, target: idents.TableIdent
+    ) -> owners.Judge:
+        """Return the check that principal may rename a table to target."""
+        judge_source = self.judge(principal, ("RenameTable",))
+        naming = self._access.on_new_table(target)[:1]
+
+        def check(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            judge_source(place, ident, pointer)
+            try:
+                self._access.recheck(principal, naming)
+            except access_errors.AccessDenied as denied:
+                raise errors.not_authorized(str(denied)) from None
+
+        return check
+
+    def judge_sequence(
+        self, principal: access_model.Principal, ident: idents.TableIdent, action: str
+    ) -> owners.Recheck:
+        """Return the check that principal is allowed an action on a sequence.
+
+        For policies a sequence is a table of its name without a uuid.
+        """
+        demands = self._access.on_sequence(ident, action)
+
+        def check() -> None:
+            try:
+                self._access.check(principal, demands)
+            except access_errors.AccessDenied as denied:
+                raise errors.not_authorized(str(denied)) from None
+
+        return check
+
     @contextmanager
     def view(self, principal: access_model.Principal) -> Iterator[CatalogView]:
         """Open one statement's view of the catalog. The caller awaits nothing while it is open."""

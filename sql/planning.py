@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from catalog import readers, tables
 from sql import (
@@ -79,6 +79,14 @@ class QueryTables:
     shapes: tuple[shapes.TableShape, ...]
     tables: tuple[relations.PinnedTable | None, ...]
     ready: Mapping[int, engine.Relation]
+
+
+Fill: TypeAlias = Callable[
+    [resolve.BoundQuery, QueryTables],
+    Awaitable[tuple[resolve.BoundQuery, Mapping[int, str]]],
+]
+"""Returns the query of an INSERT, which may need more functions now, and the engine's text of each
+default, by field id."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,18 +161,23 @@ class Planning:
         loaded: tables.LoadedTable,
         fields: Sequence[Mapping[str, Any]],
         target: writes.WriteTarget,
+        fill: Fill | None = None,
     ) -> tuple[resolve.BoundQuery, engine.EngineQuery]:
         """Return the statement's query bound to the types of a table's columns, and the engine's
         query for its rows.
 
         query_names: the query's names. fields: the columns that the query fills, in its order.
+        fill: returns the defaults of the other columns.
         """
         targets = await threads.for_columns(len(fields), _types_of, loaded, fields)
         query_tables = await self._open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
         query = await execution.compiled.bind_into(environment, targets)
+        filled: Mapping[int, str] = {}
+        if fill is not None:
+            query, filled = await fill(query, query_tables)
         text = await threads.for_columns(
-            len(target.fields), writes.plan_text, query, target, fields
+            len(target.fields), writes.plan_text, query, target, fields, filled
         )
         return query, await self.query(execution, query, query_tables, text=text)
 

@@ -25,6 +25,7 @@ from catalog import errors as catalog_errors
 from catalog import tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
+    alterations,
     bindings,
     compiler,
     constants,
@@ -82,6 +83,7 @@ class Statements:
         planning: planning.Planning,
         definitions: definitions.Definitions,
         transactions: transactions.Transactions,
+        alterations: alterations.Alterations,
         now_ms: storage_model.NowMs,
         about: About,
     ) -> None:
@@ -95,6 +97,7 @@ class Statements:
         self._planning = planning
         self._definitions = definitions
         self._transactions = transactions
+        self._alterations = alterations
         self._now_ms = now_ms
         self._about = about
 
@@ -200,6 +203,9 @@ class Statements:
             case operations.CreateTable():
                 await self._commit_waiting(execution)
                 return await self._definitions.create_table(execution, operation)
+            case operations.AlterTable():
+                await self._commit_waiting(execution)
+                return await self._alterations.alter_table(execution, operation)
             case operations.CreateSchema():
                 await self._commit_waiting(execution)
                 return await self._definitions.create_schema(execution, operation)

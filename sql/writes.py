@@ -34,7 +34,17 @@ from catalog import (
 )
 from catalog import errors as catalog_errors
 from server.access import model as access_model
-from sql import engine, errors, ipc, limits, relations, tabletypes, threads
+from sql import (
+    column_defaults,
+    engine,
+    errors,
+    ipc,
+    keys,
+    limits,
+    relations,
+    tabletypes,
+    threads,
+)
 from sql.dialect import names, operations, resolve, sqltypes
 from sql.plan import code, emit
 from storage import blobs, disk
@@ -43,6 +53,7 @@ from storage import model as storage_model
 FILE_SIZE = "write.target-file-size-bytes"
 FILE_SIZE_DEFAULT = 512 << 20
 CODEC = "write.parquet.compression-codec"
+NO_DEFAULTS: Mapping[int, str] = {}
 CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "brotli"})
 
 
@@ -387,19 +398,25 @@ def _sort_keys(target: WriteTarget) -> list[str] | None:
 
 
 def plan_text(
-    query: resolve.BoundQuery, target: WriteTarget, fields: Sequence[Mapping[str, Any]]
+    query: resolve.BoundQuery,
+    target: WriteTarget,
+    fields: Sequence[Mapping[str, Any]],
+    defaults: Mapping[int, str] = NO_DEFAULTS,
 ) -> str:
     """Return the engine's text whose columns are target's fields, in order.
 
-    fields: the fields that the query's columns fill. Any other field gets its write default, or
-    NULL.
+    fields: the fields that the query's columns fill. Any other field gets its default: the engine's
+    text in defaults, else its write default, or NULL.
     """
     places = {field["id"]: index for index, field in enumerate(fields)}
     listed = ", ".join(engine.quoted(f"c{index}") for index in range(len(fields)))
     items = []
     for field in target.fields:
         index = places.get(field["id"])
-        value = engine.quoted(f"c{index}") if index is not None else _default(field)
+        if index is not None:
+            value = engine.quoted(f"c{index}")
+        else:
+            value = defaults.get(field["id"]) or _default(field)
         items.append(f"{value} AS {engine.quoted(field['name'])}")
     text = f'SELECT {", ".join(items)} FROM ({query.sql}) AS "rows"({listed})'
     keys = _sort_keys(target)
@@ -482,12 +499,14 @@ class NewColumn:
     type: sqltypes.SqlType
     required: bool = False
     comment: str | None = None
+    default: column_defaults.Default | None = None
 
 
 def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -> NewTable:
     """Return the catalog's request for a CREATE TABLE; raises SqlError for invalid columns."""
     taken: set[str] = set()
     fields, declared = [], {}
+    defaults: dict[int, column_defaults.Default] = {}
     for number, column in enumerate(columns, start=1):
         if column.name.upper() in taken:
             raise _duplicate_column(names.shown(column.name))
@@ -500,6 +519,10 @@ def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -
         }
         if column.comment:
             field["doc"] = column.comment
+        if column.default is not None and column.default.constant is not None:
+            field["write-default"] = column.default.constant
+        elif column.default is not None:
+            defaults[number] = column.default
         fields.append(field)
         text = tabletypes.declared_text(column.type)
         if text is not None:
@@ -510,12 +533,38 @@ def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -
     if declared:
         properties[tabletypes.DECLARED] = json.dumps(declared, separators=(",", ":"))
     stored = [column.name for column in columns]
+    schema: dict[str, Any] = {"type": "struct", "schema-id": 0, "fields": fields}
+    stored_keys = _keys(statement, fields, stored)
+    primary = keys.identifiers(stored_keys, fields)
+    if primary:
+        schema["identifier-field-ids"] = primary
+    more = {
+        column_defaults.PROPERTY: column_defaults.encode(defaults),
+        keys.PROPERTY: keys.encode(stored_keys),
+    }
+    properties |= {name: text for name, text in more.items() if text is not None}
     return NewTable(
-        schema={"type": "struct", "schema-id": 0, "fields": fields},
+        schema=schema,
         partition_spec=_partition_spec(statement, stored),
         sort_order=_sort_order(statement, stored),
         properties=properties,
     )
+
+
+def _keys(
+    statement: operations.CreateTable, fields: list[dict[str, Any]], stored: Sequence[str]
+) -> list[keys.Key]:
+    """Return the keys of a CREATE TABLE; columns of the primary key become required."""
+    stored_keys: list[keys.Key] = []
+    for key in statement.keys:
+        ids = tuple(_column_index(ident, stored) + 1 for ident in key.columns)
+        if key.name is not None and any(key.name.stored == other.name for other in stored_keys):
+            raise errors.already_exists("Constraint", key.name.folded)
+        stored_keys.append(keys.of_definition(key, ids))
+        if key.type == "primary":
+            for field_id in ids:
+                fields[field_id - 1]["required"] = True
+    return stored_keys
 
 
 def _partition_spec(

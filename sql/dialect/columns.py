@@ -105,8 +105,15 @@ def _parameter(node: Any) -> int:
     return int(value.name)
 
 
-def create_table(tree: Any) -> operations.CreateTable:
-    """Return the operation of a Create tree; refuse everything else in it."""
+def create_table(
+    tree: Any,
+    definitions: tuple[operations.ColumnDefinition, ...] = (),
+    keys: tuple[operations.KeyDefinition, ...] = (),
+) -> operations.CreateTable:
+    """Return the operation of a Create tree without a column list; refuse everything else in it.
+
+    definitions, keys: the column list (`sql.dialect.elements`).
+    """
     if not isinstance(tree, exp.Create) or tree.kind != "TABLE":
         raise errors.unsupported(f"CREATE {getattr(tree, 'kind', '')}".strip())
     _refuse_arguments(
@@ -114,48 +121,24 @@ def create_table(tree: Any) -> operations.CreateTable:
         "CREATE TABLE",
         {"this", "kind", "replace", "exists", "properties", "expression"},
     )
-    schema = tree.this
-    table = schema.this if isinstance(schema, exp.Schema) else schema
-    definitions = schema.expressions if isinstance(schema, exp.Schema) else []
     comment, partition_by, cluster_by = _properties(tree.args.get("properties"))
     query = tree.expression
     if query is not None and not isinstance(query, exp.Query):
         raise errors.unsupported("CREATE TABLE ... AS")
-    columns = tuple(_definition(item) for item in definitions)
-    if query is None and (not columns or any(item.type is None for item in columns)):
+    if query is None and (not definitions or any(item.type is None for item in definitions)):
         raise errors.unsupported("CREATE TABLE without columns")
+    if query is not None and any(item.default or item.identity for item in definitions):
+        raise errors.unsupported("CREATE TABLE ... AS with a default")
     return operations.CreateTable(
-        name=table_name(table),
-        columns=columns,
+        name=table_name(tree.this),
+        columns=definitions,
         query=query,
         replace=bool(tree.args.get("replace")),
         if_not_exists=bool(tree.args.get("exists")),
         comment=comment,
         partition_by=partition_by,
         cluster_by=cluster_by,
-    )
-
-
-def _definition(node: Any) -> operations.ColumnDefinition:
-    if isinstance(node, exp.Identifier | exp.Column):
-        return operations.ColumnDefinition(name=ident(node), type=None)
-    if not isinstance(node, exp.ColumnDef):
-        raise errors.unsupported(f"CREATE TABLE ... {_name_of(node)}")
-    required, comment = False, None
-    for constraint in node.args.get("constraints") or ():
-        match constraint.kind:
-            case exp.NotNullColumnConstraint() as not_null:
-                required = not not_null.args.get("allow_null")
-            case exp.CommentColumnConstraint() as described:
-                comment = described.this.name
-            case other:
-                raise errors.unsupported(f"column constraint {_name_of(other)}")
-    type_node = node.args.get("kind")
-    return operations.ColumnDefinition(
-        name=ident(node.this),
-        type=None if type_node is None else data_type(type_node),
-        required=required,
-        comment=comment,
+        keys=keys,
     )
 
 

@@ -32,16 +32,43 @@ class Explain:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AutoIncrement:
+    """AUTOINCREMENT or IDENTITY of a column."""
+
+    start: int = 1
+    increment: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyDefinition:
+    """A key that is stored and never enforced. referenced, on_update, on_delete: of a foreign key.
+
+    is_reliable: RELY.
+    """
+
+    type: Literal["primary", "unique", "foreign"]
+    columns: tuple[names.Ident, ...]
+    name: names.Ident | None = None
+    referenced: names.Name = ()
+    referenced_columns: tuple[names.Ident, ...] = ()
+    on_update: str = "NO ACTION"
+    on_delete: str = "NO ACTION"
+    is_reliable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnDefinition:
     """One column of CREATE TABLE. type None: a CTAS column list with names only.
 
-    declared: the type as it is declared, when the stored type does not say it.
+    default: the text of the DEFAULT expression.
     """
 
     name: names.Ident
     type: sqltypes.SqlType | None
     required: bool = False
     comment: str | None = None
+    default: str | None = None
+    identity: AutoIncrement | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +86,109 @@ class CreateTable:
     comment: str | None = None
     partition_by: tuple[tuple[str, names.Ident], ...] = ()
     cluster_by: tuple[names.Ident, ...] = ()
+    keys: tuple[KeyDefinition, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddColumns:
+    """keys: those that the columns' definitions contain."""
+
+    columns: tuple[ColumnDefinition, ...]
+    keys: tuple[KeyDefinition, ...] = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropColumns:
+    columns: tuple[names.Ident, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenameColumn:
+    column: names.Ident
+    to: names.Ident
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnChange:
+    """One change of one column; members that are None do not change. comment: "" removes it.
+
+    default: the text of the expression; "" removes the default.
+    """
+
+    column: names.Ident
+    type: sqltypes.SqlType | None = None
+    required: bool | None = None
+    comment: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeColumns:
+    changes: tuple[ColumnChange, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddKey:
+    key: KeyDefinition
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropKey:
+    """key_type and columns say which, or else name. Empty columns: the primary key."""
+
+    key_type: Literal["primary", "unique", "foreign", ""] = ""
+    columns: tuple[names.Ident, ...] = ()
+    name: names.Ident | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterBy:
+    """Columns empty: DROP CLUSTERING KEY."""
+
+    columns: tuple[names.Ident, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetTableProperties:
+    """Properties as Iceberg names them; None removes one."""
+
+    properties: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenameTable:
+    to: names.Name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SwapTables:
+    """SWAP WITH."""
+
+    other: names.Name
+
+
+SchemaChange: TypeAlias = (
+    AddColumns
+    | DropColumns
+    | RenameColumn
+    | ChangeColumns
+    | AddKey
+    | DropKey
+    | ClusterBy
+    | SetTableProperties
+)
+"""A change of a table's metadata."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterTable:
+    """ALTER [ICEBERG] TABLE, and COMMENT ON TABLE or COLUMN."""
+
+    name: names.Name
+    change: SchemaChange | RenameTable | SwapTables
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,6 +302,7 @@ Operation: TypeAlias = (
     Query
     | Explain
     | CreateTable
+    | AlterTable
     | CreateSchema
     | DropTable
     | DropSchema

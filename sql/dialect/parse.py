@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sql import errors, limits
-from sql.dialect import columns, grammar, operations, reading, show
+from sql.dialect import alterations, columns, elements, grammar, operations, reading, show
 
 
 def parse(text: str) -> operations.Operation:
@@ -118,7 +118,11 @@ def _syntax_error_at(text: str, start: int) -> errors.SqlError:
 
 def _tree(reader: reading.TokenReader) -> Any:
     """Return sqlglot's tree of all tokens from here on."""
-    rest = reader.rest()
+    return _tree_of(reader, reader.rest())
+
+
+def _tree_of(reader: reading.TokenReader, rest: list[Token]) -> Any:
+    """Return sqlglot's tree of tokens of the reader's text."""
     while rest and rest[-1].token_type is TokenType.SEMICOLON:
         rest.pop()
     if not rest:
@@ -199,6 +203,10 @@ def _unset(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _alter(reader: reading.TokenReader) -> operations.Operation:
+    start = reader.mark()
+    if reader.accept("ALTER", "TABLE") or reader.accept("ALTER", "ICEBERG", "TABLE"):
+        return alterations.read_alter_table(reader)
+    reader.reset(start)
     if not reader.accept("ALTER", "SESSION"):
         raise errors.unsupported(_refused_name(reader))
     if reader.accept("UNSET"):
@@ -277,8 +285,25 @@ def _create(reader: reading.TokenReader) -> operations.Operation:
     if not _is_create_table(reader):
         reader.reset(start)
         raise errors.unsupported(_refused_name(reader))
+    return _create_table(reader, start)
+
+
+def _create_table(reader: reading.TokenReader, start: int) -> operations.Operation:
+    """Return a CREATE TABLE; the reader is past the word TABLE. start: where the statement is.
+
+    Its column list is read here, and sqlglot parses the rest.
+    """
+    reader.accept("IF", "NOT", "EXISTS")
+    reader.name()
+    definitions: tuple[operations.ColumnDefinition, ...] = ()
+    keys: tuple[operations.KeyDefinition, ...] = ()
+    list_start = list_stop = reader.mark()
+    if reader.peek_text() == "(":
+        definitions, keys = elements.read_elements(reader)
+        list_stop = reader.mark()
     reader.reset(start)
-    return columns.create_table(_tree(reader))
+    tree = _tree_of(reader, reader.without(list_start, list_stop))
+    return columns.create_table(tree, definitions, keys)
 
 
 def _is_create_table(reader: reading.TokenReader) -> bool:

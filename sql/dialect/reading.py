@@ -49,6 +49,18 @@ class TokenReader:
     def rest(self) -> list[Token]:
         return self._tokens[self._index :]
 
+    def between(self, start: int, stop: int) -> list[Token]:
+        """Return the tokens between two marks."""
+        return self._tokens[start:stop]
+
+    def without(self, start: int, stop: int) -> list[Token]:
+        """Return the tokens from here on, but those between two marks."""
+        return [*self._tokens[self._index : start], *self._tokens[stop:]]
+
+    def skip_one(self) -> None:
+        """Skip the next token, if there is one."""
+        self._index = min(self._index + 1, len(self._tokens))
+
     def drop_semicolons(self) -> None:
         while not self.is_at_end and self._tokens[self._index].token_type is TokenType.SEMICOLON:
             self._index += 1

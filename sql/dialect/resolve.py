@@ -40,7 +40,7 @@ class BoundQuery:
 
     unnamed: columns that are called by their expression's text alone. constants: the values of the
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
-    column counts, where the query is no more than that.
+    column counts, where the query is no more than that. row_count: of VALUES.
     """
 
     sql: str
@@ -52,6 +52,7 @@ class BoundQuery:
     unnamed: tuple[str, ...] = ()
     constants: tuple[Any, ...] | None = None
     counted: int | None = None
+    row_count: int | None = None
 
     @property
     def variants(self) -> tuple[int, ...]:
@@ -84,7 +85,8 @@ def bind_into(
     try:
         if isinstance(tree, exp.Values) and not environment.rows_relation:
             scope = QueryScope(binder=binder, parent=None)
-            return binder.finish(binder.stored(binder.values(tree, scope, targets)), count)
+            query = binder.finish(binder.stored(binder.values(tree, scope, targets)), count)
+            return dataclasses.replace(query, row_count=len(tree.expressions))
         if environment.rows_relation:
             tree = _row_query(tree)
         text = binder.query(tree, None)

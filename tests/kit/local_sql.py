@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catalog import access as catalog_access
-from catalog import appends, files, guard, readers, scans, staging
+from catalog import appends, files, guard, readers, scans, sequences, staging
 from server.access import arns, decide, model, policies
 from sql import (
+    alterations,
     compiler,
+    defaults,
     definitions,
     engine,
     engine_inline,
@@ -108,6 +110,19 @@ async def opened(
                 await the_engine.close()
 
 
+@asynccontextmanager
+async def opened_inline(path: Path) -> AsyncIterator[LocalSql]:
+    """As `opened`, with queries in this process: for a module's fixture."""
+    spill = path / "spill"
+    await asyncio.to_thread(spill.mkdir, parents=True, exist_ok=True)
+    local_engine = engine_inline.InlineEngine(spill_directory=spill)
+    try:
+        async with opened(path, made_engine=local_engine) as local:
+            yield local
+    finally:
+        await local_engine.close()
+
+
 def _prepare(path: Path) -> None:
     # lakes.opened makes its bucket with asyncio.run, which no running loop allows.
     with lakes.opened(path):
@@ -175,9 +190,17 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         described=described,
         transactions=open_transactions,
     )
+    reading = compiler.Compiler(children=0)
+    column_defaults = defaults.Defaults(
+        compiler=reading,
+        planning=plans,
+        engine=the_engine,
+        places=found,
+        sequences=sequences.Sequences(store=lake.store),
+    )
     made = statements.Statements(
         engine=the_engine,
-        compiler=compiler.Compiler(children=0),
+        compiler=reading,
         places=found,
         tables=lake.tables,
         relations=read,
@@ -186,6 +209,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             places=found,
             writes=written,
             transactions=open_transactions,
+            defaults=column_defaults,
         ),
         shows=show.Shows(
             places=found, described=described, tables=lake.tables, default_database="lake"
@@ -198,6 +222,10 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             namespaces=lake.namespaces,
             tables=lake.tables,
             replays=stored_replays,
+            defaults=column_defaults,
+        ),
+        alterations=alterations.Alterations(
+            places=found, tables=lake.tables, replays=stored_replays, defaults=column_defaults
         ),
         transactions=open_transactions,
         now_ms=lake.clock,

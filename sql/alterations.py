@@ -1,0 +1,244 @@
+"""engine: ALTER TABLE, and COMMENT ON a table or a column.
+
+A change of a table's metadata is one commit whose requirements name the state on which it was
+planned. If another writer was faster, the change is planned again on the new state, so that changes
+which do not conflict in meaning all succeed. RENAME TO and SWAP WITH move pointers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from catalog import idents, receipts, rights, tables
+from catalog.metadata import errors as metadata_errors
+from catalog.metadata import model
+from sql import (
+    column_defaults,
+    defaults,
+    errors,
+    outcomes,
+    places,
+    planning,
+    replays,
+    schema_changes,
+    tabletypes,
+    threads,
+)
+from sql.dialect import names, operations, sqltypes
+
+ATTEMPTS_MAX: Final = 20
+"""How often a change is planned, each time on a newer state of the table."""
+
+RENAME_ACTIONS: Final = ("RenameTable",)
+SUCCESS: Final = "Statement executed successfully."
+
+
+class Alterations:
+    """Changes tables. Stateless."""
+
+    def __init__(
+        self,
+        *,
+        places: places.Places,
+        tables: tables.Tables,
+        replays: replays.Replays,
+        defaults: defaults.Defaults,
+    ) -> None:
+        self._places = places
+        self._tables = tables
+        self._replays = replays
+        self._defaults = defaults
+
+    async def alter_table(
+        self, execution: planning.Execution, statement: operations.AlterTable
+    ) -> outcomes.Outcome:
+        """Change a table; raises SqlError."""
+        session, change = execution.session, statement.change
+        moves = isinstance(change, operations.RenameTable | operations.SwapTables)
+        actions = RENAME_ACTIONS if moves else rights.COMMIT_ACTIONS
+        try:
+            with self._places.view(session.principal) as catalog:
+                schema = catalog.schema_of(
+                    statement.name, database=session.database, schema=session.schema
+                )
+                if not schema.namespace:
+                    raise errors.unsupported("ALTER TABLE in INFORMATION_SCHEMA")
+                receipt = self._replays.receipt(
+                    schema.database, execution.query_id, by=execution.by
+                )
+                if self._replays.is_done(receipt):
+                    return outcomes.status(SUCCESS)
+                missing = catalog.no_table(schema, statement.name, object_type="Table")
+                table = catalog.find_table(schema, statement.name[-1])
+                if table is None:
+                    raise missing
+                catalog.check_table(table, actions, missing=missing)
+                target = self._target(execution, statement, catalog, table)
+        except errors.SqlError as error:
+            if statement.if_exists and error.code == "002003":
+                return outcomes.status(SUCCESS)
+            raise
+        if isinstance(change, operations.RenameTable | operations.SwapTables):
+            assert target is not None
+            await self._move(execution, change, table.ident, target, receipt)
+        else:
+            await self._change(execution, change, table, receipt)
+        return outcomes.status(SUCCESS)
+
+    def _target(
+        self,
+        execution: planning.Execution,
+        statement: operations.AlterTable,
+        catalog: places.CatalogView,
+        table: places.FoundTable,
+    ) -> idents.TableIdent | None:
+        """Return the other name of RENAME TO and SWAP WITH. Raises SqlError."""
+        session = execution.session
+        match statement.change:
+            case operations.RenameTable(to=name) | operations.SwapTables(other=name):
+                place = table.ident
+                schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+                if len(name) == 1 and isinstance(statement.change, operations.RenameTable):
+                    # Snowflake renames within the session's schema only by a qualified name.
+                    schema = places.Schema(
+                        database=place.table_bucket,
+                        name=idents.dotted(place.namespace),
+                        namespace=place.namespace,
+                    )
+            case _:
+                return None
+        if schema.database != place.table_bucket or not schema.namespace:
+            raise errors.unsupported("ALTER TABLE into another database")
+        if isinstance(statement.change, operations.SwapTables):
+            missing = catalog.no_table(schema, name, object_type="Table")
+            other = catalog.find_table(schema, name[-1])
+            if other is None:
+                raise missing
+            catalog.check_table(other, RENAME_ACTIONS, missing=missing)
+            return other.ident
+        ident = idents.TableIdent(
+            table_bucket=schema.database, namespace=schema.namespace, name=name[-1].stored
+        )
+        hidden = catalog.no_table(schema, name)
+        catalog.check_new_table(ident, missing=hidden if len(name) > 1 else None)
+        return ident
+
+    async def _move(
+        self,
+        execution: planning.Execution,
+        change: operations.RenameTable | operations.SwapTables,
+        source: idents.TableIdent,
+        target: idents.TableIdent,
+        receipt: receipts.Receipt,
+    ) -> None:
+        principal = execution.session.principal
+        judge = self._places.judge(principal, RENAME_ACTIONS)
+        if isinstance(change, operations.SwapTables):
+            await self._tables.swap(
+                source, target, by=execution.by, via="sql", judge=judge, receipt=receipt
+            )
+            return
+        await self._tables.rename(
+            source,
+            target,
+            by=execution.by,
+            via="sql",
+            judge=self._places.judge_rename(principal, target),
+            receipt=receipt,
+        )
+
+    async def _change(
+        self,
+        execution: planning.Execution,
+        change: operations.SchemaChange,
+        table: places.FoundTable,
+        receipt: receipts.Receipt,
+    ) -> None:
+        """Commit a change of the metadata, planned on the newest state of the table."""
+        loaded = await self._tables.fetch_at(table.ident, table.pointer)
+        resolved_defaults = await self._resolve(execution, change, loaded)
+        for number in range(1, ATTEMPTS_MAX + 1):
+            if loaded.pointer.object_uuid != table.pointer.object_uuid:
+                raise errors.does_not_exist("Table", names.shown(table.ident.name))
+            resolved = schema_changes.Resolved(
+                is_empty=_is_empty(loaded.metadata), defaults=resolved_defaults
+            )
+            width = len(loaded.metadata.current_schema()["fields"])
+            planned = await threads.for_columns(
+                width, schema_changes.plan, loaded.metadata, change, resolved
+            )
+            if planned.checks_nulls and not resolved.is_empty:
+                await self._check_nulls(execution, table.ident, planned.checks_nulls)
+            try:
+                await self._tables.commit(
+                    table.ident,
+                    schema_changes.requirements(loaded.metadata, planned),
+                    planned.updates,
+                    by=execution.by,
+                    via="sql",
+                    judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
+                    receipt=receipt,
+                )
+                return
+            except metadata_errors.RequirementFailed:
+                if number == ATTEMPTS_MAX:
+                    raise
+            loaded = await self._tables.fetch(table.ident)
+
+    async def _resolve(
+        self,
+        execution: planning.Execution,
+        change: operations.SchemaChange,
+        loaded: tables.LoadedTable,
+    ) -> Mapping[int, column_defaults.Default]:
+        """Return the defaults that a change names, by the column's position in it."""
+        resolved: dict[int, column_defaults.Default] = {}
+        if isinstance(change, operations.AddColumns):
+            for position, column in enumerate(change.columns):
+                assert column.type is not None
+                default = await self._defaults.declared(execution, column, column.type)
+                if default is not None:
+                    resolved[position] = default
+        if isinstance(change, operations.ChangeColumns):
+            for position, column_change in enumerate(change.changes):
+                if column_change.default:
+                    column_type = column_change.type or _type_of(loaded, column_change.column)
+                    resolved[position] = await self._defaults.of_text(
+                        execution, column_change.default, column_type
+                    )
+        return resolved
+
+    async def _check_nulls(
+        self,
+        execution: planning.Execution,
+        ident: idents.TableIdent,
+        stored: tuple[str, ...],
+    ) -> None:
+        """Raise SqlError 100072 if a column that becomes NOT NULL has a NULL."""
+        path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+        table = ".".join(names.quoted(part) for part in path)
+        for name in stored:
+            column = names.quoted(name)
+            text = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {column} IS NULL LIMIT 1)"
+            if await self._defaults.value(execution, text):
+                raise errors.null_into_not_null(names.shown(name))
+
+
+def _is_empty(metadata: model.TableMetadata) -> bool:
+    """Return whether the current snapshot certainly has no data file."""
+    snapshot_id = metadata.current_snapshot_id
+    if snapshot_id is None or snapshot_id < 0:
+        return True
+    summary = (metadata.snapshot(snapshot_id) or {}).get("summary") or {}
+    return summary.get("total-data-files") == "0"
+
+
+def _type_of(loaded: tables.LoadedTable, ident: names.Ident) -> sqltypes.SqlType:
+    fields = loaded.metadata.current_schema()["fields"]
+    positions = names.find(ident, [field["name"] for field in fields])
+    if not positions:
+        raise errors.invalid_identifier(ident.folded)
+    field = fields[positions[0]]
+    declared = tabletypes.declared_types(loaded.metadata.properties)
+    return tabletypes.sql_type(field["type"], declared.get(field["id"]))

@@ -1,0 +1,119 @@
+"""rule: primary, unique and foreign keys of a table: stored, listed, never enforced.
+
+They stand in one table property. A primary key is also Iceberg's identifier fields, if its columns
+can be: required, primitive, no floats. Where another engine has changed the identifier fields,
+these are the primary key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from catalog import datatypes
+from sql.dialect import operations
+
+PROPERTY: Final = "boathouse.sql.keys"
+"""Table property: JSON list of keys."""
+
+KeyType = Literal["primary", "unique", "foreign"]
+KEY_TYPES: Final[tuple[KeyType, ...]] = ("primary", "unique", "foreign")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Key:
+    """A stored key. columns: field ids. referenced: database, schema and table as stored."""
+
+    type: KeyType
+    columns: tuple[int, ...]
+    name: str | None = None
+    referenced: tuple[str, ...] = ()
+    referenced_columns: tuple[str, ...] = ()
+    on_update: str = "NO ACTION"
+    on_delete: str = "NO ACTION"
+    is_reliable: bool = False
+
+
+def of_definition(key: operations.KeyDefinition, columns: tuple[int, ...]) -> Key:
+    """Return a key of a statement as it is stored. Its referenced names are as stored."""
+    return Key(
+        type=key.type,
+        columns=columns,
+        name=None if key.name is None else key.name.stored,
+        referenced=tuple(ident.stored for ident in key.referenced),
+        referenced_columns=tuple(ident.stored for ident in key.referenced_columns),
+        on_update=key.on_update,
+        on_delete=key.on_delete,
+        is_reliable=key.is_reliable,
+    )
+
+
+def read(properties: Mapping[str, str], schema: Mapping[str, Any]) -> tuple[Key, ...]:
+    """Return a table's keys, the primary key first; those of a damaged property are left out."""
+    try:
+        stored = [_decoded(item) for item in json.loads(properties.get(PROPERTY, "[]"))]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        stored = []
+    present = {field["id"] for field in schema["fields"]}
+    keys = [key for key in stored if key.columns and present.issuperset(key.columns)]
+    primary = next((key for key in keys if key.type == "primary"), None)
+    others = [key for key in keys if key.type != "primary"]
+    own = tuple(schema.get("identifier-field-ids") or ())
+    fields = list(schema["fields"])
+    own_primary = [] if primary is None else identifiers([primary], fields)
+    if own and set(own) != set(own_primary) and present.issuperset(own):
+        primary = Key(type="primary", columns=own)
+    elif not own and own_primary:
+        primary = None
+    return (*(() if primary is None else (primary,)), *others)
+
+
+def _decoded(item: Mapping[str, Any]) -> Key:
+    key_type: KeyType = KEY_TYPES[KEY_TYPES.index(item["type"])]
+    return Key(
+        type=key_type,
+        columns=tuple(int(each) for each in item["columns"]),
+        name=item.get("name"),
+        referenced=tuple(map(str, item.get("referenced", ()))),
+        referenced_columns=tuple(map(str, item.get("referenced-columns", ()))),
+        on_update=str(item.get("on-update", "NO ACTION")),
+        on_delete=str(item.get("on-delete", "NO ACTION")),
+        is_reliable=bool(item.get("rely", False)),
+    )
+
+
+def encode(keys: Sequence[Key]) -> str | None:
+    """Return the property's text; None without keys."""
+    items = []
+    for key in keys:
+        item: dict[str, Any] = {"type": key.type, "columns": list(key.columns)}
+        if key.name is not None:
+            item["name"] = key.name
+        if key.referenced:
+            item["referenced"] = list(key.referenced)
+            item["referenced-columns"] = list(key.referenced_columns)
+            item["on-update"] = key.on_update
+            item["on-delete"] = key.on_delete
+        if key.is_reliable:
+            item["rely"] = True
+        items.append(item)
+    return json.dumps(items, separators=(",", ":")) if items else None
+
+
+def identifiers(keys: Sequence[Key], fields: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the identifier fields that say the primary key; none if they cannot."""
+    by_id = {field["id"]: field for field in fields}
+    for key in keys:
+        if key.type == "primary" and all(_may_identify(by_id[each]) for each in key.columns):
+            return list(key.columns)
+    return []
+
+
+def _may_identify(field: Mapping[str, Any]) -> bool:
+    return (
+        field["required"]
+        and datatypes.is_primitive(field["type"])
+        and datatypes.name_of(field["type"]) not in ("float", "double")
+    )

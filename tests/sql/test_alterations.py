@@ -1,0 +1,342 @@
+"""ALTER TABLE over a real catalog: each change is one commit, and old files still read right."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog import sequences
+from sql import errors
+from tests.kit import lakes, local_sql
+
+DONE = [("Statement executed successfully.",)]
+
+
+async def refusal(local: local_sql.LocalSql, text: str, **more: Any) -> errors.SqlError:
+    with pytest.raises(errors.SqlError) as caught:
+        await local.rows(text, **more)
+    return caught.value
+
+
+def schema(local: local_sql.LocalSql, dotted: str) -> list[tuple[Any, ...]]:
+    fields = local.lake.load(local.lake.ident(dotted)).metadata.current_schema()["fields"]
+    return [(field["id"], field["name"], field["type"], field["required"]) for field in fields]
+
+
+def commits(local: local_sql.LocalSql, dotted: str) -> int:
+    return len(local.lake.load(local.lake.ident(dotted)).metadata.metadata_log)
+
+
+def test_columns_keep_their_ids_and_old_files_read_right_after_each_change(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, b varchar(5), n number(10,2))")
+        await local.rows("insert into t values (1, 'one', 1.5)")
+        assert await local.rows("alter table t add column c int, d date") == DONE
+        await local.rows("insert into t values (2, 'two', 2.5, 20, '2024-02-29')")
+        assert await local.rows("alter iceberg table t rename column a to id") == DONE
+        assert await local.rows("alter table t drop column c") == DONE
+        assert await local.rows("alter table t add column c varchar comment 'again'") == DONE
+        assert (
+            await local.rows(
+                "alter table t modify n set data type number(20,2), column b type varchar(50)"
+            )
+            == DONE
+        )
+        await local.rows("insert into t values (3, 'a longer text', 123456789012.25, null, 'c')")
+        assert schema(local, "ns.t") == [
+            (1, "id", "long", False),
+            (2, "b", "string", False),
+            (3, "n", "decimal(20,2)", False),
+            (5, "d", "date", False),
+            (6, "c", "string", False),
+        ]
+        assert await local.rows("select * from t order by id") == [
+            (1, "one", Decimal("1.50"), None, None),
+            (2, "two", Decimal("2.50"), datetime.date(2024, 2, 29), None),
+            (3, "a longer text", Decimal("123456789012.25"), None, "c"),
+        ]
+        assert await local.rows(
+            "select column_name, data_type from information_schema.columns"
+            " where table_name = 'T' order by ordinal_position"
+        ) == [
+            ("ID", "NUMBER"),
+            ("B", "TEXT"),
+            ("N", "NUMBER"),
+            ("D", "DATE"),
+            ("C", "TEXT"),
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_each_alter_is_one_commit_and_a_repeated_request_changes_nothing(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        query_id = "11111111-1111-5111-8111-111111111111"
+        text = "alter table t add column b int, c int, d int"
+        before = commits(local, "ns.t")
+        assert await local.rows(text, query_id=query_id) == DONE
+        assert commits(local, "ns.t") == before + 1
+        assert await local.rows(text, query_id=query_id) == DONE
+        assert commits(local, "ns.t") == before + 1
+        fault = await refusal(local, text)
+        assert (fault.code, fault.sqlstate) == ("001430", "42601")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_alters_at_once_are_all_done_beside_inserts(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        await asyncio.gather(
+            *(local.rows(f"alter table t add column c{number} int") for number in range(8)),
+            *(local.rows(f"insert into t (a) values ({number})") for number in range(4)),
+        )
+        ids = [field[0] for field in schema(local, "ns.t")]
+        assert sorted(ids) == list(range(1, 10))
+        assert await local.one("select count(*) from t") == 4
+        taken = await asyncio.gather(
+            *(local.rows("alter table t rename column c1 to only") for _ in range(4)),
+            return_exceptions=True,
+        )
+        assert sum(outcome == DONE for outcome in taken) == 1
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_default_of_a_new_column_needs_version_3_once_there_are_rows(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        assert await local.rows("alter table t add column b int default 7") == DONE
+        await local.rows("insert into t (a) values (1)")
+        fault = await refusal(local, "alter table t add column c varchar not null")
+        assert "Non-nullable column 'C' cannot be added to a non-empty table" in fault.message
+        fault = await refusal(local, "alter table t add column c varchar default 'x'")
+        assert fault.code == "000002"
+        assert "ICEBERG_VERSION = 3" in fault.message
+        assert await local.rows("alter table t add column n int default null") == DONE
+        assert await local.rows("alter iceberg table t set iceberg_version = 3") == DONE
+        assert await local.rows("alter table t add c varchar(3) not null default 'x'") == DONE
+        assert await local.rows("insert into t (a) values (2)") == [(1,)]
+        assert await local.rows("select * from t order by a") == [
+            (1, 7, None, "x"),
+            (2, 7, None, "x"),
+        ]
+        await local.rows("alter table t alter b drop default, c set default 'y'")
+        await local.rows("insert into t (a) values (3)")
+        assert await local.rows("select b, c from t order by a") == [
+            (7, "x"),
+            (7, "x"),
+            (None, "y"),
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_not_null_is_set_only_where_no_row_has_null(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, b int)")
+        await local.rows("insert into t values (1, 1), (2, null)")
+        assert (await refusal(local, "alter table t alter b set not null")).code == "100072"
+        assert await local.rows("alter table t alter column a set not null") == DONE
+        assert (await refusal(local, "insert into t values (null, 1)")).code == "100072"
+        assert await local.rows("alter table t alter column a drop not null") == DONE
+        assert await local.rows("insert into t values (null, 1)") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("modify a number(10,0)", "002108"),
+        ("modify b varchar(4)", "002108"),
+        ("modify b number(10,0)", "002108"),
+        ("modify n number(10,3)", "002108"),
+        ("modify n number(9,2)", "002108"),
+        ("drop column p", "002262"),
+        ("drop column s", "002262"),
+        ("drop column k", "002262"),
+        ("drop column nope", "000904"),
+        ("drop column a, b, n, p, s, k, z", "002262"),
+        ("rename column a to b", "001430"),
+        ("rename column nope to x", "000904"),
+        ("add column a varchar", "001430"),
+        ("add column x int autoincrement", "002262"),
+        ("add column x timestamp default current_timestamp()", "002262"),
+        ("add primary key (a)", "002002"),
+        ("add column x int check (x > 1)", "000002"),
+        ("add search optimization", "000002"),
+        ("set data_retention_time_in_days = 3", "000002"),
+        ("swap with nope", "002003"),
+        ("rename to nope.t", "002003"),
+        ("rename to other", "002002"),
+        ("add column", "001003"),
+        ("", "000002"),
+    ],
+)
+def test_a_refused_change_leaves_the_table_as_it_was(
+    one_table: local_sql.LocalSql, loop: asyncio.Runner, change: str, code: str
+) -> None:
+    before = one_table.lake.load(one_table.lake.ident("ns.t")).data
+    fault = loop.run(refusal(one_table, f"alter table t {change}"))
+    assert fault.code == code, fault.message
+    assert one_table.lake.load(one_table.lake.ident("ns.t")).data == before
+
+
+@pytest.fixture(scope="module")
+def loop() -> Any:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def one_table(loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    opened = local_sql.opened_inline(tmp_path_factory.mktemp("lake"))
+    local = loop.run(opened.__aenter__())
+    loop.run(
+        local.rows(
+            "create table t (a int, b varchar(5), n number(10,2), p date, s int, k int primary key,"
+            " z int) cluster by (s) partition by (day(p))"
+        )
+    )
+    loop.run(local.rows("create table other (a int)"))
+    loop.run(local.rows("insert into t (a, k) values (1, 1)"))
+    yield local
+    loop.run(opened.__aexit__(None, None, None))
+
+
+def test_clustering_is_the_sort_order(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, b int)")
+        assert await local.rows("alter table t cluster by (b, a)") == DONE
+        order = local.lake.load(local.lake.ident("ns.t")).metadata.default_sort_order()
+        assert [field["source-id"] for field in order["fields"]] == [2, 1]
+        assert await local.rows("alter table t drop clustering key") == DONE
+        order = local.lake.load(local.lake.ident("ns.t")).metadata.default_sort_order()
+        assert (order["order-id"], order["fields"]) == (0, [])
+        assert await local.rows("alter table t drop column b") == DONE
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_swap_and_rename_move_names_and_nothing_else(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create schema other")
+        local.session.schema = "ns"
+        await local.rows("create table t as select 1 as a")
+        await local.rows("create table u as select 'x' as b, 2 as c")
+        first, second = (
+            local.lake.tables.pointer(local.lake.ident(name)).object_uuid
+            for name in ("ns.t", "ns.u")
+        )
+        query_id = "11111111-1111-5111-8111-111111111111"
+        for _ in range(2):
+            assert await local.rows("alter table t swap with u", query_id=query_id) == DONE
+        assert await local.rows("select * from t") == [("x", 2)]
+        assert await local.rows("select * from u") == [(1,)]
+        assert local.lake.tables.pointer(local.lake.ident("ns.t")).object_uuid == second
+        assert local.lake.tables.by_object_uuid("lake", first)[0].name == "u"
+        assert await local.rows("alter table u rename to other.moved") == DONE
+        assert await local.rows("select * from other.moved") == [(1,)]
+        assert (await refusal(local, "select * from u")).code == "002003"
+        assert await local.rows("alter table other.moved rename to again") == DONE
+        assert await local.rows("select * from other.again") == [(1,)]
+        assert await local.rows("alter table if exists u rename to w") == DONE
+        assert (await refusal(local, "alter table u rename to w")).code == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_only_who_may_write_a_table_alters_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        read = {"Effect": "Allow", "Action": ["s3tables:Get*", "s3tables:List*"], "Resource": "*"}
+        local.session.principal = local_sql.user("reader", [read])
+        for change in ("add column b int", "rename to u", "swap with t", "drop column a"):
+            assert (await refusal(local, f"alter table t {change}")).code == "003001"
+        local.session.principal = local_sql.user("stranger", [])
+        assert (await refusal(local, "alter table t add column b int")).code == "002003"
+        local.session.principal = lakes.ROOT
+        assert schema(local, "ns.t") == [(1, "a", "long", False)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_keys_are_kept_and_a_primary_key_is_icebergs_identifier(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table p (id int, other int, primary key (id))")
+        await local.rows(
+            "create table t (a int unique, b float primary key, c int references p (id))"
+        )
+        load = local.lake.load
+        fields = load(local.lake.ident("ns.p")).metadata.current_schema()
+        assert fields["identifier-field-ids"] == [1]
+        assert [field["required"] for field in fields["fields"]] == [True, False]
+        floats = load(local.lake.ident("ns.t")).metadata.current_schema()
+        assert "identifier-field-ids" not in floats
+        assert (await refusal(local, "insert into p values (null, 1)")).code == "100072"
+        await local.rows("insert into p values (1, 1), (1, 2)")
+        assert await local.rows("alter table p drop primary key") == DONE
+        assert await local.rows("alter table p add constraint pk primary key (id, other)") == DONE
+        fields = load(local.lake.ident("ns.p")).metadata.current_schema()
+        assert fields["identifier-field-ids"] == [1, 2]
+        assert await local.rows("alter table p drop constraint pk") == DONE
+        assert (await refusal(local, "alter table p drop constraint pk")).code == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_identity_numbers_are_unique_over_concurrent_inserts_and_restarts(tmp_path: Path) -> None:
+    async def fill(local: local_sql.LocalSql) -> None:
+        await local.rows(
+            "create table if not exists t (id int identity start 10 increment 5, v int)"
+        )
+        await asyncio.gather(
+            *(local.rows("insert into t (v) values (1), (2), (3)") for _ in range(4)),
+            *(local.rows("insert into t (v) select v from t limit 2") for _ in range(2)),
+        )
+
+    async def check(local: local_sql.LocalSql) -> None:
+        ids = [row[0] for row in await local.rows("select id from t")]
+        assert len(ids) == len(set(ids))
+        assert set(ids) <= set(range(10, 1000, 5))
+        assert await local.one("select count(*) from t where v is null") == 0
+
+    async def restarted(local: local_sql.LocalSql) -> None:
+        await check(local)
+        highest = await local.one("select max(id) from t")
+        pointer = local.lake.tables.pointer(local.lake.ident("ns.t"))
+        kept = sequences.Sequences(store=local.lake.store)
+        first = await kept.reserve_for_column(
+            "lake", pointer.object_uuid, 1, 1, start=10, increment=5
+        )
+        assert first == highest + 5
+
+    local_sql.run_local(tmp_path, fill)
+    local_sql.run_local(tmp_path, restarted)
+
+
+def test_defaults_fill_the_columns_that_an_insert_leaves_out(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(
+            "create table t (a int, i int default -3, n number(10,2) default 1.255,"
+            " s varchar(5) default 'it''s', d date default '2024-02-29', b boolean default true,"
+            " at timestamp default current_timestamp(), who varchar default current_user(),"
+            " e int default null)"
+        )
+        await local.rows("insert into t (a) values (1)")
+        await local.rows("insert into t (a) select 2")
+        moment = (await local.rows("select current_timestamp()::timestamp_ntz"))[0][0]
+        row = (-3, Decimal("1.26"), "it's", datetime.date(2024, 2, 29), True, moment, "ROOT", None)
+        assert await local.rows("select * from t order by a") == [(1, *row), (2, *row)]
+        for default in ("'longer'", "uuid_string()", "a", "(select 1)", "no_such()"):
+            await refusal(local, f"create table u (a int, s varchar(5) default {default})")
+        assert (await refusal(local, "select * from u")).code == "002003"
+
+    local_sql.run_local(tmp_path, work)
