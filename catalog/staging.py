@@ -19,6 +19,7 @@ also beside a change that removed all files of its time. Never opens a data file
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -30,6 +31,7 @@ from catalog import (
     commits,
     errors,
     files,
+    holds,
     idents,
     owners,
     receipts,
@@ -42,6 +44,7 @@ from catalog.metadata import errors as metadata_errors
 from catalog.metadata import updates
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 from server.access import model as access_model
+from storage import errors as storage_errors
 from storage import model
 
 ATTEMPTS_MAX: Final = 20
@@ -82,11 +85,13 @@ class Staging:
         tables: tables.Tables,
         appends: appends.Appends,
         files: files.Files,
+        holds: holds.Holds,
         now_ms: model.NowMs,
     ) -> None:
         self._tables = tables
         self._appends = appends
         self._files = files
+        self._holds = holds
         self._now_ms = now_ms
 
     async def add(
@@ -106,6 +111,8 @@ class Staging:
         except BaseException:
             await asyncio.shield(self.remove(built.files, ident=pending.ident))
             raise
+        bucket = pending.ident.table_bucket
+        self._holds.add(bucket, (*built.files, *(file.file_path for file in change.added)))
         return replace(
             pending,
             table=msgspec.structs.replace(pending.table, metadata=metadata),
@@ -113,6 +120,18 @@ class Staging:
             snapshots=(*pending.snapshots, built.snapshot),
             written=(*pending.written, *built.files),
         )
+
+    async def take_back(self, after: PendingTable, before: PendingTable | None) -> None:
+        """Undo `add`: remove what was written for the changes that after has and before has not.
+
+        Their data files stay, and the sweep may free them.
+        """
+        count = 0 if before is None else len(before.changes)
+        written = set() if before is None else set(before.written)
+        for change in after.changes[count:]:
+            added = (file.file_path for file in change.added)
+            self._holds.release(after.ident.table_bucket, added)
+        await self.remove((uri for uri in after.written if uri not in written), ident=after.ident)
 
     async def _apply(self, pending: PendingTable, snapshot: Mapping[str, Any]) -> TableMetadata:
         def apply() -> TableMetadata:
@@ -229,14 +248,25 @@ class Staging:
                     continue
                 break
         except errors.CommitStateUnknown:
+            for each in current.values():
+                self._release(each)
             raise  # the changes may be committed: every file stays
         except BaseException:
             for each in current.values():
                 await self.discard(each, keeps_added=keeps_added)
             raise
         for each in current.values():
-            await self.remove(each.outdated, ident=each.ident)
+            self._release(each)
+            # The commit is durable: a file that was not removed does not make it fail.
+            with contextlib.suppress(storage_errors.StorageError):
+                await self.remove(each.outdated, ident=each.ident)
         return committed
+
+    def _release(self, pending: PendingTable) -> None:
+        """Hold the files of changes no longer: no change waits for its commit."""
+        added = (file.file_path for change in pending.changes for file in change.added)
+        for uris in (added, pending.written, pending.outdated):
+            self._holds.release(pending.ident.table_bucket, uris)
 
     def _table_change(self, pending: PendingTable) -> tables.TableChange:
         """Return the commit of a table's changes; its snapshots have the time of the commit."""
@@ -266,13 +296,16 @@ class Staging:
 
         keeps_added: not those that the changes add.
         """
+        self._release(pending)
         added = [file.file_path for change in pending.changes for file in change.added]
         uris = (*pending.outdated, *pending.written, *(() if keeps_added else added))
         await self.remove(uris, ident=pending.ident)
 
     async def remove(self, uris: Iterable[str], *, ident: idents.TableIdent) -> None:
         """Remove files that no commit names and no change needs."""
-        for uri in dict.fromkeys(uris):
+        unique = list(dict.fromkeys(uris))
+        self._holds.release(ident.table_bucket, unique)
+        for uri in unique:
             await self._files.remove(uri, table_bucket=ident.table_bucket)
 
 

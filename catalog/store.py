@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from catalog import commit, decoding, errors, idents, locations, owners, properties, records
+from catalog import commit, decoding, errors, holds, idents, locations, owners, properties, records
 from catalog.metadata import checks as metadata_checks
 from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
@@ -119,7 +119,10 @@ class FoundPointer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CatalogStore:
-    """The catalog's rows and metadata files. Its only state are caches of immutable values."""
+    """The catalog's rows and metadata files.
+
+    Its only state are caches of immutable values, and holds: the files of changes that wait.
+    """
 
     def __init__(
         self,
@@ -137,6 +140,7 @@ class CatalogStore:
         self.buckets = buckets
         self.now_ms = now_ms
         self.new_id = new_id
+        self.holds = holds.Holds()
         self._blobs = blobs
         self._turns = _Turns()
         self._held: asyncio.Event | None = None

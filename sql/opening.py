@@ -99,7 +99,11 @@ def open_statements(
     all_replays = replays.Replays(store=store)
     all_transactions = transactions.Transactions(
         staging=staging.Staging(
-            tables=tables, appends=all_appends, files=files, now_ms=store.now_ms
+            tables=tables,
+            appends=all_appends,
+            files=files,
+            holds=store.holds,
+            now_ms=store.now_ms,
         ),
         tables=tables,
         writes=written,

@@ -245,9 +245,7 @@ class Transactions:
                 )
         except BaseException:
             for ident, pending in added.items():
-                was_written = before[ident].written if ident in before else ()
-                written = [uri for uri in pending.written if uri not in was_written]
-                await asyncio.shield(self._staging.remove(written, ident=ident))
+                await asyncio.shield(self._staging.take_back(pending, before.get(ident)))
             raise
         transaction.pending |= added
         transaction.statements += 1

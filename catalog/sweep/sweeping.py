@@ -8,8 +8,9 @@ between mark and free loses no file. After a crash between two transactions the 
 rest. Metadata files are freed before the files that they reference, so that a metadata file that
 can be registered still has its files. `storage.sweep` frees the bodies.
 
-Keys outside known locations, directory markers, uploads under way and staged creates are never
-touched. One run at a time, in the background and on demand.
+Keys outside known locations, directory markers, uploads under way, staged creates and the files of
+open transactions (`catalog.holds`) are never touched. One run at a time, in the background and on
+demand.
 """
 
 from __future__ import annotations
@@ -348,7 +349,8 @@ class TableSweep:
                 verdict = retention.judge(
                     retention.purpose_of(name, location.location, judges_names=judges_names),
                     owner=owner,
-                    is_reached=mark.reached.holds(place.table_bucket, name),
+                    is_reached=mark.reached.holds(place.table_bucket, name)
+                    or self._store.holds.holds(place.table_bucket, name),
                     modified_at_ms=record.modified_at_ms,
                     tombstoned_at_ms=record.tombstoned_at_ms,
                     retention=kept,
@@ -408,6 +410,8 @@ class TableSweep:
 
         def check(reading: batch.Reading) -> None:
             mark.check(reading)
+            if any(self._store.holds.holds(place.table_bucket, each.key.decode()) for each in seen):
+                raise _Changed
             settings = self._store.buckets.get(place.table_bucket, reading).settings
             if (
                 retention.retention_of(settings, day_ms=self._day_ms) != kept
@@ -492,7 +496,7 @@ def _is_metadata_file(key: str, location: layout.Location) -> bool:
 
 class _Changed(Exception):
     """A location belongs to something else than when its files were judged, or the table bucket
-    keeps files for longer or shorter."""
+    keeps files for longer or shorter, or a transaction holds one of the files."""
 
 
 def format_metrics(totals: Totals) -> Iterator[str]:

@@ -173,7 +173,11 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
     stored_replays = replays.Replays(store=lake.store)
     open_transactions = transactions.Transactions(
         staging=staging.Staging(
-            tables=lake.tables, appends=committed, files=file_store, now_ms=lake.clock
+            tables=lake.tables,
+            appends=committed,
+            files=file_store,
+            holds=lake.store.holds,
+            now_ms=lake.clock,
         ),
         tables=lake.tables,
         writes=written,

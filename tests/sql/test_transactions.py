@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from catalog import errors as catalog_errors
-from catalog import tables
+from catalog import holds, tables
 from server.access import model
 from sql import errors, limits, sessions
-from tests.kit import local_sql
+from tests.kit import local_sql, sweeps
 
 READS_WRITES = (
     "s3tables:GetTable",
@@ -298,6 +298,40 @@ def test_the_end_of_a_session_removes_the_files_of_its_transaction(tmp_path: Pat
         await local.transactions.stop()
         assert files_of(local, "ns.t") == set()
         assert not {name for name in files_of(local, "ns.t", "metadata") if ".avro" in name}
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_sweep_frees_the_files_of_a_transaction_only_after_its_end(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        lake = local.lake
+
+        async def sweep() -> None:
+            (report,) = await sweeps.sweep_of(lake).sweep(["lake"])
+            assert report.state == "done", report.error
+
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        await local.run("insert into t values (2)")
+        held = files_of(local, "ns.t")
+        for _ in range(2):
+            sweeps.pass_days(lake, 30)
+            await sweep()
+        assert files_of(local, "ns.t") == held
+        assert await local.rows("select a from t order by a") == [(1,), (2,)]
+        await local.run("commit")
+        sweeps.pass_days(lake, 30)
+        await sweep()
+        assert await local.rows("select a from t order by a") == [(1,), (2,)]
+
+        await local.run("begin")
+        await local.run("insert into t values (3)")
+        lake.store.holds = holds.Holds()  # as after a restart
+        for _ in range(2):
+            sweeps.pass_days(lake, 30)
+            await sweep()
+        assert files_of(local, "ns.t") == held
 
     local_sql.run_local(tmp_path, work)
 
