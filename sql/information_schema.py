@@ -155,18 +155,21 @@ class InformationSchema:
         )
 
     async def relation(
-        self, gathered: Gathered, name: str
+        self, gathered: Gathered, name: str, *, zone: str
     ) -> tuple[shapes.TableShape, engine.Relation]:
-        """Return a view of INFORMATION_SCHEMA as a table's shape and its relation with rows."""
+        """Return a view of INFORMATION_SCHEMA as a table's shape and its relation with rows.
+
+        zone: the session's, in which the engine shows instants.
+        """
         columns, _ = VIEWS[gathered.view]
         descriptions = await self.describe_all(
             gathered.tables, with_columns=gathered.view == "columns"
         )
         size = len(gathered.namespaces) + sum(1 + len(each.columns) for each in descriptions)
         if size > limits.ROWS_HERE_MAX:
-            table, encoded = await asyncio.to_thread(_table_of, gathered, descriptions)
+            table, encoded = await asyncio.to_thread(_table_of, gathered, descriptions, zone)
         else:
-            table, encoded = _table_of(gathered, descriptions)
+            table, encoded = _table_of(gathered, descriptions, zone)
         shape = shapes.TableShape(
             relation=name,
             path=(gathered.database, places.INFORMATION_SCHEMA, gathered.view),
@@ -177,13 +180,16 @@ class InformationSchema:
         return shape, relation
 
 
-def _table_of(gathered: Gathered, descriptions: Sequence[Description]) -> tuple[pa.Table, bytes]:
+def _table_of(
+    gathered: Gathered, descriptions: Sequence[Description], zone: str
+) -> tuple[pa.Table, bytes]:
     """Return a view's rows as an Arrow table and as an IPC stream.
 
     At most ROWS_AT_ONCE rows are Python values at one time.
     """
     columns, rows_of = VIEWS[gathered.view]
-    schema = pa.schema([(column[0], ARROW[column[1].name]) for column in columns])
+    arrow = {**ARROW, "timestamp_ltz": pa.timestamp("us", zone)}
+    schema = pa.schema([(column[0], arrow[column[1].name]) for column in columns])
     rows = iter(rows_of(gathered, descriptions))
     batches = []
     while some := list(itertools.islice(rows, limits.ROWS_AT_ONCE)):
@@ -378,7 +384,6 @@ TEXT, MOMENT = sqltypes.TEXT, sqltypes.TIMESTAMP_LTZ
 ARROW: Mapping[str, pa.DataType] = {
     "text": pa.string(),
     "fixed": pa.int64(),
-    "timestamp_ltz": pa.timestamp("us", "UTC"),
 }
 
 RowsOf = Callable[[Gathered, Sequence[Description]], Iterator[Row]]

@@ -93,6 +93,12 @@ READER_KEPT_BYTES_MAX: Final = 256 << 20
 NAMES_COMPARED_MAX: Final = 10_000
 """Stored names of one level that are compared with an unquoted name that is stored in neither lower
 nor upper case. With more stored names, such a name must be quoted."""
+SCANNED_RESULT_BYTES_MAX: Final = 256 << 20
+"""The encoded bytes of a result that RESULT_SCAN reads."""
+
+FLOW_STATEMENTS_MAX: Final = 100
+"""Statements joined by `->>`."""
+
 SHOWN_ROWS_MAX: Final = 10_000
 """Rows of SHOW."""
 DESCRIBED_TABLES_MAX: Final = 10_000

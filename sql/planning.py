@@ -25,6 +25,7 @@ from sql import (
     parameters,
     places,
     relations,
+    results,
     sessions,
     tabletypes,
     threads,
@@ -56,6 +57,7 @@ class Execution:
     now: datetime.datetime
     context: shapes.Context = field(repr=False)
     compiled: compiler.Compilation = field(repr=False)
+    results: results.StoredResults = field(repr=False)
     transaction: transactions.Transaction | None = None
 
     @property
@@ -71,9 +73,10 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryTables:
-    """The tables of a query, one for each use. tables: None for a view of INFORMATION_SCHEMA.
+    """The tables of a query, one for each use. tables: None for a view of INFORMATION_SCHEMA and
+    for a stored result.
 
-    ready: the relations of those views, by use.
+    ready: the relations of those, by use.
     """
 
     shapes: tuple[shapes.TableShape, ...]
@@ -228,9 +231,17 @@ class Planning:
         ready: dict[int, engine.Relation] = {}
         for use in needs.uses:
             name = f"{use.index}:{names.dotted(use.name)}"
+            if use.result_id:
+                result = await execution.results.stored(session, use.result_id)
+                shape, ready[use.index] = await results.relation(result, name, zone=execution.zone)
+                described.append(shape)
+                stored.append(None)
+                continue
             named = query_names.meanings[use.name]
             if isinstance(named, information_schema.Gathered):
-                shape, ready[use.index] = await self._described.relation(named, name)
+                shape, ready[use.index] = await self._described.relation(
+                    named, name, zone=execution.zone
+                )
                 described.append(shape)
                 stored.append(None)
                 continue
@@ -268,8 +279,8 @@ class Planning:
         session = execution.session
         meanings: dict[names.Name, places.FoundTable | information_schema.Gathered] = {}
         for use in uses:
-            if use.function:
-                raise errors.unsupported(f"table function {use.function}")
+            if use.result_id:
+                continue
             schema = catalog.schema_of(use.name, database=session.database, schema=session.schema)
             if not schema.namespace and use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")

@@ -37,13 +37,18 @@ from sql import (
     limits,
     outcomes,
     parameters,
+    results,
     sessions,
     shelves,
 )
+from sql.dialect import parse
 from storage import errors as storage_errors
 from storage import model
 
 Format = Literal["arrow", "json"]
+
+FLOW = "->>"
+"""Joins statements of which each reads the results of those before it."""
 
 
 class StatementRunner(Protocol):
@@ -58,10 +63,13 @@ class StatementRunner(Protocol):
         parameters: Mapping[str, parameters.Value],
         describe_only: bool,
         query_id: str,
+        results: results.StoredResults,
+        flow_ids: Sequence[str] = (),
     ) -> outcomes.Outcome:
         """Run text and return its outcome; raises SqlError. Cancelling it ends the query.
 
-        query_id: the same when a client repeats a request after a restart of the server.
+        query_id: the same when a client repeats a request after a restart of the server. results:
+        what RESULT_SCAN reads. flow_ids: the queries before it in a flow (`->>`), the nearest last.
         """
 
 
@@ -405,7 +413,7 @@ class Queries:
         texts = await self._texts(submission, session)
         if len(texts) == 1:
             submission = replace(submission, text=texts[0])
-            return await self._one(query.id, session, submission)
+            return await self._flow(query.id, session, submission)
         return await self._several(query.id, texts, session, submission)
 
     async def _texts(self, submission: Submission, session: sessions.Session) -> Sequence[str]:
@@ -430,8 +438,37 @@ class Queries:
             raise errors.unsupported("describe of several statements")
         return texts
 
-    async def _one(
+    async def _flow(
         self, query_id: str, session: sessions.Session, submission: Submission
+    ) -> Result:
+        """Run one statement, or those of a flow (`->>`), and return the last one's result.
+
+        In a flow, `$1` in FROM is the result of the statement before it, `$2` that of the one
+        before that.
+        """
+        if FLOW not in submission.text:
+            return await self._one(query_id, session, submission)
+        texts = await asyncio.to_thread(parse.split_flow, submission.text)
+        if len(texts) == 1:
+            return await self._one(query_id, session, submission)
+        if submission.bindings or submission.describe_only:
+            raise errors.unsupported("bind values in, or a describe of, statements joined by ->>")
+        children: list[SubmittedQuery] = []
+        for text in texts:
+            one = replace(submission, text=text, request_id="")
+            before = [child.id for child in children]
+            child_id = f"{query_id}/{len(children)}"
+            children.append(await self._child(child_id, session, one, before))
+        last = children[-1].result
+        assert last is not None
+        return last
+
+    async def _one(
+        self,
+        query_id: str,
+        session: sessions.Session,
+        submission: Submission,
+        flow_ids: Sequence[str] = (),
     ) -> Result:
         seconds = self._timeout_seconds(session, submission)
         limit = asyncio.timeout(seconds)
@@ -445,6 +482,8 @@ class Queries:
                     parameters=submission.parameters,
                     describe_only=submission.describe_only,
                     query_id=query_id,
+                    results=self,
+                    flow_ids=flow_ids,
                 )
                 return await self._encoded(outcome, session, submission)
         except TimeoutError:
@@ -464,28 +503,9 @@ class Queries:
     ) -> Result:
         children = []
         for number, text in enumerate(texts):
-            await asyncio.sleep(0)  # a statement of constants never awaits anything
             one = replace(submission, text=text, request_id="")
-            child_id = self._query_id(session, f"{query_id}/{number}")
-            child = self._new_query(session, one, child_id)
-            child.is_begun = True
-            child.task = asyncio.current_task()
-            try:
-                child.result = await self._one(child.id, session, one)
-            except errors.SqlError as error:
-                child.error = error
-                raise
-            except access_errors.AccessDenied as error:
-                child.error = errors.not_authorized(str(error))
-                raise
-            except asyncio.CancelledError:
-                child.error = errors.canceled()
-                raise
-            except Exception:
-                child.error = errors.internal_error(child.id)
-                raise
-            finally:
-                self._finish(child, session)
+            child = await self._child(f"{query_id}/{number}", session, one)
+            assert child.result is not None
             children.append((child.id, child.result.statement_type_id))
         column = outcomes.Column(name="multiple statement execution", type="text")
         answer = outcomes.Outcome(
@@ -496,16 +516,67 @@ class Queries:
         result = await self._encoded(answer, session, submission)
         return replace(result, children=tuple(children))
 
+    async def _child(
+        self,
+        name: str,
+        session: sessions.Session,
+        submission: Submission,
+        flow_ids: Sequence[str] | None = None,
+    ) -> SubmittedQuery:
+        """Run a statement of several as a query of its own. flow_ids: of a part of a flow."""
+        await asyncio.sleep(0)  # a statement of constants never awaits anything
+        child = self._new_query(session, submission, self._query_id(session, name))
+        child.is_begun = True
+        child.task = asyncio.current_task()
+        try:
+            if flow_ids is None:
+                child.result = await self._flow(child.id, session, submission)
+            else:
+                child.result = await self._one(child.id, session, submission, flow_ids)
+        except errors.SqlError as error:
+            child.error = error
+            raise
+        except access_errors.AccessDenied as error:
+            child.error = errors.not_authorized(str(error))
+            raise
+        except asyncio.CancelledError:
+            child.error = errors.canceled()
+            raise
+        except Exception:
+            child.error = errors.internal_error(child.id)
+            raise
+        finally:
+            self._finish(child, session)
+        return child
+
+    async def stored(self, session: sessions.Session, query_id: str) -> results.StoredResult:
+        """Return a stored result of the session's user; see `results.StoredResults`."""
+        result = (await self._ended(session, query_id)).result
+        assert result is not None
+        inline = base64.b64decode(result.inline) if result.format == "arrow" else result.inline
+        return results.StoredResult(
+            columns=result.columns,
+            format=result.format,
+            inline=inline,
+            chunks=tuple(chunk.kept for chunk in result.chunks),
+        )
+
+    async def _ended(self, session: sessions.Session, query_id: str) -> SubmittedQuery:
+        """Return a query of the session's user that has a result, as soon as it has ended."""
+        query = self.find(session, query_id)
+        if query is None:
+            raise errors.result_scan_unknown(query_id)
+        if query.task is not None and query.task is not asyncio.current_task():
+            await asyncio.wait((query.task,))
+        if query.result is None:
+            raise query.error or errors.result_scan_unknown(query_id)
+        return query
+
     async def _controlled(self, control: controls.Control, session: sessions.Session) -> Result:
         if isinstance(control, controls.ResultScan):
-            query = self.find(session, control.query_id)
-            if query is None:
-                raise errors.result_scan_unknown(control.query_id)
-            if query.task is not None and query.task is not asyncio.current_task():
-                await asyncio.wait((query.task,))
-            if query.result is None:
-                raise query.error or errors.result_scan_unknown(control.query_id)
-            return replace(query.result, children=())
+            ended = await self._ended(session, control.query_id)
+            assert ended.result is not None
+            return replace(ended.result, children=())
         if isinstance(control, controls.CancelQuery):
             query = self.find(session, control.query_id)
             if query is not None and self.cancel(query):

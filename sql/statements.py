@@ -15,7 +15,7 @@ import datetime
 import functools
 import logging
 import zoneinfo
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ from sql import (
     places,
     planning,
     relations,
+    results,
     sessions,
     show,
     tabletypes,
@@ -110,17 +111,27 @@ class Statements:
         parameters: Mapping[str, parameters.Value],
         describe_only: bool,
         query_id: str,
+        results: results.StoredResults,
+        flow_ids: Sequence[str] = (),
     ) -> outcomes.Outcome:
         """Run text and return its outcome; raises SqlError. Cancelling it ends the query.
 
-        describe_only: return the columns of the result, and change nothing.
+        describe_only: return the columns of the result, and change nothing. results: what
+        RESULT_SCAN reads. flow_ids: the queries before it in a flow, the nearest last.
         """
         compiled = await self._compiler.compile(text, owner=session.principal.name)
         try:
             operation = compiled.operation
             await self._transactions.check_not_lost(session, operation)
             execution = self._execution(
-                session, bindings, parameters, describe_only, query_id, compiled
+                session,
+                bindings,
+                parameters,
+                describe_only,
+                query_id,
+                compiled,
+                results,
+                flow_ids,
             )
             return await self._run(execution, operation)
         except engine.EngineFault as fault:
@@ -145,6 +156,8 @@ class Statements:
         describe_only: bool,
         query_id: str,
         compiled: compiler.Compilation,
+        stored_results: results.StoredResults,
+        flow_ids: Sequence[str],
     ) -> planning.Execution:
         zone = zoneinfo.ZoneInfo(str(session.parameter("TIMEZONE")))
         now = datetime.datetime.fromtimestamp(self._now_ms() / 1000, zone)
@@ -161,6 +174,7 @@ class Statements:
             version=self._about.version,
             client=f"{session.client_app_id} {session.client_app_version}".strip(),
             query_ids=tuple(session.query_ids),
+            flow_ids=tuple(flow_ids),
             timestamp_mapping=str(session.parameter("TIMESTAMP_TYPE_MAPPING")),
             forms=_forms(session),
             weeks=shapes.Weeks(
@@ -177,6 +191,7 @@ class Statements:
             now=now,
             context=context,
             compiled=compiled,
+            results=stored_results,
             transaction=transactions.current(session),
         )
 

@@ -40,12 +40,8 @@ class ParsedStatement:
 
     def needs(self, environment: shapes.Environment) -> Needs:
         """Return the tables and names of the statement's query; raises SqlError."""
-        uses = references.references(self._tree, environment)
         return Needs(
-            # Arguments are trees, which stay in this process.
-            uses=tuple(
-                dataclasses.replace(use, arguments=()) if use.arguments else use for use in uses
-            ),
+            uses=references.references(self._tree, environment),
             wants_bounds=references.wants_bounds(self._tree),
         )
 

@@ -58,6 +58,23 @@ def split(text: str) -> list[str]:
     return statements
 
 
+def split_flow(text: str) -> list[str]:
+    """Return the statements of a text that `->>` joins; raises SqlError for an empty one."""
+    statements, start, last = [], 0, 0
+    for token in tokenize(text):
+        if token.text == "->>" and token.token_type is not TokenType.STRING:
+            if not text[start : token.start].strip():
+                raise _syntax_error_at(text, token.start)
+            statements.append(text[start : token.start])
+            start = token.end + 1
+        last = token.end + 1
+    if statements and start >= last:
+        raise _syntax_error_at(text, len(text))
+    if len(statements) >= limits.FLOW_STATEMENTS_MAX:
+        raise errors.too_complex(f"more than {limits.FLOW_STATEMENTS_MAX} statements in a flow")
+    return [*statements, text[start:]]
+
+
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of text, without comments."""
     if len(text) > limits.TEXT_LENGTH_MAX:

@@ -206,15 +206,13 @@ def _collect_table(
     if isinstance(node.this, exp.Anonymous):
         inner = table_function(node)
         if str(inner.this).upper() == "RESULT_SCAN":
-            node.meta[USE] = len(uses)
-            uses.append(
-                shapes.TableUse(
-                    index=len(uses),
-                    name=(),
-                    function="RESULT_SCAN",
-                    arguments=tuple(inner.expressions),
-                )
-            )
+            _use_result(node, _result_id(inner, environment), uses)
+        return
+    if isinstance(node.this, exp.Parameter) and node.this.name.isdecimal():
+        flow, number = environment.context.flow_ids, int(node.this.name)
+        if not 1 <= number <= len(flow):
+            raise errors.unsupported(f"${number} in FROM without so many statements before it")
+        _use_result(node, flow[-number], uses)
         return
     if not isinstance(node.this, exp.Identifier):
         raise errors.unsupported("table of this form")
@@ -227,6 +225,20 @@ def _collect_table(
         return
     node.meta[USE] = len(uses)
     uses.append(shapes.TableUse(index=len(uses), name=name, moment=moment_of(node, environment)))
+
+
+def _use_result(node: exp.Table, query_id: str, uses: list[shapes.TableUse]) -> None:
+    if node.args.get("when") is not None:
+        raise errors.unsupported("AT or BEFORE on a result")
+    node.meta[USE] = len(uses)
+    uses.append(shapes.TableUse(index=len(uses), name=(), result_id=query_id))
+
+
+def _result_id(call: exp.Anonymous, environment: shapes.Environment) -> str:
+    values = [constant(argument, environment).literal for argument in call.expressions]
+    if len(values) != 1 or not isinstance(values[0], str):
+        raise errors.unsupported("RESULT_SCAN of what is no query id")
+    return values[0]
 
 
 def table_function(node: exp.Table) -> exp.Anonymous:

@@ -25,6 +25,7 @@ from sql.dialect import (
     rewrites,
     samples,
     scopes,
+    shapes,
     sqltypes,
     unnesting,
 )
@@ -432,7 +433,7 @@ class SelectBinder:
         self._binder.add_relations(1)
         self._binder.add_columns(len(shape.columns))
         unique = self._binder.alias(alias.folded if alias else shape.path[2])
-        stored = [column.name for column in shape.columns]
+        stored = list(shape.shown) or [column.name for column in shape.columns]
         if listed:
             if len(listed) != len(stored):
                 raise errors.unsupported("column list of another length than its table")
@@ -441,26 +442,29 @@ class SelectBinder:
             ScopeColumn(
                 name=name,
                 bound=_stored_column(
+                    shape,
                     Expr(
                         code=code.ColumnUse(
                             relation=unique, name=self._engine_name(unique, column.name)
                         ),
                         type=column.type,
                         nullable=column.nullable,
-                        origin=(use, index),
-                    )
+                        origin=None if shape.shown else (use, index),
+                    ),
                 ),
             )
             for index, (name, column) in enumerate(zip(stored, shape.columns, strict=True))
         ]
-        path = (
-            (alias,)
-            if alias is not None
-            else tuple(names.Ident(text=part, quoted=True) for part in shape.path)
-        )
+        path: tuple[names.Ident, ...] = ()
+        if alias is not None:
+            path = (alias,)
+        elif not shape.shown:
+            path = tuple(names.Ident(text=part, quoted=True) for part in shape.path)
         scopes.check_alias(path, self._scope.sources)
         self._scope.sources.append(
-            FromItem(path=path, columns=columns, rows=shape.rows, is_stored=not listed)
+            FromItem(
+                path=path, columns=columns, rows=shape.rows, is_stored=not (listed or shape.shown)
+            )
         )
         stored_names = [column.name for column in shape.columns]
         return self._aliased(node, names.quoted(shape.relation), unique, stored_names)
@@ -707,8 +711,11 @@ CLAUSES = {
 }
 
 
-def _stored_column(column: Expr) -> Expr:
-    return rewrites.read_variant(column) if column.type.is_variant else column
+def _stored_column(shape: shapes.TableShape, column: Expr) -> Expr:
+    """Return a column of a table as it is computed with; a result's VARIANT is read already."""
+    if shape.shown or not column.type.is_variant:
+        return column
+    return rewrites.read_variant(column)
 
 
 def _counts_rows(node: Any) -> bool:

@@ -29,24 +29,28 @@ class TableShape:
     """A table as one reference of the text uses it.
 
     relation: the name under which the engine knows it. path: its stored database, schema and name.
-    rows: how many it has at most, when that is known.
+    rows: how many it has at most, when that is known. shown: of a stored result, the names of its
+    columns, which may be the same; the columns' own names are the engine's.
     """
 
     relation: str
     path: tuple[str, str, str]
     columns: tuple[ShapeColumn, ...]
     rows: int | None = None
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableUse:
-    """One reference to a table in the text. moment: AT or BEFORE, if present."""
+    """One reference to a table in the text. moment: AT or BEFORE, if present.
+
+    result_id: the query whose stored result it is, by RESULT_SCAN or as `$1`; "" for a table.
+    """
 
     index: int
     name: names.Name
     moment: Moment | None = None
-    function: str = ""
-    arguments: tuple[Any, ...] = ()
+    result_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +84,10 @@ class Weeks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """The session at this statement. now: aware, in the session's zone."""
+    """The session at this statement. now: aware, in the session's zone.
+
+    flow_ids: the queries of the statements before it in a flow (`->>`), the nearest last.
+    """
 
     now: datetime.datetime
     database: str | None = None
@@ -94,6 +101,7 @@ class Context:
     version: str = ""
     client: str = ""
     query_ids: tuple[str, ...] = ()
+    flow_ids: tuple[str, ...] = ()
     timestamp_mapping: str = "TIMESTAMP_NTZ"
     forms: formats.Forms = formats.DEFAULT
     weeks: Weeks = field(default_factory=Weeks)

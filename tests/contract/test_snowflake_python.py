@@ -106,6 +106,14 @@ text = (
 say([str(value) for value in cursor.execute(text).fetchone()])
 frame = cursor.execute(text).fetch_pandas_all()
 say([str(frame[name][0]) for name in frame.columns])
+cursor.execute("show parameters like 'TIMEZONE'")
+scan = "table(result_scan(last_query_id()))"
+say(cursor.execute(f'select "key", "value", count(*) from {scan} group by all').fetchall())
+flow = "show parameters like 'TIME%' ->> select \\"key\\" k from $1 ->> select max(k), $1 k from $1"
+say(cursor.execute(flow + " group by 2 order by 2 limit 1").fetchall())
+cursor.execute(text)
+frame = cursor.execute(f"select s, w from {scan}").fetch_pandas_all()
+say([str(frame[name][0]) for name in frame.columns])
 """
 
 
@@ -123,7 +131,11 @@ def test_a_timestamp_of_the_sessions_zone_is_right_in_summer_and_in_winter(
         "2024-01-15 12:00:00-05:00",
         "1950-07-01 00:00:00-04:00",
     ]
-    assert said == [[[*expected, "None"]], [[*expected, "NaT"]]]
+    assert said[:2] == [[[*expected, "None"]], [[*expected, "NaT"]]]
+    # The results of SHOW and SELECT are relations of later statements.
+    assert said[2] == [[["TIMEZONE", "America/New_York", "int:1"]]]
+    assert said[3] == [[["TIMESTAMP_LTZ_OUTPUT_FORMAT", "TIMESTAMP_LTZ_OUTPUT_FORMAT"]]]
+    assert said[4] == [expected[:2]]
 
 
 def test_the_command_line_runs_a_query_against_the_running_server(

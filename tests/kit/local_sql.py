@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +18,10 @@ from sql import (
     compiler,
     defaults,
     definitions,
+    encode,
     engine,
     engine_inline,
+    errors,
     information_schema,
     inserts,
     outcomes,
@@ -27,7 +29,9 @@ from sql import (
     planning,
     relations,
     replays,
+    results,
     sessions,
+    shelves,
     show,
     statements,
     transactions,
@@ -38,6 +42,36 @@ from tests.kit import lakes, manifestfiles
 
 Result = TypeVar("Result")
 ROOT = lakes.ROOT
+
+
+class KeptResults:
+    """Results that a test keeps, by query id, in the form in which a client gets them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, results.StoredResult] = {}
+
+    async def stored(self, session: sessions.Session, query_id: str) -> results.StoredResult:
+        if query_id not in self.kept:
+            raise errors.result_scan_unknown(query_id)
+        return self.kept[query_id]
+
+    async def keep(self, query_id: str, outcome: outcomes.Outcome, *, chunks: int = 1) -> None:
+        """Keep an outcome as a client gets it. chunks: how many parts its batches are cut into."""
+        columns = outcome.columns
+        parts: list[bytes] = []
+        if outcome.rows is not None:
+            parts.append(encode.json_list(encode.json_cells(outcome.rows, columns)))
+        else:
+            assert outcome.batches is not None
+            batches = [batch async for batch in outcome.batches]
+            for number in range(chunks):
+                parts.append(encode.arrow_stream(batches[number::chunks], columns))
+        self.kept[query_id] = results.StoredResult(
+            columns=columns,
+            format="json" if outcome.rows is not None else "arrow",
+            inline=parts[0],
+            chunks=tuple(shelves.ShelvedBytes(part, len(part)) for part in parts[1:]),
+        )
 
 
 @dataclass(kw_only=True)
@@ -54,6 +88,7 @@ class LocalSql:
     readers: readers.Readers
     transactions: transactions.Transactions
     last_id: str = ""
+    results: KeptResults = field(default_factory=lambda: KeptResults())
 
     async def run(self, text: str, **more: Any) -> outcomes.Outcome:
         self.last_id = str(uuid.uuid4())
@@ -62,6 +97,7 @@ class LocalSql:
             "parameters": {},
             "describe_only": False,
             "query_id": self.last_id,
+            "results": self.results,
             **more,
         }
         outcome = await self.statements.execute(self.session, text, **arguments)

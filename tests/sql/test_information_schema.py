@@ -76,6 +76,10 @@ def test_counts_and_times_follow_the_newest_snapshot(tmp_path: Path) -> None:
         assert rows == 3
         assert size > 0
         assert (altered - created).total_seconds() == 60
+        text = "select hour(created) from information_schema.tables where table_name = 'T'"
+        hour = await local.one(text)
+        await local.run("alter session set timezone = 'Asia/Tokyo'")
+        assert await local.one(text) == (hour + 9) % 24
 
     local_sql.run_local(tmp_path, work)
 

@@ -425,3 +425,66 @@ def test_running_statements_hold_a_bounded_size_and_number_for_each_owner(
         assert parts.queries.running == 0
 
     lived(tmp_path, story)
+
+
+def test_a_flow_runs_its_statements_in_turn_and_returns_the_last_result(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        seen: list[tuple[str, list[str]]] = []
+
+        async def answer(call: served.Call) -> outcomes.Outcome:
+            seen.append((call.text, list(call.flow_ids)))
+            return outcomes.Outcome(
+                columns=(NUMBER,),
+                rows=[(len(seen),)],
+                statement_type_id=outcomes.StatementType.SHOW,
+            )
+
+        for text in ("show a", "select '->>' from $1", "select 3"):
+            parts.statements.answers[text] = answer
+        flow = "show a ->> select '->>' from $1\n->>select 3"
+        query = submit(parts, session, flow)
+        assert await parts.queries.wait(query, WAIT_SECONDS)
+        assert query.result is not None
+        assert (query.result.inline, query.result.children) == (b'[["3"]]', ())
+        first, second, third, whole = session.query_ids
+        assert seen == [
+            ("show a", []),
+            ("select '->>' from $1", [first]),
+            ("select 3", [first, second]),
+        ]
+        assert (whole, len({first, second, third, whole})) == (query.id, 4)
+        assert (await parts.queries.stored(session, first)).inline == b'[["1"]]'
+        # A statement that fails ends the flow.
+        for text in ("show a ->> no such", "show a ->>", "->> show a"):
+            failed = submit(parts, session, text)
+            await parts.queries.wait(failed, WAIT_SECONDS)
+            assert failed.error is not None
+            assert failed.error.code == "001003", text
+
+    lived(tmp_path, story)
+
+
+def test_a_stored_result_is_its_owners_alone(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        parts.statements.table(
+            "select n", [NUMBER], pa.record_batch([pa.array([7, 8])], names=["n"])
+        )
+        query = submit(parts, session, "select n")
+        result = await parts.queries.stored(session, query.id)  # waits for its end
+        assert (result.format, list(result.columns), result.chunks) == ("arrow", [NUMBER], ())
+        other = access.Principal(
+            type="user", name="x", arn="", account_id="", canonical_id="", display_name=""
+        )
+        stranger = parts.sessions.open(other).session
+        failing = submit(parts, session, "no such statement")
+        await parts.queries.wait(failing, WAIT_SECONDS)
+        for owner, query_id, code in (
+            (stranger, query.id, "000709"),
+            (session, "no such query", "000709"),
+            (session, failing.id, "001003"),
+        ):
+            with pytest.raises(errors.SqlError) as refusal:
+                await parts.queries.stored(owner, query_id)
+            assert refusal.value.code == code
+
+    lived(tmp_path, story)

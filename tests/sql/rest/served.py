@@ -51,6 +51,7 @@ class Call:
     parameters: Mapping[str, Any]
     describe_only: bool
     query_id: str
+    flow_ids: Sequence[str] = ()
 
 
 Answer = Callable[[Call], Awaitable[outcomes.Outcome]]
@@ -72,6 +73,8 @@ class FakeStatements:
         parameters: Mapping[str, Any],
         describe_only: bool,
         query_id: str,
+        results: Any,
+        flow_ids: Sequence[str] = (),
     ) -> outcomes.Outcome:
         call = Call(
             session=session,
@@ -80,6 +83,7 @@ class FakeStatements:
             parameters=parameters,
             describe_only=describe_only,
             query_id=query_id,
+            flow_ids=flow_ids,
         )
         self.calls.append(call)
         answer = self.answers.get(call.text)
