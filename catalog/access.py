@@ -255,6 +255,26 @@ class Access:
 
         return check
 
+    def judge_undrop(self, principal: model.Principal) -> owners.Undrop:
+        """Return the check that principal may restore a dropped table or view."""
+
+        def check(
+            place: records.Place,
+            ident: idents.TableIdent,
+            target: idents.TableIdent,
+            pointer: records.Pointer,
+        ) -> None:
+            account = rights.account_of(place.bucket, self.account_id)
+            self.check(
+                principal,
+                (
+                    *self._on_object(account, ident, pointer.object_uuid, (rights.UNDROP,)),
+                    *self._on_new_table(account, target)[:1],
+                ),
+            )
+
+        return check
+
     def bucket_arn(self, table_bucket: str) -> str:
         """Return the ARN of a table bucket."""
         return arns.table_bucket_arn(self.region, self._account_of(table_bucket), table_bucket)

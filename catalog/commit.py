@@ -9,12 +9,12 @@ keys are not compared: commits to different tables do not conflict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from catalog import errors, history, idents, records
+from catalog import departures, errors, history, idents, records
 from storage import batch
 from storage import errors as storage_errors
 from storage import records as storage_records
@@ -33,6 +33,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One key's change. before: the stored row, None if there is none. after: None for a drop.
 
     namespace: the levels of the name's namespace; namespace_id: theirs. holder: None in the root.
+    leaving: how a table or view that this commit drops is kept; None with its files, or for a
+    rename.
     """
 
     object_type: records.ObjectType
@@ -43,6 +45,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     after: Row | None
     holder: ParentNamespace | None = None
     summary: Mapping[str, Any] = {}
+    leaving: departures.Leaving | None = None
 
 
 def plan(
@@ -80,7 +83,7 @@ def plan(
                 summary=dict(change.summary),
             )
         )
-    named = _plan_names(place, changes)
+    named = _plan_names(place, changes, author=author, time_ms=time_ms)
     draft = history.CommitDraft(
         bucket_id=place.bucket_id,
         branch=place.branch,
@@ -93,7 +96,7 @@ def plan(
     return batch.Batch(
         expects=(*expects, *named.expects),
         writes=(*writes, *named.writes),
-        derive=(*held, history.append(draft)),
+        derive=(*held, *named.derive, history.append(draft)),
     )
 
 
@@ -149,8 +152,10 @@ def _alone(place: records.Place, change: Change) -> tuple[batch.Expect, ...]:
     return (batch.Expect(store=batch.Store.POINTERS, key=key, value=None),)
 
 
-def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
-    """Return the writes of the rows that lead from an object uuid to its name."""
+def _plan_names(
+    place: records.Place, changes: Sequence[Change], *, author: str, time_ms: int
+) -> batch.Batch:
+    """Return the writes of the rows that lead from an object uuid to its present or last name."""
     gone: dict[str, Change] = {}
     come: dict[str, Change] = {}
     for change in changes:
@@ -167,22 +172,70 @@ def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
             come[new.object_uuid] = change
     expects: list[batch.Expect] = []
     writes: list[batch.Write] = []
+    derive: list[batch.Derivation] = []
     for object_uuid in gone.keys() - come.keys():
         key = records.uuid_key(place, object_uuid)
         writes.append(batch.Delete(store=batch.Store.POINTERS, key=key))
-        # Its files stay, so the name of their owner is kept.
-        name = _name_of(gone[object_uuid])
-        key = records.gone_key(place, object_uuid)
-        writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(name)))
+        writes.extend(
+            _plan_departure(place, gone[object_uuid], object_uuid, by=author, time_ms=time_ms)
+        )
     for object_uuid, change in come.items():
         key = records.uuid_key(place, object_uuid)
         if object_uuid not in gone:
             expects.append(batch.Expect(store=batch.Store.POINTERS, key=key, value=None))
-            gone_key = records.gone_key(place, object_uuid)
-            writes.append(batch.Delete(store=batch.Store.POINTERS, key=gone_key))
+            derive.append(_returning(place, object_uuid))
         value = records.encode(_name_of(change))
         writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=value))
-    return batch.Batch(expects=tuple(expects), writes=tuple(writes))
+    return batch.Batch(expects=tuple(expects), writes=tuple(writes), derive=tuple(derive))
+
+
+def _plan_departure(
+    place: records.Place, change: Change, object_uuid: str, *, by: str, time_ms: int
+) -> Iterator[batch.Write]:
+    """Yield the writes of the last name of what a commit drops, and of its Dropped row, if any."""
+    assert change.object_type != "namespace"
+    assert change.before is not None, "what is dropped stood there"
+    leaving = change.leaving
+    # Its files stay, so the name of their owner is kept.
+    last = records.LastName(
+        object_type=change.object_type,
+        namespace_id=change.namespace_id,
+        name=change.name,
+        dropped_at_ms=0 if leaving is None else time_ms,
+    )
+    key = records.gone_key(place, object_uuid)
+    yield batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(last))
+    if leaving is None:
+        return
+    dropped = records.Dropped(
+        pointer=records.decode_pointer(change.before),
+        how=leaving.how,
+        dropped_at_ms=time_ms,
+        dropped_by=by,
+        kept_until_ms=leaving.kept_until_ms,
+    )
+    key = records.dropped_key(place, change.namespace_id, change.name, time_ms, object_uuid)
+    yield batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(dropped))
+
+
+def _returning(place: records.Place, object_uuid: str) -> batch.Derivation:
+    """Return the derivation that removes the last name, and the Dropped row, of what comes back."""
+    gone_key = records.gone_key(place, object_uuid)
+
+    def remove(reading: batch.Reading) -> Sequence[batch.Write]:
+        value = reading.get(batch.Store.POINTERS, gone_key)
+        if value is None:
+            return ()
+        last = records.decode(value, records.LastName)
+        writes = [batch.Delete(store=batch.Store.POINTERS, key=gone_key)]
+        if last.dropped_at_ms:
+            key = records.dropped_key(
+                place, last.namespace_id, last.name, last.dropped_at_ms, object_uuid
+            )
+            writes.append(batch.Delete(store=batch.Store.POINTERS, key=key))
+        return writes
+
+    return remove
 
 
 def _name_of(change: Change) -> records.Name:

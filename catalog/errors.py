@@ -81,6 +81,14 @@ class TableAlreadyExists(CatalogError):
     """A table has this name."""
 
 
+class NotRestorable(NoSuchTable):
+    """No dropped table or view of this name is kept."""
+
+
+class Protected(CatalogError):
+    """A table, view, namespace or table bucket is protected from being dropped."""
+
+
 class ForeignFileRefused(CatalogError):
     """A table's metadata names a file of another table, which the caller may not read."""
 

@@ -1,4 +1,4 @@
-"""engine: namespaces: create, load, list, update, drop.
+"""engine: namespaces: create, load, list, update, drop, with what they hold or empty.
 
 A namespace exists once it was created, and a child needs its parent. Each change is planned inside
 its own transaction, so changes of different namespaces, and of different properties of one, never
@@ -17,21 +17,23 @@ import msgspec
 
 from catalog import (
     commit,
+    departures,
     errors,
     idents,
     locations,
     owners,
     properties,
+    protection,
     receipts,
     records,
     sites,
 )
-from catalog.store import CatalogStore, FoundNamespace, Planned
+from catalog.store import CatalogStore, FoundNamespace, FoundPointer, Planned
 from storage import batch
 from storage import errors as storage_errors
 
 TABLES_DROPPED_MAX: Final = 1_000
-"""Tables that one commit drops with their namespace."""
+"""Tables and views, and namespaces, that one commit drops with their namespace."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +56,22 @@ class UpdatedProperties:
     updated: tuple[str, ...]
     removed: tuple[str, ...]
     missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """A table or view of a namespace, as it was read."""
+
+    ident: idents.TableIdent
+    entry: FoundPointer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamespaceContents:
+    """What a namespace holds. namespaces: it and those in it, parents before their children."""
+
+    namespaces: tuple[FoundNamespace, ...]
+    items: tuple[Item, ...]
 
 
 class Namespaces:
@@ -212,7 +230,7 @@ class Namespaces:
         judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> None:
-        """Drop an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
+        """Drop an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty, Protected."""
         place = self._store.place(table_bucket)
 
         now_ms = self._store.now_ms()
@@ -221,6 +239,7 @@ class Namespaces:
             namespace_row = self._store.namespace(reading, place, namespace)
             parent = self._parent(reading, place, namespace)
             _check_empty(reading, place, namespace, namespace_row.row.namespace_id)
+            _check_unprotected(namespace_row)
             change = _change(
                 namespace,
                 parent,
@@ -241,78 +260,122 @@ class Namespaces:
         namespace: idents.Namespace,
         *,
         check: Callable[[idents.TableIdent, records.Pointer], None],
+        check_child: Callable[[idents.Namespace], None] | None = None,
+        purge: bool | None = False,
         by: str,
         via: str = "rest",
         judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
-    ) -> None:
-        """Drop a namespace with all its tables and views, as one commit.
+    ) -> NamespaceContents:
+        """Drop a namespace with all its tables and views, as one commit, and return what it held.
 
-        check: raises for a table or view that may not be dropped; then nothing is. Raises
-        NoSuchNamespace, NamespaceNotEmpty for namespaces in it, InvalidCatalogRequest for too many
-        tables and views.
+        check: raises for a table or view that may not be dropped, check_child for a namespace in
+        it; then nothing is. Without check_child namespaces in it are refused. purge: as in
+        `Tables.drop`. Raises NoSuchNamespace, NamespaceNotEmpty for namespaces in it, Protected,
+        InvalidCatalogRequest for too many tables, views and namespaces.
         """
-        place = self._store.place(table_bucket)
 
-        async def plan() -> Planned[None]:
+        async def plan() -> Planned[NamespaceContents]:
             if judge is not None:
                 judge()
+            now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                namespace_row = self._store.namespace(view, place, namespace)
+                place = self._store.place(table_bucket, view)
+                contents = self._contents(view, place, namespace, nested=check_child is not None)
                 parent = self._parent(view, place, namespace)
-                namespace_id = namespace_row.row.namespace_id
-                _check_empty(view, place, namespace, namespace_id, object_types=("namespace",))
-                object_types: tuple[Literal["table", "view"], ...] = ("table", "view")
-                names = [
-                    (object_type, name)
-                    for object_type in object_types
-                    for name in self._store.names(view, place, object_type, namespace_id)
-                ]
-                if len(names) > TABLES_DROPPED_MAX:
-                    raise errors.InvalidCatalogRequest(
-                        f"Namespace {idents.dotted(namespace)} holds more than"
-                        f" {TABLES_DROPPED_MAX} tables and views: drop some of them first"
+            for child in contents.namespaces[1:]:
+                assert check_child is not None, "without it there are no nested namespaces"
+                check_child(child.namespace)
+            for each in contents.namespaces:
+                _check_unprotected(each)
+            for item in contents.items:
+                check(item.ident, item.entry.pointer)
+            for item in contents.items:
+                await protection.check(self._store, item.ident, item.entry.pointer)
+            changes = [
+                _departing(
+                    item,
+                    departures.plan_drop(
+                        place.bucket.settings,
+                        # A view is never purged: it has no files but its metadata.
+                        purge=purge if item.entry.pointer.object_type == "table" else False,
+                        now_ms=now_ms,
+                        day_ms=self._store.day_ms,
+                    ),
+                )
+                for item in contents.items
+            ]
+            rows = {each.namespace: each for each in contents.namespaces}
+            for each in reversed(contents.namespaces):
+                above = rows.get(each.namespace[:-1], parent)
+                changes.append(
+                    _change(
+                        each.namespace,
+                        above,
+                        before=each.value,
+                        after=None,
+                        summary={"operation": "drop-namespace"},
                     )
-                changes = []
-                for object_type, name in names:
-                    ident = idents.TableIdent(
-                        table_bucket=table_bucket, namespace=namespace, name=name
-                    )
-                    entry = self._store.find_pointer(view, place, object_type, ident)
-                    assert entry is not None, "a listed name exists in the same view"
-                    check(ident, entry.pointer)
-                    changes.append(
-                        commit.Change(
-                            object_type=object_type,
-                            namespace=namespace,
-                            namespace_id=namespace_id,
-                            name=name,
-                            before=entry.value,
-                            after=None,
-                            summary={"operation": "drop", "purge": False},
-                        )
-                    )
-            changes.append(
-                _change(
-                    namespace,
-                    parent,
-                    before=namespace_row.value,
-                    after=None,
-                    summary={"operation": "drop-namespace"},
+                )
+            committed = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
+            settled = batch.Batch(
+                derive=tuple(
+                    _check_settled(place, each.namespace, each.row.namespace_id)
+                    for each in contents.namespaces
                 )
             )
-            committed = commit.plan(
-                place, changes, author=by, via=via, time_ms=self._store.now_ms()
-            )
-            settled = batch.Batch(derive=(_check_settled(place, namespace, namespace_id),))
+            held = departures.hold_settings(place)
             note = _receipt(receipt, None)
             # Dropping leads to freeing, so a full disk lets it through.
             whole = msgspec.structs.replace(
-                batch.merge((committed, settled, *note)), makes_room=True
+                batch.merge((committed, held, settled, *note)), makes_room=True
             )
-            return Planned(result=None, batch=whole)
+            return Planned(result=contents, batch=whole)
 
-        await self._store.write(plan, keys=(), place=place)
+        return await self._store.write(plan, keys=(), place=self._store.place(table_bucket))
+
+    def contents(self, table_bucket: str, namespace: idents.Namespace) -> NamespaceContents:
+        """Return what a namespace holds, at every depth. Raises as `drop_whole` does."""
+        with self._store.index.view() as view:
+            place = self._store.place(table_bucket, view)
+            return self._contents(view, place, namespace, nested=True)
+
+    def _contents(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        namespace: idents.Namespace,
+        *,
+        nested: bool,
+    ) -> NamespaceContents:
+        object_types: tuple[Literal["table", "view"], ...] = ("table", "view")
+        held = [self._store.namespace(reading, place, namespace)]
+        items: list[Item] = []
+        for each in held:  # it grows by the namespaces that are met
+            namespace_id = each.row.namespace_id
+            if not nested:
+                _check_empty(reading, place, namespace, namespace_id, object_types=("namespace",))
+            bound = TABLES_DROPPED_MAX + 1
+            names = self._store.names(reading, place, "namespace", namespace_id, limit=bound)
+            held += [
+                self._store.namespace(reading, place, (*each.namespace, name)) for name in names
+            ]
+            for object_type in object_types:
+                for name in self._store.names(
+                    reading, place, object_type, namespace_id, limit=bound
+                ):
+                    ident = idents.TableIdent(
+                        table_bucket=place.table_bucket, namespace=each.namespace, name=name
+                    )
+                    entry = self._store.find_pointer(reading, place, object_type, ident)
+                    assert entry is not None, "a listed name exists in the same view"
+                    items.append(Item(ident=ident, entry=entry))
+            if len(items) > TABLES_DROPPED_MAX or len(held) > TABLES_DROPPED_MAX:
+                raise errors.InvalidCatalogRequest(
+                    f"Namespace {idents.dotted(namespace)} holds more than {TABLES_DROPPED_MAX}"
+                    " tables and views, or namespaces: drop some of them first"
+                )
+        return NamespaceContents(namespaces=tuple(held), items=tuple(items))
 
     def _parent(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
@@ -320,6 +383,24 @@ class Namespaces:
         if len(namespace) == 1:
             return None
         return self._store.namespace(reading, place, namespace[:-1])
+
+
+def _departing(item: Item, departure: departures.DropPlan) -> commit.Change:
+    return commit.Change(
+        object_type=item.entry.pointer.object_type,
+        namespace=item.ident.namespace,
+        namespace_id=item.entry.namespace_id,
+        name=item.ident.name,
+        before=item.entry.value,
+        after=None,
+        summary=departure.summary,
+        leaving=departure.leaving,
+    )
+
+
+def _check_unprotected(namespace_row: FoundNamespace) -> None:
+    what = f"Namespace {idents.dotted(namespace_row.namespace)}"
+    departures.check_unprotected(namespace_row.row.properties, what)
 
 
 def describe_update(result: UpdatedProperties) -> dict[str, list[str]]:

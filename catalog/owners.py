@@ -41,6 +41,13 @@ on the pointer that the write's transaction then expects: what a name meant earl
 """
 
 
+Undrop: TypeAlias = Callable[
+    [records.Place, idents.TableIdent, idents.TableIdent, records.Pointer], None
+]
+"""Raises unless the caller may restore a dropped table. Arguments: its table bucket, its last name,
+the name that it gets, and its pointer. It is called as a Judge is."""
+
+
 Recheck: TypeAlias = Callable[[], None]
 """Raises unless the caller, who was allowed an operation when it began, is still allowed it."""
 

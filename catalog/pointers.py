@@ -1,4 +1,4 @@
-"""engine: pointers of tables and views: finding, dropping, renaming, registering.
+"""engine: pointers of tables and views: finding, dropping, restoring, renaming, registering.
 
 A table and a view differ here in their object type and in the error for one that does not exist;
 both have one space of names and one of locations. Each change of a pointer is one index transaction
@@ -7,14 +7,17 @@ that expects the pointer as it was read. Reads and writes no metadata file.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from catalog import (
     claims,
     commit,
+    departures,
     errors,
     idents,
     locations,
@@ -28,6 +31,19 @@ from catalog import (
 from storage import batch
 
 PointerType: TypeAlias = Literal["table", "view"]
+
+DROPPED_EXAMINED_MAX: Final = 1_000
+"""Dropped tables and views of one name among which one to restore is looked for, newest first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DroppedEntry:
+    """The row of a dropped table or view, stored and decoded. ident: its last name."""
+
+    ident: idents.TableIdent
+    key: bytes
+    value: bytes
+    dropped: records.Dropped
 
 
 class Pointers:
@@ -69,42 +85,222 @@ class Pointers:
     async def drop(
         self,
         ident: idents.TableIdent,
-        summary: Mapping[str, Any],
+        depart: Callable[[records.Place, int], departures.DropPlan],
         *,
         version_token: str | None = None,
         by: str,
         via: str,
         judge: owners.Judge | None,
         receipt: receipts.Receipt | None,
-        check: Callable[[records.Pointer], Awaitable[object]] | None = None,
+        check: Callable[[records.Pointer], Awaitable[object]],
     ) -> records.Pointer:
         """Remove a pointer, and return it. Its files stay.
 
-        judge, check: called with the pointer while the write is planned; check raises if the
-        pointer must stay. Raises as `read` does, StaleVersionToken, and what the two raise.
+        depart: returns what becomes of the files; its arguments are the place and the time. judge,
+        check: called with the pointer while the write is planned; check raises if the pointer must
+        stay. Raises as `read` does, StaleVersionToken, and what the two raise.
         """
-        place = self._store.place(ident.table_bucket)
 
         async def plan() -> store.Planned[records.Pointer]:
             with self._store.index.view() as view:
+                place = self._store.place(ident.table_bucket, view)
                 entry = self.entry(view, place, ident)
             if judge is not None:
                 judge(place, ident, entry.pointer)
             check_token(entry.pointer, version_token)
-            if check is not None:
-                await check(entry.pointer)
+            await check(entry.pointer)
+            now_ms = self._store.now_ms()
+            departure = depart(place, now_ms)
             removed = self.change(
-                ident, entry.namespace_id, before=entry, after=None, summary=summary
+                ident,
+                entry.namespace_id,
+                before=entry,
+                after=None,
+                summary=departure.summary,
+                leaving=departure.leaving,
             )
-            committed = commit.plan(
-                place, [removed], author=by, via=via, time_ms=self._store.now_ms()
-            )
+            committed = commit.plan(place, [removed], author=by, via=via, time_ms=now_ms)
             note = () if receipt is None else (receipt.plan(pointer=entry.pointer),)
+            held = departures.hold_settings(place)
             # A drop leads to freed bytes, so a full disk does not refuse it.
-            whole = msgspec.structs.replace(batch.merge((committed, *note)), makes_room=True)
+            whole = msgspec.structs.replace(batch.merge((committed, held, *note)), makes_room=True)
             return store.Planned(result=entry.pointer, batch=whole)
 
+        place = self._store.place(ident.table_bucket)
         return await self._store.write(plan, keys=self.keys(place, ident), place=place)
+
+    def find_dropped(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        ident: idents.TableIdent,
+        *,
+        object_uuid: str | None = None,
+    ) -> DroppedEntry:
+        """Return what was dropped last under a name and can be restored.
+
+        object_uuid: of one of several that had this name. Raises NotRestorable.
+        """
+        namespace_id = self._store.namespace_id(reading, place, ident.namespace)
+        is_key = (
+            namespace_id and len(ident.name.encode("utf-8", "replace")) <= idents.NAME_BYTES_MAX
+        )
+        if is_key:
+            name = ident.name.encode("utf-8", "replace").decode()
+            prefix = records.dropped_range(place, namespace_id, name)
+            rows = reading.scan(
+                batch.Store.POINTERS, prefix, records.stop_after(prefix), reverse=True
+            )
+            for key, value in itertools.islice(rows, DROPPED_EXAMINED_MAX):
+                dropped = records.decode(value, records.Dropped)
+                if dropped.pointer.object_type != self._object_type or dropped.how != "drop":
+                    continue
+                if object_uuid in (None, dropped.pointer.object_uuid):
+                    return DroppedEntry(key=key, value=value, dropped=dropped, ident=ident)
+        raise errors.NotRestorable(
+            f"No dropped {self._object_type} {ident.dotted()} can be restored"
+        )
+
+    async def undrop(
+        self,
+        ident: idents.TableIdent,
+        *,
+        object_uuid: str | None,
+        target: idents.TableIdent | None,
+        by: str,
+        via: str,
+        judge: owners.Undrop | None,
+        receipt: receipts.Receipt | None,
+        check: Callable[[records.Pointer], Awaitable[object]],
+    ) -> records.Pointer:
+        """Give a dropped pointer its name back, or the name target, and return it.
+
+        The files that it references were kept. It has the location, the settings and the policy
+        that it had. judge, check: as in `drop`. Raises NoSuchWarehouse, NotRestorable,
+        NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidName, InvalidLocation if
+        another table or view has its location now.
+        """
+        restored = ident if target is None else target
+        assert restored.table_bucket == ident.table_bucket, "a table stays in its table bucket"
+        idents.check_name(restored.name, self._object_type)
+        place = self._store.place(ident.table_bucket)
+
+        async def plan() -> store.Planned[records.Pointer]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                entry = self.find_dropped(view, place, ident, object_uuid=object_uuid)
+                old = entry.dropped.pointer
+                if judge is not None:
+                    judge(place, ident, restored, old)
+                holder = self._store.namespace(view, place, restored.namespace)
+                sites.check_name_free(
+                    self._store, view, place, restored, object_type=self._object_type
+                )
+                claim = claims.claim(
+                    view,
+                    place,
+                    locations.parse_location(old.location, table_bucket=place.table_bucket),
+                    object_uuid=old.object_uuid,
+                    object_type=self._object_type,
+                    namespace_id=holder.row.namespace_id,
+                    name=restored.name,
+                    now_ms=now_ms,
+                    permit=owners.refuse,
+                    standing_uuid=old.object_uuid,
+                )
+            await check(old)
+            pointer = msgspec.structs.replace(
+                old, modified_at_ms=later(now_ms, old), modified_by=by
+            )
+            change = self.change(
+                restored,
+                holder.row.namespace_id,
+                before=None,
+                after=pointer,
+                summary={"operation": "undrop", "from": ident.dotted()},
+                holder=holder,
+            )
+            committed = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            kept = batch.Expect(store=batch.Store.POINTERS, key=entry.key, value=entry.value)
+            note = () if receipt is None else (receipt.plan(pointer=pointer),)
+            whole = batch.merge((batch.Batch(expects=(kept,)), claim, committed, *note))
+            return store.Planned(result=pointer, batch=whole)
+
+        return await self._store.write(plan, keys=self.keys(place, restored), place=place)
+
+    async def discard(
+        self,
+        table_bucket: str,
+        object_uuid: str,
+        *,
+        judge: owners.Judge | None,
+    ) -> records.Dropped:
+        """Give up a dropped or unregistered table or view: its files are freed as after a purge.
+
+        judge: called with its last name and pointer while the write is planned. Raises
+        NoSuchWarehouse, NotRestorable.
+        """
+        place = self._store.place(table_bucket)
+
+        async def plan() -> store.Planned[records.Dropped]:
+            with self._store.index.view() as view:
+                entry = self.find_departed(view, place, object_uuid)
+                last = entry.ident
+            if judge is not None:
+                judge(place, last, entry.dropped.pointer)
+            namespace_id, name = records.dropped_name(entry.key)
+            given_up = records.LastName(
+                object_type=self._object_type,
+                namespace_id=namespace_id,
+                name=name,
+                is_discarded=True,
+            )
+            planned = batch.Batch(
+                expects=(
+                    batch.Expect(store=batch.Store.POINTERS, key=entry.key, value=entry.value),
+                ),
+                writes=(
+                    batch.Delete(store=batch.Store.POINTERS, key=entry.key),
+                    batch.Put(
+                        store=batch.Store.POINTERS,
+                        key=records.gone_key(place, object_uuid),
+                        value=records.encode(given_up),
+                    ),
+                ),
+                makes_room=True,
+            )
+            return store.Planned(result=entry.dropped, batch=planned)
+
+        return await self._store.write(plan, keys=(), place=place)
+
+    def find_departed(
+        self, reading: batch.Reading, place: records.Place, object_uuid: str
+    ) -> DroppedEntry:
+        """Return what is kept of the table or view with a uuid, however it left.
+
+        Raises NotRestorable.
+        """
+        missing = errors.NotRestorable(f"Nothing is kept of a dropped table {object_uuid}")
+        try:
+            value = reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid))
+        except ValueError:
+            raise missing from None
+        last = None if value is None else records.decode(value, records.LastName)
+        if last is None or not last.dropped_at_ms or last.object_type != self._object_type:
+            raise missing
+        key = records.dropped_key(
+            place, last.namespace_id, last.name, last.dropped_at_ms, object_uuid
+        )
+        row = reading.get(batch.Store.POINTERS, key)
+        if row is None:
+            raise missing
+        ident = idents.TableIdent(
+            table_bucket=place.table_bucket,
+            namespace=self._store.namespace_of(reading, place, last.namespace_id),
+            name=last.name,
+        )
+        dropped = records.decode(row, records.Dropped)
+        return DroppedEntry(key=key, value=row, dropped=dropped, ident=ident)
 
     async def rename(
         self,
@@ -339,6 +535,7 @@ class Pointers:
         after: records.Pointer | None,
         summary: Mapping[str, Any],
         holder: store.FoundNamespace | None = None,
+        leaving: departures.Leaving | None = None,
     ) -> commit.Change:
         """Return a pointer's part of a commit. holder: the namespace of a new one."""
         return commit.Change(
@@ -350,6 +547,7 @@ class Pointers:
             after=after,
             holder=None if holder is None else holder.holder,
             summary=summary,
+            leaving=leaving,
         )
 
 

@@ -35,6 +35,7 @@ FORMAT: Final = b"\x01"
 _OBJECT_TYPES: Final[Mapping[ObjectType, bytes]] = {"namespace": b"n", "table": b"t", "view": b"v"}
 _UUID = b"u"
 _GONE = b"g"
+_DROPPED = b"d"
 _INTERIOR = FORMAT + b"interior"
 
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -102,6 +103,34 @@ class Name(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     object_type: Literal["table", "view"]
     namespace_id: int
     name: str
+
+
+class LastName(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The last name of a table or view that no longer exists. A row of POINTERS.
+
+    dropped_at_ms: in the key of its Dropped row; 0 if it never had one. is_discarded: the row was
+    removed on request, so its files are freed as after a purge.
+    """
+
+    object_type: Literal["table", "view"]
+    namespace_id: int
+    name: str
+    dropped_at_ms: int = 0
+    is_discarded: bool = False
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A dropped or unregistered table or view whose files are kept. A row of POINTERS.
+
+    The sweep keeps what pointer, its last state, references while this row exists. kept_until_ms:
+    when the sweep removes the row; None is never.
+    """
+
+    pointer: Pointer
+    how: Literal["drop", "unregister"]
+    dropped_at_ms: int
+    dropped_by: str
+    kept_until_ms: int | None
 
 
 class NamespacePath(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -270,6 +299,31 @@ def uuid_key(place: Place, object_uuid: str) -> bytes:
 def gone_key(place: Place, object_uuid: str) -> bytes:
     """Return the key of the last name of a table or view with this uuid that no longer exists."""
     return place.prefix + _GONE + uuid_bytes(object_uuid)
+
+
+def dropped_key(
+    place: Place, namespace_id: int, name: str, dropped_at_ms: int, object_uuid: str
+) -> bytes:
+    """Return the key of a Dropped row, under the last name of its table or view."""
+    suffix = _LONG(dropped_at_ms) + uuid_bytes(object_uuid)
+    return dropped_range(place, namespace_id, name) + suffix
+
+
+def dropped_range(place: Place, namespace_id: int | None = None, name: str | None = None) -> bytes:
+    """Return the prefix of the keys of Dropped rows: all, or of one namespace or name.
+
+    The rows of one name are in the order in which their tables were dropped.
+    """
+    prefix = place.prefix + _DROPPED
+    if namespace_id is None:
+        return prefix
+    prefix += _INTEGER(namespace_id)
+    return prefix if name is None else prefix + name.encode() + b"\x00"
+
+
+def dropped_name(key: bytes) -> tuple[int, str]:
+    """Return the namespace id and the name in the key of a Dropped row."""
+    return int.from_bytes(key[9:13], "big"), key[13:-25].decode()
 
 
 def stop_after(prefix: bytes) -> bytes:

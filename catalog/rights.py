@@ -28,6 +28,10 @@ LOAD_ACTIONS: Final = ("GetTable", "GetTableMetadataLocation")
 READ_ACTIONS: Final = (*LOAD_ACTIONS, READ_DATA)
 COMMIT_ACTIONS: Final = ("UpdateTableMetadataLocation", *FILE_ACTIONS)
 DROP_ACTIONS: Final = ("DeleteTable",)
+PURGE: Final = "lake:RunMaintenance"
+"""The action of having a dropped table's files freed, besides DROP_ACTIONS."""
+PURGE_ACTIONS: Final = (*DROP_ACTIONS, PURGE)
+UNDROP: Final = "lake:Undrop"
 
 LIST_KEYS: Final = "lake:Admin"
 """The action of listing a table bucket's keys across tables: the keys contain table names."""
@@ -66,12 +70,12 @@ def of_any_table(bucket_arn: str, namespace: idents.Namespace, name: str) -> Sub
 
 
 def action_of(action: str) -> str:
-    """Return an action's name in policies. action: of S3 Tables, without its service."""
-    return f"{SERVICE}:{action}"
+    """Return an action's name in policies. action: without a service it is of S3 Tables."""
+    return action if ":" in action else f"{SERVICE}:{action}"
 
 
 def demand(action: str, subject: Subject, *, shown: str = "") -> model.Demand:
-    """Return the demand for an action of S3 Tables. shown: see `model.Demand`."""
+    """Return the demand for an action. shown: see `model.Demand`."""
     return model.Demand(
         action=action_of(action), resource=subject.arn, shown=shown, context=dict(subject.context)
     )

@@ -21,7 +21,18 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from catalog import commit, decoding, errors, holds, idents, locations, owners, properties, records
+from catalog import (
+    commit,
+    decoding,
+    departures,
+    errors,
+    holds,
+    idents,
+    locations,
+    owners,
+    properties,
+    records,
+)
 from catalog.metadata import checks as metadata_checks
 from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
@@ -133,6 +144,7 @@ class CatalogStore:
         blobs: blobs.Blobs,
         now_ms: model.NowMs,
         new_id: model.NewId,
+        day_ms: int = departures.DAY_MS,
         cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
         self.index = index
@@ -140,6 +152,7 @@ class CatalogStore:
         self.buckets = buckets
         self.now_ms = now_ms
         self.new_id = new_id
+        self.day_ms = day_ms
         self.holds = holds.Holds()
         self._blobs = blobs
         self._turns = _Turns()

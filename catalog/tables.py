@@ -10,6 +10,7 @@ twice. A dropped table keeps its location and its files; only the sweep frees th
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ import msgspec
 from catalog import (
     commit,
     commits,
+    departures,
     errors,
     idents,
     loads,
@@ -26,6 +28,7 @@ from catalog import (
     owners,
     pointers,
     properties,
+    protection,
     receipts,
     records,
     sites,
@@ -500,7 +503,7 @@ class Tables:
         self,
         ident: idents.TableIdent,
         *,
-        purge: bool = False,
+        purge: bool | None = False,
         version_token: str | None = None,
         by: str,
         via: str = "rest",
@@ -509,17 +512,25 @@ class Tables:
     ) -> None:
         """Drop a table. purge: the next sweep frees its files (`catalog.sweep`).
 
-        Without purge the sweep keeps the files that the table referenced for `dropped_table_days`.
-        Frees no bytes. Raises NoSuchTable, StaleVersionToken.
+        purge None: the table bucket's setting `purge_on_drop` decides. Without purge the table can
+        be restored for `dropped_table_days`. Frees no bytes. Raises NoSuchTable, StaleVersionToken,
+        Protected.
         """
+
+        def depart(place: records.Place, now_ms: int) -> departures.DropPlan:
+            return departures.plan_drop(
+                place.bucket.settings, purge=purge, now_ms=now_ms, day_ms=self._store.day_ms
+            )
+
         await self._pointers.drop(
             ident,
-            {"operation": "drop", "purge": purge},
+            depart,
             version_token=version_token,
             by=by,
             via=via,
             judge=judge,
             receipt=receipt,
+            check=functools.partial(protection.check, self._store, ident),
         )
 
     async def unregister(
@@ -531,22 +542,75 @@ class Tables:
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
-        """Remove a table, keep its files for another registration, and return the table."""
+        """Remove a table, keep its files for another registration, and return the table.
+
+        Raises NoSuchTable, Protected.
+        """
         place = self._store.place(ident.table_bucket)
 
-        async def load(pointer: records.Pointer) -> LoadedTable:
-            return await self._commits.fetched(place, ident, pointer)
+        async def check(pointer: records.Pointer) -> None:
+            loaded = await self._commits.fetched(place, ident, pointer)
+            departures.check_unprotected(loaded.metadata.properties, f"Table {ident.dotted()}")
 
         pointer = await self._pointers.drop(
             ident,
-            {"operation": "unregister"},
+            lambda place, now_ms: departures.plan_unregistration(),
             by=by,
             via=via,
             judge=judge,
             receipt=receipt,
-            check=load,
+            check=check,
         )
-        return await load(pointer)
+        return await self._commits.fetched(place, ident, pointer)
+
+    async def undrop(
+        self,
+        ident: idents.TableIdent,
+        *,
+        object_uuid: str | None = None,
+        target: idents.TableIdent | None = None,
+        by: str,
+        via: str = "undrop",
+        judge: owners.Undrop | None = None,
+        receipt: receipts.Receipt | None = None,
+    ) -> records.Pointer:
+        """Restore the table that was dropped last under a name, and return its pointer.
+
+        object_uuid: of one of several dropped tables of this name. target: the name that it gets,
+        in any namespace of its table bucket; by default its last one. A table that was dropped with
+        purge, unregistered, or dropped longer ago than it is kept, cannot be restored. Raises as
+        `Pointers.undrop` does, and MetadataFileMissing.
+        """
+
+        async def check(pointer: records.Pointer) -> None:
+            if pointer.metadata_location is not None:
+                place = self._store.place(ident.table_bucket)
+                await self._store.fetch_metadata(pointer.metadata_location, place=place)
+
+        return await self._pointers.undrop(
+            ident,
+            object_uuid=object_uuid,
+            target=target,
+            by=by,
+            via=via,
+            judge=judge,
+            receipt=receipt,
+            check=check,
+        )
+
+    async def discard(
+        self, table_bucket: str, object_uuid: str, *, judge: owners.Judge | None = None
+    ) -> records.Dropped:
+        """Give up a dropped or unregistered table; see `Pointers.discard`."""
+        return await self._pointers.discard(table_bucket, object_uuid, judge=judge)
+
+    def dropped(
+        self, ident: idents.TableIdent, *, object_uuid: str | None = None
+    ) -> records.Dropped:
+        """Return what `undrop` would restore. Raises NoSuchWarehouse, NotRestorable."""
+        with self._store.index.view() as view:
+            place = self._store.place(ident.table_bucket, view)
+            return self._pointers.find_dropped(view, place, ident, object_uuid=object_uuid).dropped
 
     async def rename(
         self,

@@ -9,6 +9,7 @@ the sweep of tables frees those that no retained state names.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,11 +18,13 @@ import msgspec
 from catalog import (
     commit,
     commits,
+    departures,
     errors,
     idents,
     locations,
     owners,
     pointers,
+    protection,
     receipts,
     records,
     sites,
@@ -287,18 +290,68 @@ class Views:
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> None:
-        """Drop a view. The sweep keeps its last metadata file for `dropped_table_days`.
+        """Drop a view. It can be restored for `dropped_table_days`.
 
-        Raises NoSuchView.
+        Raises NoSuchView, Protected.
         """
+
+        def depart(place: records.Place, now_ms: int) -> departures.DropPlan:
+            return departures.plan_drop(
+                place.bucket.settings, purge=False, now_ms=now_ms, day_ms=self._store.day_ms
+            )
+
         await self._pointers.drop(
             ident,
-            {"operation": "drop", "purge": False},
+            depart,
             by=by,
             via=via,
             judge=judge,
             receipt=receipt,
+            check=functools.partial(protection.check, self._store, ident),
         )
+
+    async def undrop(
+        self,
+        ident: idents.TableIdent,
+        *,
+        object_uuid: str | None = None,
+        target: idents.TableIdent | None = None,
+        by: str,
+        via: str = "undrop",
+        judge: owners.Undrop | None = None,
+        receipt: receipts.Receipt | None = None,
+    ) -> records.Pointer:
+        """Restore the view that was dropped last under a name; see `Tables.undrop`."""
+
+        async def check(pointer: records.Pointer) -> None:
+            assert pointer.metadata_location is not None, "a view has metadata"
+            place = self._store.place(ident.table_bucket)
+            await self._store.fetch_view(pointer.metadata_location, place=place)
+
+        return await self._pointers.undrop(
+            ident,
+            object_uuid=object_uuid,
+            target=target,
+            by=by,
+            via=via,
+            judge=judge,
+            receipt=receipt,
+            check=check,
+        )
+
+    async def discard(
+        self, table_bucket: str, object_uuid: str, *, judge: owners.Judge | None = None
+    ) -> records.Dropped:
+        """Give up a dropped or unregistered view; see `Pointers.discard`."""
+        return await self._pointers.discard(table_bucket, object_uuid, judge=judge)
+
+    def dropped(
+        self, ident: idents.TableIdent, *, object_uuid: str | None = None
+    ) -> records.Dropped:
+        """Return what `undrop` would restore. Raises NoSuchWarehouse, NotRestorable."""
+        with self._store.index.view() as view:
+            place = self._store.place(ident.table_bucket, view)
+            return self._pointers.find_dropped(view, place, ident, object_uuid=object_uuid).dropped
 
     async def rename(
         self,

@@ -20,7 +20,7 @@ import starlette.applications
 import starlette.routing
 import starlette.types
 
-from catalog import access, decoding, guard, namespaces, scans, tables, views
+from catalog import access, decoding, drops, guard, namespaces, scans, tables, views
 from catalog import files as catalog_files
 from catalog import store as catalog_store
 from catalog.rest import face as rest_face
@@ -304,6 +304,7 @@ def _build_catalog(
         blobs=storage.blobs,
         now_ms=now_ms,
         new_id=new_id,
+        day_ms=settings.lifecycle_day_seconds * 1000,
     )
     table_guard = guard.TableGuard(store=store, region=settings.region, account_id=settings.account)
     table_files = catalog_files.Files(
@@ -390,7 +391,10 @@ def _native_face(
             native.Floor(
                 rows=catalog_native.ROWS,
                 services=catalog_native.TablesServices(
+                    namespaces=catalog.namespaces,
                     tables=catalog.tables,
+                    views=catalog.views,
+                    drops=drops.Drops(store=catalog.store),
                     access=catalog.access,
                     sweep=catalog.sweep,
                     principals=rights.principals,

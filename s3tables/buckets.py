@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from catalog import history, rights
+from catalog import departures, history, rights
+from catalog import errors as catalog_errors
 from s3tables import emptiness, errors, labels, listings, names, settings
 from s3tables.resources import Resources, format_bucket_id
 from server import calls
@@ -95,6 +96,7 @@ async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members
         def refuse(reading: batch.Reading, seen: emptiness.Empty = seen) -> Sequence[batch.Write]:
             changes = resources.index.object_changes(bucket_id)
             emptiness.check_unchanged(reading, bucket, seen, object_changes=changes)
+            _check_unprotected(resources.buckets.get(bucket.name, reading))
             return ()
 
         # One transaction, so that the bucket cannot change between the check and the deletion.
@@ -119,6 +121,11 @@ def _look(resources: Resources, bucket: storage_model.BucketInfo) -> emptiness.E
         emptiness.check_empty(view, bucket)
         sequence = history.last_sequence(view, bucket.bucket_id)
     return emptiness.Empty(sequence=sequence, object_changes=object_changes)
+
+
+def _check_unprotected(bucket: storage_model.BucketInfo) -> None:
+    if bucket.settings.get(departures.BUCKET_PROTECTED) is True:
+        raise catalog_errors.Protected(f"Table bucket {bucket.name} is protected from deletion")
 
 
 def _describe(resources: Resources, bucket: storage_model.BucketInfo) -> Members:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import claims, history, records
+from catalog import claims, departures, history, records
 from s3tables import errors
 from storage import batch, keys
 from storage import model as storage_model
@@ -40,13 +40,20 @@ class Empty:
 def read_purges(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Mapping[str, bool]:
     """Return by object uuid whether a deleted table went with its files; True for a view."""
     purges: dict[str, bool] = {}
+    place = records.Place(bucket=bucket)
     start = records.bucket_prefix(bucket.bucket_id)
     stop = records.bucket_prefix(bucket.bucket_id + 1)
     for _, value in reading.scan(batch.Store.LOG, start, stop):
-        for op in records.decode(value, records.LogRecord).ops:
+        commit = records.decode(value, records.LogRecord)
+        for op in commit.ops:
             if op.object_type != "namespace" and op.before is not None and op.after is None:
                 dropped = records.decode(op.before, records.Pointer)
-                is_purged = op.object_type == "view" or op.summary.get("purge") is True
+                is_purged = (
+                    op.object_type == "view"
+                    or op.summary.get("purge") is True
+                    or commit.via == "s3tables"  # DeleteTable by a caller that may not purge
+                    or departures.is_discarded(reading, place, dropped.object_uuid)
+                )
                 purges[dropped.object_uuid] = is_purged
     return purges
 

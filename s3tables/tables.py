@@ -144,16 +144,22 @@ async def get_table(resources: Resources, call: calls.Call) -> Members:
 
 
 async def delete_table(resources: Resources, call: calls.Call) -> Members:
-    """DeleteTable: deletes the table with its files, which the sweep frees."""
+    """DeleteTable: deletes the table with its files, which the sweep frees.
+
+    For a caller that may not purge, the files are kept as after a drop by another API.
+    """
     members = call.value.members
     table = _table(resources, members)
+    subject = subject_of(resources.table_arn(table), table.ident)
+    purge = resources.permits(call.principal, rights.PURGE, subject)
+    actions = rights.PURGE_ACTIONS if purge else rights.DROP_ACTIONS
     await resources.tables.drop(
         table.ident,
-        purge=True,
+        purge=purge,
         version_token=members.get("versionToken"),
         by=call.principal.arn,
         via="s3tables",
-        judge=resources.judge(call.principal, "DeleteTable"),
+        judge=resources.judge(call.principal, *actions),
     )
     return {}
 

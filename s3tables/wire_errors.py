@@ -80,6 +80,7 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     catalog_errors.NoSuchNamespace: _not_found("The specified namespace does not exist."),
     catalog_errors.NoSuchTable: _not_found("The specified table does not exist."),
     catalog_errors.NoSuchView: _not_found("The specified table does not exist."),
+    catalog_errors.Protected: _conflict(),
     catalog_errors.NamespaceAlreadyExists: _conflict(
         "A namespace with an identical name already exists in the bucket."
     ),

@@ -338,7 +338,24 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
         name="dropped_table_days",
         choices=(),
         default=30,
-        meaning="For how long the sweep keeps what a table dropped without purge references.",
+        meaning=(
+            "For how long a table dropped without purge can be restored; a drop fixes the time."
+        ),
+    ),
+    BucketSetting(
+        name="purge_on_drop",
+        choices=("asked", "always", "never"),
+        default="asked",
+        meaning=(
+            "Whether a dropTable of the REST catalog purges: if it asks for it, also if it does "
+            "not, or never, by no API."
+        ),
+    ),
+    BucketSetting(
+        name="protected",
+        choices=(),
+        default=False,
+        meaning="Refuse to delete the table bucket.",
     ),
 )
 """Settings of a new table bucket. Its index row stores the values that differ from defaults."""
@@ -591,6 +608,12 @@ def _seed(setting: BucketSetting, value: Any, where: str) -> str | bool | int:
     if setting.is_number and type(value) is int and 1 <= value <= DAYS_MAX:
         return value
     raise InvalidConfig(f"{where} {setting.name}: {value!r} is not {setting.expected}")
+
+
+def check_bucket_setting(name: str, value: Any) -> None:
+    """Raise InvalidConfig unless a setting of a table bucket may have a value."""
+    (setting,) = (each for each in BUCKET_SETTINGS if each.name == name)
+    _seed(setting, value, "the table bucket's setting")
 
 
 def _user(entry: Any, index: int) -> User:

@@ -195,6 +195,7 @@ OF_CATALOG: Final[errortables.Table[Fault]] = {
     catalog_errors.NamespaceNotEmpty: _not_empty,
     catalog_errors.InvalidCatalogRequest: _invalid,
     catalog_errors.ForeignFileRefused: errors.not_authorized,
+    catalog_errors.Protected: errors.not_authorized,
     catalog_errors.MetadataFileMissing: _unreadable,
     catalog_errors.InvalidMetadataFile: _unreadable,
     metadata_errors.MetadataError: _failed,

@@ -1,8 +1,8 @@
 """face: the catalog's part of the native API: settings of table buckets, loaded sources, metrics
 reports, the sweep.
 
-A row of ROWS is one operation. A table's name is its levels joined by dots, or by 0x1F if a name
-contains dots.
+A row of ROWS is one operation; those of drops are in `dropping`. A table's name is its levels
+joined by dots, or by 0x1F if a name contains dots.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from typing import Any, Final
 
 import msgspec
 
-from catalog import errors, idents
+from catalog import departures, errors
 from catalog.access import Access
-from catalog.rest import explaining, wire_errors
+from catalog.drops import Drops
+from catalog.namespaces import Namespaces
+from catalog.rest import dropping, explaining, wire_errors
+from catalog.sweep import retention
 from catalog.sweep.sweeping import Report, TableSweep, Tally
 from catalog.tables import Tables
+from catalog.views import Views
 from server import asgi, calls, config, native
 from server.access import model, principals
+from storage import errors as storage_errors
+from storage import settings
 
 WIRE_ERRORS: Final[native.ErrorTable] = {
     error_type: row
@@ -28,11 +34,28 @@ WIRE_ERRORS: Final[native.ErrorTable] = {
 }
 
 
+SETTINGS_BYTES_MAX: Final = 16 * 1024
+ATTEMPTS_MAX: Final = 20
+"""How often a change of settings is tried while policies of the table bucket change."""
+CHANGEABLE: Final = (
+    retention.UNREFERENCED_DAYS,
+    retention.NONCURRENT_DAYS,
+    retention.HISTORY_DAYS,
+    departures.DROPPED_TABLE_DAYS,
+    departures.PURGE_ON_DROP,
+    departures.BUCKET_PROTECTED,
+)
+"""Settings of a table bucket that a request may change."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TablesServices:
     """The services of this module's handlers."""
 
+    namespaces: Namespaces
     tables: Tables
+    views: Views
+    drops: Drops
     access: Access
     sweep: TableSweep
     principals: principals.Principals
@@ -54,9 +77,49 @@ async def get_warehouse(services: TablesServices, call: calls.Call) -> asgi.Resp
     )
 
 
+async def update_warehouse(services: TablesServices, call: calls.Call) -> asgi.Response:
+    """Change settings of a table bucket, and answer all of them."""
+    changes = _settings_in(call.body)
+    access = services.access
+    store = access.store
+    bucket = store.bucket(call.value["warehouse"])
+    for _ in range(ATTEMPTS_MAX):
+        policies = settings.expect_policies(store.index, bucket.bucket_id)
+        access.recheck(call.principal, _demand_admin(services, call))
+        try:
+            changed = await store.buckets.change(
+                bucket.name,
+                lambda before: {**before, **changes},
+                bucket_id=bucket.bucket_id,
+                expects=(policies,),
+            )
+        except storage_errors.ExpectationFailed:
+            continue
+        return asgi.json_response({"settings": config.bucket_settings_of(changed.settings)})
+    raise errors.CommitFailed("Policies of the table bucket changed during the request")
+
+
+def _settings_in(body: bytes) -> dict[str, str | bool | int]:
+    """Return the settings that a request changes. Raises InvalidCatalogRequest."""
+    try:
+        changes = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise errors.InvalidCatalogRequest(f"the body is not a JSON object: {error}") from None
+    for name, value in changes.items():
+        if name not in CHANGEABLE:
+            raise errors.InvalidCatalogRequest(
+                f"{name[:100]!r} cannot be changed: these can be {', '.join(CHANGEABLE)}"
+            )
+        try:
+            config.check_bucket_setting(name, value)
+        except config.InvalidConfig as error:
+            raise errors.InvalidCatalogRequest(str(error)) from None
+    return changes
+
+
 async def list_loads(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer the source objects that a table has taken in."""
-    ident = _table_of(call)
+    ident = dropping.named(call)
     services.access.check(call.principal, services.access.on_table(ident, ("GetTable",)))
     after = native.parameters_of(call).get("after", "")
     page = await asyncio.to_thread(services.tables.taken, ident, after=after)
@@ -78,7 +141,7 @@ async def list_loads(services: TablesServices, call: calls.Call) -> asgi.Respons
 
 async def list_reports(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer the scan and commit reports that clients sent of a table."""
-    ident = _table_of(call)
+    ident = dropping.named(call)
     services.access.check(call.principal, services.access.on_table(ident, ("GetTable",)))
     return asgi.json_response(
         {
@@ -148,24 +211,6 @@ def _tally(tally: Tally) -> dict[str, int]:
     return {"files": tally.files, "size_bytes": tally.size_bytes}
 
 
-def _table_of(call: calls.Call) -> idents.TableIdent:
-    text = native.parameters_of(call).get("table", "")
-    parts = text.split(idents.SEPARATOR if idents.SEPARATOR in text else ".")
-    if len(parts) < 2 or "" in parts:
-        raise errors.InvalidCatalogRequest("table must name a namespace and a table: table=ns.t")
-    return idents.TableIdent(
-        table_bucket=call.value["warehouse"], namespace=tuple(parts[:-1]), name=parts[-1]
-    )
-
-
-TABLE: Final = native.QueryParameter(
-    name="table",
-    meaning="Levels and name, joined by dots, or by 0x1F where a name holds dots",
-    required=True,
-)
-DRY_RUN: Final = native.QueryParameter(
-    name="dry_run", meaning="List only, change nothing", schema=native.FLAG
-)
 TALLY: Final = native.object_of(files=native.WHOLE, size_bytes=native.WHOLE)
 REPORT: Final = native.object_of(
     state=native.TEXT,
@@ -191,6 +236,7 @@ REPORT: Final = native.object_of(
 
 ROWS: Final = (
     explaining.ROW,
+    *dropping.ROWS,
     native.NativeRow(
         method="GET",
         template="/_api/v1/warehouses/{warehouse}",
@@ -204,12 +250,24 @@ ROWS: Final = (
         ),
     ),
     native.NativeRow(
+        method="PATCH",
+        template="/_api/v1/warehouses/{warehouse}",
+        operation=calls.Operation(
+            name="updateWarehouse",
+            handler=update_warehouse,
+            demands=_demand_admin,
+            body_bytes_max=SETTINGS_BYTES_MAX,
+        ),
+        summary="Change how long dropped tables and old states are kept, and what a drop does",
+        answer=native.object_of(settings=native.ANY_OBJECT),
+    ),
+    native.NativeRow(
         method="GET",
         template="/_api/v1/warehouses/{warehouse}/loads",
         operation=calls.Operation(name="listLoads", handler=list_loads),
         summary="Source objects that a table has taken in",
         parameters=(
-            TABLE,
+            dropping.TABLE,
             native.QueryParameter(name="after", meaning="`next` of the page before"),
         ),
         answer=native.object_of(
@@ -229,7 +287,7 @@ ROWS: Final = (
         template="/_api/v1/warehouses/{warehouse}/metrics",
         operation=calls.Operation(name="listReports", handler=list_reports),
         summary="Scan and commit reports that clients sent",
-        parameters=(TABLE,),
+        parameters=(dropping.TABLE,),
         answer=native.object_of(
             reports=native.list_of(
                 native.object_of(
@@ -245,7 +303,7 @@ ROWS: Final = (
         template="/_api/v1/warehouses/{warehouse}/sweep",
         operation=calls.Operation(name="startSweep", handler=start_sweep, demands=_demand_admin),
         summary="Begin to free files of tables that nothing retained references",
-        parameters=(DRY_RUN,),
+        parameters=(dropping.DRY_RUN,),
         status=202,
         answer=REPORT,
     ),
@@ -254,7 +312,7 @@ ROWS: Final = (
         template="/_api/v1/warehouses/{warehouse}/sweep",
         operation=calls.Operation(name="getSweep", handler=get_sweep, demands=_demand_admin),
         summary="How far the latest sweep is",
-        parameters=(DRY_RUN,),
+        parameters=(dropping.DRY_RUN,),
         answer=REPORT,
     ),
 )

@@ -128,6 +128,11 @@ def _on_table(*actions: str, object_type: records.ObjectType = "table") -> calls
     return demands
 
 
+def _drop(service: Service, call: calls.Call) -> tuple[model.Demand, ...]:
+    actions = rights.PURGE_ACTIONS if tables.asks_purge(call) else rights.DROP_ACTIONS
+    return service.access.on_table(service.ident(call), actions)
+
+
 _IN_BODY: Final = calls.demand_nothing
 """What the operation is about stands in its body: the handler demands it."""
 
@@ -223,7 +228,7 @@ ROWS: Final[tuple[RestRow, ...]] = (
         body_bytes_max=wire.COMMIT_BYTES_MAX,
         commits=True,
     ),
-    _row("dropTable", f"DELETE {_TABLE}", _on_table("DeleteTable"), tables.drop_table),
+    _row("dropTable", f"DELETE {_TABLE}", _drop, tables.drop_table),
     _row("tableExists", f"HEAD {_TABLE}", _on_table("GetTable"), tables.table_exists),
     _row(
         "unregisterTable",

@@ -175,19 +175,26 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
 async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
     """Drop a table. With purgeRequested the next sweep frees its files."""
     ident = service.ident(call)
-    purge = call.value.query.get("purgeRequested", "false").lower() == "true"
+    purge = asks_purge(call)
+    actions = rights.PURGE_ACTIONS if purge else rights.DROP_ACTIONS
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         await service.tables.drop(
             ident,
-            purge=purge,
+            # Engines send false for a plain DROP, so that the bucket's setting may decide.
+            purge=purge or None,
             by=call.principal.arn,
-            judge=service.judge(call, "DeleteTable"),
+            judge=service.judge(call, *actions),
             receipt=receipt,
         )
         return wire.no_content()
 
     return await service.once(call, work, answers.no_content)
+
+
+def asks_purge(call: calls.Call) -> bool:
+    """Return whether a dropTable asks for the files to be freed."""
+    return str(call.value.query.get("purgeRequested", "false")).lower() == "true"
 
 
 async def table_exists(service: Service, call: calls.Call) -> asgi.Response:

@@ -34,6 +34,8 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.PropertiesOverlap: (422, "UnprocessableEntityException"),
     errors.NoSuchTable: (404, "NoSuchTableException"),
     errors.TableWithoutMetadata: (404, "NoSuchTableException"),
+    errors.NotRestorable: (404, "NoSuchTableException"),
+    errors.Protected: (403, "ForbiddenException"),
     errors.TableAlreadyExists: (409, "AlreadyExistsException"),
     errors.NoSuchView: (404, "NoSuchViewException"),
     errors.ViewAlreadyExists: (409, "AlreadyExistsException"),

@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 from catalog import (
     decoding,
+    departures,
     errors,
     files,
     history,
@@ -64,7 +65,8 @@ class Log:
 class Mark:
     """One mark. Mutable: it grows while it reads, and is used for one sweep.
 
-    logs: by bucket id; they outlive the mark, because the log only grows.
+    logs: by bucket id; they outlive the mark, because the log only grows. dropped_until_ms: of a
+    dry run, which keeps the Dropped rows that are over at this time, but not what they reference.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Mark:
         logs: dict[int, Log],
         salt: bytes,
         day_ms: int,
+        dropped_until_ms: int | None = None,
     ) -> None:
         self.reached = reach.Reached(salt=salt)
         self.problems: list[str] = []
@@ -89,6 +92,7 @@ class Mark:
         self._logs = logs
         self._salt = salt
         self._day_ms = day_ms
+        self._dropped_until_ms = dropped_until_ms
         self._visited: set[bytes] = set()
         self._kept: set[tuple[int, str]] = set()
         self._kept_places: set[str] = set()
@@ -109,6 +113,8 @@ class Mark:
             for departure in tuple(log.departures.values()):
                 if retention.is_retained(departure, kept, now_ms=now_ms):
                     await self._read_state(bucket.bucket_id, departure.pointer)
+            # After the present tables: what is dropped meanwhile is read here or there.
+            await self._read_dropped(place)
             await self._read_window(bucket, log, since_ms=now_ms - kept.history_ms)
 
     async def catch_up(self) -> None:
@@ -141,7 +147,9 @@ class Mark:
         log = self._logs.get(place.bucket_id)
         departure = None if log is None else log.departures.get(object_uuid)
         if departure is not None:
-            is_purged = departure.how == "purge"
+            is_purged = departure.how == "purge" or departures.is_discarded(
+                reading, place, object_uuid
+            )
             return retention.OwnerState.PURGED if is_purged else retention.OwnerState.GONE
         if reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid)) is not None:
             return retention.OwnerState.KEPT  # it stood once, and the log says nothing of it
@@ -221,6 +229,19 @@ class Mark:
                 if len(rows) < ROWS_AT_ONCE:
                     break
 
+    async def _read_dropped(self, place: records.Place) -> None:
+        """Read the last state of everything that was dropped and is kept."""
+        start = prefix = records.dropped_range(place)
+        while True:
+            rows = await asyncio.to_thread(self._pointer_rows, start, records.stop_after(prefix))
+            for key, value in rows:
+                dropped = records.decode(value, records.Dropped)
+                if self._dropped_until_ms is None or not is_over(dropped, self._dropped_until_ms):
+                    await self._read_state(place.bucket_id, dropped.pointer)
+                start = key + b"\x00"
+            if len(rows) < ROWS_AT_ONCE:
+                return
+
     def _pointer_rows(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
         rows: list[tuple[bytes, bytes]] = []
         with self._store.index.view() as view:
@@ -232,6 +253,7 @@ class Mark:
 
     async def _read_window(self, bucket: model.BucketInfo, log: Log, *, since_ms: int) -> None:
         """Read every state that a commit of the history window left or took away."""
+        place = records.Place(bucket=bucket)
         older = 0
         below = self._sequences.get(bucket.bucket_id, 0) + 1
         while below > 1 and older < OLDER_RECORDS_MAX:
@@ -244,8 +266,13 @@ class Mark:
                 older = 0
                 for pointer in retention.pointers_of(commit.record):
                     departure = log.departures.get(pointer.object_uuid)
-                    if departure is None or departure.how != "purge":
-                        await self._read_state(bucket.bucket_id, pointer)
+                    if departure is not None and departure.how == "purge":
+                        continue
+                    if departure is not None:
+                        with self._store.index.view() as view:
+                            if departures.is_discarded(view, place, pointer.object_uuid):
+                                continue
+                    await self._read_state(bucket.bucket_id, pointer)
             below = first
 
     async def _read_state(self, bucket_id: int, pointer: records.Pointer) -> None:
@@ -379,6 +406,11 @@ class Mark:
         self.problems_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)
+
+
+def is_over(dropped: records.Dropped, now_ms: int) -> bool:
+    """Return whether a Dropped row is to be removed."""
+    return dropped.kept_until_ms is not None and dropped.kept_until_ms <= now_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

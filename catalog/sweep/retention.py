@@ -16,21 +16,20 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from catalog import layout, records
+from catalog import departures, layout, records
 from server.s3 import guard
 
-DAY_MS: Final = 24 * 60 * 60 * 1000
+DAY_MS: Final = departures.DAY_MS
 
 UNREFERENCED_DAYS: Final = "unreferenced_days"
 NONCURRENT_DAYS: Final = "noncurrent_days"
 HISTORY_DAYS: Final = "history_days"
-DROPPED_TABLE_DAYS: Final = "dropped_table_days"
 REMOVES_UNREFERENCED: Final = "removes_unreferenced"
 DEFAULTS: Final[Mapping[str, int]] = {
     UNREFERENCED_DAYS: 3,
     NONCURRENT_DAYS: 10,
     HISTORY_DAYS: 7,
-    DROPPED_TABLE_DAYS: 30,
+    departures.DROPPED_TABLE_DAYS: departures.DROPPED_TABLE_DAYS_DEFAULT,
 }
 """By the name of the table bucket's setting."""
 
@@ -70,18 +69,22 @@ def retention_of(settings: Mapping[str, Any], *, day_ms: int = DAY_MS) -> Retent
         unreferenced_ms=unreferenced_ms,
         noncurrent_ms=days[NONCURRENT_DAYS] * day_ms,
         history_ms=max(days[HISTORY_DAYS] * day_ms, unreferenced_ms),
-        dropped_ms=days[DROPPED_TABLE_DAYS] * day_ms,
+        dropped_ms=days[departures.DROPPED_TABLE_DAYS] * day_ms,
         scratch_ms=SCRATCH_DAYS * day_ms,
         removes_unreferenced=removes_unreferenced(settings),
     )
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
-    """How and when a table or view left the catalog, and its last state."""
+    """How and when a table or view left the catalog, and its last state.
+
+    has_row: a Dropped row says for how long it is kept. Older releases wrote none.
+    """
 
     how: Literal["drop", "purge", "unregister"]
     at_ms: int
     pointer: records.Pointer
+    has_row: bool = False
 
 
 def departures_of(record: records.LogRecord) -> Iterator[tuple[str, Departure | None]]:
@@ -97,7 +100,10 @@ def departures_of(record: records.LogRecord) -> Iterator[tuple[str, Departure | 
         if op.before is not None:
             pointer = records.decode(op.before, records.Pointer)
             gone[pointer.object_uuid] = Departure(
-                how=_how(op.summary), at_ms=record.time_ms, pointer=pointer
+                how=_how(op.summary),
+                at_ms=record.time_ms,
+                pointer=pointer,
+                has_row=departures.KEPT_UNTIL in op.summary,
             )
         if op.after is not None:
             present.append(records.decode(op.after, records.Pointer).object_uuid)
@@ -123,10 +129,12 @@ def pointers_of(record: records.LogRecord) -> Iterator[records.Pointer]:
 
 
 def is_retained(departure: Departure, retention: Retention, *, now_ms: int) -> bool:
-    """Say whether the last state of a thing that left is kept.
+    """Say whether the last state of a thing that left is kept, if no Dropped row says so.
 
     That of an unregistered table is kept without limit: its owner means to register it elsewhere.
     """
+    if departure.has_row:
+        return False
     if departure.how == "unregister":
         return True
     return departure.how == "drop" and now_ms - departure.at_ms < retention.dropped_ms

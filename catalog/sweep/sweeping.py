@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ SEGMENTS_AT_ONCE: Final = 1_000
 """Segments of the bodies of these objects, unless one object has more: some tens of milliseconds to
 free them."""
 LOCATIONS_AT_ONCE: Final = 200
+DROPPED_AT_ONCE: Final = 500
+"""Rows of dropped tables that one step reads, and one transaction removes."""
 ATTEMPTS_MAX: Final = 20
 """Times that a batch is decided anew because a commit came first; then the next run has it. From
 the second time on new commits wait, so that a sweep ends under steady commits, too."""
@@ -229,10 +232,14 @@ class TableSweep:
             logs=self._logs,
             salt=bytes.fromhex(self._store.new_id()),
             day_ms=self._day_ms,
+            dropped_until_ms=started_at_ms if work and work[0][1].dry_run else None,
         )
         for _, report in work:
             report.state, report.phase, report.started_at_ms = "running", "mark", started_at_ms
         try:
+            for place, report in work:
+                if not report.dry_run:
+                    await self._end_dropped(place, started_at_ms)
             await mark.run(now_ms=started_at_ms)
             await mark.catch_up()  # before commits have to wait for it
             for problem in mark.problems:
@@ -252,6 +259,33 @@ class TableSweep:
         finally:
             await decoder.close()
         return None
+
+    async def _end_dropped(self, place: records.Place, now_ms: int) -> None:
+        """Remove the rows of what was dropped long enough ago: from then on it is not restored.
+
+        The mark that follows does not read what they reference, so its files may be freed. A
+        restore expects the row, so a restored table has all its files, even if the clock was set
+        back.
+        """
+        start = prefix = records.dropped_range(place)
+        while True:
+            rows = await asyncio.to_thread(self._dropped_rows, start, records.stop_after(prefix))
+            ended = tuple(
+                batch.Delete(store=batch.Store.POINTERS, key=key)
+                for key, value in rows
+                if marking.is_over(records.decode(value, records.Dropped), now_ms)
+            )
+            if ended:
+                # A key holds the time of the drop and the uuid: a later drop has another row.
+                await self._store.index.commit(batch.Batch(writes=ended, makes_room=True))
+            if len(rows) < DROPPED_AT_ONCE:
+                return
+            start = rows[-1][0] + b"\x00"
+
+    def _dropped_rows(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
+        with self._store.index.view() as view:
+            rows = view.scan(batch.Store.POINTERS, start, stop)
+            return list(itertools.islice(rows, DROPPED_AT_ONCE))
 
     def _end(
         self, work: Sequence[tuple[records.Place, Report]], started_at_ms: int, error: str | None

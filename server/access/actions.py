@@ -148,7 +148,7 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "s3tables": tuple(_S3TABLES.split()),
     "sts": tuple(_STS.split()),
     "iam": tuple(_IAM.split()),
-    "lake": ("Admin", "Query"),
+    "lake": ("Admin", "Query", "RunMaintenance", "Undrop"),
 }
 
 _BY_LOWER: Final[Mapping[str, Mapping[str, str]]] = {

@@ -68,11 +68,7 @@ def test_a_creation_expects_that_no_view_has_its_name() -> None:
         records.uuid_key(PLACE, UUID): None,
     }
     name = records.Name(object_type="table", namespace_id=4, name="t")
-    assert {write.key for write in planned.writes} == {
-        key_of("t"),
-        records.uuid_key(PLACE, UUID),
-        records.gone_key(PLACE, UUID),
-    }
+    assert {write.key for write in planned.writes} == {key_of("t"), records.uuid_key(PLACE, UUID)}
     assert planned.writes[-1] == batch.Put(
         store=batch.Store.POINTERS,
         key=records.uuid_key(PLACE, UUID),
@@ -88,7 +84,7 @@ def test_a_drop_takes_the_pointer_and_remembers_the_name_that_it_had() -> None:
         batch.Put(
             store=batch.Store.POINTERS,
             key=records.gone_key(PLACE, UUID),
-            value=records.encode(records.Name(object_type="table", namespace_id=4, name="t")),
+            value=records.encode(records.LastName(object_type="table", namespace_id=4, name="t")),
         ),
     )
     assert HOLDER.key not in expected(planned)

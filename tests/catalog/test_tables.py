@@ -858,7 +858,8 @@ def test_a_drop_is_remembered_with_its_intent_and_frees_nothing(
     ns.run(ns.tables.drop(ns.ident("ns.t"), purge=purge, by=BY))
     assert not ns.tables.exists(ns.ident("ns.t"))
     (op,) = ns.log()[-1].record.ops
-    assert op.summary == {"operation": "drop", "purge": purge}
+    until = {} if purge else {"kept-until-ms": lakes.NOW_MS + 30 * 24 * 3600 * 1000}
+    assert op.summary == {"operation": "drop", "purge": purge, **until}
     assert op.after is None
     assert read(ns, table.metadata_location)
     with pytest.raises(errors.NoSuchTable):

@@ -131,6 +131,15 @@ class Scene(dict[str, str]):
         self._root("POST", f"lake/namespaces/{self['n']}/tables/gone/unregister")
         return arn
 
+    def _set_up_dropped(self) -> str:
+        self._make("tables", "dropped")
+        object_uuid = self._uuid_of("dropped")
+        self._root("DELETE", f"lake/namespaces/{self['n']}/tables/dropped")
+        return object_uuid
+
+    def _set_up_dropped_arn(self) -> str:
+        return f"{BUCKET}/table/{self['dropped']}"
+
     def _set_up_gone_view_arn(self) -> str:
         self["gone_view"] = self._make("views", "gone")["metadata-location"]
         arn = f"{BUCKET}/table/{self._uuid_of('gone', 'views')}"

@@ -148,6 +148,39 @@ class Sweeping(RuleBasedStateMachine):
             )
             self.left.remove(row)
 
+    @rule(name=NAME, pick=st.integers(0, 9))
+    def undrop(self, name: str, pick: int) -> None:
+        """Restore a dropped table, under any free name."""
+        dropped = [row for row in self.left if row[1] is not None]
+        if name in self.live or not dropped:
+            return
+        row = dropped[pick % len(dropped)]
+        pointer = row[0].pointer
+
+        async def work() -> LoadedTable:
+            ident = self.ident(name)
+            await self.lake.tables.undrop(
+                row[0].ident, object_uuid=pointer.object_uuid, target=ident, by=lakes.BY
+            )
+            return await self.lake.tables.fetch(ident)
+
+        try:
+            restored = self.lake.run(work())
+        except (errors.NotRestorable, errors.InvalidLocation) as error:
+            # A sweep gave it up, or the location has been registered for another table.
+            is_taken = isinstance(error, errors.InvalidLocation)
+            assert is_taken or not self.is_kept(row[1]) or self.is_registered(pointer)
+            return
+        assert restored.pointer.metadata_location == pointer.metadata_location
+        self.live[name] = restored
+        self.left.remove(row)
+
+    def is_registered(self, pointer: Any) -> bool:
+        """Whether the same thing stands, or stood later, under a registration."""
+        same = [each.pointer.object_uuid for each in self.live.values()]
+        same += [row[0].pointer.object_uuid for row in self.left]
+        return same.count(pointer.object_uuid) > 1 or pointer.object_uuid in same[: len(self.live)]
+
     @rule(days=st.sampled_from([0.5, 3.0, 8.0, 31.0]), rounds=st.integers(1, 3))
     def wait_and_sweep(self, days: float, rounds: int) -> None:
         for _ in range(rounds):

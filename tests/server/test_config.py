@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from catalog import guard, sites
+from catalog import departures, guard, sites
 from catalog.sweep import retention
 from server import config
 
@@ -65,6 +65,8 @@ def test_every_setting_of_a_table_bucket_has_an_effect() -> None:
         guard.AWS_STRICT: (),
         sites.REQUESTED_LOCATION: ("refuse", "override"),
         **dict.fromkeys(retention.DEFAULTS, ()),
+        departures.PURGE_ON_DROP: ("asked", "always", "never"),
+        departures.BUCKET_PROTECTED: (),
     }
     default = {
         "layout": "names",
@@ -72,6 +74,8 @@ def test_every_setting_of_a_table_bucket_has_an_effect() -> None:
         "aws_strict": False,
         "requested_location": "refuse",
         **retention.DEFAULTS,
+        "purge_on_drop": "asked",
+        "protected": False,
     }
     assert config.bucket_settings_of({}) == default
     other = config.bucket_settings_of({"layout": "other", "tags": {}})

@@ -511,6 +511,8 @@ def test_a_table_buckets_settings_are_shown_to_an_authorised_caller(tmp_path: Pa
                 "noncurrent_days": 10,
                 "history_days": 7,
                 "dropped_table_days": 30,
+                "purge_on_drop": "asked",
+                "protected": False,
             },
         }
         assert ask("lake", "powerless").status == 403

@@ -85,8 +85,16 @@ VALUES = {
     "principal": "root",
     "action": "s3tables:GetTable",
     "resource": "lake/ns/t",
+    "namespace": "ns",
 }
 """What the required parameters of all operations may be."""
+DROPS = ("dropTable", "undropTable", "discardTable", "dropNamespace")
+
+
+def in_order(operation: tuple[str, str, Any]) -> int:
+    """Drops come last: a table is dropped, restored, and dropped with its namespace."""
+    name = operation[2]["operationId"]
+    return DROPS.index(name) if name in DROPS else -1
 
 
 def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> None:
@@ -101,14 +109,19 @@ def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> N
     }  # fmt: skip
     rest.ask("POST", "namespaces/ns/tables/t/metrics", report)
     token = rest.run(rest.token("root"))
-    filled = {"listLoads": "loads", "listReports": "reports"}
-    for path, method, operation in operations_of(document):
+    filled = {"listLoads": "loads", "listReports": "reports", "listDropped": "dropped"}
+    rest.make_table("ns.gone")
+    gone = rest.lake.tables.pointer(rest.lake.ident("ns.gone")).object_uuid
+    assert rest.ask("DELETE", "namespaces/ns/tables/gone").status == 204
+    values = {**VALUES, "object_uuid": gone}
+    for path, method, operation in sorted(operations_of(document), key=in_order):
         required = {p["name"] for p in operation["parameters"] if p.get("required")}
         query = "?" + "&".join(
-            f"{name}={value}" for name, value in VALUES.items() if name in required
+            f"{name}={value}" for name, value in values.items() if name in required
         )
         target = path.replace("{warehouse}", "lake") + query
-        answer = rest.send(method.upper(), target, None, {"authorization": f"Bearer {token}"})
+        body = b"{}" if method == "patch" else None
+        answer = rest.send(method.upper(), target, body, {"authorization": f"Bearer {token}"})
         (status,) = (status for status in operation["responses"] if status != "default")
         assert str(answer.status) == status, answer.body
         (media,) = operation["responses"][status]["content"]
@@ -120,7 +133,7 @@ def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> N
             assert answer.json[filled[operation["operationId"]]]
         if not operation["security"]:
             continue
-        refused = rest.send(method.upper(), target)
+        refused = rest.send(method.upper(), target, body)
         assert refused.status == 401
         error = operation["responses"]["default"]["content"]["application/json"]["schema"]
         check(refused.json, error, document)

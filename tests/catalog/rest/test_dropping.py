@@ -1,0 +1,165 @@
+"""The native API's drops, restores and settings, and what the REST catalog asks for a purge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalog.rest import rest_server as kit
+from tests.catalog.rest import test_native
+
+
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[kit.RestServer]:
+    drops = ["s3tables:ListTables", "s3tables:DeleteTable", "s3tables:GetTable"]
+    policies = {"dropper": [kit.allow(drops, "*")], "powerless": []}
+    with kit.opened(tmp_path / "data", users=policies) as server:
+        for namespace in (["ns"], ["ns", "in"]):
+            assert server.ask("POST", "namespaces", {"namespace": namespace}).status == 200
+        for where in ("ns", "ns%1Fin"):
+            body = {"name": "t", "schema": kit.SCHEMA}
+            assert server.ask("POST", f"namespaces/{where}/tables", body).status == 200
+        yield server
+
+
+def ask(
+    rest: kit.RestServer, method: str, path: str, body: Any = None, *, user: str = "root"
+) -> kit.Answer:
+    headers = {"authorization": f"Bearer {rest.run(rest.token(user))}"}
+    data = None if body is None else json.dumps(body).encode()
+    answer: kit.Answer = rest.send(method, f"/_api/v1/warehouses/lake{path}", data, headers)
+    return answer
+
+
+def test_a_dry_run_of_a_recursive_drop_lists_all_and_drops_nothing(rest: kit.RestServer) -> None:
+    answer = ask(rest, "DELETE", "/namespaces?namespace=ns&dry_run=true")
+    assert answer.status == 200, answer.body
+    listed = answer.json
+    assert listed["dry_run"] is True
+    assert listed["namespaces"] == [["ns"], ["ns", "in"]]
+    assert [each["namespace"] for each in listed["tables"]] == [["ns"], ["ns", "in"]]
+    assert listed["files"] == len(listed["listed"]) == 2
+    assert listed["size_bytes"] == sum(each["size_bytes"] for each in listed["listed"]) > 0
+    assert listed["is_whole"] is True
+    assert rest.ask("HEAD", "namespaces/ns%1Fin/tables/t").status == 204
+
+
+def test_a_recursive_drop_leaves_nothing_and_undrop_restores_each_table(
+    rest: kit.RestServer,
+) -> None:
+    assert ask(rest, "DELETE", "/namespaces?namespace=ns").json["dry_run"] is False
+    assert rest.ask("GET", "namespaces").json["namespaces"] == []
+    kept = ask(rest, "GET", "/dropped").json["dropped"]
+    assert [(each["namespace"], each["how"], each["files"]) for each in kept] == [
+        (["ns"], "drop", 1),
+        (["ns", "in"], "drop", 1),
+    ]
+    assert rest.ask("POST", "namespaces", {"namespace": ["ns"]}).status == 200
+    answer = ask(rest, "POST", "/undrop?table=ns.in.t&to=ns.back")
+    assert answer.status == 200, answer.body
+    assert (answer.json["namespace"], answer.json["name"]) == (["ns"], "back")
+    assert rest.ask("GET", "namespaces/ns/tables/back").status == 200
+    assert ask(rest, "POST", "/undrop?table=ns.in.t").status == 404
+
+
+def test_answers_are_as_the_document_says(rest: kit.RestServer) -> None:
+    document = test_native.document_of(rest)
+    for method, path in (
+        ("DELETE", "/tables?table=ns.t&dry_run=true"),
+        ("DELETE", "/namespaces?namespace=ns.in"),
+        ("GET", "/dropped"),
+        ("POST", "/undrop?table=ns.in.t&to=ns.u"),
+        ("PATCH", ""),
+    ):
+        answer = ask(rest, method, path, {} if method == "PATCH" else None)
+        assert answer.status == 200, answer.body
+        template = "/_api/v1/warehouses/{warehouse}" + path.partition("?")[0]
+        described = document["paths"][template][method.lower()]["responses"]["200"]
+        schema = described["content"]["application/json"]["schema"]
+        test_native.check(answer.json, schema, document)
+
+
+def test_a_purge_needs_a_right_of_its_own(rest: kit.RestServer) -> None:
+    path = "namespaces/ns/tables/t"
+    refused = rest.ask("DELETE", f"{path}?purgeRequested=true", user="dropper")
+    assert refused.error[:2] == (403, "ForbiddenException")
+    assert "lake:RunMaintenance" in refused.error[2]
+    assert ask(rest, "DELETE", "/tables?table=ns.t&purge=true", user="dropper").status == 403
+    assert rest.ask("HEAD", path).status == 204
+    assert rest.ask("DELETE", path, user="dropper").status == 204
+
+
+def test_a_purge_by_the_buckets_setting_needs_no_request_for_it(rest: kit.RestServer) -> None:
+    assert ask(rest, "PATCH", "", {"purge_on_drop": "always"}).status == 200
+    path = "namespaces/ns/tables/t?purgeRequested=false"
+    assert rest.ask("DELETE", path, user="dropper").status == 204
+    assert ask(rest, "GET", "/dropped").json["dropped"] == []
+
+
+def test_a_user_restores_only_what_a_policy_lets_him(rest: kit.RestServer) -> None:
+    assert rest.ask("DELETE", "namespaces/ns/tables/t").status == 204
+    assert ask(rest, "POST", "/undrop?table=ns.t", user="dropper").status == 403
+    assert ask(rest, "POST", "/undrop?table=ns.absent", user="dropper").status == 404
+    assert ask(rest, "POST", "/undrop?table=ns.absent", user="powerless").status == 403
+    assert ask(rest, "GET", "/dropped", user="powerless").status == 403
+    assert len(ask(rest, "GET", "/dropped", user="dropper").json["dropped"]) == 1
+
+
+def test_a_protected_table_is_refused_with_its_property(rest: kit.RestServer) -> None:
+    change = {
+        "requirements": [],
+        "updates": [{"action": "set-properties", "updates": {"boathouse.protected": "true"}}],
+    }
+    assert rest.ask("POST", "namespaces/ns/tables/t", change).status == 200
+    for answer in (
+        rest.ask("DELETE", "namespaces/ns/tables/t"),
+        rest.ask("DELETE", "namespaces/ns/tables/t?purgeRequested=true"),
+        rest.ask("POST", "namespaces/ns/tables/t/unregister"),
+    ):
+        assert answer.error[:2] == (403, "ForbiddenException")
+        assert "boathouse.protected" in answer.error[2]
+    assert ask(rest, "DELETE", "/namespaces?namespace=ns").status == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("DELETE", "/tables?table=ns", None),
+        ("DELETE", "/tables?table=ns.t&purge=maybe", None),
+        ("DELETE", "/tables?table=ns.t&type=index", None),
+        ("DELETE", "/tables?table=ns.t&type=view&purge=true", None),
+        ("DELETE", "/namespaces?namespace=a..b", None),
+        ("POST", "/undrop?table=ns.t&to=u", None),
+        ("GET", "/dropped?after=zz", None),
+        ("PATCH", "", {"layout": "off"}),
+        ("PATCH", "", {"dropped_table_days": 0}),
+        ("PATCH", "", {"purge_on_drop": "sometimes"}),
+        ("PATCH", "", [1]),
+    ],
+)
+def test_a_malformed_request_is_refused(
+    rest: kit.RestServer, method: str, path: str, body: Any
+) -> None:
+    assert ask(rest, method, path, body).status == 400
+
+
+def test_a_discard_answers_what_goes(rest: kit.RestServer) -> None:
+    unregistered = rest.ask("POST", "namespaces/ns/tables/t/unregister")
+    assert unregistered.status == 200
+    (kept,) = ask(rest, "GET", "/dropped").json["dropped"]
+    assert (kept["how"], kept["kept_until_ms"]) == ("unregister", None)
+    path = f"/dropped?object_uuid={kept['object_uuid']}"
+    assert ask(rest, "DELETE", path, user="dropper").status == 403
+    discarded = ask(rest, "DELETE", path)
+    assert discarded.json == {
+        "object_uuid": kept["object_uuid"],
+        "files": kept["files"],
+        "size_bytes": kept["size_bytes"],
+        "is_whole": True,
+    }
+    assert ask(rest, "DELETE", path).status == 404
+    assert ask(rest, "DELETE", path, user="powerless").status == 403
