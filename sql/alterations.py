@@ -7,6 +7,7 @@ which do not conflict in meaning all succeed. RENAME TO and SWAP WITH move point
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,6 +18,7 @@ from sql import (
     column_defaults,
     defaults,
     errors,
+    foreign_keys,
     outcomes,
     places,
     planning,
@@ -44,11 +46,13 @@ class Alterations:
         tables: tables.Tables,
         replays: replays.Replays,
         defaults: defaults.Defaults,
+        foreign_keys: foreign_keys.ForeignKeys,
     ) -> None:
         self._places = places
         self._tables = tables
         self._replays = replays
         self._defaults = defaults
+        self._foreign_keys = foreign_keys
 
     async def alter_table(
         self, execution: planning.Execution, statement: operations.AlterTable
@@ -157,6 +161,7 @@ class Alterations:
     ) -> None:
         """Commit a change of the metadata, planned on the newest state of the table."""
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
+        change = await self._qualified(execution, change, table.ident)
         resolved_defaults = await self._resolve(execution, change, loaded)
         for number in range(1, ATTEMPTS_MAX + 1):
             if loaded.pointer.object_uuid != table.pointer.object_uuid:
@@ -185,6 +190,21 @@ class Alterations:
                 if number == ATTEMPTS_MAX:
                     raise
             loaded = await self._tables.fetch(table.ident)
+
+    async def _qualified(
+        self,
+        execution: planning.Execution,
+        change: operations.SchemaChange,
+        own: idents.TableIdent,
+    ) -> operations.SchemaChange:
+        """Return a change whose foreign keys have full names."""
+        if isinstance(change, operations.AddColumns):
+            keys = await self._foreign_keys.qualified(execution, change.keys, own=own)
+            return dataclasses.replace(change, keys=keys)
+        if isinstance(change, operations.AddKey):
+            (key,) = await self._foreign_keys.qualified(execution, (change.key,), own=own)
+            return operations.AddKey(key=key)
+        return change
 
     async def _resolve(
         self,

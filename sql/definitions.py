@@ -6,6 +6,7 @@ gets the first one's answer.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from sql import (
     column_defaults,
     defaults,
     errors,
+    foreign_keys,
     outcomes,
     places,
     planning,
@@ -54,6 +56,7 @@ class Definitions:
         tables: tables.Tables,
         replays: replays.Replays,
         defaults: defaults.Defaults,
+        foreign_keys: foreign_keys.ForeignKeys,
     ) -> None:
         self._planning = planning
         self._places = places
@@ -62,6 +65,7 @@ class Definitions:
         self._tables = tables
         self._replays = replays
         self._defaults = defaults
+        self._foreign_keys = foreign_keys
 
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
@@ -91,6 +95,8 @@ class Definitions:
             if statement.replace:
                 raise errors.unsupported("CREATE OR REPLACE of a table that exists")
             raise errors.already_exists("Object", shown)
+        keys = await self._foreign_keys.qualified(execution, statement.keys, own=table.ident)
+        statement = dataclasses.replace(statement, keys=keys)
         if statement.query is None:
             declared = await self._declared_defaults(execution, statement)
             new_table = await threads.for_columns(

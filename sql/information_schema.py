@@ -21,7 +21,17 @@ import pyarrow as pa
 from catalog import errors as catalog_errors
 from catalog import idents, tables
 from catalog.metadata import errors as metadata_errors
-from sql import engine, errors, ipc, limits, outcomes, places, tabletypes
+from sql import (
+    column_defaults,
+    engine,
+    errors,
+    ipc,
+    keys,
+    limits,
+    outcomes,
+    places,
+    tabletypes,
+)
 from sql.dialect import names, shapes, sqltypes
 from storage import errors as storage_errors
 
@@ -70,6 +80,7 @@ class Description:
     owner: str
     cluster_by: str
     columns: Sequence[ColumnDescription]
+    keys: Sequence[keys.KeyDescription] = ()
 
 
 class InformationSchema:
@@ -115,6 +126,11 @@ class InformationSchema:
             owner=_owner(table),
             cluster_by=_cluster_by(loaded),
             columns=await self.columns_of(loaded) if with_columns else (),
+            keys=keys.describe(
+                loaded.metadata.properties,
+                loaded.metadata.current_schema(),
+                table.pointer.object_uuid,
+            ),
         )
 
     async def columns_of(self, loaded: tables.LoadedTable) -> list[ColumnDescription]:
@@ -279,27 +295,59 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnDescription:
-    """One column of a table. name: as reported."""
+    """One column of a table. name: as reported. default: the expression's text; "" without."""
 
     name: str
     type: sqltypes.SqlType
     nullable: bool
     comment: str
+    default: str = ""
+    identity: tuple[int, int] | None = None
+
+    @property
+    def autoincrement(self) -> str:
+        """The start and increment of AUTOINCREMENT as SHOW COLUMNS has them; "" without."""
+        if self.identity is None:
+            return ""
+        start, increment = self.identity
+        return f"IDENTITY START {start} INCREMENT {increment} ORDER"
 
 
 def columns_of(loaded: tables.LoadedTable) -> list[ColumnDescription]:
     """Return a table's current columns."""
     schema = loaded.metadata.current_schema()
     shape = tabletypes.shape_columns(schema, loaded.metadata.properties)
+    defaults = column_defaults.read(loaded.metadata.properties)
     return [
         ColumnDescription(
             name=names.shown(column.name),
             type=column.type,
             nullable=column.nullable,
             comment=str(field.get("doc", "")),
+            default=_default_text(field, column.type, defaults.get(field["id"])),
+            identity=defaults[field["id"]].identity if field["id"] in defaults else None,
         )
         for field, column in zip(schema["fields"], shape, strict=True)
     ]
+
+
+def _default_text(
+    field: Mapping[str, Any], sql_type: sqltypes.SqlType, default: column_defaults.Default | None
+) -> str:
+    """Return a default as Snowflake SQL; "" without one, and for AUTOINCREMENT."""
+    if default is not None:
+        if default.sequence:
+            return ".".join((*map(names.written, default.sequence), "NEXTVAL"))
+        return default.expression
+    constant = field.get("write-default")
+    if constant is None:
+        return ""
+    if isinstance(constant, bool):
+        return str(constant).upper()
+    if sql_type.name in ("fixed", "real"):
+        return str(constant)
+    text = "'" + str(constant).replace("\\", "\\\\").replace("'", "''") + "'"
+    return text if sql_type.name == "text" else f"CAST({text} AS {sqltypes.shown(sql_type)})"
 
 
 def moment(ms: int) -> datetime.datetime:
@@ -330,7 +378,7 @@ def _column_row(column: ColumnDescription, position: int) -> Row:
     return (
         column.name,
         position,
-        None,
+        column.default or None,
         "YES" if column.nullable else "NO",
         plain_type(sql_type),
         length,
@@ -339,12 +387,12 @@ def _column_row(column: ColumnDescription, position: int) -> Row:
         10 if is_number else None,
         sql_type.scale if is_number else None,
         sql_type.scale if sql_type.name in ("time", "timestamp_ntz", "timestamp_ltz") else None,
-        "NO",
-        None,
-        None,
-        None,
-        None,
-        None,
+        "NO" if column.identity is None else "YES",
+        None if column.identity is None else str(column.identity[0]),
+        None if column.identity is None else str(column.identity[1]),
+        None if column.identity is None else "BY DEFAULT",
+        None if column.identity is None else "NO",
+        None if column.identity is None else "YES",
         None,
         column.comment or None,
     )

@@ -7,13 +7,14 @@ these are the primary key.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from catalog import datatypes
-from sql.dialect import operations
+from sql.dialect import names, operations
 
 PROPERTY: Final = "boathouse.sql.keys"
 """Table property: JSON list of keys."""
@@ -37,7 +38,7 @@ class Key:
 
 
 def of_definition(key: operations.KeyDefinition, columns: tuple[int, ...]) -> Key:
-    """Return a key of a statement as it is stored. Its referenced names are as stored."""
+    """Return a key of a statement as it is stored. Its referenced names are full and as stored."""
     return Key(
         type=key.type,
         columns=columns,
@@ -111,9 +112,56 @@ def identifiers(keys: Sequence[Key], fields: Sequence[Mapping[str, Any]]) -> lis
     return []
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyDescription:
+    """A key as listings show it: names as reported. referenced: database, schema and table."""
+
+    type: KeyType
+    name: str
+    columns: tuple[str, ...]
+    referenced: tuple[str, ...]
+    referenced_columns: tuple[str, ...]
+    on_update: str
+    on_delete: str
+    is_reliable: bool
+
+
+def describe(
+    properties: Mapping[str, str], schema: Mapping[str, Any], object_uuid: str
+) -> tuple[KeyDescription, ...]:
+    """Return a table's keys as listings show them. object_uuid: the table's."""
+    if PROPERTY not in properties and not schema.get("identifier-field-ids"):
+        return ()
+    shown = {field["id"]: names.shown(field["name"]) for field in schema["fields"]}
+    return tuple(
+        KeyDescription(
+            type=key.type,
+            name=shown_name(key, object_uuid),
+            columns=tuple(shown[field_id] for field_id in key.columns),
+            referenced=tuple(map(names.shown, key.referenced)),
+            referenced_columns=tuple(map(names.shown, key.referenced_columns)),
+            on_update=key.on_update,
+            on_delete=key.on_delete,
+            is_reliable=key.is_reliable,
+        )
+        for key in read(properties, schema)
+    )
+
+
 def _may_identify(field: Mapping[str, Any]) -> bool:
     return (
         field["required"]
         and datatypes.is_primitive(field["type"])
         and datatypes.name_of(field["type"]) not in ("float", "double")
+    )
+
+
+def shown_name(key: Key, object_uuid: str) -> str:
+    """Return a key's name, or the stable name of one without."""
+    if key.name is not None:
+        return names.shown(key.name)
+    text = f"{object_uuid}/{key.type}/{','.join(map(str, key.columns))}"
+    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return (
+        f"SYS_CONSTRAINT_{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
     )

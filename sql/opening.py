@@ -17,6 +17,7 @@ from sql import (
     defaults,
     definitions,
     engine,
+    foreign_keys,
     information_schema,
     inserts,
     places,
@@ -122,6 +123,7 @@ def open_statements(
         limits=limits,
     )
     reading = compiler.Compiler(children=reading_children)
+    references = foreign_keys.ForeignKeys(places=all_places, tables=tables)
     column_defaults = defaults.Defaults(
         compiler=reading,
         planning=plans,
@@ -157,9 +159,14 @@ def open_statements(
             tables=tables,
             replays=all_replays,
             defaults=column_defaults,
+            foreign_keys=references,
         ),
         alterations=alterations.Alterations(
-            places=all_places, tables=tables, replays=all_replays, defaults=column_defaults
+            places=all_places,
+            tables=tables,
+            replays=all_replays,
+            defaults=column_defaults,
+            foreign_keys=references,
         ),
         transactions=all_transactions,
         now_ms=store.now_ms,

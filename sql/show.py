@@ -8,6 +8,7 @@ with Snowflake's columns. `sql.information_schema` describes the tables of a lis
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog import idents, rights, tables
-from sql import errors, information_schema, limits, outcomes, places, sessions
+from sql import errors, information_schema, keys, limits, outcomes, places, sessions
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
 
@@ -97,8 +98,12 @@ class Shows:
             raise errors.unsupported(f"SHOW {statement.listing}")
         if statement.history:
             raise errors.unsupported(f"SHOW {statement.listing} HISTORY")
-        if listing.is_of_one_table and statement.scope_type in ("table", "name"):
-            rows = await self._columns_of_one(session, statement)
+        if (
+            listing.is_of_one_table
+            and listing.of_table is not None
+            and statement.scope_type in ("table", "name")
+        ):
+            rows = await self._rows_of_one(listing.of_table, session, statement)
         elif listing.of_table is not None:
             rows = await self._rows_of_tables(listing, listing.of_table, session, statement)
         else:
@@ -123,15 +128,22 @@ class Shows:
         )
         if statement.object_type == "view":
             raise errors.described_does_not_exist("View", names.dotted(statement.name))
+        described_keys = keys.describe(
+            loaded.metadata.properties,
+            loaded.metadata.current_schema(),
+            loaded.pointer.object_uuid,
+        )
+        primary = {name for key in described_keys if key.type == "primary" for name in key.columns}
+        unique = {name for key in described_keys if key.type == "unique" for name in key.columns}
         rows = [
             (
                 column.name,
                 sqltypes.shown(column.type),
                 "COLUMN",
                 "Y" if column.nullable else "N",
-                None,
-                "N",
-                "N",
+                column.default or column.autoincrement or None,
+                "Y" if column.name in primary else "N",
+                "Y" if column.name in unique else "N",
                 None,
                 None,
                 column.comment or None,
@@ -199,12 +211,17 @@ class Shows:
             statement_type_id=outcomes.StatementType.DESCRIBE,
         )
 
-    async def _columns_of_one(
-        self, session: sessions.Session, statement: operations.Show
+    async def _rows_of_one(
+        self,
+        of_table: Callable[[information_schema.Description], Iterator[Row]],
+        session: sessions.Session,
+        statement: operations.Show,
     ) -> list[Row]:
         loaded = await self._load(session, statement.scope, object_type="Table")
-        described = await self._described.columns_of(loaded)
-        return await asyncio.to_thread(lambda: list(_column_rows(loaded.ident, described)))
+        table = places.FoundTable(ident=loaded.ident, pointer=loaded.pointer)
+        listed = information_schema.Listed(table=table, may_describe=True)
+        described = await self._described.describe(listed, with_columns=True)
+        return await asyncio.to_thread(lambda: list(of_table(described)))
 
     async def _rows_of_tables(
         self,
@@ -214,6 +231,8 @@ class Shows:
         statement: operations.Show,
     ) -> list[Row]:
         """Return the rows that tables have in a listing, at least as many as are shown."""
+        if listing.is_of_referencing:
+            return await self._exported_keys(of_table, session, statement)
         listed = await asyncio.to_thread(self._tables_of, session, statement)
         if listing.is_sorted:
             described = await self._described.describe_all(listed, with_columns=False)
@@ -229,6 +248,43 @@ class Shows:
             if len(rows) >= limits.SHOWN_ROWS_MAX:
                 break
             await asyncio.sleep(0)
+        return rows
+
+    async def _exported_keys(
+        self,
+        of_table: Callable[[information_schema.Description], Iterator[Row]],
+        session: sessions.Session,
+        statement: operations.Show,
+    ) -> list[Row]:
+        """Return the keys, of any table of the database, that reference a table in scope."""
+        wanted: set[tuple[str, ...]]
+        if statement.scope_type == "table" and statement.scope:
+            loaded = await self._load(session, statement.scope, object_type="Table")
+            idents_in_scope = [loaded.ident]
+        else:
+            listed = await asyncio.to_thread(self._tables_of, session, statement)
+            idents_in_scope = [each.table.ident for each in listed]
+        wanted = {
+            (
+                names.shown(i.table_bucket),
+                names.shown(idents.dotted(i.namespace)),
+                names.shown(i.name),
+            )
+            for i in idents_in_scope
+        }
+        rows: list[Row] = []
+        for database in {i.table_bucket for i in idents_in_scope}:
+            everywhere = dataclasses.replace(
+                statement,
+                scope_type="database",
+                scope=(names.Ident(text=database, quoted=True),),
+            )
+            for each in await asyncio.to_thread(self._tables_of, session, everywhere):
+                table = await self._described.describe(each, with_columns=False)
+                rows += [row for row in of_table(table) if row[1:4] in wanted]
+                if len(rows) >= limits.SHOWN_ROWS_MAX:
+                    return rows
+                await asyncio.sleep(0)
         return rows
 
     # The rows of each listing
@@ -436,6 +492,57 @@ def _tables(table: information_schema.Description) -> Iterator[Row]:
     )
 
 
+def _primary_keys(table: information_schema.Description) -> Iterator[Row]:
+    yield from _key_rows(table, "primary")
+
+
+def _unique_keys(table: information_schema.Description) -> Iterator[Row]:
+    yield from _key_rows(table, "unique")
+
+
+def _key_rows(table: information_schema.Description, key_type: keys.KeyType) -> Iterator[Row]:
+    for key in table.keys:
+        if key.type != key_type:
+            continue
+        for number, column in enumerate(key.columns, start=1):
+            yield (
+                information_schema.moment(table.created_at_ms),
+                names.shown(table.ident.table_bucket),
+                names.shown(idents.dotted(table.ident.namespace)),
+                names.shown(table.ident.name),
+                column,
+                number,
+                key.name,
+                "true" if key.is_reliable else "false",
+                None,
+            )
+
+
+def _imported_keys(table: information_schema.Description) -> Iterator[Row]:
+    for key in table.keys:
+        if key.type != "foreign":
+            continue
+        pairs = zip(key.columns, key.referenced_columns, strict=False)
+        for number, (column, referenced) in enumerate(pairs, start=1):
+            yield (
+                information_schema.moment(table.created_at_ms),
+                *key.referenced,
+                referenced,
+                names.shown(table.ident.table_bucket),
+                names.shown(idents.dotted(table.ident.namespace)),
+                names.shown(table.ident.name),
+                column,
+                number,
+                key.on_update,
+                key.on_delete,
+                key.name,
+                None,
+                "NOT DEFERRABLE",
+                "true" if key.is_reliable else "false",
+                None,
+            )
+
+
 def _columns(table: information_schema.Description) -> Iterator[Row]:
     yield from _column_rows(table.ident, table.columns)
 
@@ -448,7 +555,8 @@ class Listing:
     such objects, so that the listing is empty. of_table: returns the rows of one table, for
     listings over tables. named_by: the column that LIKE, STARTS WITH and LIMIT FROM compare.
     is_sorted: by that column, else in the order of rows. has_terse: SHOW TERSE returns the five
-    columns of TERSE. is_of_one_table: IN names the table whose columns are listed.
+    columns of TERSE. is_of_one_table: IN names the table whose columns or keys are listed.
+    is_of_referencing: the keys of other tables that reference the tables in scope.
     """
 
     columns: Sequence[str]
@@ -461,6 +569,7 @@ class Listing:
     is_sorted: bool = True
     has_terse: bool = False
     is_of_one_table: bool = False
+    is_of_referencing: bool = False
 
 
 _LISTING_OF_TABLES = Listing(
@@ -537,10 +646,38 @@ LISTINGS: Mapping[str, Listing] = {
         columns=_words("name state type size running queued is_default is_current comment"),
         rows=Shows.warehouses,
     ),
-    "PRIMARY KEYS": Listing(columns=KEYS, rows=None),
-    "UNIQUE KEYS": Listing(columns=KEYS, rows=None),
-    "IMPORTED KEYS": Listing(columns=FOREIGN_KEYS, rows=None),
-    "EXPORTED KEYS": Listing(columns=FOREIGN_KEYS, rows=None),
+    "PRIMARY KEYS": Listing(
+        columns=KEYS,
+        rows=None,
+        of_table=_primary_keys,
+        named_by="table_name",
+        is_sorted=False,
+        is_of_one_table=True,
+    ),
+    "UNIQUE KEYS": Listing(
+        columns=KEYS,
+        rows=None,
+        of_table=_unique_keys,
+        named_by="table_name",
+        is_sorted=False,
+        is_of_one_table=True,
+    ),
+    "IMPORTED KEYS": Listing(
+        columns=FOREIGN_KEYS,
+        rows=None,
+        of_table=_imported_keys,
+        named_by="fk_table_name",
+        is_sorted=False,
+        is_of_one_table=True,
+    ),
+    "EXPORTED KEYS": Listing(
+        columns=FOREIGN_KEYS,
+        rows=None,
+        of_table=_imported_keys,
+        named_by="fk_table_name",
+        is_sorted=False,
+        is_of_referencing=True,
+    ),
     "FUNCTIONS": Listing(columns=ROUTINES, rows=Shows.functions),
     "BUILTIN FUNCTIONS": Listing(columns=ROUTINES, rows=Shows.functions),
     "USER FUNCTIONS": Listing(columns=ROUTINES, rows=None),
@@ -645,12 +782,12 @@ def _column_rows(
             column.name,
             _data_type(column),
             "true" if column.nullable else "NOT_NULL",
-            "",
+            column.default,
             "COLUMN",
             "",
             column.comment,
             names.shown(ident.table_bucket),
-            "",
+            column.autoincrement,
             "",
         )
 

@@ -22,6 +22,7 @@ from sql import (
     engine,
     engine_inline,
     errors,
+    foreign_keys,
     information_schema,
     inserts,
     outcomes,
@@ -231,6 +232,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         transactions=open_transactions,
     )
     reading = compiler.Compiler(children=0)
+    references = foreign_keys.ForeignKeys(places=found, tables=lake.tables)
     column_defaults = defaults.Defaults(
         compiler=reading,
         planning=plans,
@@ -263,9 +265,14 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             tables=lake.tables,
             replays=stored_replays,
             defaults=column_defaults,
+            foreign_keys=references,
         ),
         alterations=alterations.Alterations(
-            places=found, tables=lake.tables, replays=stored_replays, defaults=column_defaults
+            places=found,
+            tables=lake.tables,
+            replays=stored_replays,
+            defaults=column_defaults,
+            foreign_keys=references,
         ),
         transactions=open_transactions,
         now_ms=lake.clock,
