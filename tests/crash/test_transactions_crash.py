@@ -1,0 +1,119 @@
+"""Power cuts during a transaction of two tables: all of its changes are there, or none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sql import engine_inline, errors
+from storage import errors as storage_errors
+from storage.disk import Disk
+from tests.kit import invariants, lakes, local_sql, sweeps
+from tests.kit.faulty_disk import FaultyDisk, PowerCut
+
+BEFORE = {"t": [(1,)], "u": [(2,)]}
+AFTER = {"t": [(10,), (11,)], "u": [(2,), (21,)]}
+STATEMENTS = (
+    "begin",
+    "insert overwrite into t values (10)",
+    "insert into t select a + 1 from t",
+    "insert into u select sum(a) from t",
+    "commit",
+)
+FIRST_ID = 1_000_000
+
+
+def opened_statements(lake: lakes.Lake, place: Path) -> local_sql.LocalSql:
+    spill = place / "spill"
+    spill.mkdir(parents=True, exist_ok=True)
+    return local_sql.build(lake, engine_inline.InlineEngine(spill_directory=spill))
+
+
+def prepare(place: Path) -> None:
+    with lakes.opened(place / "data") as lake:
+        lake.run(lake.namespaces.create("lake", ("ns",), by=lakes.BY))
+        local = opened_statements(lake, place)
+
+        async def work() -> None:
+            for table, rows in BEFORE.items():
+                await local.run(f"create table {table} (a int)")
+                await local.run(f"insert into {table} values ({rows[0][0]})")
+
+        asyncio.run(work())
+
+
+def transact(place: Path, disk: Disk, *, stop_at: int | None = None) -> bool:
+    """Run the transaction on a disk that may lose power; return whether COMMIT was answered."""
+    with (
+        contextlib.suppress(PowerCut),
+        lakes.opened(place / "data", disk=disk, first_id=FIRST_ID) as lake,
+    ):
+        if isinstance(disk, FaultyDisk) and stop_at is not None:
+            disk.stop_at = disk.events + stop_at
+        local = opened_statements(lake, place)
+
+        async def work() -> None:
+            for text in STATEMENTS:
+                await local.run(text)
+
+        try:
+            asyncio.run(work())
+        except (PowerCut, errors.SqlError, storage_errors.StorageError):
+            assert isinstance(disk, FaultyDisk)
+            assert disk.off
+            return False
+        return True
+    return False
+
+
+def state(place: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the rows of both tables; what an unfinished transaction left is swept away."""
+    with lakes.opened(place / "data", first_id=2 * FIRST_ID) as lake:
+        assert lake.storage.recovery.missing == ()
+        invariants.check_recovered(lake.storage, place / "data")
+        for _ in range(2):
+            sweeps.pass_days(lake, 30)
+            sweeps.run(lake)
+        local = opened_statements(lake, place)
+
+        async def read() -> dict[str, list[tuple[Any, ...]]]:
+            return {
+                table: await local.rows(f"select a from {table} order by a") for table in BEFORE
+            }
+
+        rows = asyncio.run(read())
+        for table in BEFORE:
+            metadata = lake.load(lake.ident(f"ns.{table}")).metadata
+            summaries = [metadata.snapshot(each) or {} for each in metadata.snapshot_ids]
+            added = sum(int(each["summary"].get("added-data-files", 0)) for each in summaries)
+            assert len(sweeps.keys_in(lake, f"ns/{table}/data/")) == added
+    return rows
+
+
+def test_after_a_power_cut_at_any_event_a_transaction_is_wholly_there_or_absent(
+    tmp_path: Path,
+) -> None:
+    prepare(tmp_path)
+    shutil.copytree(tmp_path / "data", tmp_path / "whole" / "data")
+    assert transact(tmp_path / "whole", Disk())
+    assert state(tmp_path / "whole") == AFTER
+    seen = []
+    stop_at, acknowledged = 1, False
+    while not acknowledged:
+        place = tmp_path / str(stop_at)
+        shutil.copytree(tmp_path / "data", place / "data")
+        disk = FaultyDisk(place / "aside")
+        acknowledged = transact(place, disk, stop_at=stop_at)
+        (remains,) = disk.remains(place / "data", [("lost", "lost")])
+        remains.write(place / "left" / "data")
+        rows = state(place / "left")
+        assert rows in (BEFORE, AFTER), stop_at
+        assert rows == AFTER or not acknowledged
+        seen.append(rows)
+        shutil.rmtree(place)
+        stop_at += 1
+    assert BEFORE in seen
+    assert AFTER in seen[:-1], "a cut right after the transaction keeps it"
