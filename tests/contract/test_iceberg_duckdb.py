@@ -154,3 +154,26 @@ def test_sql_and_duckdb_apply_a_thousand_interleaved_equality_deletes_alike(
         ]
     rows = database.execute(f"select id from lake.{schema}.upserted order by id").fetchall()
     assert [row[0] for row in rows] == expected
+
+
+def test_duckdb_and_pyiceberg_read_what_a_sql_transaction_committed(
+    server: Running, database: Any, schema: str
+) -> None:
+    with lake_client.session(server, schema) as sql:
+        for table in ("a", "b"):
+            sql.rows(f"create table {table} (id int)")
+            sql.rows(f"insert into {table} values (1), (2)")
+        sql.rows("begin")
+        sql.rows("insert overwrite into a select id * 10 from a")
+        sql.rows("insert into a select id + 1 from a")
+        sql.rows("truncate table b")
+        sql.rows("insert into b select sum(id) from a")
+        for table in ("a", "b"):
+            before = database.execute(f"select id from lake.{schema}.{table} order by id")
+            assert before.fetchall() == [(1,), (2,)]
+        sql.rows("commit")
+    for table, expected in (("a", [10, 11, 20, 21]), ("b", [62])):
+        rows = database.execute(f"select id from lake.{schema}.{table} order by id").fetchall()
+        assert [row[0] for row in rows] == expected
+        read = lake_client.catalog(server).load_table(f"{schema}.{table}").scan().to_arrow()
+        assert sorted(read["id"].to_pylist()) == expected

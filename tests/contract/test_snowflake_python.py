@@ -49,6 +49,17 @@ try:
     cursor.execute("insert into small values (?, 0)", (100000,))
 except snowflake.connector.errors.ProgrammingError as error:
     say("small", error.errno, error.sqlstate)
+connection.autocommit(False)
+cursor.execute("insert into small values (7, 7)")
+cursor.execute("insert into small select n + 1, m from small where m = 7")
+say("open", cursor.execute("select n from small where m = 7 order by n").fetchall())
+connection.commit()
+cursor.execute("truncate table small")
+cursor.execute("insert into small values (9, 9)")
+say("open", cursor.execute("select count(*) from small").fetchall())
+connection.rollback()
+say("after", cursor.execute("select n from small where m = 7 order by n").fetchall())
+connection.autocommit(True)
 cursor.execute("drop table small")
 cursor.execute("drop table trips")
 cursor.execute(f"drop schema {SCHEMA}")
@@ -94,6 +105,9 @@ def test_a_session_makes_fills_reads_and_drops_a_table(
         ]
     ]
     assert said[10] == ["small", "int:100039", "22003"]
+    assert said[11] == ["open", [["int:7"], ["int:8"]]]
+    assert said[12] == ["open", [["int:1"]]]
+    assert said[13] == ["after", [["int:7"], ["int:8"]]]
 
 
 ZONES = """
