@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import orjson
 
 from server import errors, held, limits
-from storage import model
+from storage import blobs, model
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -66,8 +66,8 @@ class Writer(Protocol):
     """Sends a response without ASGI messages: `send_now`, if it `is_ready`; `send_whole`; or
     `begin`, then `write` and `send_file`, then `end`. lines: the headers as they stand in the
     head, each ended by CRLF, with the length among them. `take_body` returns a body that has
-    arrived, `arriving` waits for it, `wait_for` sends a response without a task. See
-    `server.transport.cycle.Cycle`."""
+    arrived, `arriving` waits for it, `take_over` lets a thread read the rest of a large one,
+    `wait_for` sends a response without a task. See `server.transport.cycle.Cycle`."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -89,6 +89,8 @@ class Writer(Protocol):
     def take_body(self) -> bytes | None: ...
 
     def arriving(self) -> asyncio.Future[None]: ...
+
+    def take_over(self, size_bytes: int) -> blobs.Intake | None: ...
 
     def wait_for(
         self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
@@ -263,7 +265,7 @@ class Request:
         assert not self.body_started, "the body was already taken"
         self.body_started = True
         more = True
-        while more:
+        while more and not self.body_finished:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise errors.ClientDisconnected(
@@ -277,6 +279,24 @@ class Request:
                 self.received_bytes += len(data)
                 yield data
         self.body_finished = True
+
+    def take_over(self, *, size_bytes: int) -> blobs.Intake | None:
+        """Let a worker thread read the rest of a large body, within a loop over `chunks`.
+
+        Call `note_taken` once it has read. None for a body whose length is not known to be
+        size_bytes, for one that is nearly received, and where only the event loop can read.
+        """
+        if self.writer is None or b"transfer-encoding" in self.headers.joined:
+            return None
+        left_bytes = size_bytes - self.received_bytes
+        if left_bytes < limits.INTAKE_BYTES_MIN or self.content_length != size_bytes:
+            return None
+        return self.writer.take_over(left_bytes)
+
+    def note_taken(self, count: int) -> None:
+        """Count the bytes of the body that a worker thread has read."""
+        self.received_bytes += count
+        self.body_finished = self.received_bytes == self.content_length
 
     def arriving(self, *, limit_bytes: int) -> asyncio.Future[None] | None:
         """Return a future that is done once `arrived` returns the body, or never will.

@@ -3,7 +3,9 @@
 A body of up to INLINE_BYTES_MAX stays in memory and goes into the index with its name. A larger one
 is hashed and written in a worker thread, BATCH_BYTES at a time and at most one batch behind the
 network, into `tmp/`; then fsynced, moved to `blobs/`, and its folder fsynced. Only then may the
-index name it. A blob never changes afterwards.
+index name it. A blob never changes afterwards. A worker thread may also read the bytes itself, from
+an Intake: then a body takes one hop to a thread, and its bytes are hashed and written from the
+buffer into which they were received.
 
 This module names nothing. A body that is received and then refused must be discarded; files that a
 crash leaves unnamed are removed at the next start.
@@ -18,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from storage import bodies, checksums, errors
 from storage.batch import Lookup, Store
@@ -38,6 +40,13 @@ from storage.model import (
 INLINE_BYTES_MAX = 64 << 10
 BATCH_BYTES = 1 << 20
 WORKERS = 8
+READERS_MAX = 6
+"""Threads that read bodies from an Intake, at a time; they have a pool of their own, because they
+wait for clients."""
+READ_BYTES = 1 << 20
+"""The buffer of such a thread."""
+WRITEBACK_BYTES = 4 << 20
+"""A thread that has written so much lets the system start to write it to the disk."""
 COMPARED_AT_ONCE_MAX = 2
 """Pairs of bodies that are compared at a time, so that other work gets a worker thread."""
 PATHS_REMEMBERED = 4096
@@ -45,6 +54,21 @@ PATHS_REMEMBERED = 4096
 FOLDERS = tuple(f"{number:02x}" for number in range(256))
 
 Result = TypeVar("Result")
+
+
+class Intake(Protocol):
+    """The rest of a body, in the form of a function that a worker thread calls.
+
+    read_into fills a buffer; fewer bytes mean that the event loop has to receive the rest. close is
+    called in the event loop after the last one. size_bytes: the length of the rest.
+    """
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def read_into(self, buffer: memoryview) -> int: ...
+
+    def close(self) -> None: ...
 
 
 class Blobs:
@@ -67,9 +91,12 @@ class Blobs:
         self._comparing = asyncio.Semaphore(COMPARED_AT_ONCE_MAX)
         self._published: set[str] = set()
         self._pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="blobs")
+        self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="intake")
+        self._buffers = [memoryview(bytearray()) for _ in range(READERS_MAX)]
 
     def close(self) -> None:
         """Wait for running writes and stop the worker threads."""
+        self._readers.shutdown()
         self._pool.shutdown()
 
     def receive(
@@ -208,6 +235,30 @@ class Blobs:
         """Start blocking work in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
+    @property
+    def may_read(self) -> bool:
+        """Whether a worker thread is free to read a body."""
+        return bool(self._buffers)
+
+    def start_reading(
+        self, intake: Intake, work: Callable[[memoryview], None]
+    ) -> asyncio.Future[None]:
+        """Start work in a reader's thread, with a buffer; close intake when it ends.
+
+        Only if one `may_read`. Called by Receiver.
+        """
+        buffer = self._buffers.pop()
+        if not buffer:
+            buffer = memoryview(bytearray(READ_BYTES))
+
+        def end(_: object) -> None:
+            self._buffers.append(buffer)
+            intake.close()
+
+        job = asyncio.get_running_loop().run_in_executor(self._readers, work, buffer)
+        job.add_done_callback(end)
+        return job
+
     def unlink(self, blob: str) -> None:
         """Remove a blob's file; an absent one is ignored."""
         self._disk.unlink(self.path_of(blob))
@@ -331,6 +382,8 @@ class Receiver:
         self._file: _File | None = None
         self._job: asyncio.Future[None] | None = None
         self._finished = False
+        self._published = False
+        self._aborted = False
 
     @property
     def size_bytes(self) -> int:
@@ -347,6 +400,33 @@ class Receiver:
             pieces, file = self._take()
             self._job = self._blobs.start(lambda: self._work(file, pieces, last=False))
 
+    @property
+    def may_read(self) -> bool:
+        """Whether `write_from` can be called."""
+        return self._blobs.may_read
+
+    async def write_from(self, intake: Intake) -> int:
+        """Take the next bytes as a worker thread reads them from intake; return how many came.
+
+        If these are all that intake has, the body is complete and durable: only `finish` may
+        follow. Closes intake.
+        """
+        try:
+            await self._end_job()
+        except BaseException:
+            intake.close()
+            raise
+        if not self._blobs.may_read:  # another body has taken the last thread meanwhile
+            intake.close()
+            return 0
+        size_bytes = self._size_bytes
+        pieces, file = self._take()
+        self._job = self._blobs.start_reading(
+            intake, lambda buffer: self._read(file, pieces, intake, buffer)
+        )
+        await self._end_job()
+        return self._size_bytes - size_bytes
+
     async def finish(self) -> Received:
         """Return the body, durable but not yet named. Raises DiskFull."""
         assert not self._finished, "finish is called once"
@@ -362,8 +442,9 @@ class Receiver:
                 digests=self._digester.digests(),
             )
         pieces, file = self._take()
-        self._job = self._blobs.start(lambda: self._work(file, pieces, last=True))
-        await self._end_job()
+        if not self._published:
+            self._job = self._blobs.start(lambda: self._work(file, pieces, last=True))
+            await self._end_job()
         return _received_file(file.blob, self._size_bytes, self._digester.digests())
 
     async def abort(self) -> None:
@@ -373,6 +454,7 @@ class Receiver:
         the callee owns the cleanup.
         """
         self._pieces = []
+        self._aborted = True
         with contextlib.suppress(Exception):
             await self._end_job()
         if self._file is not None:
@@ -402,6 +484,30 @@ class Receiver:
             file.remove()
             raise
 
+    def _read(
+        self, file: _File, pieces: Sequence[bytes], intake: Intake, buffer: memoryview
+    ) -> None:
+        """Read, hash and write until intake has no more; runs in a worker thread."""
+        try:
+            self._work(file, pieces, last=False)
+            left_bytes = intake.size_bytes
+            while left_bytes and not self._aborted:
+                wanted = min(left_bytes, len(buffer))
+                count = intake.read_into(buffer[:wanted])
+                data = buffer[:count]
+                self._digester.update(data)
+                file.write(data)
+                self._size_bytes += count
+                left_bytes -= count
+                if count < wanted:
+                    break
+            if not left_bytes:
+                file.publish()
+                self._published = True
+        except BaseException:
+            file.remove()
+            raise
+
 
 class _File:
     """A blob file that is written in `tmp/` and moved to `blobs/`."""
@@ -413,11 +519,18 @@ class _File:
         self._aside = aside
         self._place = place
         self._descriptor: int | None = None
+        self._size_bytes = 0
+        self._passed_bytes = 0
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         if self._descriptor is None:
             self._descriptor = self._disk.create(self._aside)
         self._disk.write(self._descriptor, data)
+        self._size_bytes += len(data)
+        if self._size_bytes - self._passed_bytes >= WRITEBACK_BYTES:
+            # Otherwise `publish` waits for the whole body at its end.
+            self._disk.start_writeback(self._descriptor, self._passed_bytes, self._size_bytes)
+            self._passed_bytes = self._size_bytes
 
     def publish(self) -> None:
         assert self._descriptor is not None, "nothing was written"

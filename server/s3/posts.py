@@ -55,6 +55,12 @@ class Form:
         self._decoder.finish()
         raise AssertionError("a body without a file does not finish")
 
+    def take_over(self, *, size_bytes: int) -> None:
+        """Return None: the end of a file in a form has to be searched for."""
+
+    def note_taken(self, count: int) -> None:
+        """Never called, because no thread takes the file over."""
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the file. Raises PostBodyTooLarge, PostBodyTooSmall by the policy's range."""
         size_bytes = 0

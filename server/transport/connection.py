@@ -42,6 +42,7 @@ import httptools
 
 from server import asgi, errors, held, limits, targets
 from server.transport import cycle as cycles
+from server.transport import intake as intakes
 from server.transport import turns
 
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
@@ -102,6 +103,7 @@ class Connection(asyncio.Protocol):
         self._read_paused = False
         self._drained: asyncio.Event | None = None
         self._duplicate: socket.socket | None = None
+        self._intake: intakes.SocketIntake | None = None
         self._blocked: asyncio.Future[None] | None = None
         # The request that is being read, and those that wait for their turn to be answered.
         self._target = b""
@@ -158,6 +160,8 @@ class Connection(asyncio.Protocol):
         self._server.connections.discard(self)
         self._holdings.report(self, 0)
         self._stop_timer()
+        if self._intake is not None:
+            self._intake.stop()
         if self._ending is not None:
             self._ending.cancel()
         for cycle in (self._answering, *self._waiting):
@@ -396,10 +400,24 @@ class Connection(asyncio.Protocol):
         await self._turns.take()
 
     def resume_reading(self) -> None:
-        """Resume reading the body from the socket."""
-        if self._read_paused:
+        """Resume reading the body from the socket, unless a thread reads it."""
+        if self._read_paused and self._intake is None:
             self._read_paused = False
             self.transport.resume_reading()
+
+    def take_over(self, cycle: cycles.Cycle, size_bytes: int) -> intakes.SocketIntake | None:
+        """Let a thread read the rest of the body, size_bytes, until it closes the intake.
+
+        None with TLS, and if the event loop has to go on reading.
+        """
+        if not self.is_plain or cycle is not self.newest or self.transport.is_closing():
+            return None
+        assert self._intake is None, "one thread reads a body"
+        self._pause_reading()
+        bare = self.transport.get_extra_info("socket")
+        own = socket.fromfd(bare.fileno(), bare.family, bare.type)
+        self._intake = intakes.SocketIntake(own, size_bytes=size_bytes, ended=self._go_on_behind)
+        return self._intake
 
     def end_after(self, cycle: cycles.Cycle) -> None:
         """Close, or first receive the rest of the request's body and drop it."""
@@ -488,6 +506,22 @@ class Connection(asyncio.Protocol):
                 if not self._is_ending:
                     self._refuse()
             return
+
+    def _go_on_behind(self, intake: intakes.SocketIntake) -> None:
+        """Read the connection again behind what a thread has read of the newest body."""
+        self._intake = None
+        if self.transport.is_closing():
+            return
+        self._received_bytes += intake.taken_bytes
+        # httptools cannot skip bytes: a fresh parser begins behind them.
+        self._parser = _new_parser(self)
+        left_bytes = intake.size_bytes - intake.taken_bytes
+        if left_bytes:
+            self._resuming = True
+            self._parser.feed_data(_framing_of([(b"content-length", b"%d" % left_bytes)]))
+        else:
+            self.on_message_complete()
+        self.resume_reading()
 
     def _report(self) -> None:
         """Report the bytes of heads and answers that this connection holds, if they changed."""
@@ -677,7 +711,10 @@ class Connection(asyncio.Protocol):
             return "take", waiting_bytes + self._kernel_bytes(), unsent_bytes
         if self._dropping or self._refusal is not None:
             return None
-        newest = self.newest
+        newest, intake = self.newest, self._intake
+        if intake is not None:
+            moved_bytes = self._received_bytes + intake.taken_bytes
+            return ("send", moved_bytes, 0) if intake.is_reading else None
         if self._in_head or self._between:
             if self._between and self._answering is None:
                 return "ask", self._answered, 0
@@ -701,6 +738,8 @@ class Connection(asyncio.Protocol):
             self.transport.close()
         elif not self.newest.started:
             self.newest.stall()
+            if self._intake is not None:
+                self._intake.stop()
 
     def _log(self, cycle: cycles.Cycle) -> None:
         scope = cycle.scope

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from server import asgi, errors, limits
+from server.transport import intake as intakes
 from storage import model
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -70,6 +71,9 @@ class Outlet(Protocol):
 
     def resume_reading(self) -> None:
         """Resume reading the body from the socket."""
+
+    def take_over(self, cycle: Cycle, size_bytes: int) -> intakes.SocketIntake | None:
+        """Let a thread read the rest of the body, size_bytes; None if the event loop has to."""
 
     def end_after(self, cycle: Cycle) -> None:
         """Take no further request, and close once the client can read this whole answer."""
@@ -217,6 +221,23 @@ class Cycle:
         chunks, self._chunks = self._chunks, []
         self.buffered_bytes = 0
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def take_over(self, size_bytes: int) -> intakes.SocketIntake | None:
+        """Let a worker thread read the rest of the body, size_bytes, from the socket.
+
+        None with TLS, and for a connection that ends after this request: its parser must see the
+        whole body.
+        """
+        if (
+            self._chunks
+            or self.request_complete
+            or self.disconnected
+            or self.complete
+            or not self.keep_alive
+        ):
+            return None
+        self._begin_body()
+        return self._outlet.take_over(self, size_bytes)
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the request's body. Bytes that arrive after the answer are dropped."""

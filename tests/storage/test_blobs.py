@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from storage import bodies, checksums, errors
-from storage.blobs import BATCH_BYTES, INLINE_BYTES_MAX
+from storage.blobs import (
+    BATCH_BYTES,
+    INLINE_BYTES_MAX,
+    READ_BYTES,
+    READERS_MAX,
+    WRITEBACK_BYTES,
+)
 from storage.disk import Disk
 from storage.model import ByteRange, FileSlice, InlineBody, Segment, SegmentBody
 from storage.opening import Storage
@@ -258,3 +264,171 @@ def test_a_blobs_file_never_changes(storage: Storage, tmp_path: Path) -> None:
     second = asyncio.run(storage.blobs.store(body_of(BATCH_BYTES)))
     assert first.body != second.body
     assert len(folders.blob_files(tmp_path / "data")) == 2
+
+
+class Waiting(folders.Intake):
+    """An Intake that waits for a gate at each reading."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.gate = threading.Event()
+        self.reading = threading.Event()
+
+    def read_into(self, buffer: memoryview) -> int:
+        self.reading.set()
+        self.gate.wait(30)
+        return super().read_into(buffer)
+
+
+INTAKE_SIZES = (1, READ_BYTES - 1, READ_BYTES, READ_BYTES + 1, 2 * WRITEBACK_BYTES + 7)
+
+
+@pytest.mark.parametrize("first_bytes", [0, 1000, BATCH_BYTES + 5])
+@pytest.mark.parametrize("size_bytes", INTAKE_SIZES)
+def test_a_body_that_a_thread_reads_comes_back_with_its_digests(
+    storage: Storage, tmp_path: Path, first_bytes: int, size_bytes: int
+) -> None:
+    first, rest = body_of(first_bytes), body_of(size_bytes)
+
+    async def receive() -> None:
+        receiver = storage.blobs.receive(digests=ALL)
+        if first:
+            await receiver.write(first)
+        intake = folders.Intake(rest)
+        assert await receiver.write_from(intake) == size_bytes
+        assert intake.closings == 1
+        received = await receiver.finish()
+        assert received.size_bytes == len(first) + size_bytes
+        assert received.digests == checksums.digest(first + rest, ALL)
+        assert storage.blobs.read(received.body) == first + rest
+        assert len(folders.blob_files(tmp_path / "data")) == 1
+
+    asyncio.run(receive())
+    assert list((tmp_path / "data" / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("stops_after", [0, 5, READ_BYTES, 2 * READ_BYTES - 1])
+def test_a_body_that_a_thread_leaves_goes_on_in_the_event_loop(
+    storage: Storage, stops_after: int
+) -> None:
+    data = body_of(3 * READ_BYTES)
+
+    async def receive() -> None:
+        receiver = storage.blobs.receive(digests=ALL)
+        await receiver.write(data[:10])
+        assert (
+            await receiver.write_from(folders.Intake(data[10:], stops_after=stops_after))
+            == stops_after
+        )
+        rest = data[10 + stops_after :]
+        await receiver.write(rest[:100])
+        assert await receiver.write_from(folders.Intake(rest[100:], stops_after=70)) == 70
+        await receiver.write(rest[170:])
+        received = await receiver.finish()
+        assert received.digests == checksums.digest(data, ALL)
+        assert storage.blobs.read(received.body) == data
+
+    asyncio.run(receive())
+
+
+def test_threads_that_read_bodies_are_bounded(storage: Storage) -> None:
+    """A body beyond the bound is left to the event loop, and other work gets its threads."""
+
+    async def receive() -> None:
+        intakes = [Waiting(body_of(1000)) for _ in range(READERS_MAX)]
+        receivers = [storage.blobs.receive(digests=ALL) for _ in intakes]
+        reading = [
+            asyncio.create_task(receiver.write_from(intake))
+            for receiver, intake in zip(receivers, intakes, strict=True)
+        ]
+        for each in intakes:
+            await asyncio.to_thread(each.reading.wait, 30)
+        late, left = storage.blobs.receive(digests=ALL), folders.Intake(body_of(1000))
+        assert not late.may_read
+        assert await late.write_from(left) == 0
+        assert left.closings == 1
+        await storage.blobs.store(body_of(BATCH_BYTES), digests=ALL)
+        for each in intakes:
+            each.gate.set()
+        assert await asyncio.gather(*reading) == [1000] * READERS_MAX
+        assert late.may_read
+        for receiver in receivers:
+            await receiver.abort()
+
+    asyncio.run(receive())
+
+
+def test_an_aborted_body_ends_its_thread_and_leaves_nothing(
+    storage: Storage, tmp_path: Path
+) -> None:
+    async def stop() -> None:
+        intake = Waiting(body_of(5 * READ_BYTES))
+        receiver = storage.blobs.receive()
+        reading = asyncio.create_task(receiver.write_from(intake))
+        await asyncio.to_thread(intake.reading.wait, 30)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert not intake.closings
+        aborting = asyncio.create_task(receiver.abort())
+        await asyncio.sleep(0)
+        intake.gate.set()
+        await aborting
+        assert intake.closings == 1
+        assert len(intake.data) == 4 * READ_BYTES
+        assert len(storage.blobs._buffers) == READERS_MAX
+
+    asyncio.run(stop())
+    assert folders.blob_files(tmp_path / "data") == set()
+    assert list((tmp_path / "data" / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_body_that_a_thread_has_read_is_removed_when_it_is_refused(
+    storage: Storage, tmp_path: Path, finished: bool
+) -> None:
+    async def refuse() -> None:
+        receiver = storage.blobs.receive()
+        await receiver.write_from(folders.Intake(body_of(READ_BYTES)))
+        if finished:
+            await receiver.finish()
+        await receiver.abort()
+
+    asyncio.run(refuse())
+    assert folders.blob_files(tmp_path / "data") == set()
+    assert list((tmp_path / "data" / "tmp").iterdir()) == []
+
+
+class Filling(Disk):
+    """A disk that takes so many bytes, and is full then."""
+
+    room = 1 << 40
+
+    def write(self, descriptor: int, data: bytes | memoryview) -> None:
+        self.room -= len(data)
+        if self.room < 0:
+            raise errors.DiskFull("the disk has no room left")
+        super().write(descriptor, data)
+
+
+@pytest.mark.parametrize("room_bytes", [10, READ_BYTES])
+def test_a_disk_that_fills_while_a_thread_reads_gives_the_connection_back(
+    tmp_path: Path, room_bytes: int
+) -> None:
+    disk = Filling()
+    storage = folders.open_folder(tmp_path / "data", disk=disk)
+    disk.room = room_bytes
+
+    async def receive() -> None:
+        intake = folders.Intake(body_of(2 * READ_BYTES))
+        receiver = storage.blobs.receive()
+        await receiver.write(b"first")
+        with pytest.raises(errors.DiskFull):
+            await receiver.write_from(intake)
+        assert intake.closings == 1
+        await receiver.abort()
+        assert len(storage.blobs._buffers) == READERS_MAX
+
+    asyncio.run(receive())
+    assert list((tmp_path / "data" / "tmp").iterdir()) == []
+    storage.close()
