@@ -144,6 +144,7 @@ def build(
             store=catalog.store,
             namespaces=catalog.namespaces,
             tables=catalog.tables,
+            views=catalog.views,
             principals=rights.principals,
             ring=rights.ring,
             access=catalog.access,

@@ -19,6 +19,7 @@ from catalog.namespaces import Namespaces
 from catalog.scans import Scans
 from catalog.store import CatalogStore
 from catalog.tables import Tables
+from catalog.views import Views
 from server import asgi, calls
 from server.access.principals import Principals
 from server.access.tokens import KeyRing
@@ -40,6 +41,7 @@ class Parts:
     store: CatalogStore
     namespaces: Namespaces
     tables: Tables
+    views: Views
     principals: Principals
     ring: KeyRing
     access: Access
@@ -125,6 +127,7 @@ class LateSql:
             store=parts.store,
             namespaces=parts.namespaces,
             tables=parts.tables,
+            catalog_views=parts.views,
             access=parts.access,
             files=parts.files,
             scans=parts.scans,

@@ -144,6 +144,7 @@ class Compilation:
         self._operation: operations.Operation | None = None
         self._statement: compilation.ParsedStatement | None = None
         self._environment: shapes.Environment | None = None
+        self._expanded: dict[int, str] = {}
         self._child: _Child | None = None
 
     @property
@@ -168,9 +169,36 @@ class Compilation:
     async def needs(self, environment: shapes.Environment) -> compilation.Needs:
         """Return the tables that the statement uses, which binding needs; raises SqlError."""
         self._environment = environment
+        self._expanded = {}
         if self._child is None and self._statement is not None:
             return self._statement.needs(environment)
         needs: compilation.Needs = await self._ask("needs", await _packed(environment))
+        return needs
+
+    async def expand(
+        self, environment: shapes.Environment, use: int, text: str
+    ) -> compilation.Needs:
+        """Return the tables that a view uses, which binding needs; raises SqlError.
+
+        use: the table use that refers to the view. text: its query. Raises SqlError also if the
+        views of the statement are too long together.
+        """
+        length = len(text) + sum(map(len, self._expanded.values()))
+        if length > limits.TEXT_LENGTH_MAX:
+            raise errors.too_complex(
+                f"its views have more than {limits.TEXT_LENGTH_MAX:,} characters"
+            )
+        needs: compilation.Needs
+        if self._child is None and self._statement is not None:
+            if length <= limits.TEXT_HERE_LENGTH_MAX and is_small(text):
+                needs = self._statement.expand(environment, use, text)
+            elif not self._compiler.has_children:
+                needs = await asyncio.to_thread(self._statement.expand, environment, use, text)
+            else:
+                needs = await self._ask("expand", await _packed(environment), use, text)
+        else:
+            needs = await self._ask("expand", await _packed(environment), use, text)
+        self._expanded[use] = text
         return needs
 
     async def bind_count(self, environment: shapes.Environment) -> int:
@@ -222,7 +250,10 @@ class Compilation:
         if self._child is None:
             await self._move()
             if self._environment is not None and step != "needs":
-                await self._ask("needs", await _packed(self._environment))
+                environment = await _packed(self._environment)
+                await self._ask("needs", environment)
+                for use, text in self._expanded.items():  # in the order of their numbers
+                    await self._ask("expand", environment, use, text)
         assert self._child is not None
         return await self._child.ask(step, *arguments)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog import idents, namespaces, receipts, records, rights, tables
@@ -22,6 +22,7 @@ from sql import (
     places,
     planning,
     replays,
+    stored_views,
     threads,
     writes,
 )
@@ -85,6 +86,12 @@ class Definitions:
         existing, receipt, adopts = table.existing, table.receipt, table.adopts
         if table.is_done:  # the client did not get the first request's answer
             return outcomes.status(success)
+        if existing is not None and existing.pointer.object_type == "view":
+            if statement.if_not_exists:
+                return outcomes.status(f"{shown} already exists, statement succeeded.")
+            if statement.replace:
+                raise errors.exists_as(stored_views.shown_name(existing.ident), "VIEW")
+            raise errors.already_exists("Object", shown)
         if existing is not None and not adopts:
             loaded = await self._tables.fetch_at(existing.ident, existing.pointer)
             rows = await writes.find_rows_committed(loaded, execution.query_id)
@@ -149,7 +156,7 @@ class Definitions:
         receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return _NewTable(ident=ident, receipt=receipt, is_done=True)
-        existing = catalog.find_table(schema, statement.name[-1], exactly=True)
+        existing = catalog.find_object(schema, statement.name[-1])
         adopts = existing is not None and existing.pointer.metadata_location is None
         if existing is not None and adopts:
             # A client of another API created the table without metadata.
@@ -194,7 +201,7 @@ class Definitions:
         """Create a table with the rows of a query in one commit; return the number of rows."""
         bound_query, query_tables = await self._planning.bound(execution, query_names)
         width = len(bound_query.columns)
-        columns = await threads.for_columns(width, _new_columns, statement, bound_query)
+        columns = await threads.for_columns(width, new_columns, statement.columns, bound_query)
         new_table = await threads.for_columns(width, writes.new_table, statement, columns)
         loaded = await self._create(
             ident, new_table, principal=execution.session.principal, adopts=adopts, stage=True
@@ -235,13 +242,15 @@ class Definitions:
                 if schema.namespace and self._replays.is_done(receipt):
                     return success
                 missing = catalog.no_table(schema, statement.name, object_type="Table")
-                table = catalog.find_table(schema, statement.name[-1], exactly=True)
+                table = catalog.find_object(schema, statement.name[-1])
                 if table is None:
                     raise missing
                 catalog.check_table(table, rights.DROP_ACTIONS, missing=missing)
+                if table.pointer.object_type == "view":
+                    raise errors.of_other_type("VIEW", "TABLE")
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
-                return _already_dropped(shown)
+                return already_dropped(shown)
             raise
         await self._tables.drop(
             table.ident,
@@ -317,7 +326,7 @@ class Definitions:
                 catalog.check_drop_schema(statement.name, schema)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
-                return _already_dropped(shown)
+                return already_dropped(shown)
             raise
 
         def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
@@ -340,7 +349,8 @@ class Definitions:
         return success
 
 
-def _already_dropped(shown: str) -> outcomes.Outcome:
+def already_dropped(shown: str) -> outcomes.Outcome:
+    """Return the answer of DROP ... IF EXISTS for an object that does not exist."""
     return outcomes.status(f"Drop statement executed successfully ({shown} already dropped).")
 
 
@@ -364,11 +374,12 @@ def _new_table(
     return writes.new_table(statement, columns)
 
 
-def _new_columns(
-    statement: operations.CreateTable, query: resolve.BoundQuery
+def new_columns(
+    named_columns: Sequence[operations.ColumnDefinition], query: resolve.BoundQuery
 ) -> list[writes.NewColumn]:
-    """Return the columns of CTAS: those that the statement lists, or else those of its query."""
-    named_columns = statement.columns
+    """Return the columns of a table or view of a query: those that the statement lists, or else
+    those of the query. Raises SqlError.
+    """
     if named_columns and len(named_columns) != len(query.columns):
         raise errors.SqlError(
             "002022",
@@ -383,10 +394,10 @@ def _new_columns(
             f"SQL compilation error:\nMissing column specification for '{query.unnamed[0]}'",
             phase="COMPILATION",
         )
-    new_columns = []
+    columns = []
     for index, (column, sql_type) in enumerate(zip(query.columns, query.types, strict=True)):
         if named_columns:
-            new_columns.append(
+            columns.append(
                 writes.NewColumn(
                     name=named_columns[index].name.stored,
                     type=named_columns[index].type or _storable(sql_type),
@@ -395,10 +406,10 @@ def _new_columns(
                 )
             )
         else:
-            new_columns.append(
+            columns.append(
                 writes.NewColumn(name=_stored_name(column.name), type=_storable(sql_type))
             )
-    return new_columns
+    return columns
 
 
 def _storable(sql_type: sqltypes.SqlType) -> sqltypes.SqlType:

@@ -50,6 +50,13 @@ class SqlError(Exception):
             self.phase,
         )
 
+    def within_view(self, name: str) -> SqlError:
+        """Return the fault of a query that reads a view, whose own query has this fault.
+
+        A limit of Boathouse is no fault of the view, and stays as it is.
+        """
+        return self if self.code in ("000002", "000625") else view_failed(name, self.message)
+
     @classmethod
     def of_parts(cls, parts: tuple[Any, ...]) -> SqlError:
         """Return the fault of these parts."""
@@ -160,6 +167,49 @@ def show_in_missing_schema() -> SqlError:
 def already_exists(object_type: str, name: str) -> SqlError:
     """CREATE of a name that is taken."""
     return _compilation("002002", "42710", f"{object_type} '{name}' already exists.")
+
+
+def exists_as(name: str, object_type: str) -> SqlError:
+    """CREATE OR REPLACE of a table that is a view, or the reverse. object_type: what it is."""
+    return _compilation("001998", "0A000", f"Object '{name}' already exists as {object_type}")
+
+
+def of_other_type(actual: str, specified: str) -> SqlError:
+    """A statement for a table names a view, or the reverse."""
+    return _compilation(
+        "002203",
+        "02000",
+        f"Object found is of type '{actual}', not specified type '{specified}'.",
+    )
+
+
+def view_failed(name: str, message: str) -> SqlError:
+    """The query of a view cannot be bound: the message of its own error."""
+    return _compilation("002037", "42601", f"Failure during expansion of view '{name}': {message}")
+
+
+def view_of_itself(name: str) -> SqlError:
+    """A view whose query names the view, directly or through others."""
+    return _compilation("002037", "42601", f"View '{name}' refers to itself")
+
+
+def view_of_other_columns(name: str, declared: int, produced: int) -> SqlError:
+    """A view's query gives another number of columns than when the view was created."""
+    return _compilation(
+        "002057",
+        "42601",
+        f"View definition for '{name}' declared {declared} column(s), but view query produces "
+        f"{produced} column(s).",
+    )
+
+
+def view_column_differs(name: str, column: str) -> SqlError:
+    """A column of a view's query has another type than when the view was created."""
+    return _compilation(
+        "002056",
+        "42601",
+        f"View columns mismatch with view definition for view '{name}', at column '{column}'",
+    )
 
 
 def invalid_identifier(

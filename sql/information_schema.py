@@ -14,12 +14,12 @@ import datetime
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from catalog import errors as catalog_errors
-from catalog import idents, tables
+from catalog import idents, records, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     column_defaults,
@@ -30,6 +30,7 @@ from sql import (
     limits,
     outcomes,
     places,
+    stored_views,
     tabletypes,
 )
 from sql.dialect import names, shapes, sqltypes
@@ -46,7 +47,10 @@ UNREADABLE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """A table in a listing, before its metadata is read. may_describe: the caller may load it."""
+    """A table or view in a listing, before its metadata is read.
+
+    may_describe: the caller may load it.
+    """
 
     table: places.FoundTable
     may_describe: bool
@@ -65,13 +69,16 @@ class Gathered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """A table's values in listings.
+    """A table's or view's values in listings.
 
     rows and size_bytes are None, and columns are empty, for a table whose metadata cannot be read
-    or that the caller may list but not load.
+    or that the caller may list but not load. rows and size_bytes are None for every view. view: its
+    query and the like; None for a table, and for a view that is described no further. is_declared:
+    a table that was created as an ICEBERG one, or by a client of another API.
     """
 
     ident: idents.TableIdent
+    object_type: records.ObjectType
     created_at_ms: int
     altered_at_ms: int
     rows: int | None
@@ -81,13 +88,16 @@ class Description:
     cluster_by: str
     columns: Sequence[ColumnDescription]
     keys: Sequence[keys.KeyDescription] = ()
+    view: stored_views.View | None = None
+    is_declared: bool = True
 
 
 class InformationSchema:
     """Describes tables of the catalog for SHOW, DESCRIBE and the views."""
 
-    def __init__(self, *, tables: tables.Tables) -> None:
+    def __init__(self, *, tables: tables.Tables, views: stored_views.StoredViews) -> None:
         self._tables = tables
+        self._views = views
 
     async def describe(self, listed: Listed, *, with_columns: bool) -> Description:
         """Return the description of a table that the caller may see. Damaged metadata is no error.
@@ -103,6 +113,7 @@ class InformationSchema:
         is_empty = listed.may_describe and pointer.metadata_location is None
         return Description(
             ident=listed.table.ident,
+            object_type=pointer.object_type,
             created_at_ms=pointer.created_at_ms,
             altered_at_ms=pointer.modified_at_ms,
             rows=0 if is_empty else None,
@@ -114,10 +125,13 @@ class InformationSchema:
         )
 
     async def _described(self, table: places.FoundTable, *, with_columns: bool) -> Description:
+        if table.pointer.object_type == "view":
+            return await self._described_view(table, with_columns=with_columns)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         summary = _summary(loaded)
         return Description(
             ident=table.ident,
+            object_type="table",
             created_at_ms=table.pointer.created_at_ms,
             altered_at_ms=max(table.pointer.modified_at_ms, loaded.metadata.last_updated_ms),
             rows=_count(summary, "total-records", loaded),
@@ -131,7 +145,31 @@ class InformationSchema:
                 loaded.metadata.current_schema(),
                 table.pointer.object_uuid,
             ),
+            is_declared=loaded.metadata.properties.get(tabletypes.FORM) != tabletypes.PLAIN,
         )
+
+    async def _described_view(self, table: places.FoundTable, *, with_columns: bool) -> Description:
+        view = await self._views.load(table)
+        return Description(
+            ident=table.ident,
+            object_type="view",
+            created_at_ms=table.pointer.created_at_ms,
+            altered_at_ms=table.pointer.modified_at_ms,
+            rows=None,
+            size_bytes=None,
+            comment=view.comment,
+            owner=_owner(table),
+            cluster_by="",
+            columns=view_columns(view) if with_columns else (),
+            view=view,
+        )
+
+    async def describe_whole(self, table: places.FoundTable) -> Description:
+        """Return the description of a table or view that the caller may load.
+
+        Raises the errors of metadata that is absent or damaged.
+        """
+        return await self._described(table, with_columns=True)
 
     async def columns_of(self, loaded: tables.LoadedTable) -> list[ColumnDescription]:
         """Return a table's current columns; those of a wide table are computed in a thread."""
@@ -167,7 +205,7 @@ class InformationSchema:
             database=place.database,
             databases=catalog.databases() if stored == "databases" else (),
             namespaces=catalog.schemas(place.database) if stored == "schemata" else (),
-            tables=every_table(catalog, place.database) if stored in OF_TABLES else (),
+            tables=every_object(catalog, place.database, OF_OBJECTS.get(stored, ())),
         )
 
     async def relation(
@@ -218,21 +256,32 @@ def _table_of(
     return table, ipc.encode_rows(table)
 
 
-def list_tables(
-    catalog: places.CatalogView, database: str, namespace: idents.Namespace
+def list_objects(
+    catalog: places.CatalogView,
+    database: str,
+    namespace: idents.Namespace,
+    object_types: Sequence[Literal["table", "view"]] = ("table", "view"),
 ) -> Iterator[Listed]:
-    """Yield the tables of a namespace that the caller may list."""
-    for ident in catalog.tables(database, namespace):
-        table = catalog.find(ident)
-        if table is not None:
-            yield Listed(table=table, may_describe=catalog.may_describe(table))
+    """Yield the tables and views of a namespace that the caller may list."""
+    for object_type in object_types:
+        for ident in catalog.tables(database, namespace, object_type):
+            table = catalog.find(ident, object_type)
+            if table is not None:
+                yield Listed(table=table, may_describe=catalog.may_describe(table))
 
 
-def every_table(catalog: places.CatalogView, database: str) -> list[Listed]:
-    """Return the tables of a database that the caller may list. Raises SqlError for too many."""
+def every_object(
+    catalog: places.CatalogView,
+    database: str,
+    object_types: Sequence[Literal["table", "view"]],
+) -> list[Listed]:
+    """Return the tables and views of a database that the caller may list.
+
+    Raises SqlError for too many.
+    """
     listed: list[Listed] = []
     for namespace in catalog.schemas(database):
-        for table in list_tables(catalog, database, namespace):
+        for table in list_objects(catalog, database, namespace, object_types):
             listed.append(table)
             if len(listed) > limits.DESCRIBED_TABLES_MAX:
                 raise errors.information_schema_too_large()
@@ -260,15 +309,15 @@ def _tables(gathered: Gathered, described: Sequence[Description]) -> Iterator[Ro
             names.shown(idents.dotted(table.ident.namespace)),
             names.shown(table.ident.name),
             table.owner or None,
-            "BASE TABLE",
+            "VIEW" if table.object_type == "view" else "BASE TABLE",
             "NO",
             table.cluster_by or None,
             table.rows,
             table.size_bytes,
-            1,
+            1 if table.object_type == "table" else None,
             moment(table.created_at_ms),
             moment(table.altered_at_ms),
-            "YES",
+            "YES" if table.object_type == "table" and table.is_declared else "NO",
             "NO",
             "NO",
             table.comment or None,
@@ -276,7 +325,21 @@ def _tables(gathered: Gathered, described: Sequence[Description]) -> Iterator[Ro
 
 
 def _views(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
-    yield from ()
+    for each in described:
+        yield (
+            names.shown(gathered.database),
+            names.shown(idents.dotted(each.ident.namespace)),
+            names.shown(each.ident.name),
+            each.owner or None,
+            each.view.text if each.view else None,
+            "NONE",
+            "NO",
+            "NO",
+            "YES" if each.view and each.view.is_secure else "NO",
+            moment(each.created_at_ms),
+            moment(each.altered_at_ms),
+            each.comment or None,
+        )
 
 
 def _columns(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
@@ -348,6 +411,19 @@ def _default_text(
         return str(constant)
     text = "'" + str(constant).replace("\\", "\\\\").replace("'", "''") + "'"
     return text if sql_type.name == "text" else f"CAST({text} AS {sqltypes.shown(sql_type)})"
+
+
+def view_columns(view: stored_views.View) -> list[ColumnDescription]:
+    """Return a view's columns."""
+    return [
+        ColumnDescription(
+            name=names.shown(column.name),
+            type=column.type,
+            nullable=column.nullable,
+            comment=comment,
+        )
+        for column, comment in zip(view.columns, view.comments, strict=True)
+    ]
 
 
 def moment(ms: int) -> datetime.datetime:
@@ -435,7 +511,12 @@ ARROW: Mapping[str, pa.DataType] = {
 }
 
 RowsOf = Callable[[Gathered, Sequence[Description]], Iterator[Row]]
-OF_TABLES = frozenset({"tables", "columns"})
+OF_OBJECTS: Mapping[str, Sequence[Literal["table", "view"]]] = {
+    "tables": ("table", "view"),
+    "columns": ("table", "view"),
+    "views": ("view",),
+}
+"""The views with rows of tables or views, and of which."""
 
 VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
     "databases": (
@@ -491,6 +572,10 @@ VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
             ("table_name", TEXT),
             ("table_owner", TEXT),
             ("view_definition", TEXT),
+            ("check_option", TEXT),
+            ("is_updatable", TEXT),
+            ("insertable_into", TEXT),
+            ("is_secure", TEXT),
             ("created", MOMENT),
             ("last_altered", MOMENT),
             ("comment", TEXT),

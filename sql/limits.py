@@ -65,7 +65,14 @@ PATTERN_LENGTH_MAX: Final = 32_768
 PATTERN_BYTES_MAX: Final = 2 << 20
 """Memory of one compiled pattern with the states of its automaton. A worker keeps 128 of them."""
 USES_MAX: Final = 500
-"""Tables that one statement names."""
+"""Tables and views that one statement names, with those that its views name."""
+VIEW_DEPTH_MAX: Final = 32
+"""Views of views: how deeply they nest."""
+VIEW_READINGS_MAX: Final = 100
+"""Views of the index that one statement opens to read its views: one for each level of them, and
+again from the first level when one of them is replaced meanwhile."""
+NAMES_HERE_MAX: Final = 50
+"""Tables and views of a statement that are looked up on the event loop; more in a thread."""
 LIST_MEMBERS_MAX: Final = 16_384
 """Members of an IN list, and rows of VALUES: Snowflake's own bound."""
 

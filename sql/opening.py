@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from catalog import access, appends, files, namespaces, readers, scans, sequences, staging, tables
 from catalog import store as catalog_store
+from catalog import views as catalog_views
 from sql import (
     alterations,
     compiler,
@@ -26,7 +27,9 @@ from sql import (
     replays,
     show,
     statements,
+    stored_views,
     transactions,
+    views,
     writes,
 )
 from storage import opening as storage_opening
@@ -54,6 +57,7 @@ def open_statements(
     store: catalog_store.CatalogStore,
     namespaces: namespaces.Namespaces,
     tables: tables.Tables,
+    catalog_views: catalog_views.Views,
     access: access.Access,
     files: files.Files,
     scans: scans.Scans,
@@ -72,7 +76,8 @@ def open_statements(
     """
     all_places = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
-    described = information_schema.InformationSchema(tables=tables)
+    stored = stored_views.StoredViews(views=catalog_views)
+    described = information_schema.InformationSchema(tables=tables, views=stored)
     read = relations.Relations(
         engine=engine,
         scans=scans,
@@ -120,6 +125,7 @@ def open_statements(
         readers=table_readers,
         described=described,
         transactions=all_transactions,
+        views=stored,
         limits=limits,
     )
     reading = compiler.Compiler(children=reading_children)
@@ -147,7 +153,6 @@ def open_statements(
         shows=show.Shows(
             places=all_places,
             described=described,
-            tables=tables,
             default_database=default_database,
         ),
         planning=plans,
@@ -169,6 +174,12 @@ def open_statements(
             foreign_keys=references,
         ),
         transactions=all_transactions,
+        views=views.ViewStatements(
+            planning=plans,
+            places=all_places,
+            views=catalog_views,
+            replays=replays.Replays(store=store),
+        ),
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
     )

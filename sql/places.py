@@ -3,7 +3,7 @@
 A statement looks up all its names in one `CatalogView`, which reads the index in one transaction,
 so the statement sees all or nothing of each commit. A missing object and one that the caller may
 not see give the same error (002003), whose message names the last part of the name that the caller
-may see. Views of SQL are named, not read.
+may see.
 """
 
 from __future__ import annotations
@@ -73,6 +73,20 @@ class Places:
     ) -> owners.Recheck:
         """Return the check that principal is still allowed an action on a schema."""
         demands = (self._access.on_namespace(database, namespace, action),)
+
+        def check() -> None:
+            try:
+                self._access.recheck(principal, demands)
+            except access_errors.AccessDenied as denied:
+                raise errors.not_authorized(str(denied)) from None
+
+        return check
+
+    def judge_new_name(
+        self, principal: access_model.Principal, ident: idents.TableIdent
+    ) -> owners.Recheck:
+        """Return the check that principal may still give a table or view this name."""
+        demands = self._access.on_new_table(ident)[:1]
 
         def check() -> None:
             try:
@@ -182,13 +196,18 @@ class CatalogView:
             and self._permits(self._access.on_namespace(database, namespace, "GetNamespace"))
         )
 
-    def tables(self, database: str, namespace: idents.Namespace) -> list[idents.TableIdent]:
-        """Return the tables of a namespace that the caller may list, in byte order."""
+    def tables(
+        self,
+        database: str,
+        namespace: idents.Namespace,
+        object_type: Literal["table", "view"] = "table",
+    ) -> list[idents.TableIdent]:
+        """Return the tables, or views, of a namespace that the caller may list, in byte order."""
         if not self._permits(self._access.on_namespace(database, namespace, "ListTables")):
             return []
         return [
             idents.TableIdent(table_bucket=database, namespace=namespace, name=name)
-            for name in self._table_names(database, namespace)
+            for name in self._table_names(database, namespace, object_type=object_type)
         ]
 
     def find(
@@ -308,6 +327,14 @@ class CatalogView:
             object_type,
         )
 
+    def find_object(self, place: Schema, ident: names.Ident) -> FoundTable | None:
+        """Return the table or view that CREATE or DROP of ident refers to in a schema, or None.
+
+        Tables and views have one space of names.
+        """
+        table = self.find_table(place, ident, exactly=True)
+        return table or self.find_table(place, ident, object_type="view", exactly=True)
+
     def table(
         self,
         name: names.Name,
@@ -321,6 +348,23 @@ class CatalogView:
         Raises SqlError 002003 for a table that does not exist, or that the caller may neither list
         nor use; 003001 for one that the caller may list, without the right to these actions.
         """
+        table = self.relation(name, database=database, schema=schema, actions=actions)
+        if table.pointer.object_type == "view":
+            raise errors.of_other_type("VIEW", "TABLE")
+        return table
+
+    def relation(
+        self,
+        name: names.Name,
+        *,
+        database: str | None,
+        schema: str | None,
+        actions: Sequence[str] = rights.READ_ACTIONS,
+    ) -> FoundTable:
+        """Return a table or a view; its pointer says which. Raises SqlError as `table` does.
+
+        actions: with a table. A view has no data, so reading one takes the right to load it.
+        """
         place = self.schema_of(name, database=database, schema=schema)
         missing = self.no_table(place, name)
         table = self.find_table(place, name[-1])
@@ -328,8 +372,9 @@ class CatalogView:
             view = self.find_table(place, name[-1], object_type="view")
             if view is None:
                 raise missing
-            self.check_table(view, actions, missing=missing)
-            raise errors.unsupported(f"view {names.dotted(name)}, whose SQL is for other engines")
+            needed = rights.LOAD_ACTIONS if tuple(actions) == rights.READ_ACTIONS else actions
+            self.check_table(view, needed, missing=missing)
+            return view
         self.check_table(table, actions, missing=missing)
         if table.pointer.metadata_location is None:
             raise errors.unsupported(f"table {names.dotted(name)}, which has no metadata yet")
@@ -446,6 +491,10 @@ class CatalogView:
             ):
                 raise missing from None
             raise
+
+    def check_new_name(self, ident: idents.TableIdent) -> None:
+        """Raise SqlError 003001 unless the caller may give a table or view this name."""
+        self.check(self._access.on_new_table(ident)[:1])
 
     def _demands(
         self, table: FoundTable, actions: Sequence[str]

@@ -7,12 +7,13 @@ the query, and gives the engine only the files that the query's filters do not e
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from catalog import readers, tables
+from catalog import idents, readers, tables
 from sql import (
     bindings,
     compiler,
@@ -27,6 +28,7 @@ from sql import (
     relations,
     results,
     sessions,
+    stored_views,
     tabletypes,
     threads,
     transactions,
@@ -73,10 +75,9 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryTables:
-    """The tables of a query, one for each use. tables: None for a view of INFORMATION_SCHEMA and
-    for a stored result.
+    """The tables of a query, one for each use; None for a view and for a stored result.
 
-    ready: the relations of those, by use.
+    ready: the relations of stored results and of the views of INFORMATION_SCHEMA, by use.
     """
 
     shapes: tuple[shapes.TableShape, ...]
@@ -91,18 +92,49 @@ Fill: TypeAlias = Callable[
 """Returns the query of an INSERT, which may need more functions now, and the engine's text of each
 default, by field id."""
 
+Meaning: TypeAlias = places.FoundTable | information_schema.Gathered | stored_views.View
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
     """The tables that the names of a query refer to, read in one view of the catalog.
 
+    needs: of the query and of all views that it reads. meanings: by the number of the table use.
     fault: the error of a name that refers to no table that the caller may read; `Planning.bound`
     raises it.
     """
 
     needs: compilation.Needs
-    meanings: Mapping[names.Name, places.FoundTable | information_schema.Gathered]
+    meanings: Mapping[int, Meaning]
     fault: errors.SqlError | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reference:
+    """A table use, and where it stands: in the statement, or in the innermost of these views."""
+
+    use: shapes.TableUse
+    within: tuple[stored_views.View, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Unread:
+    """A view whose text is to be read before the names in it can be looked up."""
+
+    reference: _Reference
+    view: places.FoundTable
+
+
+@dataclass(kw_only=True, slots=True)
+class _Expansion:
+    """The views of a statement, by table use, as far as they are read; mutable."""
+
+    needs: compilation.Needs
+    opened: dict[int, tuple[stored_views.View, compilation.Needs]] = field(default_factory=dict)
+
+    @property
+    def all_needs(self) -> tuple[compilation.Needs, ...]:
+        return (self.needs, *(needs for _, needs in self.opened.values()))
 
 
 class Planning:
@@ -117,6 +149,7 @@ class Planning:
         readers: readers.Readers,
         described: information_schema.InformationSchema,
         transactions: transactions.Transactions,
+        views: stored_views.StoredViews,
         limits: StatementLimits | None = None,
     ) -> None:
         self._places = places
@@ -125,6 +158,7 @@ class Planning:
         self._readers = readers
         self._described = described
         self._transactions = transactions
+        self._views = views
         self._limits = limits or StatementLimits()
 
     async def look_up(
@@ -133,18 +167,64 @@ class Planning:
         """Return read's result, and the tables that the names of the query refer to.
 
         Both read one view of the catalog, so that the statement sees all or nothing of each commit.
-        read: reads what else the statement needs there; its errors propagate.
+        read: reads what else the statement needs there; its errors propagate. It is called again
+        for each level of views below the query: the text of a view is read from its file outside
+        the view of the catalog, and then all names are looked up again in a new one.
         """
-        needs = await execution.compiled.needs(await self.environment(execution))
+        environment = await self.environment(execution)
+        expansion = _Expansion(needs=await execution.compiled.needs(environment))
+        for _ in range(limits.VIEW_READINGS_MAX):
+            result, names_or_unread = await self._look(execution, expansion, read)
+            if isinstance(names_or_unread, Names):
+                return result, names_or_unread
+            if not names_or_unread:  # a view was replaced meanwhile
+                expansion = _Expansion(needs=await execution.compiled.needs(environment))
+                continue
+            try:
+                for unread in names_or_unread:
+                    await self._expand(execution, environment, expansion, unread)
+            except errors.SqlError as fault:
+                return result, Names(needs=expansion.needs, meanings={}, fault=fault)
+        raise errors.too_complex("its views are replaced too often to be read")
 
-        def look() -> tuple[_Read, Names]:
+    async def _look(
+        self,
+        execution: Execution,
+        expansion: _Expansion,
+        read: Callable[[places.CatalogView], _Read],
+    ) -> tuple[_Read, Names | list[_Unread]]:
+        """Return read's result, and the names, or the views that are to be read first.
+
+        No view is to be read, and there are no names, where a view has changed since it was read.
+        """
+
+        def look() -> tuple[_Read, Names | list[_Unread]]:
             with self._places.view(execution.session.principal) as catalog:
-                return read(catalog), self._names(execution, needs, catalog)
+                return read(catalog), self._names(execution, expansion, catalog)
 
-        if any(_lists_names(use, execution.session) for use in needs.uses):
+        uses = sum(len(needs.uses) for needs in expansion.all_needs)
+        if uses > limits.NAMES_HERE_MAX or _lists_names(execution, expansion):
             # A database may have very many tables, and each one's rights are checked.
             return await asyncio.to_thread(look)
         return look()
+
+    async def _expand(
+        self,
+        execution: Execution,
+        environment: shapes.Environment,
+        expansion: _Expansion,
+        unread: _Unread,
+    ) -> None:
+        """Read a view's text, and the names in it. Raises SqlError."""
+        reference = unread.reference
+        view = await self._views.load(unread.view)
+        within = (*reference.within, view)
+        try:
+            text = stored_views.query_of(view)
+            needs = await execution.compiled.expand(environment, reference.use.index, text)
+        except errors.SqlError as error:
+            raise _within(within, error) from None
+        expansion.opened[reference.use.index] = (view, needs)
 
     async def bound(
         self, execution: Execution, query_names: Names | None = None
@@ -225,7 +305,7 @@ class Planning:
         if query_names.fault is not None:
             raise query_names.fault
         session, needs = execution.session, query_names.needs
-        loaded: dict[tuple[names.Name, bool], tables.LoadedTable] = {}
+        loaded: dict[tuple[idents.TableIdent, bool], tables.LoadedTable] = {}
         stored: list[relations.PinnedTable | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
@@ -237,7 +317,7 @@ class Planning:
                 described.append(shape)
                 stored.append(None)
                 continue
-            named = query_names.meanings[use.name]
+            named = query_names.meanings[use.index]
             if isinstance(named, information_schema.Gathered):
                 shape, ready[use.index] = await self._described.relation(
                     named, name, zone=execution.zone
@@ -245,7 +325,11 @@ class Planning:
                 described.append(shape)
                 stored.append(None)
                 continue
-            key = (use.name, use.moment is None)
+            if isinstance(named, stored_views.View):
+                described.append(stored_views.shape(named, name))
+                stored.append(None)
+                continue
+            key = (named.ident, use.moment is None)
             if key not in loaded:
                 # Time travel reads committed states alone.
                 loaded[key] = (
@@ -264,35 +348,85 @@ class Planning:
         return QueryTables(shapes=tuple(described), tables=tuple(stored), ready=ready)
 
     def _names(
-        self, execution: Execution, needs: compilation.Needs, catalog: places.CatalogView
-    ) -> Names:
+        self, execution: Execution, expansion: _Expansion, catalog: places.CatalogView
+    ) -> Names | list[_Unread]:
         try:
-            meanings = self._find(execution, needs.uses, catalog)
+            return self._find(execution, expansion, catalog)
         except errors.SqlError as fault:
-            return Names(needs=needs, meanings={}, fault=fault)
-        return Names(needs=needs, meanings=meanings)
+            return Names(needs=expansion.needs, meanings={}, fault=fault)
 
     def _find(
-        self, execution: Execution, uses: Sequence[shapes.TableUse], catalog: places.CatalogView
-    ) -> dict[names.Name, places.FoundTable | information_schema.Gathered]:
-        """Return the table that each name of a query refers to. Raises SqlError."""
-        session = execution.session
-        meanings: dict[names.Name, places.FoundTable | information_schema.Gathered] = {}
-        for use in uses:
+        self, execution: Execution, expansion: _Expansion, catalog: places.CatalogView
+    ) -> Names | list[_Unread]:
+        """Return the table that each name of a query and of its views refers to. Raises SqlError.
+
+        Views that are not read yet are returned instead; none of them where one has changed.
+        """
+        waiting = [_Reference(use=use) for use in expansion.needs.uses]
+        meanings: dict[int, Meaning] = {}
+        uses: list[shapes.TableUse] = []
+        unread: list[_Unread] = []
+        for reference in waiting:  # grows while it is read
+            use = reference.use
             if use.result_id:
+                uses.append(use)
                 continue
-            schema = catalog.schema_of(use.name, database=session.database, schema=session.schema)
-            if not schema.namespace and use.moment is not None:
+            try:
+                meaning = self._meaning(execution, reference, catalog)
+            except errors.SqlError as error:
+                if reference.within and error.code == "003001":
+                    error = errors.does_not_exist("Object", names.dotted(use.name))
+                raise _within(reference.within, error) from None
+            uses.append(use)
+            if not _is_view(meaning):
+                meanings[use.index] = meaning
+                continue
+            assert isinstance(meaning, places.FoundTable)
+            opened = expansion.opened.get(use.index)
+            if opened is None:
+                unread.append(_Unread(reference=reference, view=meaning))
+                continue
+            view, needs = opened
+            if view.pointer.metadata_location != meaning.pointer.metadata_location:
+                return []
+            meanings[use.index] = view
+            waiting += [
+                _Reference(
+                    use=inner if inner.moment else dataclasses.replace(inner, moment=use.moment),
+                    within=(*reference.within, view),
+                )
+                for inner in needs.uses
+            ]
+        if unread:
+            return unread
+        uses.sort(key=lambda use: use.index)
+        wants_bounds = any(needs.wants_bounds for needs in expansion.all_needs)
+        needs = compilation.Needs(uses=tuple(uses), wants_bounds=wants_bounds)
+        return Names(needs=needs, meanings=meanings)
+
+    def _meaning(
+        self, execution: Execution, reference: _Reference, catalog: places.CatalogView
+    ) -> places.FoundTable | information_schema.Gathered:
+        """Return the table or view that one name refers to. Raises SqlError."""
+        session, use = execution.session, reference.use
+        database, schema_name = session.database, session.schema
+        if reference.within:
+            # A name in a view means the same in every session.
+            database, schema_name = reference.within[-1].database, reference.within[-1].schema
+        schema = catalog.schema_of(use.name, database=database, schema=schema_name)
+        if not schema.namespace:
+            if use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
-            if use.name in meanings:
-                continue
-            if not schema.namespace:
-                meanings[use.name] = self._described.gather(catalog, use.name[-1], schema)
-                continue
-            meanings[use.name] = catalog.table(
-                use.name, database=session.database, schema=session.schema
-            )
-        return meanings
+            return self._described.gather(catalog, use.name[-1], schema)
+        table = catalog.relation(use.name, database=database, schema=schema_name)
+        if _is_view(table):
+            if use.moment is not None and use.moment.parameter in ("version", "ref"):
+                raise errors.unsupported(f"AT ({use.moment.parameter.upper()} => ...) on a view")
+            if len(reference.within) >= limits.VIEW_DEPTH_MAX:
+                raise errors.too_complex(f"views nest deeper than {limits.VIEW_DEPTH_MAX}")
+            if any(view.ident == table.ident for view in reference.within):
+                raise errors.view_of_itself(stored_views.shown_name(table.ident))
+        return table
 
     async def query(
         self,
@@ -340,7 +474,8 @@ class Planning:
         tables_by_use = zip(query_tables.shapes, query_tables.tables, strict=True)
         for index, (shape, table) in enumerate(tables_by_use):
             if table is None:
-                relations.append(query_tables.ready[index])
+                if index in query_tables.ready:
+                    relations.append(query_tables.ready[index])
             elif empty:
                 relation = await threads.for_columns(
                     len(shape.columns),
@@ -386,7 +521,25 @@ def _bound_relation(binding_by_name: Mapping[str, bindings.Binding], zone: str) 
     )
 
 
-def _lists_names(use: shapes.TableUse, session: sessions.Session) -> bool:
+def _lists_names(execution: Execution, expansion: _Expansion) -> bool:
     """Return whether a name may be a view of INFORMATION_SCHEMA, which lists a whole database."""
-    schema = use.name[-2].folded if len(use.name) > 1 else (session.schema or "")
-    return schema.lower() == places.INFORMATION_SCHEMA
+    schema = execution.session.schema or ""
+    named = [(use, schema) for use in expansion.needs.uses]
+    for view, needs in expansion.opened.values():
+        named += [(use, view.schema or "") for use in needs.uses]
+    return any(
+        (use.name[-2].folded if len(use.name) > 1 else schema_name).lower()
+        == places.INFORMATION_SCHEMA
+        for use, schema_name in named
+    )
+
+
+def _is_view(meaning: places.FoundTable | information_schema.Gathered) -> bool:
+    return isinstance(meaning, places.FoundTable) and meaning.pointer.object_type == "view"
+
+
+def _within(views: Sequence[stored_views.View], error: errors.SqlError) -> errors.SqlError:
+    """Return the error of a statement whose views fail, the innermost one last, with error."""
+    for view in reversed(views):
+        error = error.within_view(stored_views.shown_name(view.ident))
+    return error

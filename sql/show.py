@@ -13,10 +13,10 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from catalog import idents, rights, tables
-from sql import errors, information_schema, keys, limits, outcomes, places, sessions
+from catalog import idents, rights
+from sql import errors, information_schema, keys, limits, outcomes, places, sessions, stored_views
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
 
@@ -83,12 +83,10 @@ class Shows:
         *,
         places: places.Places,
         described: information_schema.InformationSchema,
-        tables: tables.Tables,
         default_database: str | None,
     ) -> None:
         self._places = places
         self._described = described
-        self._tables = tables
         self._default_database = default_database
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
@@ -123,18 +121,12 @@ class Shows:
         """Return DESCRIBE's rows; raises SqlError 002003 with SQLSTATE 02000."""
         if statement.object_type in ("schema", "database"):
             return await asyncio.to_thread(self._describe_container, session, statement)
-        loaded = await self._load(
-            session, statement.name, object_type=statement.object_type.title()
-        )
-        if statement.object_type == "view":
+        table = self._find(session, statement.name, object_type=statement.object_type.title())
+        if statement.object_type == "view" and table.pointer.object_type == "table":
             raise errors.described_does_not_exist("View", names.dotted(statement.name))
-        described_keys = keys.describe(
-            loaded.metadata.properties,
-            loaded.metadata.current_schema(),
-            loaded.pointer.object_uuid,
-        )
-        primary = {name for key in described_keys if key.type == "primary" for name in key.columns}
-        unique = {name for key in described_keys if key.type == "unique" for name in key.columns}
+        described = await self._described.describe_whole(table)
+        primary = {name for key in described.keys if key.type == "primary" for name in key.columns}
+        unique = {name for key in described.keys if key.type == "unique" for name in key.columns}
         rows = [
             (
                 column.name,
@@ -150,7 +142,7 @@ class Shows:
                 None,
                 None,
             )
-            for column in await self._described.columns_of(loaded)
+            for column in described.columns
         ]
         return outcomes.Outcome(
             columns=tuple(_column(name) for name in DESCRIBE_COLUMNS),
@@ -158,12 +150,13 @@ class Shows:
             statement_type_id=outcomes.StatementType.DESCRIBE,
         )
 
-    async def _load(
+    def _find(
         self, session: sessions.Session, name: names.Name, *, object_type: str
-    ) -> tables.LoadedTable:
+    ) -> places.FoundTable:
+        """Return a table or view. Raises SqlError 002003 with SQLSTATE 02000."""
         try:
             with self._places.view(session.principal) as catalog:
-                table = catalog.table(
+                return catalog.relation(
                     name,
                     database=session.database,
                     schema=session.schema,
@@ -173,7 +166,6 @@ class Shows:
             if error.code != "002003":
                 raise
             raise errors.described_does_not_exist(object_type, names.dotted(name)) from None
-        return await self._tables.fetch_at(table.ident, table.pointer)
 
     # A database may have very many names, and each one's rights are checked. Threads do so, each in
     # a view of its own, so that the event loop is not blocked.
@@ -217,10 +209,8 @@ class Shows:
         session: sessions.Session,
         statement: operations.Show,
     ) -> list[Row]:
-        loaded = await self._load(session, statement.scope, object_type="Table")
-        table = places.FoundTable(ident=loaded.ident, pointer=loaded.pointer)
-        listed = information_schema.Listed(table=table, may_describe=True)
-        described = await self._described.describe(listed, with_columns=True)
+        table = self._find(session, statement.scope, object_type="Table")
+        described = await self._described.describe_whole(table)
         return await asyncio.to_thread(lambda: list(of_table(described)))
 
     async def _rows_of_tables(
@@ -259,8 +249,7 @@ class Shows:
         """Return the keys, of any table of the database, that reference a table in scope."""
         wanted: set[tuple[str, ...]]
         if statement.scope_type == "table" and statement.scope:
-            loaded = await self._load(session, statement.scope, object_type="Table")
-            idents_in_scope = [loaded.ident]
+            idents_in_scope = [self._find(session, statement.scope, object_type="Table").ident]
         else:
             listed = await asyncio.to_thread(self._tables_of, session, statement)
             idents_in_scope = [each.table.ident for each in listed]
@@ -418,7 +407,8 @@ def _tables_in(
     catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
 ) -> Iterator[information_schema.Listed]:
     for database, namespace in _schemas_in(catalog, session, statement):
-        for listed in information_schema.list_tables(catalog, database, namespace):
+        object_types = LISTINGS[statement.listing].object_types
+        for listed in information_schema.list_objects(catalog, database, namespace, object_types):
             if _may_match(listed.table.ident.name, statement):
                 yield listed
 
@@ -463,13 +453,38 @@ def _described_names(
         ]
     place = catalog.visible_schema(statement.name, database=session.database)
     return [
-        (None, names.shown(ident.name), "TABLE")
-        for ident in catalog.tables(place.database, place.namespace)
+        (None, names.shown(ident.name), shown)
+        for object_type, shown in OBJECT_TYPES.items()
+        for ident in catalog.tables(place.database, place.namespace, object_type)
     ]
 
 
+OBJECT_TYPES: Mapping[Literal["table", "view"], str] = {"table": "TABLE", "view": "VIEW"}
+
+
 def _objects(table: information_schema.Description) -> Iterator[Row]:
-    yield (*_object_row(table), "", "N", "N", "Y")
+    yield (*_object_row(table), "", "N", "N", _is_iceberg(table))
+
+
+def _is_iceberg(table: information_schema.Description) -> str:
+    return "Y" if table.object_type == "table" and table.is_declared else "N"
+
+
+def _views(each: information_schema.Description) -> Iterator[Row]:
+    yield (
+        information_schema.moment(each.created_at_ms),
+        names.shown(each.ident.name),
+        "",
+        names.shown(each.ident.table_bucket),
+        names.shown(idents.dotted(each.ident.namespace)),
+        each.owner,
+        each.comment,
+        "" if each.view is None else stored_views.definition(each.view),
+        "true" if each.view is not None and each.view.is_secure else "false",
+        "false",
+        "",
+        "OFF",
+    )
 
 
 def _tables(table: information_schema.Description) -> Iterator[Row]:
@@ -486,7 +501,7 @@ def _tables(table: information_schema.Description) -> Iterator[Row]:
         "N",
         None,
         "N",
-        "Y",
+        _is_iceberg(table),
         "N",
         "N",
     )
@@ -552,10 +567,10 @@ class Listing:
     """One listing of SHOW.
 
     columns: in Snowflake's order. rows: returns its rows in a session; None if Boathouse has no
-    such objects, so that the listing is empty. of_table: returns the rows of one table, for
-    listings over tables. named_by: the column that LIKE, STARTS WITH and LIMIT FROM compare.
-    is_sorted: by that column, else in the order of rows. has_terse: SHOW TERSE returns the five
-    columns of TERSE. is_of_one_table: IN names the table whose columns or keys are listed.
+    such objects, so that the listing is empty. of_table: returns the rows of one table or view, for
+    listings over those of object_types. named_by: the column that LIKE, STARTS WITH and LIMIT FROM
+    compare. is_sorted: by that column, else in the order of rows. has_terse: SHOW TERSE returns the
+    five columns of TERSE. is_of_one_table: IN names the table whose columns or keys are listed.
     is_of_referencing: the keys of other tables that reference the tables in scope.
     """
 
@@ -565,6 +580,7 @@ class Listing:
         | None
     )
     of_table: Callable[[information_schema.Description], Iterator[Row]] | None = None
+    object_types: Sequence[Literal["table", "view"]] = ("table", "view")
     named_by: str = "name"
     is_sorted: bool = True
     has_terse: bool = False
@@ -583,6 +599,7 @@ _LISTING_OF_TABLES = Listing(
     ),
     rows=None,
     of_table=_tables,
+    object_types=("table",),
     has_terse=True,
 )
 
@@ -618,6 +635,8 @@ LISTINGS: Mapping[str, Listing] = {
             """
         ),
         rows=None,
+        of_table=_views,
+        object_types=("view",),
         has_terse=True,
     ),
     "COLUMNS": Listing(
@@ -748,7 +767,7 @@ def _terse(rows: list[Row], columns: Sequence[str], object_type: str) -> list[Ro
             (
                 named["created_on"],
                 named["name"],
-                named.get("kind", "") if object_type != "SCHEMAS" else "",
+                "VIEW" if object_type == "VIEWS" else named.get("kind", ""),
                 named.get("database_name", ""),
                 schema if object_type != "DATABASES" else "",
             )
@@ -762,7 +781,7 @@ def _object_row(description: information_schema.Description) -> Row:
         names.shown(description.ident.name),
         names.shown(description.ident.table_bucket),
         names.shown(idents.dotted(description.ident.namespace)),
-        "TABLE",
+        OBJECT_TYPES["view" if description.object_type == "view" else "table"],
         description.comment,
         description.cluster_by,
         description.rows,

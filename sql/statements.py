@@ -46,6 +46,7 @@ from sql import (
     show,
     tabletypes,
     transactions,
+    views,
 )
 from sql.dialect import (
     formats,
@@ -85,6 +86,7 @@ class Statements:
         definitions: definitions.Definitions,
         transactions: transactions.Transactions,
         alterations: alterations.Alterations,
+        views: views.ViewStatements,
         now_ms: storage_model.NowMs,
         about: About,
     ) -> None:
@@ -99,6 +101,7 @@ class Statements:
         self._definitions = definitions
         self._transactions = transactions
         self._alterations = alterations
+        self._views = views
         self._now_ms = now_ms
         self._about = about
 
@@ -230,6 +233,15 @@ class Statements:
             case operations.DropSchema():
                 await self._commit_waiting(execution)
                 return await self._definitions.drop_schema(execution, operation)
+            case operations.CreateView():
+                await self._commit_waiting(execution)
+                return await self._views.create(execution, operation)
+            case operations.DropView():
+                await self._commit_waiting(execution)
+                return await self._views.drop(execution, operation)
+            case operations.AlterView():
+                await self._commit_waiting(execution)
+                return await self._views.alter(execution, operation)
             case operations.Use():
                 return self._use(execution, operation)
             case operations.SetVariables():

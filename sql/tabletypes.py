@@ -23,6 +23,11 @@ from sql.dialect import shapes, sqltypes
 DECLARED = "boathouse.sql.types"
 """Table property: JSON object, field id -> declared type, where the stored type says less."""
 
+FORM = "boathouse.sql.form"
+PLAIN = "table"
+"""Table property: `table` if CREATE TABLE made it without the word ICEBERG. SHOW says of other
+tables that they are Iceberg tables, as Snowflake does of those that name their format."""
+
 SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
     "VARIANT": sqltypes.VARIANT,
     "OBJECT": sqltypes.OBJECT,

@@ -527,7 +527,7 @@ def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -
         text = tabletypes.declared_text(column.type)
         if text is not None:
             declared[str(number)] = text
-    properties = {}
+    properties = {} if statement.is_iceberg else {tabletypes.FORM: tabletypes.PLAIN}
     if statement.comment:
         properties["comment"] = statement.comment
     if declared:

@@ -139,7 +139,13 @@ def create_table(
         partition_by=partition_by,
         cluster_by=cluster_by,
         keys=keys,
+        is_iceberg=_names_iceberg(tree.args.get("properties")),
     )
+
+
+def _names_iceberg(node: Any) -> bool:
+    listed = () if node is None else node.expressions
+    return any(isinstance(item, exp.IcebergProperty) for item in listed)
 
 
 def _properties(

@@ -1,7 +1,8 @@
 """rule: one statement from its text to a bound query, in the steps that need its tree.
 
 A tree exists in one process only. Other processes get the operation, the tables it names and the
-bound query, all of which are values that can be sent.
+bound query, all of which are values that can be sent. The text of a view is parsed where the
+statement that reads it is, once for each use, and its tables are numbered after the statement's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
+from sql import errors
+from sql.dialect import operations, parse, references, resolve, shapes, sqltypes, views
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +30,8 @@ class ParsedStatement:
     def __init__(self, text: str) -> None:
         self.operation = parse.parse(text)
         self._tree = _tree_of(self.operation)
+        self._views: dict[int, operations.Tree] = {}
+        self._uses = 0
 
     @property
     def portable_operation(self) -> operations.Operation:
@@ -39,10 +43,36 @@ class ParsedStatement:
         return dataclasses.replace(self.operation, **changes)
 
     def needs(self, environment: shapes.Environment) -> Needs:
-        """Return the tables and names of the statement's query; raises SqlError."""
+        """Return the tables and names of the statement's query; raises SqlError.
+
+        Calling it again forgets the views that were expanded.
+        """
+        self._views.clear()
+        self._uses = 0
+        return self._needs_of(self._tree, environment)
+
+    def expand(self, environment: shapes.Environment, use: int, text: str) -> Needs:
+        """Return the tables and names of the view that the table use `use` refers to.
+
+        text: the view's query. Raises SqlError for one that is no query of Snowflake's language.
+        Call `needs` first.
+        """
+        operation = parse.parse(text)
+        if not isinstance(operation, operations.Query):
+            raise errors.unsupported("a view whose text is no query")
+        views.check_query(operation.tree)
+        # A view has no binds and no variables, so its AT and BEFORE see none either.
+        plain = dataclasses.replace(environment, binds={}, variables={}, rows_relation="")
+        needs = self._needs_of(operation.tree, plain)
+        self._views[use] = operation.tree
+        return needs
+
+    def _needs_of(self, tree: operations.Tree, environment: shapes.Environment) -> Needs:
+        uses = references.references(tree, environment, first=self._uses)
+        self._uses += len(uses)
         return Needs(
-            uses=references.references(self._tree, environment),
-            wants_bounds=references.wants_bounds(self._tree),
+            uses=uses,
+            wants_bounds=references.wants_bounds(tree),
         )
 
     def bind_count(self, environment: shapes.Environment) -> int:
@@ -52,13 +82,13 @@ class ParsedStatement:
 
     def bind_query(self, environment: shapes.Environment) -> resolve.BoundQuery:
         """Return the query bound; raises SqlError. Call `needs` first."""
-        return resolve.bind_query(self._tree, environment)
+        return resolve.bind_query(self._tree, environment, self._views)
 
     def bind_into(
         self, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
     ) -> resolve.BoundQuery:
         """Return the query bound as rows of these types; raises SqlError. Call `needs` first."""
-        return resolve.bind_into(self._tree, environment, targets)
+        return resolve.bind_into(self._tree, environment, targets, self._views)
 
 
 TREES = {
@@ -66,6 +96,7 @@ TREES = {
     operations.Explain: "tree",
     operations.Insert: "source",
     operations.CreateTable: "query",
+    operations.CreateView: "query",
     operations.SetVariables: "values",
 }
 

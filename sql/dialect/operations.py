@@ -76,6 +76,7 @@ class CreateTable:
     """CREATE [OR REPLACE] [TRANSIENT] [ICEBERG] TABLE, with or without AS query.
 
     partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
+    is_iceberg: with the word ICEBERG.
     """
 
     name: names.Name
@@ -87,6 +88,7 @@ class CreateTable:
     partition_by: tuple[tuple[str, names.Ident], ...] = ()
     cluster_by: tuple[names.Ident, ...] = ()
     keys: tuple[KeyDefinition, ...] = ()
+    is_iceberg: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,6 +214,40 @@ class DropSchema:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] [SECURE] VIEW. text: the query's own text.
+
+    columns: as listed after the name, each without a type; empty if the query names them.
+    """
+
+    name: names.Name
+    columns: tuple[ColumnDefinition, ...]
+    text: str
+    query: Tree
+    replace: bool = False
+    if_not_exists: bool = False
+    is_secure: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropView:
+    name: names.Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterView:
+    """ALTER VIEW: one of its changes. comment "" removes the comment."""
+
+    name: names.Name
+    if_exists: bool = False
+    new_name: names.Name | None = None
+    comment: str | None = None
+    is_secure: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Insert:
     """INSERT [OVERWRITE] INTO. columns empty: all, in order. source: a query, or VALUES rows."""
 
@@ -306,6 +342,9 @@ Operation: TypeAlias = (
     | CreateSchema
     | DropTable
     | DropSchema
+    | CreateView
+    | DropView
+    | AlterView
     | Insert
     | Truncate
     | Use

@@ -16,7 +16,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sql import errors, limits
-from sql.dialect import alterations, columns, elements, grammar, operations, reading, show
+from sql.dialect import (
+    alterations,
+    columns,
+    elements,
+    grammar,
+    operations,
+    reading,
+    show,
+    views,
+)
 
 
 def parse(text: str) -> operations.Operation:
@@ -220,6 +229,8 @@ def _unset(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _alter(reader: reading.TokenReader) -> operations.Operation:
+    if reader.accept("ALTER", "VIEW"):
+        return views.read_alter(reader)
     start = reader.mark()
     if reader.accept("ALTER", "TABLE") or reader.accept("ALTER", "ICEBERG", "TABLE"):
         return alterations.read_alter_table(reader)
@@ -274,6 +285,8 @@ def _rollback(reader: reading.TokenReader) -> operations.Operation:
 def _drop(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     reader.accept("DROP")
+    if reader.accept("VIEW"):
+        return views.read_drop(reader)
     _ = reader.accept("ICEBERG") or reader.accept("TRANSIENT")
     object_type = next((word for word in ("TABLE", "SCHEMA") if reader.accept(word)), None)
     if object_type is None:
@@ -298,6 +311,8 @@ def _create(reader: reading.TokenReader) -> operations.Operation:
         if replace:
             raise errors.unsupported("CREATE OR REPLACE SCHEMA")
         return _create_schema(reader)
+    if views.is_create(reader, start):
+        return views.read_create(reader, _query_tree)
     reader.reset(start)
     if not _is_create_table(reader):
         reader.reset(start)

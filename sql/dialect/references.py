@@ -49,19 +49,35 @@ class Constants:
         raise errors.unsupported("a query in AT or BEFORE")
 
 
-def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.TableUse, ...]:
-    """Return the tables that tree names, and mark each place with its number.
+def references(
+    tree: Any, environment: shapes.Environment, *, first: int = 0
+) -> tuple[shapes.TableUse, ...]:
+    """Return the tables that tree names, and mark each place with its number, from first on.
 
     Names of common table expressions are none. Placeholders `?` are numbered too. Of environment
     only what AT and BEFORE may say is read: context, binds, variables.
     """
-    uses: list[shapes.TableUse] = []
+    uses = _Uses(first)
     _number_placeholders(tree)
     _spell_names(tree, environment)
     _collect(tree, uses, environment)
-    if len(uses) > limits.USES_MAX:
+    if first + len(uses.listed) > limits.USES_MAX:
         raise errors.unsupported(f"more than {limits.USES_MAX} tables in one statement")
-    return tuple(uses)
+    return tuple(uses.listed)
+
+
+class _Uses:
+    """The table uses of a tree while they are collected. Mutable."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self.listed: list[shapes.TableUse] = []
+
+    def add(self, node: exp.Table, **fields: Any) -> None:
+        """Mark a node with the next number, and add the use of that number."""
+        index = self._first + len(self.listed)
+        node.meta[USE] = index
+        self.listed.append(shapes.TableUse(index=index, **fields))
 
 
 def wants_bounds(tree: Any) -> bool:
@@ -126,7 +142,7 @@ ARGUMENT_ORDER = {
 }
 
 
-def _collect(tree: Any, uses: list[shapes.TableUse], environment: shapes.Environment) -> None:
+def _collect(tree: Any, uses: _Uses, environment: shapes.Environment) -> None:
     # Without recursion: a condition of a thousand terms is a tree of that depth.
     stack: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
     while stack:
@@ -200,7 +216,7 @@ def _spell_names(tree: Any, environment: shapes.Environment) -> None:
 def _collect_table(
     node: exp.Table,
     common_names: frozenset[str],
-    uses: list[shapes.TableUse],
+    uses: _Uses,
     environment: shapes.Environment,
 ) -> None:
     if isinstance(node.this, exp.Anonymous):
@@ -223,15 +239,13 @@ def _collect_table(
         return
     if len(name) == 1 and not name[0].quoted and name[0].folded == "DUAL":
         return
-    node.meta[USE] = len(uses)
-    uses.append(shapes.TableUse(index=len(uses), name=name, moment=moment_of(node, environment)))
+    uses.add(node, name=name, moment=moment_of(node, environment))
 
 
-def _use_result(node: exp.Table, query_id: str, uses: list[shapes.TableUse]) -> None:
+def _use_result(node: exp.Table, query_id: str, uses: _Uses) -> None:
     if node.args.get("when") is not None:
         raise errors.unsupported("AT or BEFORE on a result")
-    node.meta[USE] = len(uses)
-    uses.append(shapes.TableUse(index=len(uses), name=(), result_id=query_id))
+    uses.add(node, name=(), result_id=query_id)
 
 
 def _result_id(call: exp.Anonymous, environment: shapes.Environment) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import itertools
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -32,6 +33,8 @@ from sql.dialect.scopes import Output, OutputScope, QueryScope, Text
 from sql.plan import code, emit
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
+
+NO_VIEWS: Final[Mapping[int, Any]] = types.MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,9 +63,14 @@ class BoundQuery:
         return tuple(index for index, each in enumerate(self.types) if each.is_variant)
 
 
-def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
-    """Return tree bound; raises SqlError. The tree must have been through `references`."""
-    binder = Binder(environment)
+def bind_query(
+    tree: Any, environment: shapes.Environment, views: Mapping[int, Any] = NO_VIEWS
+) -> BoundQuery:
+    """Return tree bound; raises SqlError. The tree must have been through `references`.
+
+    views: the trees of the views among the tables, by table use; they too.
+    """
+    binder = Binder(environment, views)
     try:
         text = binder.query(tree, None)
     except RecursionError:
@@ -74,13 +82,17 @@ def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
 
 
 def bind_into(
-    tree: Any, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
+    tree: Any,
+    environment: shapes.Environment,
+    targets: Sequence[sqltypes.SqlType],
+    views: Mapping[int, Any] = NO_VIEWS,
 ) -> BoundQuery:
     """Return tree bound, its columns converted to the targets' types like by INSERT.
 
-    VALUES are converted cell by cell. With array binds, VALUES is one row per bound row.
+    VALUES are converted cell by cell. With array binds, VALUES is one row per bound row. views: as
+    for `bind_query`.
     """
-    binder = Binder(environment)
+    binder = Binder(environment, views)
     count = references.bind_count(tree)
     try:
         if isinstance(tree, exp.Values) and not environment.rows_relation:
@@ -118,8 +130,9 @@ def _check_width(width: int, wanted: int) -> None:
 class Binder:
     """One statement while it is bound: the state that its parts share."""
 
-    def __init__(self, environment: shapes.Environment) -> None:
+    def __init__(self, environment: shapes.Environment, views: Mapping[int, Any]) -> None:
         self.environment = environment
+        self._views = views
         self.filters: dict[int, list[predicates.Filter]] = {}
         self.relations = 0
         self.volatile_texts = 0
@@ -144,6 +157,44 @@ class Binder:
         if self._volatile_uses.setdefault(name, node) is not node:
             raise errors.repeated_volatile()
         self.volatile_texts += 1
+
+    def is_view(self, use: int) -> bool:
+        """Return whether a table use refers to a view."""
+        return use in self._views
+
+    def view(self, use: int) -> Text | None:
+        """Return the query of the view that a table use refers to, bound; None for a table.
+
+        Its columns have the view's stored names. The view sees no name, bind or variable of the
+        statement. Raises SqlError for a query that no longer gives the columns of the view.
+        """
+        if use not in self._views:
+            return None
+        shape = self.environment.tables[use]
+        shown = ".".join(names.shown(part) for part in shape.path)
+        outer = self.environment
+        self.environment = dataclasses.replace(outer, binds={}, variables={}, rows_relation="")
+        try:
+            text = self.query(self._views[use], None)
+        except errors.SqlError as error:
+            raise error.within_view(shown) from None
+        finally:
+            self.environment = outer
+        if len(text.outputs) != len(shape.columns):
+            raise errors.view_of_other_columns(shown, len(shape.columns), len(text.outputs))
+        outputs = []
+        for output, column in zip(text.outputs, shape.columns, strict=True):
+            if column.type.name != output.type.name and not output.is_null:
+                raise errors.view_column_differs(shown, names.shown(column.name))
+            outputs.append(
+                dataclasses.replace(
+                    output,
+                    name=column.name,
+                    is_named=True,
+                    type=column.type if output.is_null else output.type,
+                )
+            )
+        return dataclasses.replace(text, outputs=tuple(outputs), constants=None, counted=None)
 
     def alias(self, wanted: str) -> str:
         """Return a relation alias that is used nowhere else in the statement."""

@@ -75,7 +75,7 @@ class FromItem:
     """One item of FROM; mutable, joins change it. path: how it is qualified, own name last.
 
     sequence: the number of the row, of a GENERATOR. is_stored: the names of the columns are those
-    of a stored table; else they are those that Snowflake reports.
+    of a stored table or view; else they are those that Snowflake reports.
     """
 
     path: tuple[names.Ident, ...]
@@ -109,6 +109,10 @@ class NameBinder(Protocol):
 
     relations: int
     volatile_texts: int  # so far
+
+    def is_view(self, use: int) -> bool: ...
+
+    def view(self, use: int) -> Text | None: ...
 
     def alias(self, wanted: str) -> str: ...
 

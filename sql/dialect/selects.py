@@ -342,7 +342,9 @@ class SelectBinder:
         outputs = [output.unique for output in text.outputs]
         return self._aliased(node, f"({text.sql})", unique, outputs)
 
-    def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
+    def _add_source(
+        self, path: tuple[names.Ident, ...], unique: str, text: Text, *, is_stored: bool = False
+    ) -> None:
         columns = [
             ScopeColumn(
                 name=output.name,
@@ -358,7 +360,9 @@ class SelectBinder:
             for output in text.outputs
         ]
         scopes.check_alias(path, self._scope.sources)
-        self._scope.sources.append(FromItem(path=path, columns=columns, rows=text.rows))
+        self._scope.sources.append(
+            FromItem(path=path, columns=columns, rows=text.rows, is_stored=is_stored)
+        )
 
     def _table(self, node: exp.Table) -> str:
         _refuse_table_clauses(node, {"this", "db", "catalog", "alias", "when", "joins", "sample"})
@@ -405,7 +409,8 @@ class SelectBinder:
         sample = node.args.get("sample")
         if sample is None:
             return text
-        source, is_stored = self._scope.sources[-1], references.USE in node.meta
+        source, use = self._scope.sources[-1], node.meta.get(references.USE)
+        is_stored = use is not None and not self._binder.is_view(use)
         return samples.bind(sample, source, self._scope, text, unique, is_stored=is_stored)
 
     def _engine_name(self, unique: str, name: str) -> str:
@@ -430,6 +435,9 @@ class SelectBinder:
         listed: list[names.Ident],
     ) -> str:
         shape = self._binder.environment.tables[use]
+        text = self._binder.view(use)
+        if text is not None:
+            return self._view(node, shape, text, alias, listed)
         self._binder.add_relations(1)
         self._binder.add_columns(len(shape.columns))
         unique = self._binder.alias(alias.folded if alias else shape.path[2])
@@ -455,11 +463,7 @@ class SelectBinder:
             )
             for index, (name, column) in enumerate(zip(stored, shape.columns, strict=True))
         ]
-        path: tuple[names.Ident, ...] = ()
-        if alias is not None:
-            path = (alias,)
-        elif not shape.shown:
-            path = tuple(names.Ident(text=part, quoted=True) for part in shape.path)
+        path = _path_of(shape, alias)
         scopes.check_alias(path, self._scope.sources)
         self._scope.sources.append(
             FromItem(
@@ -468,6 +472,21 @@ class SelectBinder:
         )
         stored_names = [column.name for column in shape.columns]
         return self._aliased(node, names.quoted(shape.relation), unique, stored_names)
+
+    def _view(
+        self,
+        node: exp.Table,
+        shape: shapes.TableShape,
+        text: Text,
+        alias: names.Ident | None,
+        listed: list[names.Ident],
+    ) -> str:
+        text = scopes.renamed(text, listed)
+        self._binder.add_columns(len(text.outputs))
+        unique = self._binder.alias(alias.folded if alias else shape.path[2])
+        self._add_source(_path_of(shape, alias), unique, text, is_stored=not listed)
+        outputs = [output.unique for output in text.outputs]
+        return self._aliased(node, f"({text.sql})", unique, outputs)
 
     # The select list
 
@@ -753,6 +772,15 @@ def _has_full_join(joins: Sequence[exp.Join]) -> bool:
 def _bare(node: exp.Subquery) -> Any:
     """Return what is inside a FROM item's parentheses."""
     return node.this
+
+
+def _path_of(shape: shapes.TableShape, alias: names.Ident | None) -> tuple[names.Ident, ...]:
+    """Return how the columns of a table or view in FROM are qualified, its own name last."""
+    if alias is not None:
+        return (alias,)
+    if shape.shown:
+        return ()
+    return tuple(names.Ident(text=part, quoted=True) for part in shape.path)
 
 
 def _refuse_table_clauses(node: Any, allowed: set[str]) -> None:

@@ -35,7 +35,9 @@ from sql import (
     shelves,
     show,
     statements,
+    stored_views,
     transactions,
+    views,
     writes,
 )
 from storage import disk
@@ -190,7 +192,8 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         now_ms=lake.clock,
         new_id=new_id,
     )
-    described = information_schema.InformationSchema(tables=lake.tables)
+    stored = stored_views.StoredViews(views=lake.views)
+    described = information_schema.InformationSchema(tables=lake.tables, views=stored)
     read = relations.Relations(
         engine=the_engine,
         scans=planned,
@@ -230,6 +233,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         readers=table_readers,
         described=described,
         transactions=open_transactions,
+        views=stored,
     )
     reading = compiler.Compiler(children=0)
     references = foreign_keys.ForeignKeys(places=found, tables=lake.tables)
@@ -253,9 +257,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             transactions=open_transactions,
             defaults=column_defaults,
         ),
-        shows=show.Shows(
-            places=found, described=described, tables=lake.tables, default_database="lake"
-        ),
+        shows=show.Shows(places=found, described=described, default_database="lake"),
         planning=plans,
         definitions=definitions.Definitions(
             planning=plans,
@@ -275,6 +277,12 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             foreign_keys=references,
         ),
         transactions=open_transactions,
+        views=views.ViewStatements(
+            planning=plans,
+            places=found,
+            views=lake.views,
+            replays=replays.Replays(store=lake.store),
+        ),
         now_ms=lake.clock,
         about=statements.About(version="9.0.0", region="us-east-1"),
     )

@@ -52,7 +52,7 @@ def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
         assert rows[1]["comment"] == "second"
         assert rows[2]["cluster_by"] == "LINEAR(N)"
         assert {row["database_name"] for row in rows} == {"LAKE"}
-        assert {row["is_iceberg"] for row in rows} == {"Y"}
+        assert {row["is_iceberg"] for row in rows} == {"N"}
 
     local_sql.run_local(tmp_path, work)
 

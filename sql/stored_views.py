@@ -1,0 +1,127 @@
+"""engine: Iceberg views as Snowflake's: their query, their columns, and where their names lie.
+
+A view of SQL is an Iceberg view with a representation of the dialect `snowflake`. Its text is the
+query as it was written. Unqualified names in it lie in the database and the schema that the session
+had when the view was created: the version's default catalog and default namespace. The types that
+Iceberg's types do not say are in the version's summary, because they belong to its schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog import idents, records, views
+from catalog.metadata import views as view_rules
+from sql import errors, places, tabletypes
+from sql.dialect import names, shapes
+
+DIALECT: Final = "snowflake"
+SECURE: Final = "boathouse.sql.secure"
+"""View property: `true` for a view that was created as a SECURE one."""
+COMMENT: Final = "comment"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """A view as its current version has it.
+
+    text: its query in dialect. database, schema: of unqualified names; None if the view names none.
+    comments: of its columns, in order.
+    """
+
+    ident: idents.TableIdent
+    pointer: records.Pointer
+    text: str
+    dialect: str
+    database: str | None
+    schema: str | None
+    columns: tuple[shapes.ShapeColumn, ...]
+    comments: tuple[str, ...]
+    comment: str
+    is_secure: bool
+
+
+class StoredViews:
+    """Reads views. Stateless."""
+
+    def __init__(self, *, views: views.Views) -> None:
+        self._views = views
+
+    async def load(self, view: places.FoundTable) -> View:
+        """Return a view as it was when its pointer was read.
+
+        Raises SqlError for a column of a type that Snowflake does not have, MetadataFileMissing,
+        InvalidMetadata.
+        """
+        loaded = await self._views.fetch_at(view.ident, view.pointer)
+        if len(loaded.data) > views.SMALL_VIEW_BYTES:
+            return await asyncio.to_thread(_view, loaded)
+        return _view(loaded)
+
+
+def _view(loaded: views.LoadedView) -> View:
+    metadata = view_rules.decode(loaded.data)
+    version, schema = metadata.current_version(), metadata.current_schema()
+    representation = _representation(version["representations"])
+    default = ".".join(version["default-namespace"])
+    return View(
+        ident=loaded.ident,
+        pointer=loaded.pointer,
+        text=representation.get("sql", ""),
+        dialect=representation.get("dialect", "").lower(),
+        database=version.get("default-catalog") or loaded.ident.table_bucket,
+        schema=default or None,
+        columns=tabletypes.shape_columns(schema, version["summary"]),
+        comments=tuple(str(field.get("doc", "")) for field in schema["fields"]),
+        comment=metadata.properties.get(COMMENT, ""),
+        is_secure=metadata.properties.get(SECURE) == "true",
+    )
+
+
+def _representation(representations: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the representation of our dialect, or else the first text of another one."""
+    texts = [one for one in representations if one.get("type", "").lower() == "sql"]
+    ours = [one for one in texts if one["dialect"].lower() == DIALECT]
+    return next(iter((*ours, *texts)), {})
+
+
+def query_of(view: View) -> str:
+    """Return a view's query in our dialect. Raises SqlError for a view of other engines."""
+    if view.dialect != DIALECT:
+        raise errors.unsupported(
+            f"view {shown_name(view.ident)}, whose query is of the dialect '{view.dialect}'"
+        )
+    return view.text
+
+
+def shape(view: View, relation: str) -> shapes.TableShape:
+    """Return a view as one reference of a text uses it."""
+    ident = view.ident
+    path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+    return shapes.TableShape(relation=relation, path=path, columns=view.columns)
+
+
+def shown_name(ident: idents.TableIdent) -> str:
+    """Return the name of a table or view as messages have it: `LAKE.NS.V`."""
+    parts = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+    return ".".join(names.shown(part) for part in parts)
+
+
+def definition(view: View) -> str:
+    """Return a statement that creates a view, without its end: GET_DDL adds a semicolon."""
+    columns = [
+        names.written(column.name) + (f" COMMENT {_literal(comment)}" if comment else "")
+        for column, comment in zip(view.columns, view.comments, strict=True)
+    ]
+    head = f"create or replace {'secure ' if view.is_secure else ''}view"
+    listed = ",\n\t".join(columns)
+    comment = f" COMMENT={_literal(view.comment)}\n" if view.comment else ""
+    return f"{head} {names.written(view.ident.name)}(\n\t{listed}\n){comment} as {view.text}"
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
