@@ -91,6 +91,7 @@ def _ingest(
         if options.partition_by is not None
         else (),
         mode=options.mode,
+        merge=_merge(options),
         engine=options.engine,
         types=_schema(server, options.schema, options.format) if options.schema else {},
     )
@@ -107,6 +108,11 @@ def _ingest(
         sentence = f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
     else:
         columns = f", new columns {', '.join(done.columns_added)}" if done.columns_added else ""
+        if done.merged is not None:
+            columns += (
+                f" ({done.merged.inserted:,} new, {done.merged.updated:,} changed, "
+                f"{done.merged.deleted:,} removed)"
+            )
         sentence = (
             f"loaded {progress.counted(done.rows, 'row')} "
             f"from {progress.counted(done.sources, 'object')} into {load.table.full} "
@@ -115,17 +121,30 @@ def _ingest(
     return dataclasses.asdict(done), sentence
 
 
+def _merge(options: argparse.Namespace) -> jobs.Merge | None:
+    """Return how a merging load matches rows. Raises BadArgument for options that do not fit."""
+    options_by_name = {
+        "--key": options.key,
+        "--order-by": options.order_by,
+        "--delete-flag": options.delete_flag,
+    }
+    if options.mode != "merge":
+        for name, value in options_by_name.items():
+            if value is not None:
+                raise errors.BadArgument(f"{name} is for --mode merge")
+        return None
+    key = tuple(part.strip() for part in (options.key or "").split(","))
+    if not all(key):
+        raise errors.BadArgument("--mode merge needs --key: the columns that identify a row")
+    return jobs.Merge(key=key, order_by=options.order_by, delete_flag=options.delete_flag)
+
+
 def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
     """Return a plan for a reader: engine, sources, table, columns, partitions and first rows."""
     what = progress.counted(plan.sources, "object")
     rows = "" if plan.rows is None else f", {progress.counted(plan.rows, 'row')}"
-    how = (
-        "creates"
-        if plan.creates_table
-        else f"{plan.mode}s to"
-        if plan.mode == "append"
-        else "replaces"
-    )
+    to_table = {"append": "appends to", "replace": "replaces", "merge": "merges into"}[plan.mode]
+    how = "creates" if plan.creates_table else to_table
     lines = [
         f"{plan.engine} reads {what}, {plan.size_bytes / 1e6:.1f} MB{rows}; "
         f"{plan.skipped} loaded before",
@@ -218,6 +237,12 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--format", choices=settings.FORMATS, default="csv")
     job.add_argument("--partition-by", help="for a new table: column, month(c), bucket(16, c), ...")
     job.add_argument("--mode", choices=settings.MODES, default="append")
+    job.add_argument("--key", metavar="COLUMN[,COLUMN]",
+                     help="with --mode merge: the columns that identify a row")  # fmt: skip
+    job.add_argument("--order-by", metavar="COLUMN",
+                     help="with --mode merge: the greatest is the newest row of a key")  # fmt: skip
+    job.add_argument("--delete-flag", metavar="COLUMN",
+                     help="with --mode merge: where it is true, the row is removed")  # fmt: skip
     job.add_argument("--schema", metavar="FILE|TABLE",
                      help="types of columns: a file of lines `name type`, or a table")  # fmt: skip
     job.add_argument("--dry-run", action="store_true",

@@ -122,6 +122,8 @@ def plan(
 
 def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
     """Raise NotForArrow if the load is too large for this module, or has options of Spark alone."""
+    if load.mode == "merge":
+        raise errors.NotForArrow("--mode merge")
     if load.reader.format == "orc":
         raise errors.NotForArrow("orc")
     if load.types and load.reader.format != "csv":

@@ -85,7 +85,12 @@ def outcome_unknown(table: str) -> OutcomeUnknown:
 
 def no_partition_column(column: str, names: Iterable[str]) -> BadArgument:
     """Return the error of a partition transform of a column that a table does not have."""
-    return BadArgument(f"--partition-by names {column!r}, but the columns are: {', '.join(names)}")
+    return no_column("--partition-by", column, names)
+
+
+def no_column(option: str, column: str, names: Iterable[str]) -> BadArgument:
+    """Return the error of an option that names a column which the sources do not have."""
+    return BadArgument(f"{option} names {column!r}, but the columns are: {', '.join(names)}")
 
 
 def other_partitions(fields: Iterable[str]) -> BadArgument:

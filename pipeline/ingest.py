@@ -16,7 +16,18 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipeline import arrow, errors, frames, jobs, loads, progress, session, settings, sources
+from pipeline import (
+    arrow,
+    errors,
+    frames,
+    jobs,
+    loads,
+    merging,
+    progress,
+    session,
+    settings,
+    sources,
+)
 
 # What the catalog client throws when the server refused a commit and wrote nothing.
 CONFLICTS = frozenset({"CommitFailedException", "AlreadyExistsException", "ValidationException"})
@@ -143,21 +154,30 @@ def _load(
     with _namespace(spark, load.table):
         columns = frames.live_columns(spark, load.table)
         frame = frames.read(spark, s3, load.reader, fresh, columns, load.types)
-        transaction, added = _transaction(spark, load, frame)
-        frame = _clustered(frame, load, transaction.table())
-        with (
-            progress.watching("writing", spark.counters),
-            frames.located(s3, load.reader, fresh),
-        ):
-            files = _write(spark, transaction, frame, load_id)
+        with contextlib.ExitStack() as block:
+            merged = None
+            if load.merge is not None:
+                with frames.located(s3, load.reader, fresh):
+                    merged = block.enter_context(
+                        merging.merged(spark, load.table, load.merge, frame)
+                    )
+                frame = merged.rows
+            transaction, added = _transaction(spark, load, frame)
+            frame = _clustered(frame, load, transaction.table())
+            with (
+                progress.watching("writing", spark.counters),
+                frames.located(s3, load.reader, fresh),
+            ):
+                files = _write(spark, transaction, frame, load_id)
         with _given_back(transaction, files):
-            append = transaction.newAppend()
-            for file in files:
-                append.appendFile(file)
+            if merged is not None and merged.table is not None:
+                change = _overwrite(spark, transaction, merged, files)
+            else:
+                change = _append(transaction, files)
             summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id)
             for name, value in summary.items():
-                append.set(name, value)
-            append.commit()
+                change.set(name, value)
+            change.commit()
             moved = sources.changed(s3, load.places, fresh)
             if moved:
                 raise errors.source_changed(moved[0].place)
@@ -166,15 +186,40 @@ def _load(
             with _contested(load.table):
                 transaction.commitTransaction()
         written = dict(snapshot.summary())
+        counts = None if merged is None else merged.counts
         return jobs.Loaded(
-            rows=int(written.get("added-records", 0)),
+            rows=int(written.get("added-records", 0))
+            if counts is None
+            else counts.inserted + counts.updated,
             sources=len(fresh),
             skipped=wanted.skipped,
             files=int(written.get("added-data-files", 0)),
             columns_added=added,
             snapshot_id=int(snapshot.snapshotId()),
             engine="spark",
+            merged=counts,
         )
+
+
+def _append(transaction: Any, files: Any) -> Any:
+    append = transaction.newAppend()
+    for file in files:
+        append.appendFile(file)
+    return append
+
+
+def _overwrite(spark: session.Spark, transaction: Any, merged: merging.Merged, files: Any) -> Any:
+    """Return the overwrite of a merge; it fails if a commit followed the snapshot that was read."""
+    overwrite = transaction.newOverwrite()
+    for file in merging.data_files(merged):
+        overwrite.deleteFile(file)
+    for file in files:
+        overwrite.addFile(file)
+    everything = spark.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+    if merged.base is not None:
+        overwrite.validateFromSnapshot(merged.base)
+    overwrite.conflictDetectionFilter(everything)
+    return overwrite.validateNoConflictingData().validateNoConflictingDeletes()
 
 
 def _plan(
@@ -182,6 +227,9 @@ def _plan(
 ) -> jobs.LoadPlan:
     columns = frames.live_columns(spark, load.table)
     frame = frames.read(spark, s3, load.reader, wanted.fresh, columns, load.types)
+    if load.merge is not None:
+        merging.check(load.merge, frame)
+        frame = merging.stored_columns(load.merge, frame)
     schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
     catalog = spark.catalog(load.table.warehouse)
     identifier = spark.identifier(load.table)

@@ -10,10 +10,31 @@ from pipeline import errors, reading, settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Merge:
+    """How a merging load matches rows. key: columns; order_by: the column by which the newest wins.
+
+    delete_flag: a column of the sources; a row in which it is true removes the table's row.
+    """
+
+    key: tuple[str, ...]
+    order_by: str | None = None
+    delete_flag: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeCounts:
+    """Rows of the table that a merge added, changed and removed."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
     """What to load: sources, their reader, table, partitioning, mode and engine.
 
-    types: the Iceberg types of columns that a schema names, in its order.
+    types: the Iceberg types of columns that a schema names, in its order. merge: for mode `merge`.
     """
 
     places: tuple[settings.Place, ...]
@@ -23,11 +44,15 @@ class Load:
     mode: settings.Mode = "append"
     engine: settings.Engine = "auto"
     types: Mapping[str, str] = field(default_factory=dict)
+    merge: Merge | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
-    """What a load did. snapshot_id is None if there was nothing to load."""
+    """What a load did. snapshot_id is None if there was nothing to load.
+
+    rows: added, with a merge also changed. merged: None for other modes.
+    """
 
     rows: int
     sources: int
@@ -36,6 +61,7 @@ class Loaded:
     columns_added: tuple[str, ...]
     snapshot_id: int | None
     engine: str = "none"
+    merged: MergeCounts | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -119,10 +119,14 @@ def _request(server: settings.ServerEndpoint, path: str) -> urllib.request.Reque
 def summary(
     s3: Any, read: Sequence[sources.Source], *, mode: settings.Mode, load_id: str
 ) -> dict[str, str]:
-    """Return the snapshot summary entries that name the sources of a load."""
+    """Return the snapshot summary entries that name the sources of a load.
+
+    The server knows two modes: a merge adds its sources to the table's, as an append does.
+    """
+    recorded = "replace" if mode == "replace" else "append"
     rows = [{"source": source.place, "etag": source.etag} for source in read]
     if len(rows) <= INLINE_MAX:
-        return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: mode}
+        return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: recorded}
     key = f"{load_id}.json"
     with sources.asking():
         with contextlib.suppress(
@@ -130,7 +134,7 @@ def summary(
         ):
             s3.create_bucket(Bucket=LISTS_BUCKET)
         s3.put_object(Bucket=LISTS_BUCKET, Key=key, Body=json.dumps(rows).encode())
-    return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: mode}
+    return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: recorded}
 
 
 def _ask(request: urllib.request.Request, *, table: settings.TargetTable | None = None) -> Any:

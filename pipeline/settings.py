@@ -20,8 +20,8 @@ Format: TypeAlias = Literal["csv", "json", "parquet", "orc"]
 FORMATS: tuple[Format, ...] = ("csv", "json", "parquet", "orc")
 Engine: TypeAlias = Literal["auto", "spark", "arrow"]
 ENGINES: tuple[Engine, ...] = ("auto", "spark", "arrow")
-Mode: TypeAlias = Literal["append", "replace"]
-MODES: tuple[Mode, ...] = ("append", "replace")
+Mode: TypeAlias = Literal["append", "replace", "merge"]
+MODES: tuple[Mode, ...] = ("append", "replace", "merge")
 
 CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"

@@ -35,7 +35,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[
         (("ingest", "--to", "lake.a.b"), "the following arguments are required: --from"),
         (("ingest", "--from", "s3://raw"), "the following arguments are required: --to"),
         ((*INGEST, "--format", "xml"), "invalid choice: 'xml'"),
-        ((*INGEST, "--mode", "merge"), "invalid choice: 'merge'"),
+        ((*INGEST, "--mode", "update"), "invalid choice: 'update'"),
         (("compact",), "the following arguments are required: --table"),
         (("compact", "--table", "l.n.t", "--min-input-files", "x"), "invalid int value: 'x'"),
         (("expire", "--table", "l.n.t", "--retain-last", "x"), "invalid int value: 'x'"),
@@ -62,6 +62,14 @@ def test_wrong_flags_end_with_2_and_name_themselves(
             ("ingest", "--from", "s3://raw", "--to", "lake.t"),
             "pipeline: ingest failed: 'lake.t' is not a table: write warehouse.namespace.table, "
             "like lake.sales.orders",
+        ),
+        (
+            (*INGEST, "--mode", "merge"),
+            "pipeline: ingest failed: --mode merge needs --key: the columns that identify a row",
+        ),
+        (
+            (*INGEST, "--mode", "replace", "--order-by", "at"),
+            "pipeline: ingest failed: --order-by is for --mode merge",
         ),
         (
             (*INGEST, "--partition-by", "week(d)"),

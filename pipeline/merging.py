@@ -1,0 +1,271 @@
+"""engine: what a merging load changes: which rows it adds, and which data files it rewrites.
+
+A row of the sources takes the place of the table's row with the same key (upsert), or removes it.
+Data files that hold such a row are rewritten without it, so that the load is one overwrite of
+Iceberg: it is committed only if no other commit came after the snapshot that was read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline import errors, jobs, progress, session, settings
+
+# Columns of this module beside the table's own.
+_FILE = "__boathouse_file"
+_RANK = "__boathouse_rank"
+_TEXT = "__boathouse_text"
+_MATCHED = "__boathouse_matched"
+_NEWEST = "__boathouse_newest"
+_STORED = "__boathouse_stored"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Merged:
+    """What a merge writes. rows: a frame of all rows to write, the rewritten files' among them.
+
+    rewritten: URIs of the data files that the rows replace. table: the Java table, None where the
+    load creates it. base: the snapshot that was read, None for a table without one.
+    """
+
+    rows: Any
+    rewritten: frozenset[str]
+    table: Any
+    base: int | None
+    counts: jobs.MergeCounts
+
+
+def check(merge: jobs.Merge, frame: Any) -> None:
+    """Raise BadArgument if the sources lack a column that merge names, or it has no fit type."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    column_types = {field.name.lower(): field.dataType for field in frame.schema}
+    named = [("--key", name) for name in merge.key]
+    named += [("--order-by", merge.order_by)] if merge.order_by else []
+    named += [("--delete-flag", merge.delete_flag)] if merge.delete_flag else []
+    for option, name in named:
+        column_type = column_types.get(name.lower())
+        if column_type is None:
+            raise errors.no_column(option, name, frame.columns)
+        if option == "--delete-flag":
+            if not isinstance(column_type, types.BooleanType | types.NumericType):
+                raise errors.BadArgument(
+                    f"--delete-flag names {name!r}, a column of type {column_type.simpleString()}; "
+                    "it must hold true and false, or numbers"
+                )
+        elif isinstance(column_type, types.StructType | types.ArrayType | types.MapType):
+            raise errors.BadArgument(f"{option} names {name!r}, which is no plain column")
+
+
+def stored_columns(merge: jobs.Merge, frame: Any) -> Any:
+    """Return the frame without the delete flag, which no table stores."""
+    flag = (merge.delete_flag or "").lower()
+    return frame.select(*(_column(name) for name in frame.columns if name.lower() != flag))
+
+
+@contextlib.contextmanager
+def merged(
+    spark: session.Spark, target: settings.TargetTable, merge: jobs.Merge, frame: Any
+) -> Iterator[Merged]:
+    """Work out a merge of the frame's rows. Its result is valid inside the block.
+
+    Raises BadArgument for columns that do not fit, BadSource for keys that are NULL or, without an
+    order, for two different rows with one key.
+    """
+    check(merge, frame)
+    held = [frame.persist()]
+    try:
+        _check_keys(merge, held[0])
+        newest = _newest(merge, held[0])
+        catalog, identifier = spark.catalog(target.warehouse), spark.identifier(target)
+        # Loaded before the rows are read: a commit in between is a conflict, not a lost change.
+        table = catalog.loadTable(identifier) if catalog.tableExists(identifier) else None
+        if table is None or table.currentSnapshot() is None:
+            held.append(newest.persist())
+            yield _all_new(merge, held[-1], table)
+            return
+        stored = spark.session.read.table(target.quoted)
+        held.append(_applied(merge, newest, stored).persist())
+        yield _rewriting(merge, held[-1], stored, table)
+    finally:
+        for each in held:
+            with contextlib.suppress(Exception):
+                each.unpersist()
+
+
+def data_files(merge: Merged) -> list[Any]:
+    """Return the Java DataFile of each file that a merge rewrites. Raises Overtaken."""
+    if not merge.rewritten:
+        return []
+    files: list[Any] = []
+    tasks = merge.table.newScan().useSnapshot(merge.base).planFiles()
+    try:
+        iterator = tasks.iterator()
+        while iterator.hasNext() and len(files) < len(merge.rewritten):
+            file = iterator.next().file()
+            if str(file.location()) in merge.rewritten:
+                files.append(file)
+    finally:
+        tasks.close()
+    if len(files) < len(merge.rewritten):
+        raise errors.Overtaken("another client has just changed the table")
+    return files
+
+
+def _check_keys(merge: jobs.Merge, frame: Any) -> None:
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    is_null = functions.lit(False)
+    for name in merge.key:
+        is_null = is_null | _column(name).isNull()
+    nulls = frame.filter(is_null).count()
+    if nulls:
+        raise errors.BadSource(
+            f"the sources have {progress.counted(nulls, 'row')} without a value in the key "
+            f"({', '.join(merge.key)}); nothing was loaded"
+        )
+    if merge.order_by:
+        return
+    repeated = (
+        frame.select(*(_column(name) for name in merge.key), _text_of_row(frame).alias(_TEXT))
+        .groupBy(*(_column(name) for name in merge.key))
+        .agg(functions.count_distinct(_column(_TEXT)).alias(_RANK))
+        .filter(_column(_RANK) > 1)
+        .first()
+    )
+    if repeated is not None:
+        key = ", ".join(f"{name} = {repeated[name]}" for name in merge.key)
+        raise errors.BadSource(
+            f"the sources have {repeated[_RANK]} different rows with {key}; --order-by names the "
+            "column that says which is the newest"
+        )
+
+
+def _newest(merge: jobs.Merge, frame: Any) -> Any:
+    """Return the row of each key that is the last by the order; equals by their whole text."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions, window
+
+    order = [_column(merge.order_by).desc_nulls_last()] if merge.order_by else []
+    over = window.Window.partitionBy(*(_column(name) for name in merge.key)).orderBy(
+        *order, _text_of_row(frame).desc()
+    )
+    ranked = frame.withColumn(_RANK, functions.row_number().over(over))
+    return ranked.filter(_column(_RANK) == 1).drop(_RANK)
+
+
+def _text_of_row(frame: Any) -> Any:
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    return functions.to_json(functions.struct(*(_column(name) for name in frame.columns)))
+
+
+def _all_new(merge: jobs.Merge, newest: Any, table: Any) -> Merged:
+    rows = stored_columns(merge, newest.filter(~_is_deleted(merge)))
+    counts = jobs.MergeCounts(inserted=rows.count(), updated=0, deleted=0)
+    return Merged(rows=rows, rewritten=frozenset(), table=table, base=None, counts=counts)
+
+
+def _applied(merge: jobs.Merge, newest: Any, table: Any) -> Any:
+    """Return the source rows that change the table, with what the table has for their keys.
+
+    A row that is older than the table's own, by the order, changes nothing.
+    """
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    names = {name.lower() for name in newest.columns}
+    kept = [name for name in table.columns if name.lower() not in names]
+    is_ordered = merge.order_by is not None and merge.order_by.lower() in {
+        name.lower() for name in table.columns
+    }
+    order = _column(merge.order_by or "") if is_ordered else functions.lit(None)
+    wanted = newest.select(*(_column(name) for name in merge.key))
+    stored = (
+        table.select("*", _column("_file").alias(_FILE))
+        .join(wanted, list(merge.key), "left_semi")
+        .groupBy(*(_column(name) for name in merge.key))
+        .agg(
+            functions.count(functions.lit(1)).alias(_MATCHED),
+            functions.collect_set(_column(_FILE)).alias(_FILE),
+            functions.max(order).alias(_NEWEST),
+            functions.first(
+                functions.struct(functions.lit(1).alias(_RANK), *(_column(name) for name in kept))
+            ).alias(_STORED),
+        )
+    )
+    both = newest.join(stored, list(merge.key), "left")
+    if is_ordered:
+        both = both.filter(
+            _column(_NEWEST).isNull() | (_column(merge.order_by or "") >= _column(_NEWEST))
+        )
+    return both
+
+
+def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, table: Any) -> Merged:
+    """Return the merge of rows into a table: stored is its frame, table the Java table."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    is_deleted, is_matched = _is_deleted(merge), _column(_MATCHED).isNotNull()
+    count = functions.coalesce(
+        functions.sum(functions.when(~is_deleted & ~is_matched, 1)), functions.lit(0)
+    )
+    updated = functions.coalesce(
+        functions.sum(functions.when(~is_deleted & is_matched, 1)), functions.lit(0)
+    )
+    deleted = functions.coalesce(
+        functions.sum(functions.when(is_deleted & is_matched, _column(_MATCHED))), functions.lit(0)
+    )
+    totals = applied.agg(count, updated, deleted).collect()[0]
+    files = applied.filter(is_matched).select(functions.explode(_FILE).alias(_FILE)).distinct()
+    rewritten = frozenset(str(row[0]) for row in files.collect())
+    added = applied.filter(~is_deleted)
+    for name in stored.columns:
+        # A column that the sources do not have keeps its value.
+        if name.lower() not in {present.lower() for present in applied.columns}:
+            added = added.withColumn(name, functions.col(_STORED).getField(name))
+    added = stored_columns(merge, added).drop(_MATCHED, _FILE, _NEWEST, _STORED)
+    rows = added
+    if rewritten:
+        unchanged = (
+            stored.select("*", _column("_file").alias(_FILE))
+            .join(functions.broadcast(files), [_FILE], "left_semi")
+            .join(
+                applied.select(*(_column(name) for name in merge.key)), list(merge.key), "left_anti"
+            )
+            .drop(_FILE)
+        )
+        rows = unchanged.unionByName(added, allowMissingColumns=True)
+    return Merged(
+        rows=rows,
+        rewritten=rewritten,
+        table=table,
+        base=int(table.currentSnapshot().snapshotId()),
+        counts=jobs.MergeCounts(
+            inserted=int(totals[0]), updated=int(totals[1]), deleted=int(totals[2])
+        ),
+    )
+
+
+def _is_deleted(merge: jobs.Merge) -> Any:
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    if merge.delete_flag is None:
+        return functions.lit(False)
+    flag = _column(merge.delete_flag).cast("boolean")
+    return functions.coalesce(flag, functions.lit(False))
+
+
+def _column(name: str) -> Any:
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    return functions.col("`" + name.replace("`", "``") + "`")

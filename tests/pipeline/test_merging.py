@@ -1,0 +1,128 @@
+"""`ingest --mode merge`: rows of the sources take the place of the rows with the same key."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from pipeline import errors, jobs, settings
+from tests.pipeline.lake import Lake, Raw
+
+pytestmark = pytest.mark.spark
+
+BY_ID = jobs.Merge(key=("id",))
+NEWEST = jobs.Merge(key=("id",), order_by="at", delete_flag="gone")
+
+
+def merged(lake: Lake, raw: Raw, table: str, merge: jobs.Merge, **changes: Any) -> jobs.Loaded:
+    return lake.ingest(raw, table, mode="merge", merge=merge, **changes)
+
+
+def test_a_merge_changes_rows_with_the_same_key_and_adds_the_others(lake: Lake, raw: Raw) -> None:
+    by_month = settings.parse_partitions("month(day)")
+    raw.put("in/1.csv", "id,day,name\n1,2026-01-09,a\n2,2026-02-09,b\n3,2026-02-10,c\n")
+    first = merged(lake, raw, "merge.t", BY_ID, partitions=by_month)
+    assert first.merged == jobs.MergeCounts(inserted=3, updated=0, deleted=0)
+    january = [path for path in lake.data_files("merge.t") if "2026-01" in path]
+
+    # The row of id 3 moves to another partition; January's file is not touched.
+    raw.put("in/2.csv", "id,day,name,more\n3,2026-03-01,C,x\n4,2026-02-11,d,y\n")
+    second = merged(lake, raw, "merge.t", BY_ID, partitions=by_month)
+    assert second.merged == jobs.MergeCounts(inserted=1, updated=1, deleted=0)
+    assert (second.rows, second.columns_added) == (2, ("more",))
+    day = datetime.date
+    assert lake.rows("merge.t") == [
+        {"id": 1, "day": day(2026, 1, 9), "name": "a", "more": None},
+        {"id": 2, "day": day(2026, 2, 9), "name": "b", "more": None},
+        {"id": 3, "day": day(2026, 3, 1), "name": "C", "more": "x"},
+        {"id": 4, "day": day(2026, 2, 11), "name": "d", "more": "y"},
+    ]
+    table = lake.catalog.load_table("merge.t")
+    live = {task.file.file_path for task in table.scan().plan_files()}
+    assert {f"s3://lake/{path}" for path in january} <= live
+    assert table.current_snapshot().summary.operation.value == "overwrite"
+
+    # Each source once: a repeated run finds nothing to load.
+    assert merged(lake, raw, "merge.t", BY_ID).snapshot_id is None
+
+
+def test_the_newest_row_of_a_key_wins_and_a_flag_removes_it(lake: Lake, raw: Raw) -> None:
+    raw.put(
+        "in/1.csv",
+        "id,at,gone,v\n1,5,false,new\n1,4,false,old\n2,1,false,b\n3,1,false,c\n4,1,true,never\n",
+    )
+    assert merged(lake, raw, "newest.t", NEWEST).merged == jobs.MergeCounts(
+        inserted=3, updated=0, deleted=0
+    )
+    raw.put("in/2.csv", "id,at,gone,v\n1,3,true,late\n2,2,true,\n3,2,false,C\n9,1,true,none\n")
+    assert merged(lake, raw, "newest.t", NEWEST).merged == jobs.MergeCounts(
+        inserted=0, updated=1, deleted=1
+    )
+    assert lake.rows("newest.t") == [{"id": 1, "at": 5, "v": "new"}, {"id": 3, "at": 2, "v": "C"}]
+    assert len(lake.taken("newest.t")) == 2
+
+
+def test_a_column_that_the_sources_lack_keeps_its_value(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,name,score\n1,a,1.5\n2,b,2.5\n")
+    lake.ingest(raw, "partial.t")
+    raw.put("in/2.csv", "ID,score\n2,9\n3,3\n")
+    merged(lake, raw, "partial.t", BY_ID)
+    assert lake.rows("partial.t") == [
+        {"id": 1, "name": "a", "score": 1.5},
+        {"id": 2, "name": "b", "score": 9.0},
+        {"id": 3, "name": None, "score": 3.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "merge", "error", "words"),
+    [
+        ("id,v\n1,a\n1,b\n", BY_ID, errors.BadSource, "2 different rows with id = 1"),
+        ("id,v\n,a\n1,b\n", BY_ID, errors.BadSource, "1 row without a value in the key (id)"),
+        ("nr,v\n1,a\n", BY_ID, errors.BadArgument, "--key names 'id'"),
+        (
+            "id,v\n1,a\n",
+            jobs.Merge(key=("id",), delete_flag="v"),
+            errors.BadArgument,
+            "--delete-flag names 'v', a column of type string",
+        ),
+    ],
+)
+def test_a_merge_that_is_not_certain_is_refused(
+    lake: Lake, raw: Raw, text: str, merge: jobs.Merge, error: type[Exception], words: str
+) -> None:
+    raw.put("in/0.csv", "id,v\n7,z\n")
+    lake.ingest(raw, "unsure.t")
+    before = lake.state("unsure.t")
+    raw.put("in/1.csv", text)
+    with pytest.raises(error) as raised:
+        merged(lake, raw, "unsure.t", merge)
+    assert words in str(raised.value)
+    assert lake.state("unsure.t") == before
+
+
+def test_equal_rows_of_a_key_are_one(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,v\n1,a\n1,a\n")
+    assert merged(lake, raw, "equal.t", BY_ID).rows == 1
+
+
+def test_a_commit_between_reading_and_writing_makes_the_merge_start_again(
+    lake: Lake, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "id,v\n1,a\n")
+    lake.ingest(raw, "raced.t")
+    raw.put("in/2.csv", "id,v\n1,b\n2,b\n")
+    raw.put("other/3.csv", "id,v\n2,c\n")
+    said: list[str] = []
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        if sentence.startswith("committing") and not lake.rows("raced.t")[1:]:
+            lake.ingest(raw, "raced.t", prefix="other/")
+
+    done = merged(lake, raw, "raced.t", BY_ID, say=say)
+    assert done.merged == jobs.MergeCounts(inserted=0, updated=2, deleted=0)
+    assert lake.rows("raced.t") == [{"id": 1, "v": "b"}, {"id": 2, "v": "b"}]
+    assert any("another client has just changed" in sentence for sentence in said)
