@@ -28,7 +28,7 @@ from catalog.rest import native as catalog_native
 from catalog.sweep import sweeping
 from program import late_sql
 from s3tables import face as s3tables_face
-from s3tables import labels, resources
+from s3tables import labels, replication, resources
 from server import asgi, config, counters, exchange, looplag, native
 from server.access import arns, audit, decide, identities, model, principals, rootkeys, tokens
 from server.auth import verify
@@ -405,6 +405,7 @@ def _native_face(
         ),
         gauges=(
             lambda: sweeping.format_metrics(catalog.sweep.totals),
+            lambda: replication.format_metrics(storage.buckets, storage.index),
             lambda: expiry.format_metrics(lifecycles.totals),
         ),
     )

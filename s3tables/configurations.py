@@ -2,8 +2,8 @@
 
 Bodies are stored in one class, and AES256 stands for the encryption that the disk has: AWS's
 defaults, which reads return and which may be put again. Other values are refused (`settings`).
-Replication, metrics and logging cannot be configured and no migration can be started, so none is
-found. Records of tables that customers made do not expire, as on AWS. Changes nothing.
+Logging cannot be configured, so none is found. Records of tables that customers made do not expire,
+as on AWS. Changes nothing.
 """
 
 from __future__ import annotations
@@ -60,20 +60,6 @@ async def get_bucket_logging(resources: Resources, call: calls.Call) -> Members:
     return {"tableBucketLoggingStatus": {}}
 
 
-async def get_bucket_metrics(resources: Resources, call: calls.Call) -> Members:
-    """GetTableBucketMetricsConfiguration, DeleteTableBucketMetricsConfiguration: no bucket has one,
-    since none can be put."""
-    _find_bucket(resources, call)
-    raise errors.NotFound("The specified table bucket does not have a metrics configuration.")
-
-
-async def get_bucket_replication(resources: Resources, call: calls.Call) -> Members:
-    """GetTableBucketReplication, DeleteTableBucketReplication: no bucket has one, since none can
-    be put."""
-    _find_bucket(resources, call)
-    raise errors.NotFound("The specified table bucket does not have a replication configuration.")
-
-
 async def get_table_encryption(resources: Resources, call: calls.Call) -> Members:
     """GetTableEncryption: that of the table's bucket."""
     _find_table(resources, call)
@@ -84,36 +70,6 @@ async def get_table_storage_class(resources: Resources, call: calls.Call) -> Mem
     """GetTableStorageClass: that of the table's bucket."""
     _find_table(resources, call)
     return _STORAGE_CLASS
-
-
-async def get_table_replication(resources: Resources, call: calls.Call) -> Members:
-    """GetTableReplication, GetTableReplicationStatus, DeleteTableReplication: no table has one,
-    since none can be put."""
-    resources.table_by_arn(call.value.members["tableArn"])
-    raise errors.NotFound("The specified table does not have a replication configuration.")
-
-
-async def get_migration(resources: Resources, call: calls.Call) -> Members:
-    """GetTableMigration, UpdateTableMigration, CompleteTableMigration: there is no migration, since
-    none can be started."""
-    members = call.value.members
-    if ("migrationId" in members) == ("tableARN" in members):
-        raise errors.BadRequest("Specify either migrationId or tableARN.")
-    if "tableARN" in members:
-        resources.table_by_arn(members["tableARN"])
-    raise errors.NotFound("The specified migration does not exist.")
-
-
-async def list_migrations(resources: Resources, call: calls.Call) -> Members:
-    """ListTableMigrations: an empty page, since none can be started."""
-    members = call.value.members
-    if "nextToken" in members:
-        raise errors.InvalidContinuationToken
-    if "tableARN" in members:
-        resources.table_by_arn(members["tableARN"])
-    if "tableBucketARN" in members:
-        resources.bucket(members["tableBucketARN"])
-    return {"migrations": []}
 
 
 async def refuse_record_expiration(resources: Resources, call: calls.Call) -> Members:

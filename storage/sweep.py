@@ -51,6 +51,7 @@ OTHER_ROWS = (
             Store.METRICS,
             Store.TAGS,
             Store.SETTINGS,
+            Store.JOBS,
             Store.LIFECYCLES,
         )
     ),

@@ -508,6 +508,11 @@ NOT_FOUND: Final = "404 NotFoundException"
 NOT_ALLOWED: Final = "405 MethodNotAllowedException"
 BAD_REQUEST: Final = "400 BadRequestException"
 NOT_EMPTY: Final = "409 ConflictException"
+A_ROLE: Final = "arn:aws:iam::000000000000:role/replicator"
+TO_ITSELF: Final = {
+    "role": A_ROLE,
+    "rules": [{"destinations": [{"destinationTableBucketARN": "{B}"}]}],
+}
 
 S3TABLES_ROWS: Final = (
     *_same_named("new B", s3tables("CreateTableBucket", name="{new_bucket}")),
@@ -526,8 +531,10 @@ S3TABLES_ROWS: Final = (
             storageClassConfiguration={"storageClass": "STANDARD"},
         ),
         s3tables("GetTableBucketLogging", **BUCKET),
-        s3tables("GetTableBucketMetricsConfiguration", NOT_FOUND, **BUCKET),
-        s3tables("DeleteTableBucketMetricsConfiguration", NOT_FOUND, **BUCKET),
+        s3tables("PutTableBucketMetricsConfiguration", **BUCKET),
+        s3tables("GetTableBucketMetricsConfiguration", **BUCKET),
+        s3tables("DeleteTableBucketMetricsConfiguration", **BUCKET),
+        s3tables("PutTableBucketReplication", BAD_REQUEST, **BUCKET, configuration=TO_ITSELF),
         s3tables("GetTableBucketReplication", NOT_FOUND, **BUCKET),
         s3tables("DeleteTableBucketReplication", NOT_FOUND, **BUCKET),
         s3tables("PutTableBucketPolicy", **BUCKET, resourcePolicy="{bucket_policy}"),
@@ -549,6 +556,7 @@ S3TABLES_ROWS: Final = (
         "T",
         s3tables("GetTableEncryption", **TABLE),
         s3tables("GetTableStorageClass", **TABLE),
+        s3tables("PutTableReplication", BAD_REQUEST, **BY_ARN, configuration=TO_ITSELF),
         s3tables("GetTableReplication", NOT_FOUND, **BY_ARN),
         s3tables("DeleteTableReplication", NOT_FOUND, **BY_ARN, versionToken="x"),
         s3tables("GetTableReplicationStatus", NOT_FOUND, **BY_ARN),
@@ -571,7 +579,28 @@ S3TABLES_ROWS: Final = (
         s3tables("ListTableMigrations"),
         s3tables("UpdateTableMigration", BAD_REQUEST, requestedState="x"),
     ),
-    *_same_named("T", s3tables("CompleteTableMigration", NOT_FOUND, tableARN="{arn}")),
+    *_same_named(
+        "T",
+        s3tables("CompleteTableMigration", NOT_FOUND, tableARN="{arn}"),
+        s3tables(
+            "SyncTableMigration",
+            NOT_FOUND,
+            tableARN="{arn}",
+            roleARN=A_ROLE,
+            migrationOutput={"bucket": "arn:aws:s3:::reports"},
+        ),
+    ),
+    *_same_named(
+        "N, new T",
+        s3tables(
+            "StartTableMigration",
+            roleARN=A_ROLE,
+            destinationTable={**NAMESPACE, "name": "new"},
+            sourceType="glueTable",
+            source={"glueTable": {"catalogId": "c", "databaseName": "d", "tableName": "t"}},
+            migrationOutput={"bucket": "arn:aws:s3:::reports"},
+        ),
+    ),
 )
 """The operations of S3 Tables that demand the action of their own name."""
 

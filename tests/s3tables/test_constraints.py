@@ -105,7 +105,11 @@ def broken_text(shape: Any, path: str) -> Iterator[Broken]:
     pattern = shape.metadata.get("pattern")
     if pattern is not None:
         # Whole values count: one that only begins right, or ends right, is wrong.
-        for value in ("no Match!", sample(shape) + "\n", "\u00e9" + sample(shape)):
+        for value in (
+            "no Match!".ljust(low or 0, "!"),
+            sample(shape) + "\n",
+            "\u00e9" + sample(shape),
+        ):
             assert not re.fullmatch(pattern, value)
             yield value, path, f"Member must satisfy regular expression pattern: {pattern}"
     if shape.enum:

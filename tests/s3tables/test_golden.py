@@ -23,7 +23,7 @@ from tests.s3tables.tables_service import TablesService, bucket_arn, opened
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "s3tables"
 BUCKET = bucket_arn("golden")
-NOT_DONE = "PutTableBucketMetricsConfiguration"
+NOT_DONE = "PutTableBucketLogging"
 """An operation that is refused by its name."""
 ORDERS = {"tableBucketARN": BUCKET, "namespace": "sales", "name": "orders"}
 SCHEMA = {
@@ -219,8 +219,33 @@ def _tell_maintenance(story: Story) -> None:
 
 
 def _tell_absent(story: Story, table_arn: str) -> None:
-    """What reads and deletions of configurations answer that cannot be put."""
+    """What reads and deletions answer where there is nothing, and what is put."""
     call = story.call
+    role = "arn:aws:iam::000000000000:role/replicator"
+    target = BUCKET.replace("bucket/", "bucket/no-")
+    destinations = [{"destinationTableBucketARN": target}]
+    replication = {"role": role, "rules": [{"destinations": destinations}]}
+    call("GetTableBucketMetricsConfiguration", tableBucketARN=BUCKET)
+    call("PutTableBucketMetricsConfiguration", tableBucketARN=BUCKET)
+    call("GetTableBucketMetricsConfiguration", tableBucketARN=BUCKET)
+    call("DeleteTableBucketMetricsConfiguration", tableBucketARN=BUCKET)
+    call("PutTableBucketReplication", tableBucketARN=BUCKET, configuration=replication)
+    call("PutTableReplication", tableArn=table_arn, configuration=replication)
+    migration = {
+        "roleARN": role,
+        "destinationTable": {**ORDERS, "name": "migrated"},
+        "sourceType": "glueTable",
+        "source": {"glueTable": {"catalogId": "c", "databaseName": "d", "tableName": "t"}},
+        "migrationOutput": {"bucket": "arn:aws:s3:::reports"},
+    }
+    started = call("StartTableMigration", **migration)
+    call("GetTableMigration", migrationId=started["migrationId"])
+    call(
+        "SyncTableMigration",
+        tableARN=table_arn,
+        roleARN=role,
+        migrationOutput={"bucket": "arn:aws:s3:::reports"},
+    )
     call("DeleteTableBucketMetricsConfiguration", tableBucketARN=BUCKET)
     call("DeleteTableBucketReplication", tableBucketARN=BUCKET)
     call("DeleteTableReplication", tableArn=table_arn, versionToken="x")
