@@ -222,6 +222,12 @@ class Compilation:
         """Return the statement's query bound as rows of these types; raises SqlError."""
         return await self._bind("bind_into", environment, targets)
 
+    async def bind_changes(
+        self, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
+    ) -> resolve.BoundQuery:
+        """Return the SELECT of a change bound, with values of these types; raises SqlError."""
+        return await self._bind("bind_changes", environment, targets)
+
     async def close(self) -> None:
         """Give the child back, if there is one; results remain valid. Idempotent."""
         child, self._child = self._child, None

@@ -272,8 +272,13 @@ class Filling:
             raise errors.unsupported("AUTOINCREMENT for a query whose number of rows varies")
 
 
-def numbering(first: int, step: int, column_type: sqltypes.SqlType) -> str:
-    """Return the engine's text that gives each row a number, from first on."""
-    row = "arrow_cast(row_number() OVER (), 'Int64')"
+def numbering(
+    first: int, step: int, column_type: sqltypes.SqlType, *, nth: str = "row_number() OVER ()"
+) -> str:
+    """Return the engine's text that gives each row a number, from first on.
+
+    nth: the text of the row's own number, from 1.
+    """
+    row = f"arrow_cast({nth}, 'Int64')"
     number = f"(arrow_cast({first}, 'Int64') + ({row} - 1) * arrow_cast({step}, 'Int64'))"
     return f"arrow_cast({number}, '{sqltypes.arrow_name(column_type)}')"

@@ -61,6 +61,11 @@ NAME_LENGTH = 3 * (NUMBER_LENGTH + 1) - 1 + len(".parquet")
 """Characters of a file's name in a group's directory: deletes are joined by it."""
 LIST_FROM, AGE_FROM = 1, NUMBER_LENGTH + 2
 """Where in such a name, from 1, its list number and its age begin."""
+NUMBER_FROM = 2 * (NUMBER_LENGTH + 1) + 1
+"""Where in such a name, from 1, its own number begins."""
+
+ROWS_OF_FILE = 1 << 40
+"""A row's number is its file's number times this, plus its position in the file."""
 
 
 def format_number(number: int) -> str:
@@ -146,7 +151,8 @@ class Group:
     of NAME_LENGTH characters (`file_name`). schema: Arrow schema (IPC) in the files'
     own column names, all nullable. projection: (name, expression over the files' columns); it may
     end with columns that only deletes compare. An empty projection means the files as they are.
-    data_files: by their locations, those that position deletes may name.
+    data_files: by their locations, those that position deletes may name. row_column: the name of a
+    column, beside the projection, that numbers the rows (`ROWS_OF_FILE`); empty for none.
     """
 
     directory: str
@@ -155,6 +161,7 @@ class Group:
     data_files: Mapping[str, ScanFile] = field(default_factory=dict)
     position_deletes: tuple[PositionDeletes, ...] = ()
     equality_deletes: tuple[EqualityDeletes, ...] = ()
+    row_column: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -430,6 +430,8 @@ def _register(context: Any, relation: engine.Relation, prefix: str) -> list[str]
 
 
 def _is_as_it_is(group: engine.Group) -> bool:
+    if group.row_column:
+        return False
     return not (group.projection or group.position_deletes or group.equality_deletes)
 
 
@@ -453,9 +455,10 @@ def _group_text(
         else f"{expression} AS {engine.quoted(column)}"
         for column, expression in group.projection
     )
-    if not group.position_deletes and not group.equality_deletes:
-        return f"SELECT {projection or columns} FROM {engine.quoted(name)}"
     hidden = _columns_of_files(group)
+    if not group.position_deletes and not group.equality_deletes:
+        listed = ", ".join(part for part in (projection or columns, hidden) if part)
+        return f"SELECT {listed} FROM {engine.quoted(name)}"
     if hidden:
         projection = f"{projection or columns}, {hidden}"
     text = f'SELECT {columns} FROM (SELECT {projection} FROM {engine.quoted(name)}) AS "__live"'
@@ -491,6 +494,13 @@ def _columns_of_files(group: engine.Group) -> str:
     # The library spells a folder in ways of its own; a file's name is the same in all of them.
     name = f"right(input_file_name(), {engine.NAME_LENGTH})"
     columns = []
+    if group.row_column:
+        assert group.projection, "the columns of the files, without the number of the row"
+        number = f"substr({name}, {engine.NUMBER_FROM}, {engine.NUMBER_LENGTH})"
+        columns.append(
+            f"(arrow_cast({number}, 'Int64') * {engine.ROWS_OF_FILE} + file_row_index())"
+            f" AS {engine.quoted(group.row_column)}"
+        )
     if group.position_deletes:
         columns += [f'{name} AS "__file"', 'file_row_index() AS "__position"']
     if any(equality.compares_list for equality in group.equality_deletes):

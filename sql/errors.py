@@ -345,6 +345,19 @@ def too_long(text: str) -> SqlError:
     return SqlError("100078", "22001", f"String '{text}' is too long and would be truncated")
 
 
+def column_count_differs(expected: int, got: int) -> SqlError:
+    return _compilation(
+        "002020",
+        "21S01",
+        f"Insert value list does not match column list expecting {expected} but got {got}",
+    )
+
+
+def duplicate_row() -> SqlError:
+    """Several rows of a source match one row of the table that MERGE or UPDATE changes."""
+    return SqlError("100090", "42P18", "Duplicate row detected during DML action")
+
+
 def null_into_not_null(column: str) -> SqlError:
     """NULL for a NOT NULL column; py4 makes it an IntegrityError."""
     return SqlError("100072", "22000", f"NULL result in a non-nullable column '{column}'")

@@ -73,6 +73,10 @@ VIEW_READINGS_MAX: Final = 100
 again from the first level when one of them is replaced meanwhile."""
 NAMES_HERE_MAX: Final = 50
 """Tables and views of a statement that are looked up on the event loop; more in a thread."""
+MERGE_CLAUSES_MAX: Final = 32
+"""WHEN clauses of one MERGE: each of its values names the conditions of all."""
+CHANGE_ATTEMPTS_MAX: Final = 5
+"""How often DELETE, UPDATE or MERGE runs when other writers change its table meanwhile."""
 LIST_MEMBERS_MAX: Final = 16_384
 """Members of an IN list, and rows of VALUES: Snowflake's own bound."""
 

@@ -14,6 +14,7 @@ from catalog import store as catalog_store
 from catalog import views as catalog_views
 from sql import (
     alterations,
+    changes,
     compiler,
     defaults,
     definitions,
@@ -149,6 +150,18 @@ def open_statements(
             writes=written,
             transactions=all_transactions,
             defaults=column_defaults,
+        ),
+        changes=changes.Changes(
+            engine=engine,
+            places=all_places,
+            relations=read,
+            planning=plans,
+            writes=written,
+            transactions=all_transactions,
+            defaults=column_defaults,
+            disk=storage.disk,
+            scratch=storage.path / "tmp",
+            new_id=store.new_id,
         ),
         shows=show.Shows(
             places=all_places,

@@ -63,6 +63,18 @@ PARAMETERS: Mapping[str, SessionParameter] = {
             sent=True,
         ),
         SessionParameter(
+            name="ERROR_ON_NONDETERMINISTIC_MERGE",
+            value_type="flag",
+            default=True,
+            description="MERGE fails where several rows of its source change one row.",
+        ),
+        SessionParameter(
+            name="ERROR_ON_NONDETERMINISTIC_UPDATE",
+            value_type="flag",
+            default=False,
+            description="UPDATE fails where several joined rows change one row.",
+        ),
+        SessionParameter(
             name="TIMEZONE",
             value_type="zone",
             default="UTC",

@@ -63,6 +63,8 @@ def _cast(array: Any, arrow_type: pa.DataType) -> Any:
     try:
         if pa.types.is_integer(array.type) and pa.types.is_decimal(arrow_type):
             array = _as_decimal(array, arrow_type.scale)
+        if isinstance(arrow_type, pa.BaseExtensionType):
+            array = pc.cast(array, arrow_type.storage_type)
         cast = pc.cast(array, arrow_type)
     except pa.ArrowInvalid as error:
         raise engine.EngineFault("value", _worst(array, error), "100039") from error
@@ -156,7 +158,7 @@ class _Files:
             field.name: partitioning.apply_transform(
                 field.transform,
                 field.source_type,
-                table.column(field.column).combine_chunks(),
+                _stored(table.column(field.column).combine_chunks()),
             )
             for field in self._order.partition
         }
@@ -200,6 +202,10 @@ class _Files:
                 partition=partition,
             )
         )
+
+
+def _stored(array: Any) -> Any:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def _run_ends(codes: Any) -> list[int]:

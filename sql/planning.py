@@ -233,7 +233,7 @@ class Planning:
 
         query_names: the query's names if they are looked up already.
         """
-        query_tables = await self._open(execution, query_names)
+        query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
         return await execution.compiled.bind_query(environment), query_tables
 
@@ -253,7 +253,7 @@ class Planning:
         fill: returns the defaults of the other columns.
         """
         targets = await threads.for_columns(len(fields), _types_of, loaded, fields)
-        query_tables = await self._open(execution, query_names)
+        query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
         query = await execution.compiled.bind_into(environment, targets)
         filled: Mapping[int, str] = {}
@@ -296,9 +296,11 @@ class Planning:
             columns_max=limits.COLUMNS_HERE_MAX,
         )
 
-    async def _open(self, execution: Execution, query_names: Names | None) -> QueryTables:
+    async def open(self, execution: Execution, query_names: Names | None) -> QueryTables:
         """Load every table of a query, as it was in the view in which its name was looked up, with
         the changes of the session's transaction.
+
+        query_names: the query's names if they are looked up already.
         """
         if query_names is None:
             _, query_names = await self.look_up(execution, lambda _: None)
@@ -342,7 +344,9 @@ class Planning:
             ends = await self._relations.bounds(table) if needs.wants_bounds else None
             width = len(table.fields)
             described.append(
-                await threads.for_columns(width, self._relations.shape, table, name, ends)
+                await threads.for_columns(
+                    width, self._relations.shape, table, name, ends, numbered=use.is_target
+                )
             )
             stored.append(table)
         return QueryTables(shapes=tuple(described), tables=tuple(stored), ready=ready)
@@ -456,7 +460,7 @@ class Planning:
             functions=query.functions,
             settings=engine.Settings(timezone=execution.zone),
             limits=engine.QueryBounds(
-                seconds=self._seconds(execution), memory_bytes=self._limits.memory_bytes
+                seconds=self.seconds(execution), memory_bytes=self._limits.memory_bytes
             ),
             purpose=purpose,
             variants=query.variants if text is None else (),
@@ -497,7 +501,8 @@ class Planning:
                 )
         return tuple(relations)
 
-    def _seconds(self, execution: Execution) -> float:
+    def seconds(self, execution: Execution) -> float:
+        """Return the statement's time limit."""
         name = "STATEMENT_TIMEOUT_IN_SECONDS"
         requested = int(execution.parameters.get(name) or execution.session.parameter(name))
         seconds_max = self._limits.timeout_seconds

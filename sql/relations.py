@@ -34,7 +34,7 @@ from catalog import (
 )
 from catalog import errors as catalog_errors
 from sql import engine, errors, ipc, limits, tabletypes, threads
-from sql.dialect import predicates, shapes, sqltypes
+from sql.dialect import names, predicates, shapes, sqltypes
 from storage import links
 from storage import model as storage_model
 
@@ -106,8 +106,13 @@ class Relations:
         table: PinnedTable,
         relation: str,
         bounds: Mapping[int, tuple[int, int]] | None = None,
+        *,
+        numbered: bool = False,
     ) -> shapes.TableShape:
-        """Return the table's shape for the binder. bounds: of whole-number columns, by field id."""
+        """Return the table's shape for the binder. bounds: of whole-number columns, by field id.
+
+        numbered: with the column `shapes.ROW`. Raises SqlError for a table with such a column.
+        """
         shape_columns = []
         columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
         for field, column in zip(table.fields, columns, strict=True):
@@ -118,6 +123,11 @@ class Relations:
             shape_columns.append(
                 shapes.ShapeColumn(name=column.name, type=sql_type, nullable=column.nullable)
             )
+        if numbered:
+            if names.find(names.Ident(text=shapes.ROW), [column.name for column in columns]):
+                raise errors.unsupported(f"change of a table with a column {shapes.ROW}")
+            number = sqltypes.integer(19)
+            shape_columns.append(shapes.ShapeColumn(name=shapes.ROW, type=number, nullable=False))
         ident = table.loaded.ident
         return shapes.TableShape(
             relation=relation,
@@ -196,17 +206,63 @@ class Relations:
 
         Raises SqlError for files that cannot be read, and as `Scans.plan` does.
         """
+        tasks = await self.tasks(table, conditions)
+        return await self._relation(table, name, tasks, zone=zone, owner=owner)
+
+    async def numbered(
+        self,
+        table: PinnedTable,
+        name: str,
+        tasks: Mapping[int, scans.FileTask],
+        *,
+        zone: str = "UTC",
+        owner: str = "",
+    ) -> engine.Relation:
+        """Return the relation of that name with the rows of some files, and their numbers.
+
+        tasks: the files, by the number that the numbers of their rows begin with. The relation has
+        the further column `shapes.ROW`. Raises as `relation` does.
+        """
+        files = {task.data_file.file_path: number for number, task in tasks.items()}
+        return await self._relation(
+            table, name, tuple(tasks.values()), zone=zone, owner=owner, numbers=files
+        )
+
+    async def tasks(
+        self, table: PinnedTable, conditions: Sequence[predicates.Filter] = ()
+    ) -> tuple[scans.FileTask, ...]:
+        """Return the files with the rows that conditions may not exclude.
+
+        Raises as `Scans.plan` does.
+        """
         if table.snapshot_id is None:
-            return self.empty(table, name, zone=zone)
-        width = len(table.fields)
-        schema = await threads.for_columns(width, _encoded_schema, table, zone)
+            return ()
         plan = await self._scans.plan(
             table.reader,
             snapshot_id=table.snapshot_id,
             predicate=_predicate(conditions, table.fields),
             schema=table.schema,
         )
-        files = await self._opened(table, plan.tasks)
+        return plan.tasks
+
+    async def _relation(
+        self,
+        table: PinnedTable,
+        name: str,
+        tasks: Sequence[scans.FileTask],
+        *,
+        zone: str,
+        owner: str,
+        numbers: Mapping[str, int] | None = None,
+    ) -> engine.Relation:
+        """Return a relation with the rows of files. numbers: of the files, if rows are numbered."""
+        if not tasks:
+            return self.empty(table, name, zone=zone, numbered=numbers is not None)
+        width = len(table.fields)
+        schema = await threads.for_columns(
+            width, _encoded_schema, table, zone, numbered=numbers is not None
+        )
+        files = await self._opened(table, tasks)
         await self._learn_footers(files, owner)
         grouped: dict[Any, list[_File]] = {}
         ways_by_key: dict[Any, _Way] = {}
@@ -214,7 +270,9 @@ class Relations:
         async for part in _in_steps(files):
             for file in part:
                 applying = file.task.deletes
-                way = await self._way(table, file, compared.of(applying), zone)
+                way = await self._way(
+                    table, file, compared.of(applying), zone, numbered=numbers is not None
+                )
                 key = (way, bool(applying.equality), applying.has_positions)
                 grouped.setdefault(key, []).append(file)
                 ways_by_key[key] = way
@@ -222,7 +280,7 @@ class Relations:
         groups: list[engine.Group] = []
         equality_reads = 0
         for key, members in grouped.items():
-            group = await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone)
+            group = await asyncio.to_thread(self._group, table, ways_by_key[key], members, numbers)
             equality_reads += sum(len(each.files) for each in group.equality_deletes)
             _check_equality_reads(equality_reads)
             groups.append(group)
@@ -261,9 +319,11 @@ class Relations:
         ]
         return len(kept.tasks), len(every.tasks)
 
-    def empty(self, table: PinnedTable, name: str, *, zone: str = "UTC") -> engine.Relation:
+    def empty(
+        self, table: PinnedTable, name: str, *, zone: str = "UTC", numbered: bool = False
+    ) -> engine.Relation:
         """Return the relation of a table without its rows, for planning alone."""
-        return engine.Relation(name=name, schema=_encoded_schema(table, zone))
+        return engine.Relation(name=name, schema=_encoded_schema(table, zone, numbered=numbered))
 
     # Files
 
@@ -320,11 +380,18 @@ class Relations:
     # How a file is read
 
     async def _way(
-        self, table: PinnedTable, file: _File, compared: Sequence[Mapping[str, Any]], zone: str
+        self,
+        table: PinnedTable,
+        file: _File,
+        compared: Sequence[Mapping[str, Any]],
+        zone: str,
+        *,
+        numbered: bool,
     ) -> _Way:
         """Return how a file is read; files with the same columns share one value.
 
-        compared: fields outside the table's schema that its equality deletes compare.
+        compared: fields outside the table's schema that its equality deletes compare. numbered:
+        the rows are numbered.
         """
         footer = self._footers[_identity(file.info)]
         metadata = table.loaded.metadata
@@ -337,7 +404,7 @@ class Relations:
             zone,
             tuple(constants.items()),
             tuple(field["id"] for field in compared),
-            bool(file.task.deletes),
+            numbered or bool(file.task.deletes),
         )
         kept = self._ways.get(key)
         if kept is None:
@@ -350,6 +417,7 @@ class Relations:
                 compared,
                 constants,
                 zone,
+                is_listed=numbered or bool(file.task.deletes),
             )
             while len(self._ways) > limits.WAYS_KEPT_MAX:
                 self._ways.popitem(last=False)
@@ -363,7 +431,10 @@ class Relations:
         compared: Sequence[Mapping[str, Any]],
         constants: Mapping[int, values.Value | None],
         zone: str,
+        *,
+        is_listed: bool,
     ) -> _Way:
+        """Return how a file is read. is_listed: the projection lists columns in any case."""
         read = pa.ipc.read_schema(pa.py_buffer(footer))
         by_id = _columns_by_id(read, table.loaded.metadata.properties)
         own = table.fields
@@ -382,7 +453,7 @@ class Relations:
                 projection.append((name, engine.quoted(absent)))
             else:
                 projection.append((name, _absent(field, constants, zone)))
-        as_it_is = not file.task.deletes and all(
+        as_it_is = not is_listed and all(
             expression == engine.quoted(name) for name, expression in projection
         )
         return _Way(
@@ -395,7 +466,7 @@ class Relations:
         table: PinnedTable,
         way: _Way,
         members: Sequence[_File],
-        zone: str,
+        numbers: Mapping[str, int] | None,
     ) -> engine.Group:
         ordered = sorted(members, key=lambda file: file.task.data_file.file_path)
         needed = deletes.Needed()
@@ -405,11 +476,13 @@ class Relations:
         linked = [
             (
                 engine.file_name(
-                    number, list_number=ages.list_number(file), age=ages.of_data(file)
+                    index if numbers is None else numbers[file.task.data_file.file_path],
+                    list_number=ages.list_number(file),
+                    age=ages.of_data(file),
                 ),
                 file.info,
             )
-            for number, file in enumerate(ordered)
+            for index, file in enumerate(ordered)
         ]
         directory = self._links.directory(_directory_name(linked), linked)
         position_deletes = self._position_deletes(table, needed)
@@ -430,6 +503,7 @@ class Relations:
             data_files=data_files,
             position_deletes=position_deletes,
             equality_deletes=self._equality_deletes(table, needed, ages),
+            row_column="" if numbers is None else shapes.ROW,
         )
 
     # Deletes
@@ -680,8 +754,11 @@ def _leaf(
 # Columns
 
 
-def _encoded_schema(table: PinnedTable, zone: str) -> bytes:
-    return ipc.encode_schema(_engine_schema(table.fields, zone))
+def _encoded_schema(table: PinnedTable, zone: str, *, numbered: bool = False) -> bytes:
+    schema = _engine_schema(table.fields, zone)
+    if numbered:
+        schema = schema.append(pa.field(shapes.ROW, pa.int64()))
+    return ipc.encode_schema(schema)
 
 
 def _engine_schema(fields: Sequence[Mapping[str, Any]], zone: str) -> pa.Schema:

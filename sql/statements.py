@@ -27,6 +27,7 @@ from catalog.metadata import errors as metadata_errors
 from sql import (
     alterations,
     bindings,
+    changes,
     compiler,
     constants,
     definitions,
@@ -81,6 +82,7 @@ class Statements:
         tables: tables.Tables,
         relations: relations.Relations,
         inserts: inserts.Inserts,
+        changes: changes.Changes,
         shows: show.Shows,
         planning: planning.Planning,
         definitions: definitions.Definitions,
@@ -96,6 +98,7 @@ class Statements:
         self._tables = tables
         self._relations = relations
         self._inserts = inserts
+        self._changes = changes
         self._shows = shows
         self._planning = planning
         self._definitions = definitions
@@ -212,6 +215,8 @@ class Statements:
                 return await self._shows.describe(execution.session, operation)
             case operations.Insert():
                 return await self._inserts.insert(execution, operation)
+            case operations.ChangeRows():
+                return await self._changes.change(execution, operation)
         if execution.describe_only:
             statement_type = STATEMENT_TYPES.get(type(operation), outcomes.StatementType.DDL)
             return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=statement_type)

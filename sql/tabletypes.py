@@ -190,8 +190,27 @@ def engine_type(iceberg_type: Any, zone: str) -> pa.DataType:
 
 
 def stored_type(iceberg_type: Any) -> pa.DataType:
-    """Return the Arrow type in which values of an Iceberg type are written."""
+    """Return the Arrow type in which values of an Iceberg type are written.
+
+    Nested fields have their ids; none but the keys of maps is required, because Arrow casts no
+    optional field to a required one.
+    """
     match datatypes.name_of(iceberg_type):
+        case "struct":
+            return pa.struct(
+                [
+                    _stored_field(field["name"], field["id"], field["type"])
+                    for field in iceberg_type["fields"]
+                ]
+            )
+        case "list":
+            element_id = iceberg_type["element-id"]
+            return pa.list_(_stored_field("element", element_id, iceberg_type["element"]))
+        case "map":
+            key = _stored_field("key", iceberg_type["key-id"], iceberg_type["key"])
+            value = _stored_field("value", iceberg_type["value-id"], iceberg_type["value"])
+            of_map: pa.DataType = pa.map_(key.with_nullable(False), value)  # type: ignore[call-overload]  # stubs want types
+            return of_map
         case "int":
             return pa.int32()
         case "float":
@@ -201,10 +220,14 @@ def stored_type(iceberg_type: Any) -> pa.DataType:
         case "string":
             return pa.string()
         case "uuid":
-            return pa.binary(16)
+            return pa.uuid()
         case "fixed":
             return pa.binary(datatypes.fixed_length(iceberg_type))
     return engine_type(iceberg_type, "UTC")
+
+
+def _stored_field(name: str, field_id: int, iceberg_type: Any) -> pa.Field[Any]:
+    return pa.field(name, stored_type(iceberg_type), metadata={FIELD_ID: str(field_id)})
 
 
 def write_schema(fields: list[Mapping[str, Any]]) -> pa.Schema:

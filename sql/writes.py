@@ -61,13 +61,15 @@ CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "br
 class WriteTarget:
     """The table of a write, staged or not, and the fields that the rows have, in order.
 
-    judge: checks the principal's rights again inside the commit's transaction.
+    judge: checks the principal's rights again inside the commit's transaction. checks_lengths: the
+    rows are new; rows that a change leaves as they are may hold texts longer than declared.
     """
 
     loaded: tables.LoadedTable
     fields: tuple[Mapping[str, Any], ...]
     is_staged: bool = False
     judge: owners.Judge | None = None
+    checks_lengths: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,7 +237,7 @@ class Writes:
                 schema=metadata.current_schema(),
                 spec_id=metadata.default_spec_id,
                 partition=partition,
-                sort_order_id=metadata.default_sort_order_id if _sort_keys(target) else None,
+                sort_order_id=metadata.default_sort_order_id if sort_keys(target) else None,
                 properties=metadata.properties,
             )
 
@@ -272,6 +274,16 @@ def _same_table(target: WriteTarget) -> owners.Judge:
     return check
 
 
+async def find_summary(loaded: tables.LoadedTable, query_id: str) -> Mapping[str, str] | None:
+    """Return the summary of the snapshot that the statement query_id committed, None if none.
+
+    A long history is searched in a thread.
+    """
+    if loaded.metadata.snapshots.size_bytes > limits.HISTORY_HERE_BYTES_MAX:
+        return await asyncio.to_thread(_summary, loaded, query_id)
+    return _summary(loaded, query_id)
+
+
 async def find_rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
     """Like `rows_committed`, but search a long history in a thread."""
     if loaded.metadata.snapshots.size_bytes > limits.HISTORY_HERE_BYTES_MAX:
@@ -284,13 +296,18 @@ def rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
 
     A statement that a driver repeats after a restart of the server has the same query id.
     """
+    summary = _summary(loaded, query_id)
+    return None if summary is None else int(summary.get("added-records", 0))
+
+
+def _summary(loaded: tables.LoadedTable, query_id: str) -> Mapping[str, str] | None:
     snapshots = loaded.metadata.snapshots
     if not query_id or query_id.encode() not in snapshots.text:
         return None  # the usual case: no snapshot is decoded
     for snapshot_id in reversed(tuple(snapshots.ids)):
-        summary = (snapshots.get(snapshot_id) or {}).get("summary") or {}
+        summary: Mapping[str, str] = (snapshots.get(snapshot_id) or {}).get("summary") or {}
         if summary.get(relations.QUERY_ID) == query_id:
-            return int(summary.get("added-records", 0))
+            return summary
     return None
 
 
@@ -329,20 +346,30 @@ def _order(target: WriteTarget, folder: Path) -> engine.Write:
     return engine.Write(
         directory=str(folder),
         schema=ipc.encode_schema(tabletypes.write_schema(list(target.fields))),
-        checks=tuple(_check(field, declared.get(field["id"])) for field in target.fields),
+        checks=tuple(
+            _check(field, declared.get(field["id"]), has_length=target.checks_lengths)
+            for field in target.fields
+        ),
         partition=tuple(partition),
         file_size_bytes=int(size) if size.isdecimal() and int(size) > 0 else FILE_SIZE_DEFAULT,
         compression="none" if codec == "uncompressed" else codec if codec in CODECS else "zstd",
     )
 
 
-def _check(field: Mapping[str, Any], declared: str | None) -> engine.ColumnConstraint:
+def _check(
+    field: Mapping[str, Any], declared: str | None, *, has_length: bool
+) -> engine.ColumnConstraint:
+    length_max = length_check(field, declared).length_max if has_length else None
+    name = names.shown(field["name"])
+    return engine.ColumnConstraint(name=name, required=field["required"], length_max=length_max)
+
+
+def length_check(field: Mapping[str, Any], declared: str | None) -> engine.ColumnConstraint:
+    """Return the check of the length of a column's values. declared: its declared type."""
     sql_type = tabletypes.sql_type(field["type"], declared)
     limited = sql_type.name in ("text", "binary")
     return engine.ColumnConstraint(
-        name=names.shown(field["name"]),
-        required=field["required"],
-        length_max=sql_type.length if limited else None,
+        name=names.shown(field["name"]), length_max=sql_type.length if limited else None
     )
 
 
@@ -383,7 +410,7 @@ def _partition_path(target: WriteTarget, partition: tuple[Any, ...]) -> str:
     return transforms.partition_path(fields, results, partition)
 
 
-def _sort_keys(target: WriteTarget) -> list[str] | None:
+def sort_keys(target: WriteTarget) -> list[str] | None:
     """Return ORDER BY keys of the table's sort order; None if SQL cannot express it."""
     order = target.loaded.metadata.default_sort_order()
     by_id = {field["id"]: field["name"] for field in target.fields}
@@ -416,16 +443,17 @@ def plan_text(
         if index is not None:
             value = engine.quoted(f"c{index}")
         else:
-            value = defaults.get(field["id"]) or _default(field)
+            value = defaults.get(field["id"]) or default_text(field)
         items.append(f"{value} AS {engine.quoted(field['name'])}")
     text = f'SELECT {", ".join(items)} FROM ({query.sql}) AS "rows"({listed})'
-    keys = _sort_keys(target)
+    keys = sort_keys(target)
     if keys:
         text = f'SELECT * FROM ({text}) AS "sorted" ORDER BY {", ".join(keys)}'
     return text
 
 
-def _default(field: Mapping[str, Any]) -> str:
+def default_text(field: Mapping[str, Any]) -> str:
+    """Return the engine's text of a column's write default: NULL if it has none."""
     from_default = field.get("write-default")
     iceberg_type = field["type"]
     if from_default is None:
@@ -442,26 +470,9 @@ def fields_for(
     Raises SqlError for unknown or repeated columns, and for nested columns in the list.
     """
     fields: list[Mapping[str, Any]] = list(loaded.metadata.current_schema()["fields"])
+    chosen_fields = assigned_fields(fields, listed, statement="INSERT into") if listed else fields
     if not listed:
-        chosen_fields = fields
-    else:
-        stored = [field["name"] for field in fields]
-        by_name = {name: index for index, name in enumerate(stored)}
-        chosen_fields = []
-        chosen_ids = set()
-        for ident in listed:
-            spelled = [name for name in names.spellings(ident) if name in by_name]
-            positions = [by_name[spelled[0]]] if spelled else names.find(ident, stored)
-            if not positions:
-                raise errors.invalid_identifier(ident.folded)
-            field = fields[positions[0]]
-            if field["id"] in chosen_ids:
-                raise _duplicate_column(ident.folded)
-            chosen_fields.append(field)
-            chosen_ids.add(field["id"])
-    for field in chosen_fields:
-        if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
-            raise errors.unsupported(f"INSERT into column {field['name']} of a nested type or UUID")
+        _check_assignable(fields, "INSERT into")
     ids = {field["id"] for field in chosen_fields}
     written = []
     for field in fields:
@@ -472,6 +483,37 @@ def fields_for(
         elif field["required"]:
             raise errors.null_into_not_null(names.shown(field["name"]))
     return written, chosen_fields
+
+
+def assigned_fields(
+    fields: Sequence[Mapping[str, Any]], listed: Sequence[names.Ident], *, statement: str
+) -> list[Mapping[str, Any]]:
+    """Return the fields that a list of columns names, in its order.
+
+    Raises SqlError for unknown or repeated columns, and for those that SQL cannot write.
+    """
+    stored = [field["name"] for field in fields]
+    by_name = {name: index for index, name in enumerate(stored)}
+    chosen_fields = []
+    chosen_ids = set()
+    for ident in listed:
+        spelled = [name for name in names.spellings(ident) if name in by_name]
+        positions = [by_name[spelled[0]]] if spelled else names.find(ident, stored)
+        if not positions:
+            raise errors.invalid_identifier(ident.folded)
+        field = fields[positions[0]]
+        if field["id"] in chosen_ids:
+            raise _duplicate_column(ident.folded)
+        chosen_fields.append(field)
+        chosen_ids.add(field["id"])
+    _check_assignable(chosen_fields, statement)
+    return chosen_fields
+
+
+def _check_assignable(fields: Sequence[Mapping[str, Any]], statement: str) -> None:
+    for field in fields:
+        if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
+            raise errors.unsupported(f"{statement} column {field['name']} of a nested type or UUID")
 
 
 def _duplicate_column(name: str) -> errors.SqlError:

@@ -116,7 +116,7 @@ def create_table(
     """
     if not isinstance(tree, exp.Create) or tree.kind != "TABLE":
         raise errors.unsupported(f"CREATE {getattr(tree, 'kind', '')}".strip())
-    _refuse_arguments(
+    refuse_arguments(
         tree,
         "CREATE TABLE",
         {"this", "kind", "replace", "exists", "properties", "expression"},
@@ -193,7 +193,7 @@ def _called_transform(node: exp.Anonymous) -> tuple[str, names.Ident]:
 
 def insert(tree: exp.Insert) -> operations.Insert:
     """Return the operation of an Insert tree; refuse everything else in it."""
-    _refuse_arguments(tree, "INSERT", {"this", "expression", "overwrite", "with_"})
+    refuse_arguments(tree, "INSERT", {"this", "expression", "overwrite", "with_"})
     target = tree.this
     table = target.this if isinstance(target, exp.Schema) else target
     listed = target.expressions if isinstance(target, exp.Schema) else []
@@ -210,7 +210,8 @@ def insert(tree: exp.Insert) -> operations.Insert:
     )
 
 
-def _refuse_arguments(tree: Any, statement: str, allowed: set[str]) -> None:
+def refuse_arguments(tree: Any, statement: str, allowed: set[str]) -> None:
+    """Raise SqlError for an argument of a statement's tree that is not allowed."""
     for name, value in tree.args.items():
         if name not in allowed and value:
             raise errors.unsupported(f"{statement} ... {name.rstrip('_').upper()}")

@@ -90,11 +90,18 @@ class ParsedStatement:
         """Return the query bound as rows of these types; raises SqlError. Call `needs` first."""
         return resolve.bind_into(self._tree, environment, targets, self._views)
 
+    def bind_changes(
+        self, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
+    ) -> resolve.BoundQuery:
+        """Return the SELECT of a change bound; raises SqlError. Call `needs` first."""
+        return resolve.bind_changes(self._tree, environment, targets, self._views)
+
 
 TREES = {
     operations.Query: "tree",
     operations.Explain: "tree",
     operations.Insert: "source",
+    operations.ChangeRows: "tree",
     operations.CreateTable: "query",
     operations.CreateView: "query",
     operations.SetVariables: "values",

@@ -258,6 +258,36 @@ class Insert:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Clause:
+    """What a change does with the rows to which it applies.
+
+    columns: those that it assigns; empty for an insert of all columns. values: of each column, the
+    index among the values of the tree; None for DEFAULT.
+    """
+
+    action: Literal["delete", "update", "insert"]
+    columns: tuple[names.Ident, ...] = ()
+    values: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeRows:
+    """DELETE, UPDATE or MERGE of a table. See `sql.dialect.changes`.
+
+    tree: a SELECT with a row for each change: the number of the target's row, the number of the
+    clause, then the clauses' values. is_joined: it may have several rows for one row of the target.
+    is_whole: it deletes every row.
+    """
+
+    statement: Literal["delete", "update", "merge"]
+    name: names.Name
+    clauses: tuple[Clause, ...]
+    tree: Tree
+    is_joined: bool
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Truncate:
     """TRUNCATE [TABLE] [IF EXISTS] of a table."""
 
@@ -346,6 +376,7 @@ Operation: TypeAlias = (
     | DropView
     | AlterView
     | Insert
+    | ChangeRows
     | Truncate
     | Use
     | SetVariables

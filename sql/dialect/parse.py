@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sql import errors, limits
 from sql.dialect import (
     alterations,
+    changes,
     columns,
     elements,
     grammar,
@@ -366,6 +367,18 @@ def _insert(reader: reading.TokenReader) -> operations.Operation:
     return columns.insert(tree)
 
 
+def _change(reader: reading.TokenReader) -> operations.Operation:
+    tree = _tree(reader)
+    match tree:
+        case exp.Delete():
+            return changes.delete(tree)
+        case exp.Update():
+            return changes.update(tree)
+        case exp.Merge():
+            return changes.merge(tree)
+    raise errors.unsupported(type(tree).__name__.upper())
+
+
 def _truncate(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("TRUNCATE")
     if reader.accept("MATERIALIZED", "VIEW"):
@@ -421,11 +434,14 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "DROP": _drop,
     "INSERT": _insert,
     "TRUNCATE": _truncate,
+    "DELETE": _change,
+    "UPDATE": _change,
+    "MERGE": _change,
 }
 
 REFUSED = reading.words(
     """
-    UPDATE DELETE MERGE COPY PUT GET LIST LS REMOVE RM GRANT REVOKE CALL EXECUTE COMMENT
+    COPY PUT GET LIST LS REMOVE RM GRANT REVOKE CALL EXECUTE COMMENT
     UNDROP DECLARE
     """
 )

@@ -22,6 +22,9 @@ from sql.plan.expressions import Expr
 USE = "use"
 """Key of a table node's meta: which use of a table it is."""
 
+TARGET = "target"
+"""Key of a table node's meta: whether the statement changes it."""
+
 
 class Constants:
     """A scope without tables: only constants are allowed in it."""
@@ -58,7 +61,7 @@ def references(
     only what AT and BEFORE may say is read: context, binds, variables.
     """
     uses = _Uses(first)
-    _number_placeholders(tree)
+    number_placeholders(tree)
     _spell_names(tree, environment)
     _collect(tree, uses, environment)
     if first + len(uses.listed) > limits.USES_MAX:
@@ -100,10 +103,11 @@ def bind_count(tree: Any) -> int:
     )
 
 
-def _number_placeholders(tree: Any) -> None:
+def number_placeholders(tree: Any) -> None:
+    """Number the placeholders `?` of a tree in the order of the text, unless they have numbers."""
     places = [node for node in _in_text_order(tree) if isinstance(node, exp.Placeholder)]
     for position, node in enumerate((place for place in places if not place.this), start=1):
-        node.meta["position"] = position
+        node.meta.setdefault("position", position)
 
 
 def _in_text_order(tree: Any) -> Iterable[Any]:
@@ -239,7 +243,12 @@ def _collect_table(
         return
     if len(name) == 1 and not name[0].quoted and name[0].folded == "DUAL":
         return
-    uses.add(node, name=name, moment=moment_of(node, environment))
+    uses.add(
+        node,
+        name=name,
+        moment=moment_of(node, environment),
+        is_target=bool(node.meta.get(TARGET)),
+    )
 
 
 def _use_result(node: exp.Table, query_id: str, uses: _Uses) -> None:

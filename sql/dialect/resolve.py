@@ -116,15 +116,36 @@ def _row_query(tree: Any) -> exp.Select:
     return exp.Select(expressions=list(row.expressions if isinstance(row, exp.Tuple) else [row]))
 
 
+def bind_changes(
+    tree: Any,
+    environment: shapes.Environment,
+    targets: Sequence[sqltypes.SqlType],
+    views: Mapping[int, Any] = NO_VIEWS,
+) -> BoundQuery:
+    """Return the tree of a change bound; its values are converted as by INSERT.
+
+    targets: the types of the assigned columns, in the order of the tree's values. views: as for
+    `bind_query`.
+    """
+    if environment.rows_relation:
+        raise errors.unsupported("array binds in anything but VALUES of one row")
+    binder = Binder(environment, views)
+    try:
+        text = binder.query(tree, None)
+        types = [*(output.type for output in text.outputs[:CHANGE_COLUMNS]), *targets]
+        converted = binder.converted(text, types, inserts=True)
+        return binder.finish(binder.stored(converted), references.bind_count(tree))
+    except RecursionError:
+        raise errors.unsupported("expression nested too deeply") from None
+
+
+CHANGE_COLUMNS: Final = 2
+"""The columns of a change's tree before its values: the row's number and the clause's."""
+
+
 def _check_width(width: int, wanted: int) -> None:
     if width != wanted:
-        raise errors.SqlError(
-            "002020",
-            "21S01",
-            "SQL compilation error:\nInsert value list does not match column list expecting "
-            f"{wanted} but got {width}",
-            phase="COMPILATION",
-        )
+        raise errors.column_count_differs(wanted, width)
 
 
 class Binder:

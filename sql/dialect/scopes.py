@@ -280,7 +280,7 @@ class QueryScope:
         for source in sources:
             for column in source.columns:
                 name = source.shown(column)
-                if not qualified and name in source.hidden:
+                if column.name == shapes.ROW or (not qualified and name in source.hidden):
                     continue
                 bound = column.bound
                 if not qualified and name in self.merged:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sql import limits
 from sql.dialect import formats, names, sqltypes
+
+ROW: Final = "number of the row"
+"""The column, beside a changed table's own, that numbers its rows; `*` does not contain it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,12 +48,14 @@ class TableUse:
     """One reference to a table in the text. moment: AT or BEFORE, if present.
 
     result_id: the query whose stored result it is, by RESULT_SCAN or as `$1`; "" for a table.
+    is_target: the statement changes the table, and reads it here with the column ROW.
     """
 
     index: int
     name: names.Name
     moment: Moment | None = None
     result_id: str = ""
+    is_target: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

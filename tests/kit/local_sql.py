@@ -15,6 +15,7 @@ from catalog import appends, files, guard, readers, scans, sequences, staging
 from server.access import arns, decide, model, policies
 from sql import (
     alterations,
+    changes,
     compiler,
     defaults,
     definitions,
@@ -256,6 +257,18 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             writes=written,
             transactions=open_transactions,
             defaults=column_defaults,
+        ),
+        changes=changes.Changes(
+            engine=the_engine,
+            places=found,
+            relations=read,
+            planning=plans,
+            writes=written,
+            transactions=open_transactions,
+            defaults=column_defaults,
+            disk=lake.storage.disk,
+            scratch=lake.storage.path / "tmp",
+            new_id=new_id,
         ),
         shows=show.Shows(places=found, described=described, default_database="lake"),
         planning=plans,

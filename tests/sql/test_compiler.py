@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import gc
 import sys
@@ -154,6 +155,27 @@ def test_every_operation_with_a_tree_is_read_in_a_child() -> None:
             await compiled.close()
 
     with_compiler(work)
+
+
+def test_a_large_change_of_rows_is_read_in_a_child_with_the_same_result() -> None:
+    condition = " or ".join(f"a = '{number}'" for number in range(200))
+    text = f"update t set a = ? where {condition}"
+
+    async def work(sql_compiler: compiler.Compiler) -> Any:
+        row = shapes.ShapeColumn(name=shapes.ROW, type=sqltypes.integer(19))
+        around = environment(binds={"1": expressions.binding_literal("text", "x")})
+        (table,) = around.tables
+        table = dataclasses.replace(table, columns=(*table.columns, row))
+        compiled = await sql_compiler.compile(text, owner="root")
+        assert isinstance(compiled.operation, operations.ChangeRows)
+        assert [use.is_target for use in (await compiled.needs(around)).uses] == [True]
+        around = dataclasses.replace(around, tables=(table,))
+        bound_query = await compiled.bind_changes(around, [sqltypes.TEXT])
+        await compiled.close()
+        return bound_query
+
+    assert not compiler.is_small(text)
+    assert with_compiler(work) == with_compiler(work, children=0)
 
 
 def test_reading_that_takes_too_long_ends_with_its_process() -> None:

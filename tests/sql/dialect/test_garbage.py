@@ -61,6 +61,8 @@ COLUMNS = (
     shapes.ShapeColumn(name="o", type=sqltypes.SqlType(name="object")),
 )
 
+ROW = shapes.ShapeColumn(name=shapes.ROW, type=sqltypes.integer(19))
+
 
 def read(text: str) -> None:
     """Parse and bind text; only SqlError may come out."""
@@ -71,6 +73,7 @@ def read(text: str) -> None:
             operations.Query: lambda: operation.tree,  # type: ignore[union-attr]
             operations.Explain: lambda: operation.tree,  # type: ignore[union-attr]
             operations.Insert: lambda: operation.source,  # type: ignore[union-attr]
+            operations.ChangeRows: lambda: operation.tree,  # type: ignore[union-attr]
             operations.CreateTable: lambda: operation.query,  # type: ignore[union-attr]
         }.get(type(operation), lambda: None)()
         if tree is None:
@@ -78,12 +81,18 @@ def read(text: str) -> None:
         environment = shapes.Environment(context=sql_text.context(), binds=None)
         uses = references.references(tree, environment)
         tables = tuple(
-            shapes.TableShape(relation=f"r{use.index}", path=("lake", "ns", "t"), columns=COLUMNS)
+            shapes.TableShape(
+                relation=f"r{use.index}", path=("lake", "ns", "t"), columns=(*COLUMNS, ROW)
+            )
             for use in uses
         )
         environment = shapes.Environment(context=sql_text.context(), tables=tables, binds=None)
         if isinstance(operation, operations.Insert):
             resolve.bind_into(tree, environment, [column.type for column in COLUMNS[:2]])
+        elif isinstance(operation, operations.ChangeRows):
+            numbers = [value for clause in operation.clauses for value in clause.values]
+            assigned = sum(value is not None for value in numbers)
+            resolve.bind_changes(tree, environment, [COLUMNS[0].type] * assigned)
         else:
             resolve.bind_query(tree, environment)
     except errors.SqlError:

@@ -1,0 +1,695 @@
+"""engine: DELETE, UPDATE and MERGE of a table, copy-on-write, in one commit.
+
+The statement's SELECT (`sql.dialect.changes`) runs first. Its rows are the changes; the engine
+writes them to a file in `tmp/`. A second query counts them by data file. Data files whose rows are
+all deleted leave the table unread. A third query writes the other rows of the changed files, joined
+with the changes by number of row, and the inserted rows, as new data files. Then one commit removes
+the changed files and adds the new ones.
+
+Changes of one table run one after the other, as Snowflake's lock has them do. Rows that other
+writers append meanwhile are not seen, and stay; after any other commit to the table the statement
+runs again on the new snapshot, a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from catalog import rights, scans, tables
+from catalog.metadata import errors as metadata_errors
+from sql import (
+    column_defaults,
+    defaults,
+    engine,
+    errors,
+    ipc,
+    limits,
+    outcomes,
+    places,
+    planning,
+    relations,
+    tabletypes,
+    threads,
+    transactions,
+    writes,
+)
+from sql.dialect import operations, resolve, shapes, sqltypes
+from storage import disk
+from storage import model as storage_model
+
+CHANGES: Final = "changes"
+"""The name of the relation of the changes."""
+TARGET: Final = "changed table"
+"""The name of the relation of the changed files' rows."""
+NTH_INSERTED: Final = '"c"."nth inserted"'
+"""The number of an inserted row, from 1, where defaults need it."""
+
+STATEMENT_TYPES: Final = {
+    "delete": outcomes.StatementType.DELETE,
+    "update": outcomes.StatementType.UPDATE,
+    "merge": outcomes.StatementType.MERGE,
+}
+
+COUNTED: Final = {
+    "inserted": "boathouse.rows-inserted",
+    "updated": "boathouse.rows-updated",
+    "multi_joined": "boathouse.rows-multi-joined",
+    "deleted": "boathouse.rows-deleted",
+}
+"""Keys of a snapshot's summary: the answer of the statement that committed it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """How many rows a statement changed. multi_joined: those that several source rows match."""
+
+    inserted: int = 0
+    updated: int = 0
+    multi_joined: int = 0
+    deleted: int = 0
+
+    @property
+    def summary(self) -> Mapping[str, str]:
+        """The counts as fields of a snapshot's summary."""
+        return {key: str(getattr(self, name)) for name, key in COUNTED.items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    """A change, bound to one snapshot of its table.
+
+    fields: the table's. assigned: of each clause, by field id, the index of the value; None for the
+    column's default. defaults: those that Iceberg cannot hold, with their fields. use: the index of
+    the target among the tables.
+    """
+
+    statement: operations.ChangeRows
+    table: relations.PinnedTable
+    query_tables: planning.QueryTables
+    use: int
+    fields: tuple[Mapping[str, Any], ...]
+    assigned: tuple[Mapping[int, int | None], ...]
+    defaults: tuple[tuple[Mapping[str, Any], column_defaults.Default], ...]
+
+    @property
+    def loaded(self) -> tables.LoadedTable:
+        return self.table.loaded
+
+    @property
+    def changed(self) -> list[Mapping[str, Any]]:
+        """The fields that some clause gives a value."""
+        ids = {
+            field_id
+            for values in self.assigned
+            for field_id, value in values.items()
+            if value is not None
+        }
+        return [field for field in self.fields if field["id"] in ids]
+
+    def clauses(self, action: str) -> list[int]:
+        """Return the numbers of the clauses of an action."""
+        return [
+            number
+            for number, clause in enumerate(self.statement.clauses)
+            if clause.action == action
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Changed:
+    """What the changes are, by the numbers of their files.
+
+    tasks: the files that the statement read. gone: those all of whose rows are deleted. rewritten:
+    those of which other rows are changed. repeated: several changes are of one row. conflicts: so
+    are several that do not all delete it.
+    """
+
+    counts: Counts
+    tasks: Mapping[int, scans.FileTask]
+    gone: tuple[int, ...] = ()
+    rewritten: tuple[int, ...] = ()
+    repeated: bool = False
+    conflicts: bool = False
+
+
+class Changes:
+    """Runs DELETE, UPDATE and MERGE. Its only state is the locks of the tables in use."""
+
+    def __init__(
+        self,
+        *,
+        engine: engine.Engine,
+        places: places.Places,
+        relations: relations.Relations,
+        planning: planning.Planning,
+        writes: writes.Writes,
+        transactions: transactions.Transactions,
+        defaults: defaults.Defaults,
+        disk: disk.Disk,
+        scratch: Path,
+        new_id: storage_model.NewId,
+    ) -> None:
+        self._engine = engine
+        self._places = places
+        self._relations = relations
+        self._planning = planning
+        self._writes = writes
+        self._transactions = transactions
+        self._defaults = defaults
+        self._disk = disk
+        self._scratch = scratch
+        self._new_id = new_id
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    async def change(
+        self, execution: planning.Execution, statement: operations.ChangeRows
+    ) -> outcomes.Outcome:
+        """Run a statement; raises SqlError, EngineFault and the catalog's errors."""
+        changed_table, _ = await self._look_up(execution, statement)
+        environment = await self._planning.environment(execution)
+        bind_count = await execution.compiled.bind_count(environment)
+        if execution.describe_only:
+            return _answer(statement, Counts(), bind_count, described=True)
+        lock = self._locks.setdefault(changed_table.pointer.object_uuid, asyncio.Lock())
+        seconds = self._planning.seconds(execution)
+        try:
+            async with asyncio.timeout(seconds or None), lock:
+                counts = await self._changed(execution, statement)
+        except TimeoutError:
+            raise errors.timed_out(round(seconds)) from None
+        return _answer(statement, counts, bind_count)
+
+    async def _look_up(
+        self, execution: planning.Execution, statement: operations.ChangeRows
+    ) -> tuple[places.FoundTable, planning.Names]:
+        session = execution.session
+
+        def find_target(catalog: places.CatalogView) -> places.FoundTable:
+            actions = rights.READ_ACTIONS[:2] if execution.describe_only else rights.COMMIT_ACTIONS
+            return catalog.table(
+                statement.name, database=session.database, schema=session.schema, actions=actions
+            )
+
+        return await self._planning.look_up(execution, find_target)
+
+    async def _changed(
+        self, execution: planning.Execution, statement: operations.ChangeRows
+    ) -> Counts:
+        """Change the table and return the counts; run again where the table has changed."""
+        for attempt in range(1, limits.CHANGE_ATTEMPTS_MAX + 1):
+            changed_table, query_names = await self._look_up(execution, statement)
+            ident, pointer = changed_table.ident, changed_table.pointer
+            loaded = await self._transactions.table(execution.session, ident, pointer)
+            summary = await writes.find_summary(loaded, execution.query_id)
+            if summary is not None:  # the client did not get the first request's answer
+                return Counts(**{name: int(summary.get(key, 0)) for name, key in COUNTED.items()})
+            self._transactions.check_may_write(execution.session, ident)
+            plan = await self._plan(execution, statement, query_names)
+            folder = self._scratch / self._new_id()
+            await asyncio.to_thread(self._disk.make_folder, folder)
+            try:
+                counts, staged = await self._stage(execution, plan, folder)
+            finally:
+                await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
+            if staged is None:
+                return counts
+            try:
+                await self._transactions.keep(execution, staged)
+            except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
+                if attempt == limits.CHANGE_ATTEMPTS_MAX:
+                    raise
+                continue
+            return counts
+        raise AssertionError("the last attempt returns or raises")
+
+    # The plan
+
+    async def _plan(
+        self,
+        execution: planning.Execution,
+        statement: operations.ChangeRows,
+        query_names: planning.Names,
+    ) -> _Plan:
+        query_tables = await self._planning.open(execution, query_names)
+        use = next(use.index for use in query_names.needs.uses if use.is_target)
+        table = query_tables.tables[use]
+        if table is None:
+            raise errors.unsupported("change of a view of INFORMATION_SCHEMA")
+        fields = tuple(table.fields)
+        assigned = await threads.for_columns(
+            len(fields), _assigned, table.loaded, statement.clauses
+        )
+        return _Plan(
+            statement=statement,
+            table=table,
+            query_tables=query_tables,
+            use=use,
+            fields=fields,
+            assigned=assigned,
+            defaults=_stored_defaults(statement, table.loaded, assigned),
+        )
+
+    async def _stage(
+        self, execution: planning.Execution, plan: _Plan, folder: Path
+    ) -> tuple[Counts, writes.Staged | None]:
+        """Return the counts, and the files of the change; None where nothing changes."""
+        if plan.statement.is_whole:
+            changed = await self._whole(execution, plan)
+            query = None
+        else:
+            query, tasks = await self._write_changes(execution, plan, folder)
+            changed = await self._count(query, plan, folder, tasks)
+        if changed.conflicts:
+            _check_repeated(execution, plan)
+        target = writes.WriteTarget(
+            loaded=plan.loaded,
+            fields=plan.fields,
+            judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
+            checks_lengths=False,
+        )
+        staged = writes.Staged(target=target, files=(), rows=0)
+        if not changed.gone and not changed.rewritten and not changed.counts.inserted:
+            return changed.counts, None
+        if query is not None and (changed.rewritten or changed.counts.inserted):
+            rows = await self._rows(execution, query, plan, changed, target, folder)
+            staged = await self._writes.stage(rows, target, by=execution.by)
+        removed = [
+            changed.tasks[number].data_file for number in (*changed.gone, *changed.rewritten)
+        ]
+        return changed.counts, dataclasses.replace(
+            staged,
+            removed=tuple(removed),
+            based_on=plan.table.snapshot_id,
+            summary=changed.counts.summary,
+        )
+
+    async def _whole(self, execution: planning.Execution, plan: _Plan) -> _Changed:
+        """Return the change that deletes every row. Only rows below delete files are read."""
+        tasks = dict(enumerate(await self._relations.tasks(plan.table)))
+        deleted = await self._relations.count_rows(plan.table)
+        if deleted is None:
+            environment = await self._planning.environment(execution, plan.query_tables.shapes)
+            bound = await execution.compiled.bind_changes(environment, ())
+            query = await self._planning.query(
+                execution,
+                bound,
+                await self._with_target(execution, plan, tasks),
+                text=f'SELECT count(*) AS "rows" FROM ({bound.sql}) AS "deleted"',
+            )
+            counted, _ = await engine.collect(await self._engine.run(query))
+            deleted = counted["rows"][0].as_py()
+        assert deleted is not None
+        return _Changed(counts=Counts(deleted=deleted), tasks=tasks, gone=tuple(tasks))
+
+    async def _with_target(
+        self, execution: planning.Execution, plan: _Plan, tasks: Mapping[int, scans.FileTask]
+    ) -> planning.QueryTables:
+        """Return the tables of the statement, the target with numbered rows of some files."""
+        relation = await self._relations.numbered(
+            plan.table,
+            plan.query_tables.shapes[plan.use].relation,
+            tasks,
+            zone=execution.zone,
+            owner=execution.session.principal.name,
+        )
+        opened = list(plan.query_tables.tables)
+        opened[plan.use] = None
+        return dataclasses.replace(
+            plan.query_tables,
+            tables=tuple(opened),
+            ready={**plan.query_tables.ready, plan.use: relation},
+        )
+
+    # The changes
+
+    async def _write_changes(
+        self, execution: planning.Execution, plan: _Plan, folder: Path
+    ) -> tuple[engine.EngineQuery, Mapping[int, scans.FileTask]]:
+        """Write the changes; return the statement's query, and the files that it read."""
+        environment = await self._planning.environment(execution, plan.query_tables.shapes)
+        bound = await execution.compiled.bind_changes(environment, _types(plan))
+        conditions = bound.filters.get(plan.use, ())
+        tasks = dict(enumerate(await self._relations.tasks(plan.table, conditions)))
+        query = await self._planning.query(
+            execution,
+            bound,
+            await self._with_target(execution, plan, tasks),
+            text=_changes_text(plan, bound.sql),
+        )
+        write = await threads.for_columns(len(plan.fields), _changes_file, plan, folder)
+        results = await self._engine.run(dataclasses.replace(query, write=write))
+        await engine.collect(results)
+        return query, tasks
+
+    async def _count(
+        self,
+        query: engine.EngineQuery,
+        plan: _Plan,
+        folder: Path,
+        tasks: Mapping[int, scans.FileTask],
+    ) -> _Changed:
+        """Return what the changes are."""
+        counting = dataclasses.replace(
+            query,
+            text=_count_text(plan),
+            relations=(_changes_relation(plan, folder, query.settings.timezone),),
+            functions=(),
+        )
+        table, _ = await engine.collect(await self._engine.run(counting))
+        totals = dict.fromkeys(("inserted", "updated", "deleted", "repeated", "conflicts"), 0)
+        gone: list[int] = []
+        rewritten: list[int] = []
+        for batch in table.to_batches(max_chunksize=limits.FILES_AT_ONCE):
+            for row in batch.to_pylist():
+                for name in totals:
+                    totals[name] += row[name]
+                if row["file"] is None:
+                    continue
+                task = tasks[row["file"]]
+                is_whole = not task.deletes and row["deleted"] == task.data_file.record_count
+                (gone if is_whole else rewritten).append(row["file"])
+            await asyncio.sleep(0)
+        counts = Counts(
+            inserted=totals["inserted"],
+            updated=totals["updated"],
+            multi_joined=totals["repeated"] if plan.statement.statement == "update" else 0,
+            deleted=totals["deleted"],
+        )
+        return _Changed(
+            counts=counts,
+            tasks=tasks,
+            gone=tuple(gone),
+            rewritten=tuple(rewritten),
+            repeated=totals["repeated"] > 0,
+            conflicts=totals["conflicts"] > 0,
+        )
+
+    # The rows
+
+    async def _rows(
+        self,
+        execution: planning.Execution,
+        query: engine.EngineQuery,
+        plan: _Plan,
+        changed: _Changed,
+        target: writes.WriteTarget,
+        folder: Path,
+    ) -> engine.EngineQuery:
+        """Return the query for the rows of the new files."""
+        relation = await self._relations.numbered(
+            plan.table,
+            TARGET,
+            {number: changed.tasks[number] for number in changed.rewritten},
+            zone=execution.zone,
+            owner=execution.session.principal.name,
+        )
+        filled, functions = await self._filled(execution, plan, changed.counts.inserted)
+        text = await threads.for_columns(
+            len(plan.fields), _rows_text, plan, target, filled, repeated=changed.repeated
+        )
+        changes = _changes_relation(plan, folder, query.settings.timezone)
+        return dataclasses.replace(
+            query, text=text, relations=(relation, changes), functions=functions
+        )
+
+    async def _filled(
+        self, execution: planning.Execution, plan: _Plan, inserted: int
+    ) -> tuple[Mapping[int, str], tuple[str, ...]]:
+        """Return the texts of the defaults that Iceberg cannot hold, and the functions in them.
+
+        inserted: the number of inserted rows, each of which takes a number of a sequence.
+        """
+        declared = tabletypes.declared_types(plan.loaded.metadata.properties)
+        texts: dict[int, str] = {}
+        functions: dict[str, None] = {}
+        for field, default in plan.defaults:
+            column_type = tabletypes.sql_type(field["type"], declared.get(field["id"]))
+            if default.is_counted:
+                first, step = await self._defaults.reserve(
+                    execution, plan.loaded, field["id"], default, inserted
+                )
+                text = defaults.numbering(first, step, column_type, nth=NTH_INSERTED)
+            else:
+                text, more = await self._defaults.text_of(
+                    execution, default.expression, column_type
+                )
+                functions |= dict.fromkeys(more)
+            texts[field["id"]] = text
+        return texts, tuple(functions)
+
+
+def _stored_defaults(
+    statement: operations.ChangeRows,
+    loaded: tables.LoadedTable,
+    assigned: Sequence[Mapping[int, int | None]],
+) -> tuple[tuple[Mapping[str, Any], column_defaults.Default], ...]:
+    """Return the defaults that a statement uses and Iceberg cannot hold, with their fields."""
+    stored = column_defaults.read(loaded.metadata.properties)
+    used = []
+    for field in loaded.metadata.current_schema()["fields"] if stored else ():
+        if field["id"] not in stored:
+            continue
+        for clause, values in zip(statement.clauses, assigned, strict=True):
+            if values.get(field["id"]) is not None:
+                continue
+            if clause.action == "insert":
+                used.append((field, stored[field["id"]]))
+                break
+            if field["id"] in values:
+                if stored[field["id"]].is_counted:
+                    raise errors.unsupported("UPDATE to the DEFAULT of a sequence")
+                used.append((field, stored[field["id"]]))
+                break
+    return tuple(used)
+
+
+def _assigned(
+    loaded: tables.LoadedTable, clauses: Sequence[operations.Clause]
+) -> tuple[Mapping[int, int | None], ...]:
+    """Return what each clause assigns, by field id; raises SqlError for unknown columns."""
+    assigned: list[Mapping[int, int | None]] = []
+    for clause in clauses:
+        if clause.action == "delete":
+            assigned.append({})
+            continue
+        if clause.action == "insert":
+            _, fields = writes.fields_for(loaded, clause.columns)
+        else:
+            own = list(loaded.metadata.current_schema()["fields"])
+            fields = writes.assigned_fields(own, clause.columns, statement="UPDATE of")
+        if len(fields) != len(clause.values):
+            raise errors.column_count_differs(len(fields), len(clause.values))
+        pairs = zip(fields, clause.values, strict=True)
+        assigned.append({field["id"]: value for field, value in pairs})
+    return tuple(assigned)
+
+
+def _types(plan: _Plan) -> list[sqltypes.SqlType]:
+    """Return the types of the assigned columns, in the order of the statement's values."""
+    declared = tabletypes.declared_types(plan.loaded.metadata.properties)
+    by_id = {field["id"]: field for field in plan.fields}
+    by_value = {
+        value: tabletypes.sql_type(by_id[field_id]["type"], declared.get(field_id))
+        for values in plan.assigned
+        for field_id, value in values.items()
+        if value is not None
+    }
+    return [by_value[value] for value in sorted(by_value)]
+
+
+def _value(field: Mapping[str, Any]) -> str:
+    """Return the name of the changes' column with the new values of a field."""
+    return engine.quoted(f"value {field['id']}")
+
+
+def _changes_text(plan: _Plan, sql: str) -> str:
+    """Return the text of the changes: the row's number, the clause's, and a column per field."""
+    width = resolve.CHANGE_COLUMNS + len(_types(plan))
+    listed = ", ".join(engine.quoted(f"c{index}") for index in range(width))
+    items = ['"c0" AS "row"', '"c1" AS "clause"']
+    for field in plan.changed:
+        branches = [
+            f'WHEN {number} THEN "c{resolve.CHANGE_COLUMNS + value}"'
+            for number, values in enumerate(plan.assigned)
+            if (value := values.get(field["id"])) is not None
+        ]
+        items.append(f'CASE "c1" {" ".join(branches)} END AS {_value(field)}')
+    return f'SELECT {", ".join(items)} FROM ({sql}) AS "rows"({listed}) WHERE "c1" IS NOT NULL'
+
+
+def _changes_file(plan: _Plan, folder: Path) -> engine.Write:
+    """Return the file of the changes. Lengths are checked here: other rows are not changed."""
+    declared = tabletypes.declared_types(plan.loaded.metadata.properties)
+    fields: list[pa.Field[Any]] = [pa.field("row", pa.int64()), pa.field("clause", pa.int64())]
+    checks = [engine.ColumnConstraint(name=field.name) for field in fields]
+    for field in plan.changed:
+        fields.append(pa.field(f"value {field['id']}", tabletypes.stored_type(field["type"])))
+        checks.append(writes.length_check(field, declared.get(field["id"])))
+    return engine.Write(
+        directory=str(folder),
+        schema=ipc.encode_schema(pa.schema(fields)),
+        checks=tuple(checks),
+        file_size_bytes=writes.FILE_SIZE_DEFAULT,
+        compression="lz4",
+    )
+
+
+def _changes_relation(plan: _Plan, folder: Path, zone: str) -> engine.Relation:
+    fields: list[pa.Field[Any]] = [pa.field("row", pa.int64()), pa.field("clause", pa.int64())]
+    fields += [
+        pa.field(f"value {field['id']}", tabletypes.engine_type(field["type"], zone))
+        for field in plan.changed
+    ]
+    schema = ipc.encode_schema(pa.schema(fields))
+    return engine.Relation(
+        name=CHANGES, schema=schema, groups=(engine.Group(directory=str(folder), schema=schema),)
+    )
+
+
+def _among(column: str, numbers: Sequence[int]) -> str:
+    listed = ", ".join(map(str, numbers))
+    return f"{column} IN ({listed})" if numbers else "FALSE"
+
+
+def _count_text(plan: _Plan) -> str:
+    """Return the text that counts changes by file: inserted rows are of no file.
+
+    A row with several changes gets the one of the first clause. It is a conflict unless all of them
+    delete it.
+    """
+    updates, deletes = (_among('"clause"', plan.clauses(each)) for each in ("update", "delete"))
+    by_row = (
+        'SELECT "row", min("clause") AS "clause", count(*) AS "times",'
+        f' sum(CASE WHEN {updates} THEN 1 ELSE 0 END) AS "updates"'
+        f' FROM "{CHANGES}" WHERE "row" IS NOT NULL GROUP BY "row"'
+        if plan.statement.is_joined
+        else f'SELECT "row", "clause", 1 AS "times", 0 AS "updates" FROM "{CHANGES}"'
+    )
+
+    repeated = '"times" > 1'
+    conflicts = f'{repeated} AND "updates" > 0'
+
+    def total(condition: str, name: str) -> str:
+        return f'sum(CASE WHEN {condition} THEN 1 ELSE 0 END) AS "{name}"'
+
+    by_file = (
+        f'SELECT "row" / {engine.ROWS_OF_FILE} AS "file", 0 AS "inserted",'
+        f" {total(updates, 'updated')}, {total(deletes, 'deleted')},"
+        f" {total(repeated, 'repeated')}, {total(conflicts, 'conflicts')}"
+        f' FROM ({by_row}) AS "rows" GROUP BY "row" / {engine.ROWS_OF_FILE}'
+    )
+    inserted = (
+        'SELECT NULL AS "file", count(*) AS "inserted", 0 AS "updated", 0 AS "deleted",'
+        f' 0 AS "repeated", 0 AS "conflicts" FROM "{CHANGES}" WHERE "row" IS NULL'
+    )
+    return f"{by_file} UNION ALL {inserted}"
+
+
+def _rows_text(
+    plan: _Plan, target: writes.WriteTarget, filled: Mapping[int, str], *, repeated: bool
+) -> str:
+    """Return the text of the rows of the new files, in the table's sort order.
+
+    A table without one keeps the order in which its files have their rows. filled: texts of
+    defaults, by field id. repeated: some rows have several changes, of which one is made.
+    """
+    own = ", ".join(
+        f'{engine.quoted(field["name"])} AS "own {field["id"]}"' for field in plan.fields
+    )
+    changes = f'"{CHANGES}"'
+    if filled:
+        changes = (
+            f'(SELECT *, row_number() OVER (PARTITION BY "row" IS NULL) AS "nth inserted"'
+            f' FROM {changes} AS "numbered")'
+        )
+    if repeated:
+        changes = (
+            f'(SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY "row" ORDER BY "clause")'
+            f' AS "nth" FROM {changes} AS "each") AS "all" WHERE "nth" = 1 OR "row" IS NULL)'
+        )
+    join = "FULL JOIN" if plan.clauses("insert") else "LEFT JOIN"
+    items = [f'{_new_value(plan, field, filled)} AS "new {field["id"]}"' for field in plan.fields]
+    gone = _among('"c"."clause"', plan.clauses("delete"))
+    rows = (
+        f'SELECT {", ".join(items)}, "t"."number" FROM'
+        f' (SELECT {own}, {engine.quoted(shapes.ROW)} AS "number"'
+        f' FROM {engine.quoted(TARGET)}) AS "t"'
+        f' {join} {changes} AS "c" ON "t"."number" = "c"."row"'
+        f' WHERE "c"."clause" IS NULL OR NOT {gone}'
+    )
+    named = ", ".join(
+        f'"new {field["id"]}" AS {engine.quoted(field["name"])}' for field in plan.fields
+    )
+    keys = writes.sort_keys(target)
+    if keys:
+        return (
+            f'SELECT * FROM (SELECT {named} FROM ({rows}) AS "rows") AS "sorted"'
+            f" ORDER BY {', '.join(keys)}"
+        )
+    return f'SELECT {named} FROM ({rows}) AS "rows" ORDER BY "rows"."number" ASC NULLS LAST'
+
+
+def _new_value(plan: _Plan, field: Mapping[str, Any], filled: Mapping[int, str]) -> str:
+    """Return a field's value after the change: by the row's clause, or as it was."""
+    own = f'"t"."own {field["id"]}"'
+    is_assignable = tabletypes.is_computable(field["type"]) and field["type"] != "uuid"
+    by_value: dict[str, list[int]] = {}
+    for number, clause in enumerate(plan.statement.clauses):
+        values = plan.assigned[number]
+        if values.get(field["id"]) is not None:
+            by_value.setdefault(f'"c".{_value(field)}', []).append(number)
+        elif is_assignable and (clause.action == "insert" or field["id"] in values):
+            default = filled.get(field["id"]) or writes.default_text(field)
+            by_value.setdefault(default, []).append(number)
+    if not by_value:
+        return own
+    clause_number = '"c"."clause"'
+    branches = " ".join(
+        f"WHEN {_among(clause_number, numbers)} THEN {value}" for value, numbers in by_value.items()
+    )
+    return f"CASE {branches} ELSE {own} END"
+
+
+def _check_repeated(execution: planning.Execution, plan: _Plan) -> None:
+    """Raise SqlError for changes that depend on which of several source rows comes first."""
+    parameter = NONDETERMINISTIC.get(plan.statement.statement)
+    if parameter is not None and execution.session.parameter(parameter):
+        raise errors.duplicate_row()
+
+
+NONDETERMINISTIC: Final = {
+    "merge": "ERROR_ON_NONDETERMINISTIC_MERGE",
+    "update": "ERROR_ON_NONDETERMINISTIC_UPDATE",
+}
+
+
+def _answer(
+    statement: operations.ChangeRows, counts: Counts, bind_count: int, *, described: bool = False
+) -> outcomes.Outcome:
+    """Return the answer: a column for each action of the statement, in Snowflake's order."""
+    actions = {clause.action for clause in statement.clauses}
+    wanted = {
+        "inserted": "insert" in actions,
+        "updated": "update" in actions,
+        "multi_joined": statement.statement == "update",
+        "deleted": "delete" in actions,
+    }
+    shown = {name: getattr(counts, name) for name, is_wanted in wanted.items() if is_wanted}
+    statement_type = STATEMENT_TYPES[statement.statement]
+    stats = outcomes.Stats(
+        rows_inserted=counts.inserted, rows_updated=counts.updated, rows_deleted=counts.deleted
+    )
+    answer = outcomes.changed_rows(statement_type, stats, **shown)
+    if described:
+        return outcomes.Outcome(
+            columns=answer.columns, statement_type_id=statement_type, bind_count=bind_count
+        )
+    return dataclasses.replace(answer, bind_count=bind_count)
