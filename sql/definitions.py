@@ -6,11 +6,13 @@ gets the first one's answer.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from catalog import errors as catalog_errors
 from catalog import idents, namespaces, receipts, records, rights, tables
 from server.access import model as access_model
 from sql import (
@@ -21,6 +23,7 @@ from sql import (
     outcomes,
     places,
     planning,
+    replacements,
     replays,
     stored_views,
     threads,
@@ -58,6 +61,7 @@ class Definitions:
         replays: replays.Replays,
         defaults: defaults.Defaults,
         foreign_keys: foreign_keys.ForeignKeys,
+        replacements: replacements.Replacements,
     ) -> None:
         self._planning = planning
         self._places = places
@@ -67,6 +71,7 @@ class Definitions:
         self._replays = replays
         self._defaults = defaults
         self._foreign_keys = foreign_keys
+        self._replacements = replacements
 
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
@@ -99,13 +104,15 @@ class Definitions:
                 return outcomes.status(success, stats=outcomes.Stats(rows_inserted=rows))
             if statement.if_not_exists:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
-            if statement.replace:
-                raise errors.unsupported("CREATE OR REPLACE of a table that exists")
-            raise errors.already_exists("Object", shown)
+            if not statement.replace:
+                raise errors.already_exists("Object", shown)
         keys = await self._foreign_keys.qualified(execution, statement.keys, own=table.ident)
         statement = dataclasses.replace(statement, keys=keys)
         if statement.query is None:
             declared = await self._declared_defaults(execution, statement)
+            if existing is not None and not adopts:
+                await self._replace(execution, statement, table, declared)
+                return outcomes.status(success)
             new_table = await threads.for_columns(
                 len(statement.columns), _new_table, statement, declared
             )
@@ -117,9 +124,12 @@ class Definitions:
                 receipt=receipt,
             )
             return outcomes.status(success)
-        rows_inserted = await self._create_as(
-            execution, query_names, statement, table.ident, adopts=adopts
-        )
+        if existing is not None and not adopts:
+            rows_inserted = await self._replace_as(execution, query_names, statement, table)
+        else:
+            rows_inserted = await self._create_as(
+                execution, query_names, statement, table.ident, adopts=adopts
+            )
         return outcomes.status(success, stats=outcomes.Stats(rows_inserted=rows_inserted))
 
     async def _declared_defaults(
@@ -158,8 +168,8 @@ class Definitions:
             return _NewTable(ident=ident, receipt=receipt, is_done=True)
         existing = catalog.find_object(schema, statement.name[-1])
         adopts = existing is not None and existing.pointer.metadata_location is None
-        if existing is not None and adopts:
-            # A client of another API created the table without metadata.
+        if existing is not None and (adopts or statement.replace):
+            # Without metadata: a client of another API created the table.
             already_exists = errors.already_exists("Object", statement.name[-1].folded)
             catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=already_exists)
             ident = existing.ident
@@ -206,22 +216,104 @@ class Definitions:
         loaded = await self._create(
             ident, new_table, principal=execution.session.principal, adopts=adopts, stage=True
         )
+        staged = await self._stage(execution, query_tables, columns, loaded, is_staged=True)
+        await self._writes.commit(
+            staged, principal=execution.session.principal, query_id=execution.query_id
+        )
+        return staged.rows
+
+    async def _stage(
+        self,
+        execution: planning.Execution,
+        query_tables: planning.QueryTables,
+        columns: Sequence[writes.NewColumn],
+        loaded: tables.LoadedTable,
+        *,
+        is_staged: bool = False,
+    ) -> writes.Staged:
+        """Write the rows of CTAS as files of a table that is created or replaced afterwards."""
         fields = list(loaded.metadata.current_schema()["fields"])
         target = writes.WriteTarget(
             loaded=loaded,
             fields=tuple(fields),
-            is_staged=True,
+            is_staged=is_staged,
             judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
         )
         targets = [column.type for column in columns]
         environment = await self._planning.environment(execution, query_tables.shapes)
         bound_query = await execution.compiled.bind_into(environment, targets)
-        text = await threads.for_columns(width, writes.plan_text, bound_query, target, fields)
-        query = await self._planning.query(execution, bound_query, query_tables, text=text)
-        staged = await self._writes.stage(query, target, by=execution.by)
-        await self._writes.commit(
-            staged, principal=execution.session.principal, query_id=execution.query_id
+        text = await threads.for_columns(
+            len(columns), writes.plan_text, bound_query, target, fields
         )
+        query = await self._planning.query(execution, bound_query, query_tables, text=text)
+        return await self._writes.stage(query, target, by=execution.by)
+
+    async def _replace(
+        self,
+        execution: planning.Execution,
+        statement: operations.CreateTable,
+        table: _NewTable,
+        declared: Mapping[int, column_defaults.Default],
+    ) -> None:
+        """Replace a table by an empty one."""
+        assert table.existing is not None
+        existing = table.existing
+
+        def describe(first_id: int) -> writes.NewTable:
+            return _new_table(statement, declared, first_id=first_id)
+
+        base = await self._tables.fetch_at(existing.ident, existing.pointer)
+        replacement = await self._replacements.plan(base, describe)
+        await self._replacements.commit(
+            replacement,
+            describe,
+            (),
+            principal=execution.session.principal,
+            judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
+            query_id=execution.query_id,
+            may_rebase=True,
+            receipt=table.receipt,
+        )
+
+    async def _replace_as(
+        self,
+        execution: planning.Execution,
+        query_names: planning.Names | None,
+        statement: operations.CreateTable,
+        table: _NewTable,
+    ) -> int:
+        """Replace a table by one with the rows of a query; return the number of rows."""
+        assert table.existing is not None
+        existing, principal = table.existing, execution.session.principal
+        bound_query, query_tables = await self._planning.bound(execution, query_names)
+        width = len(bound_query.columns)
+        columns = await threads.for_columns(width, new_columns, statement.columns, bound_query)
+
+        def describe(first_id: int) -> writes.NewTable:
+            return writes.new_table(statement, columns, first_id=first_id)
+
+        base = await self._tables.fetch_at(existing.ident, existing.pointer)
+        replacement = await self._replacements.plan(base, describe)
+        staged = await self._stage(execution, query_tables, columns, replacement.after)
+        own = (existing.ident.table_bucket, idents.dotted(existing.ident.namespace))
+        reads_itself = any(
+            shape.path == (*own, existing.ident.name) for shape in query_tables.shapes
+        )
+        try:
+            await self._replacements.commit(
+                replacement,
+                describe,
+                staged.files,
+                principal=principal,
+                judge=self._places.judge(principal, rights.COMMIT_ACTIONS),
+                query_id=execution.query_id,
+                may_rebase=not reads_itself,
+            )
+        except catalog_errors.CommitStateUnknown:
+            raise  # the rows may be committed, so their files stay
+        except BaseException:
+            await asyncio.shield(self._writes.discard(staged))
+            raise
         return staged.rows
 
     async def drop_table(
@@ -355,11 +447,14 @@ def already_dropped(shown: str) -> outcomes.Outcome:
 
 
 def _new_table(
-    statement: operations.CreateTable, declared: Mapping[int, column_defaults.Default]
+    statement: operations.CreateTable,
+    declared: Mapping[int, column_defaults.Default],
+    *,
+    first_id: int = 1,
 ) -> writes.NewTable:
     """Return the table of a CREATE TABLE that lists its columns; raises SqlError.
 
-    declared: the columns' defaults, by position.
+    declared: the columns' defaults, by position. first_id: of the first column.
     """
     columns = [
         writes.NewColumn(
@@ -371,7 +466,7 @@ def _new_table(
         )
         for position, column in enumerate(statement.columns)
     ]
-    return writes.new_table(statement, columns)
+    return writes.new_table(statement, columns, first_id=first_id)
 
 
 def new_columns(

@@ -25,6 +25,7 @@ from sql import (
     places,
     planning,
     relations,
+    replacements,
     replays,
     show,
     statements,
@@ -104,14 +105,15 @@ def open_statements(
         new_id=store.new_id,
     )
     all_replays = replays.Replays(store=store)
+    all_staging = staging.Staging(
+        tables=tables,
+        appends=all_appends,
+        files=files,
+        holds=store.holds,
+        now_ms=store.now_ms,
+    )
     all_transactions = transactions.Transactions(
-        staging=staging.Staging(
-            tables=tables,
-            appends=all_appends,
-            files=files,
-            holds=store.holds,
-            now_ms=store.now_ms,
-        ),
+        staging=all_staging,
         tables=tables,
         writes=written,
         places=all_places,
@@ -178,6 +180,9 @@ def open_statements(
             replays=all_replays,
             defaults=column_defaults,
             foreign_keys=references,
+            replacements=replacements.Replacements(
+                tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
+            ),
         ),
         alterations=alterations.Alterations(
             places=all_places,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -544,12 +544,17 @@ class NewColumn:
     default: column_defaults.Default | None = None
 
 
-def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -> NewTable:
-    """Return the catalog's request for a CREATE TABLE; raises SqlError for invalid columns."""
+def new_table(
+    statement: operations.CreateTable, columns: Sequence[NewColumn], *, first_id: int = 1
+) -> NewTable:
+    """Return the catalog's request for a CREATE TABLE; raises SqlError for invalid columns.
+
+    first_id: the id of the first column. Other ids follow.
+    """
     taken: set[str] = set()
     fields, declared = [], {}
     defaults: dict[int, column_defaults.Default] = {}
-    for number, column in enumerate(columns, start=1):
+    for number, column in enumerate(columns, start=first_id):
         if column.name.upper() in taken:
             raise _duplicate_column(names.shown(column.name))
         taken.add(column.name.upper())
@@ -576,7 +581,8 @@ def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -
         properties[tabletypes.DECLARED] = json.dumps(declared, separators=(",", ":"))
     stored = [column.name for column in columns]
     schema: dict[str, Any] = {"type": "struct", "schema-id": 0, "fields": fields}
-    stored_keys = _keys(statement, fields, stored)
+    ids = {name: first_id + index for index, name in enumerate(stored)}
+    stored_keys = _keys(statement, fields, ids)
     primary = keys.identifiers(stored_keys, fields)
     if primary:
         schema["identifier-field-ids"] = primary
@@ -587,43 +593,42 @@ def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -
     properties |= {name: text for name, text in more.items() if text is not None}
     return NewTable(
         schema=schema,
-        partition_spec=_partition_spec(statement, stored),
-        sort_order=_sort_order(statement, stored),
+        partition_spec=_partition_spec(statement, ids),
+        sort_order=_sort_order(statement, ids),
         properties=properties,
     )
 
 
 def _keys(
-    statement: operations.CreateTable, fields: list[dict[str, Any]], stored: Sequence[str]
+    statement: operations.CreateTable, fields: list[dict[str, Any]], ids: Mapping[str, int]
 ) -> list[keys.Key]:
     """Return the keys of a CREATE TABLE; columns of the primary key become required."""
     stored_keys: list[keys.Key] = []
     for key in statement.keys:
-        ids = tuple(_column_index(ident, stored) + 1 for ident in key.columns)
+        key_ids = tuple(ids[_column_name(ident, ids)] for ident in key.columns)
         if key.name is not None and any(key.name.stored == other.name for other in stored_keys):
             raise errors.already_exists("Constraint", key.name.folded)
-        stored_keys.append(keys.of_definition(key, ids))
+        stored_keys.append(keys.of_definition(key, key_ids))
         if key.type == "primary":
-            for field_id in ids:
-                fields[field_id - 1]["required"] = True
+            for field in fields:
+                field["required"] = field["required"] or field["id"] in key_ids
     return stored_keys
 
 
 def _partition_spec(
-    statement: operations.CreateTable, stored: Sequence[str]
+    statement: operations.CreateTable, ids: Mapping[str, int]
 ) -> Mapping[str, Any] | None:
     if not statement.partition_by:
         return None
     fields = []
-    for number, (transform, ident) in enumerate(statement.partition_by):
-        index = _column_index(ident, stored)
+    for transform, ident in statement.partition_by:
+        name = _column_name(ident, ids)
         word = transform.partition("[")[0]
         suffix = "" if word == "identity" else {"truncate": "_trunc"}.get(word, f"_{word}")
         fields.append(
             {
-                "source-id": index + 1,
-                "field-id": 1000 + number,
-                "name": stored[index] + suffix,
+                "source-id": ids[name],
+                "name": name + suffix,
                 "transform": transform,
             }
         )
@@ -631,7 +636,7 @@ def _partition_spec(
 
 
 def _sort_order(
-    statement: operations.CreateTable, stored: Sequence[str]
+    statement: operations.CreateTable, ids: Mapping[str, int]
 ) -> Mapping[str, Any] | None:
     if not statement.cluster_by:
         return None
@@ -639,7 +644,7 @@ def _sort_order(
         "order-id": 1,
         "fields": [
             {
-                "source-id": _column_index(ident, stored) + 1,
+                "source-id": ids[_column_name(ident, ids)],
                 "transform": "identity",
                 "direction": "asc",
                 "null-order": "nulls-last",
@@ -649,8 +654,9 @@ def _sort_order(
     }
 
 
-def _column_index(ident: names.Ident, stored: Sequence[str]) -> int:
-    positions = names.find(ident, stored)
+def _column_name(ident: names.Ident, stored: Iterable[str]) -> str:
+    columns = list(stored)
+    positions = names.find(ident, columns)
     if not positions:
         raise errors.invalid_identifier(ident.folded)
-    return positions[0]
+    return columns[positions[0]]

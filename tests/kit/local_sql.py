@@ -30,6 +30,7 @@ from sql import (
     places,
     planning,
     relations,
+    replacements,
     replays,
     results,
     sessions,
@@ -212,14 +213,15 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         new_id=new_id,
     )
     stored_replays = replays.Replays(store=lake.store)
+    staged = staging.Staging(
+        tables=lake.tables,
+        appends=committed,
+        files=file_store,
+        holds=lake.store.holds,
+        now_ms=lake.clock,
+    )
     open_transactions = transactions.Transactions(
-        staging=staging.Staging(
-            tables=lake.tables,
-            appends=committed,
-            files=file_store,
-            holds=lake.store.holds,
-            now_ms=lake.clock,
-        ),
+        staging=staged,
         tables=lake.tables,
         writes=written,
         places=found,
@@ -281,6 +283,9 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             replays=stored_replays,
             defaults=column_defaults,
             foreign_keys=references,
+            replacements=replacements.Replacements(
+                tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
+            ),
         ),
         alterations=alterations.Alterations(
             places=found,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -474,14 +473,7 @@ def test_a_repeated_create_view_answers_as_the_first(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         first = await local.run("create view v as select 1 as a")
         query_id = local.last_id
-        again = await local.statements.execute(
-            local.session,
-            "create view v as select 1 as a",
-            bindings={},
-            parameters={},
-            describe_only=False,
-            query_id=query_id,
-        )
+        again = await local.run("create view v as select 1 as a", query_id=query_id)
         assert again.rows == first.rows
 
     local_sql.run_local(tmp_path, work)
@@ -509,15 +501,7 @@ def test_a_view_that_is_replaced_while_it_is_read_is_read_again(tmp_path: Path) 
             while not stop.is_set():
                 number += 1
                 columns = "id as a, name as b" if number % 2 else "id + 0 as a, upper(name) as b"
-                session = local.session
-                await local.statements.execute(
-                    session,
-                    f"create or replace view v as select {columns} from t",
-                    bindings={},
-                    parameters={},
-                    describe_only=False,
-                    query_id=str(uuid.uuid4()),
-                )
+                await local.run(f"create or replace view v as select {columns} from t")
 
         replacing = asyncio.create_task(replace())
         try:

@@ -1,0 +1,234 @@
+"""engine: CREATE OR REPLACE of a table that exists.
+
+The table stays the same one for Iceberg: its uuid, its place and its history remain. One commit
+adds the new columns with ids of their own, the new partition spec and sort order, and a snapshot
+that removes every file and adds those of the query. So no reader sees a moment without the table,
+and time travel reads the states before with their own columns.
+
+A table that others commit meanwhile is replaced with their changes too, unless the query has read
+it: then that is a conflict, and RequirementFailed is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from catalog import appends, commits, idents, manifests, owners, receipts, records, scans, tables
+from catalog import errors as catalog_errors
+from catalog import staging as catalog_staging
+from catalog.metadata import errors as metadata_errors
+from catalog.metadata import updates
+from catalog.metadata.model import MAIN_BRANCH, TableMetadata
+from server.access import model as access_model
+from sql import column_defaults, keys, relations, tabletypes, writes
+from storage import model as storage_model
+
+ATTEMPTS_MAX: Final = 20
+
+Describe: TypeAlias = Callable[[int], writes.NewTable]
+"""Returns the new table for the id of its first column."""
+
+OWN_PROPERTIES: Final = (
+    "comment",
+    tabletypes.FORM,
+    tabletypes.DECLARED,
+    column_defaults.PROPERTY,
+    keys.PROPERTY,
+)
+"""Properties that belong to a table's definition. Others stay, as with Iceberg's REPLACE TABLE."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replacement:
+    """A table that will be replaced. base: as committed; after: with its new columns, and the
+    snapshots of base. changes: the updates from base to after.
+    """
+
+    base: tables.LoadedTable
+    after: tables.LoadedTable
+    changes: tuple[Mapping[str, Any], ...]
+
+
+class Replacements:
+    """Replaces tables. Stateless."""
+
+    def __init__(
+        self,
+        *,
+        tables: tables.Tables,
+        appends: appends.Appends,
+        staging: catalog_staging.Staging,
+        now_ms: storage_model.NowMs,
+    ) -> None:
+        self._tables = tables
+        self._appends = appends
+        self._staging = staging
+        self._now_ms = now_ms
+
+    async def plan(self, base: tables.LoadedTable, describe: Describe) -> Replacement:
+        """Return the replacement of a table. Raises SqlError for an invalid definition."""
+        return await commits.run(
+            _plan,
+            base,
+            describe,
+            now_ms=self._now_ms(),
+            large=len(base.data) > commits.LARGE_METADATA_BYTES,
+        )
+
+    async def commit(
+        self,
+        replacement: Replacement,
+        describe: Describe,
+        files: Sequence[manifests.DataFile],
+        *,
+        principal: access_model.Principal,
+        judge: owners.Judge,
+        query_id: str,
+        may_rebase: bool,
+        receipt: receipts.Receipt | None = None,
+    ) -> None:
+        """Commit a replacement with its files. may_rebase: others' changes may be replaced too.
+
+        A started commit runs to its end although the caller is cancelled. If it certainly failed,
+        what was written for it is removed, and files stay. Raises RequirementFailed for a conflict,
+        and as `Tables.commit` does.
+        """
+        running = asyncio.ensure_future(
+            self._commit(
+                replacement,
+                describe,
+                files,
+                principal=principal,
+                judge=judge,
+                query_id=query_id,
+                may_rebase=may_rebase,
+                receipt=receipt,
+            )
+        )
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait((running,))
+            running.result()
+
+    async def _commit(
+        self,
+        replacement: Replacement,
+        describe: Describe,
+        files: Sequence[manifests.DataFile],
+        *,
+        principal: access_model.Principal,
+        judge: owners.Judge,
+        query_id: str,
+        may_rebase: bool,
+        receipt: receipts.Receipt | None,
+    ) -> None:
+        ident, object_uuid = replacement.base.ident, replacement.base.pointer.object_uuid
+
+        def check(
+            place: records.Place, at: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            judge(place, at, pointer)
+            if pointer is None or pointer.object_uuid != object_uuid:
+                raise catalog_errors.NoSuchTable(f"Table does not exist: {at.dotted()}")
+
+        for number in range(1, ATTEMPTS_MAX + 1):
+            check(self._tables.place(ident), ident, replacement.base.pointer)
+            live = await self._appends.live_files(replacement.base, principal=principal)
+            change = appends.FileChange(
+                operation="overwrite",
+                added=tuple(files),
+                removed=frozenset(appends.identity(file) for file in live),
+                summary={relations.QUERY_ID: query_id},
+            )
+            built = await self._appends.build(replacement.after, change, principal=principal)
+            try:
+                await self._tables.commit(
+                    ident,
+                    _requirements(replacement.base.metadata),
+                    [*replacement.changes, *appends.updates_of(MAIN_BRANCH, built.snapshot)],
+                    by=principal.arn,
+                    via="sql",
+                    judge=check,
+                    receipt=receipt,
+                )
+                return
+            except catalog_errors.CommitStateUnknown:
+                raise  # the replacement may be committed, so its files stay
+            except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
+                await self._staging.remove(built.files, ident=ident)
+                if not may_rebase or number == ATTEMPTS_MAX:
+                    raise
+            except BaseException:
+                await asyncio.shield(self._staging.remove(built.files, ident=ident))
+                raise
+            newest = await self.plan(await self._tables.fetch(ident), describe)
+            if files and not _has_same_ids(newest.after.metadata, replacement.after.metadata):
+                raise metadata_errors.RequirementFailed(
+                    f"Requirement failed: the columns of {ident.dotted()} have changed"
+                )
+            replacement = newest
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _plan(base: tables.LoadedTable, describe: Describe, *, now_ms: int) -> Replacement:
+    metadata = base.metadata
+    new_table = describe(metadata.last_column_id + 1)
+    gone = [name for name in OWN_PROPERTIES if name in metadata.properties]
+    changes: list[dict[str, Any]] = [
+        {"action": "add-schema", "schema": new_table.schema},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": new_table.partition_spec or {"fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {
+            "action": "add-sort-order",
+            "sort-order": new_table.sort_order or {"order-id": 0, "fields": []},
+        },
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+    ]
+    if gone:
+        changes.append({"action": "remove-properties", "removals": gone})
+    if new_table.properties:
+        changes.append({"action": "set-properties", "updates": dict(new_table.properties)})
+    after = updates.apply_parts(
+        metadata,
+        [updates.Part(requirements=(), updates=changes)],
+        now_ms=now_ms,
+        base_location=None,
+    )
+    return Replacement(
+        base=base, after=msgspec.structs.replace(base, metadata=after), changes=tuple(changes)
+    )
+
+
+def _requirements(metadata: TableMetadata) -> list[dict[str, Any]]:
+    return [
+        {"type": "assert-table-uuid", "uuid": metadata.table_uuid},
+        {
+            "type": "assert-ref-snapshot-id",
+            "ref": MAIN_BRANCH,
+            "snapshot-id": scans.head_of(metadata),
+        },
+        {
+            "type": "assert-last-assigned-field-id",
+            "last-assigned-field-id": metadata.last_column_id,
+        },
+        {
+            "type": "assert-last-assigned-partition-id",
+            "last-assigned-partition-id": metadata.last_partition_id,
+        },
+    ]
+
+
+def _has_same_ids(one: TableMetadata, other: TableMetadata) -> bool:
+    """Return whether files that were written for one state fit the other."""
+    return (
+        one.current_schema()["fields"] == other.current_schema()["fields"]
+        and one.default_spec() == other.default_spec()
+        and one.default_sort_order() == other.default_sort_order()
+    )
