@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Final
 from catalog import errors, idents
 from catalog.access import Access
 from server import asgi, calls, native
-from server.access import explain, model, principals
+from server.access import actions, explain, model, principals
 
 if TYPE_CHECKING:
     from catalog.rest.native import TablesServices
 
 SIMULATE: Final = "iam:SimulatePrincipalPolicy"
 S3TABLES: Final = "s3tables:"
+NAMED_RESOURCES: Final = (S3TABLES, "lake:")
+"""The services whose resources may be named as the catalog names them."""
 
 
 async def explain_access(services: TablesServices, call: calls.Call) -> asgi.Response:
@@ -36,9 +38,8 @@ async def explain_access(services: TablesServices, call: calls.Call) -> asgi.Res
     if person is None:
         raise errors.InvalidCatalogRequest(f"there is no user or role {name[:100]!r}")
     principal = principals.in_context(person.principal, parameters.get("source_ip", ""))
-    demand = _demand_of(
-        services.access, call.principal, parameters["action"], parameters["resource"]
-    )
+    action = actions.spelled(parameters["action"])
+    demand = _demand_of(services.access, call.principal, action, parameters["resource"])
     authoriser = services.access.authoriser
     return asgi.json_response(
         explain.explain(
@@ -60,7 +61,7 @@ def _demand_of(access: Access, caller: model.Principal, action: str, resource: s
     """
     if resource == "*" or resource.startswith("arn:"):
         return model.Demand(action=action, resource=resource)
-    if not action.startswith(S3TABLES):
+    if not action.startswith(NAMED_RESOURCES):
         raise errors.InvalidCatalogRequest(f"for {action[:100]} the resource is an ARN or *")
     verb = action.removeprefix(S3TABLES)
     bucket, *rest = resource.split("/", 2)

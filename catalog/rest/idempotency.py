@@ -18,6 +18,7 @@ from catalog import errors, receipts, records
 from catalog.rest import errors as rest_errors
 from catalog.rest import wire_errors
 from catalog.store import CatalogStore
+from server.access import model
 from storage import errors as storage_errors
 
 if TYPE_CHECKING:
@@ -104,6 +105,18 @@ class Idempotency:
         planned = receipt.plan(status=status, error_type=error_type, error_message=message)
         with contextlib.suppress(storage_errors.StorageError):
             await self._store.index.commit(planned)
+
+
+def owner_of(principal: model.Principal) -> str:
+    """Return the owner of idempotency keys.
+
+    Sessions of one role may have the same ARN, so the user who assumed the role counts too. A
+    client that assumes it again has its keys still.
+    """
+    session = principal.session
+    if not principal.role_arn or session is None:
+        return principal.arn
+    return f"{principal.arn} {session.subject}"
 
 
 def key_of(request: asgi.Request) -> str | None:

@@ -72,7 +72,7 @@ async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
     return await service.idempotency.run(
         idempotency.key_of(call.request),
         table_bucket=table_bucket,
-        principal=call.principal.arn,
+        principal=idempotency.owner_of(call.principal),
         operation="createNamespace",
         body=call.body,
         work=work,
@@ -110,7 +110,7 @@ async def drop_namespace(service: Service, call: calls.Call) -> asgi.Response:
     return await service.idempotency.run(
         idempotency.key_of(call.request),
         table_bucket=table_bucket,
-        principal=call.principal.arn,
+        principal=idempotency.owner_of(call.principal),
         operation=f"dropNamespace {idents.format_namespace(namespace)}",
         body=b"",
         work=work,
@@ -146,7 +146,7 @@ async def update_properties(service: Service, call: calls.Call) -> asgi.Response
     return await service.idempotency.run(
         idempotency.key_of(call.request),
         table_bucket=table_bucket,
-        principal=call.principal.arn,
+        principal=idempotency.owner_of(call.principal),
         operation=f"updateProperties {idents.format_namespace(namespace)}",
         body=call.body,
         work=work,

@@ -94,7 +94,7 @@ class Service:
         return await self.idempotency.run(
             idempotency.key_of(call.request),
             table_bucket=self.table_bucket(call),
-            principal=call.principal.arn,
+            principal=idempotency.owner_of(call.principal),
             operation=" ".join(
                 (
                     call.operation.name,

@@ -156,6 +156,16 @@ _BY_LOWER: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+def spelled(action: str) -> str:
+    """Return an action as its service spells it; unchanged if there is none of its name.
+
+    Policies and requests may spell actions in any case.
+    """
+    service, _, name = action.partition(":")
+    spelling = _BY_LOWER.get(service.lower(), {}).get(name.lower())
+    return action if spelling is None else f"{service.lower()}:{spelling}"
+
+
 def suggest(service: str, name: str) -> str | None:
     """Return why a service has no action of this name, or None if it has one.
 

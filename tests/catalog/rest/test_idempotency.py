@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catalog.rest import idempotency
+from server.access import model
 from tests.catalog.rest import rest_server as kit
+from tests.kit import lakes
 
 KEY = "018f2c5e-7b1a-7000-8000-0123456789ab"
 OTHER = "018f2c5e-7b1a-7000-8000-0123456789ac"
@@ -186,3 +190,21 @@ def test_a_key_outlives_a_restart_and_ends_after_its_lifetime(tmp_path: Path) ->
         later = rest.commit("ns.t", kit.set_property("a", "2"), idempotency_key=KEY)
         assert later.status == 200
         assert later.json["metadata"]["properties"]["a"] == "2"
+
+
+def test_sessions_of_one_name_have_keys_of_their_own_for_each_user_who_assumed_the_role() -> None:
+    def session_of(user: str, token_id: str) -> model.Principal:
+        return dataclasses.replace(
+            lakes.ROOT,
+            type="assumed-role",
+            arn="arn:aws:sts::000000000000:assumed-role/etl/night",
+            role_arn="arn:aws:iam::000000000000:role/etl",
+            session=model.CredentialSession(
+                subject=user, token_id=token_id, issued_at_ms=0, expires_at_ms=1, claims={}
+            ),
+        )
+
+    alice, again = session_of("alice", "1"), session_of("alice", "2")
+    assert idempotency.owner_of(alice) == idempotency.owner_of(again)
+    assert idempotency.owner_of(alice) != idempotency.owner_of(session_of("bob", "1"))
+    assert idempotency.owner_of(lakes.ROOT) == lakes.ROOT.arn

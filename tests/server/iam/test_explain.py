@@ -162,3 +162,18 @@ def test_a_table_that_the_caller_may_not_know_of_looks_like_an_absent_one(
     assert [status for status, _ in answers] == [403, 403]
     shown = [answer["error"]["message"] for _, answer in answers]
     assert shown[0].replace("orders", "absent") == shown[1]
+
+
+@pytest.mark.parametrize("action", ["S3TABLES:gettabledata", "s3tables:GETTABLEDATA"])
+def test_an_action_may_be_spelled_in_any_case(server: aws.Server, action: str) -> None:
+    status, answer = explained(server, "alice", action, "lake/sales/orders")
+    assert status == 200
+    assert answer["action"] == "s3tables:GetTableData"
+    assert (answer["allow"], answer["statements"]) == (True, ["sales"])
+
+
+def test_actions_of_the_lake_take_the_names_of_tables(server: aws.Server) -> None:
+    status, answer = explained(server, "alice", "lake:undrop", "lake/sales/orders")
+    assert status == 200
+    assert answer["resource"].startswith(f"{BUCKET}/table/")
+    assert answer["missing"]["Action"] == "lake:Undrop"
