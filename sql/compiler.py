@@ -228,6 +228,16 @@ class Compilation:
         """Return the SELECT of a change bound, with values of these types; raises SqlError."""
         return await self._bind("bind_changes", environment, targets)
 
+    async def bind_source(self, environment: shapes.Environment) -> resolve.BoundQuery:
+        """Return the query of a multi-table INSERT bound; raises SqlError."""
+        return await self._bind("bind_source", environment)
+
+    async def bind_clause(
+        self, environment: shapes.Environment, number: int, targets: Sequence[sqltypes.SqlType]
+    ) -> resolve.BoundQuery:
+        """Return an INTO clause of a multi-table INSERT bound as rows of these types."""
+        return await self._bind("bind_clause", environment, number, targets)
+
     async def close(self) -> None:
         """Give the child back, if there is one; results remain valid. Idempotent."""
         child, self._child = self._child, None

@@ -22,6 +22,7 @@ from sql import (
     foreign_keys,
     information_schema,
     inserts,
+    multi_inserts,
     places,
     planning,
     relations,
@@ -164,6 +165,14 @@ def open_statements(
             disk=storage.disk,
             scratch=storage.path / "tmp",
             new_id=store.new_id,
+        ),
+        multi_inserts=multi_inserts.MultiInserts(
+            engine=engine,
+            planning=plans,
+            places=all_places,
+            writes=written,
+            transactions=all_transactions,
+            defaults=column_defaults,
         ),
         shows=show.Shows(
             places=all_places,

@@ -237,6 +237,39 @@ class Planning:
         environment = await self.environment(execution, query_tables.shapes)
         return await execution.compiled.bind_query(environment), query_tables
 
+    async def bound_source(
+        self, execution: Execution, query_names: Names
+    ) -> tuple[resolve.BoundQuery, engine.EngineQuery]:
+        """Return the query of a multi-table INSERT bound, and the engine's query for its rows."""
+        query_tables = await self.open(execution, query_names)
+        environment = await self.environment(execution, query_tables.shapes)
+        query = await execution.compiled.bind_source(environment)
+        return query, await self.query(execution, query, query_tables, text=query.sql)
+
+    async def bound_clause(
+        self,
+        execution: Execution,
+        source: QueryTables,
+        number: int,
+        fields: Sequence[Mapping[str, Any]],
+        target: writes.WriteTarget,
+        fill: Fill | None = None,
+    ) -> engine.EngineQuery:
+        """Return the engine's query for the rows of an INTO clause. Like `bound_into`.
+
+        source: the rows of the statement's query.
+        """
+        targets = await threads.for_columns(len(fields), _types_of, target.loaded, fields)
+        environment = await self.environment(execution, source.shapes)
+        query = await execution.compiled.bind_clause(environment, number, targets)
+        filled: Mapping[int, str] = {}
+        if fill is not None:
+            query, filled = await fill(query, source)
+        text = await threads.for_columns(
+            len(target.fields), writes.plan_text, query, target, fields, filled
+        )
+        return await self.query(execution, query, source, text=text)
+
     async def bound_into(
         self,
         execution: Execution,

@@ -37,6 +37,7 @@ from sql import (
     inputs,
     inserts,
     limits,
+    multi_inserts,
     outcomes,
     parameters,
     places,
@@ -83,6 +84,7 @@ class Statements:
         relations: relations.Relations,
         inserts: inserts.Inserts,
         changes: changes.Changes,
+        multi_inserts: multi_inserts.MultiInserts,
         shows: show.Shows,
         planning: planning.Planning,
         definitions: definitions.Definitions,
@@ -99,6 +101,7 @@ class Statements:
         self._relations = relations
         self._inserts = inserts
         self._changes = changes
+        self._multi_inserts = multi_inserts
         self._shows = shows
         self._planning = planning
         self._definitions = definitions
@@ -217,6 +220,8 @@ class Statements:
                 return await self._inserts.insert(execution, operation)
             case operations.ChangeRows():
                 return await self._changes.change(execution, operation)
+            case operations.InsertAll():
+                return await self._multi_inserts.insert(execution, operation)
         if execution.describe_only:
             statement_type = STATEMENT_TYPES.get(type(operation), outcomes.StatementType.DDL)
             return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=statement_type)

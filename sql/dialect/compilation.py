@@ -40,6 +40,8 @@ class ParsedStatement:
         if name is None or getattr(self.operation, name) is None:
             return self.operation
         changes: dict[str, Any] = {name: operations.ELSEWHERE}
+        if isinstance(self.operation, operations.InsertAll):
+            changes["selects"] = operations.ELSEWHERE
         return dataclasses.replace(self.operation, **changes)
 
     def needs(self, environment: shapes.Environment) -> Needs:
@@ -96,12 +98,31 @@ class ParsedStatement:
         """Return the SELECT of a change bound; raises SqlError. Call `needs` first."""
         return resolve.bind_changes(self._tree, environment, targets, self._views)
 
+    def bind_source(self, environment: shapes.Environment) -> resolve.BoundQuery:
+        """Return the query bound, its columns as a table stores them; raises SqlError."""
+        return resolve.bind_query(self._tree, environment, self._views, stores=True)
+
+    def bind_clause(
+        self, environment: shapes.Environment, number: int, targets: Sequence[sqltypes.SqlType]
+    ) -> resolve.BoundQuery:
+        """Return an INTO clause of a multi-table INSERT bound as rows of these types.
+
+        environment: its only table is the relation of the source's rows.
+        """
+        assert isinstance(self.operation, operations.InsertAll)
+        tree = self.operation.selects[number]
+        references.references(tree, environment)
+        if tree.args.get("where") is not None:
+            resolve.check_stable(tree.args["where"].this, tree, environment)
+        return resolve.bind_into(tree, environment, targets)
+
 
 TREES = {
     operations.Query: "tree",
     operations.Explain: "tree",
     operations.Insert: "source",
     operations.ChangeRows: "tree",
+    operations.InsertAll: "source",
     operations.CreateTable: "query",
     operations.CreateView: "query",
     operations.SetVariables: "values",

@@ -288,6 +288,28 @@ class ChangeRows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class IntoClause:
+    """An INTO clause of a multi-table INSERT. columns empty: all, in order.
+
+    defaults: the positions of its VALUES that are DEFAULT.
+    """
+
+    name: names.Name
+    columns: tuple[names.Ident, ...] = ()
+    defaults: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InsertAll:
+    """INSERT [OVERWRITE] ALL or FIRST. selects: for each clause a query of the source's rows."""
+
+    clauses: tuple[IntoClause, ...]
+    selects: Tree
+    source: Tree
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Truncate:
     """TRUNCATE [TABLE] [IF EXISTS] of a table."""
 
@@ -377,6 +399,7 @@ Operation: TypeAlias = (
     | AlterView
     | Insert
     | ChangeRows
+    | InsertAll
     | Truncate
     | Use
     | SetVariables

@@ -22,6 +22,7 @@ from sql.dialect import (
     columns,
     elements,
     grammar,
+    multi_inserts,
     operations,
     reading,
     show,
@@ -361,9 +362,13 @@ def _create_schema(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _insert(reader: reading.TokenReader) -> operations.Operation:
+    start = reader.mark()
+    reader.accept("INSERT")
+    overwrite = reader.accept("OVERWRITE")  # sqlglot's tree of a multi-table INSERT has no place
+    reader.reset(start)
     tree = _tree(reader)
-    if not isinstance(tree, exp.Insert):
-        raise errors.unsupported("multi-table INSERT")
+    if isinstance(tree, exp.MultitableInserts):
+        return multi_inserts.read(tree, overwrite=overwrite)
     return columns.insert(tree)
 
 

@@ -64,21 +64,39 @@ class BoundQuery:
 
 
 def bind_query(
-    tree: Any, environment: shapes.Environment, views: Mapping[int, Any] = NO_VIEWS
+    tree: Any,
+    environment: shapes.Environment,
+    views: Mapping[int, Any] = NO_VIEWS,
+    *,
+    stores: bool = False,
 ) -> BoundQuery:
     """Return tree bound; raises SqlError. The tree must have been through `references`.
 
-    views: the trees of the views among the tables, by table use; they too.
+    views: the trees of the views among the tables, by table use; they too. stores: its columns are
+    as a table stores them.
     """
     binder = Binder(environment, views)
     try:
         text = binder.query(tree, None)
+        if stores:
+            text = binder.stored(text)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
     query = binder.finish(text, references.bind_count(tree))
     if not isinstance(tree, exp.Select):
         return query
     return dataclasses.replace(query, constants=text.constants, counted=text.counted)
+
+
+def check_stable(condition: Any, tree: Any, environment: shapes.Environment) -> None:
+    """Raise SqlError if a condition of tree, a SELECT, is volatile: it is computed repeatedly."""
+    binder = Binder(environment, NO_VIEWS)
+    chosen = tree.copy()
+    chosen.set("where", None)
+    chosen.set("expressions", [exp.Case(ifs=[exp.If(this=condition.copy(), true=exp.true())])])
+    binder.query(chosen, None)
+    if binder.volatile_texts:
+        raise errors.repeated_volatile()
 
 
 def bind_into(

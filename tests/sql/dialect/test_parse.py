@@ -32,6 +32,7 @@ def ident(text: str, *, quoted: bool = False) -> names.Ident:
         ("delete from t", operations.ChangeRows),
         ("update t set a = 1", operations.ChangeRows),
         ("merge into t using s on 1 = 1 when matched then delete", operations.ChangeRows),
+        ("insert all into t values (1) select 1", operations.InsertAll),
         ("truncate table t", operations.Truncate),
         ("truncate if exists a.t", operations.Truncate),
         ("show tables", operations.Show),
@@ -87,7 +88,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> N
         ("alter table t alter column a set masking policy p", "ALTER COLUMN ... SET of this form"),
         ("create table t (a geography)", "data type GEOGRAPHY"),
         ("create table t (a int) copy grants", "CREATE TABLE ... COPYGRANTS"),
-        ("insert all into t values (1) select 1", "multi-table INSERT"),
+        ("insert first into t values (1) select 1", "INSERT FIRST without WHEN"),
     ],
 )
 def test_what_is_not_built_is_refused_by_its_name(text: str, name: str | None) -> None:
