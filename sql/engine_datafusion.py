@@ -456,12 +456,25 @@ def _group_text(
         for column, expression in group.projection
     )
     hidden = _columns_of_files(group)
+    source = engine.quoted(name)
+    if group.row_column:
+        # Where no filter stands above the files, the engine may compute a projection apart from
+        # them, and it cannot compute these functions there. Each row passes this filter.
+        source = (
+            f'(SELECT {projection}, input_file_name() AS "__path", file_row_index() AS "__at"'
+            f' FROM {source}) AS "__read" WHERE "__at" >= 0'
+        )
+        projection = '"__read".*'
     if not group.position_deletes and not group.equality_deletes:
         listed = ", ".join(part for part in (projection or columns, hidden) if part)
-        return f"SELECT {listed} FROM {engine.quoted(name)}"
+        return (
+            f"SELECT {columns} FROM (SELECT {listed} FROM {source})"
+            if hidden
+            else (f"SELECT {listed} FROM {source}")
+        )
     if hidden:
         projection = f"{projection or columns}, {hidden}"
-    text = f'SELECT {columns} FROM (SELECT {projection} FROM {engine.quoted(name)}) AS "__live"'
+    text = f'SELECT {columns} FROM (SELECT {projection} FROM {source}) AS "__live"'
     if group.position_deletes:
         gone = f"{name}_positions"
         taken.append(gone)
@@ -491,18 +504,21 @@ def _group_text(
 
 def _columns_of_files(group: engine.Group) -> str:
     """Return the columns, beside the group's own, by which its deletes find their rows."""
+    path, position = "input_file_name()", "file_row_index()"
+    if group.row_column:
+        path, position = '"__path"', '"__at"'
     # The library spells a folder in ways of its own; a file's name is the same in all of them.
-    name = f"right(input_file_name(), {engine.NAME_LENGTH})"
+    name = f"right({path}, {engine.NAME_LENGTH})"
     columns = []
     if group.row_column:
         assert group.projection, "the columns of the files, without the number of the row"
         number = f"substr({name}, {engine.NUMBER_FROM}, {engine.NUMBER_LENGTH})"
         columns.append(
-            f"(arrow_cast({number}, 'Int64') * {engine.ROWS_OF_FILE} + file_row_index())"
+            f"(arrow_cast({number}, 'Int64') * {engine.ROWS_OF_FILE} + {position})"
             f" AS {engine.quoted(group.row_column)}"
         )
     if group.position_deletes:
-        columns += [f'{name} AS "__file"', 'file_row_index() AS "__position"']
+        columns += [f'{name} AS "__file"', f'{position} AS "__position"']
     if any(equality.compares_list for equality in group.equality_deletes):
         columns.append(f'substr({name}, {engine.LIST_FROM}, {engine.NUMBER_LENGTH}) AS "__list"')
     if any(equality.compares_age for equality in group.equality_deletes):

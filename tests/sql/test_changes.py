@@ -634,3 +634,49 @@ def test_a_failed_commit_leaves_no_file_behind(
         assert (bench.keys(loaded, "data"), bench.keys(loaded)) == keys
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("update t set v = 'x' where k < 10", 200),
+        ("update t set v = 'x'", 20_000),
+        ("update t set v = 'x' where upper(v) = 'V7'", 1),
+        ("update t set v = 'x' where v like '%77'", 200),
+        ("update t set v = s.v from s where t.id = s.id and s.id % 2 = 0", 50),
+        ("delete from t where mod(id, 4) = 1", 5_000),
+        ("delete from t where exists (select 1 from t u where u.id = t.id + 15000)", 5_000),
+        ("delete from t where id in (select id * 3 from s)", 100),
+        ("delete from t using t as u where t.id = u.id + 1 and u.k = 0", 20),
+        ("merge into t using s on t.id = s.id and t.k < 50 when matched then delete", 50),
+        (
+            "merge into t using (select id * 400 as id, v from s) s on t.id = s.id "
+            "when matched then update set v = s.v when not matched then insert (id) values (id)",
+            100,
+        ),
+    ],
+)
+def test_changes_of_files_of_many_batches_find_their_rows_in_every_plan(
+    tmp_path: Path, text: str, changed: int
+) -> None:
+    numbers = "(select row_number() over (order by seq4()) - 1 as n from table(generator({})))"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (id int, k int, v varchar)")
+        rows = numbers.format("rowcount => 20000")
+        await local.run(f"insert into t select n, mod(n, 1000), 'v' || n from {rows}")
+        await local.run("create table s (id int, v varchar)")
+        rows = numbers.format("rowcount => 100")
+        await local.run(f"insert into s select n, 's' || n from {rows}")
+        (answer,) = await local.rows(text)
+        assert sum(answer) == changed
+        kept = 20_000 - (changed if "delete" in text else 0)
+        if "not matched" in text:
+            kept += 50  # of the ids 0, 400 ... 39,600 the upper half is new
+        assert await local.one("select count(*) from t") == kept
+        assert await local.one("select count(distinct id) from t") == kept
+        if "delete" not in text:
+            rewritten = "select count(*) from t where v <> 'v' || id or v is null"
+            assert await local.one(rewritten) == changed
+
+    local_sql.run_local(tmp_path, work)
