@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
-from sql import kernelforms, limits, outcomes, searches, variant_kernels, variants
+from sql import kernelforms, limits, outcomes, searches, similarities, variant_kernels, variants
 from sql.kernelforms import Kernel, coded, per_value
 
 DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
@@ -1003,6 +1003,93 @@ def _randstr(_: re.Match[str]) -> Kernel:
     return _by_row(pa.int64(), pa.int64(), result=pa.string())(text)
 
 
+def _place_of_bytes(_: re.Match[str]) -> Kernel:
+    """Where bytes stand in others, from a place on; 0 for nowhere."""
+
+    def place(needle: bytes, value: bytes, start: int) -> int:
+        return value.find(needle, start - 1) + 1
+
+    return _by_row(pa.binary(), pa.binary(), pa.int64(), result=pa.int64())(place)
+
+
+def _regexp_replaced(match: re.Match[str]) -> Kernel:
+    """A text with one of its matches from a place on replaced, or with all of them for 0."""
+    position, occurrence = int(match[1]), int(match[2])
+
+    def replaced(text: str, pattern: Any, replacement: str) -> str:
+        matches = pattern.finditer(text, min(position - 1, len(text)))
+        if occurrence:
+            matches = itertools.islice(matches, occurrence - 1, occurrence)
+        written: list[str] = []
+        at = 0
+        for one in matches:
+            written += (text[at : one.start()], _expanded(replacement, one))
+            at = one.end()
+        return "".join((*written, text[at:]))
+
+    def function(texts: Any, patterns: Any, replacements: Any) -> Any:
+        spelled, pattern = None, None
+        results = []
+        columns = (texts.to_pylist(), patterns.to_pylist(), replacements.to_pylist())
+        for text, wanted, replacement in zip(*columns, strict=True):
+            if wanted is not None and wanted != spelled:
+                spelled, pattern = wanted, _compiled(wanted)
+            is_null = text is None or wanted is None or replacement is None
+            results.append(None if is_null else replaced(text, pattern, replacement))
+        return kernelforms.array_of(results, pa.string())
+
+    text_type = pa.string()
+    return Kernel(
+        function=function,
+        arguments=(text_type, text_type, text_type),
+        result=text_type,
+        volatility="volatile",
+    )
+
+
+def _expanded(replacement: str, match: Any) -> str:
+    r"""Return a replacement with the groups of a match in the place of \0 to \9."""
+
+    def group(reference: re.Match[str]) -> str:
+        letter = reference[1]
+        if not letter.isdecimal():
+            return letter
+        number = int(letter)
+        return (match.group(number) or "") if number <= match.re.groups else ""
+
+    return REFERENCE.sub(group, replacement)
+
+
+REFERENCE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def _uuid_of_name(_: re.Match[str]) -> Kernel:
+    """The UUID of version 5 of a name in a namespace."""
+
+    def named(namespace: str, name: str) -> str:
+        if not UUID.fullmatch(namespace):
+            raise coded("100038", namespace)
+        space = bytes.fromhex(namespace.replace("-", ""))
+        digest = bytearray(hashlib.sha1(space + name.encode(), usedforsecurity=False).digest())
+        digest[6] = digest[6] & 0x0F | 0x50  # version 5
+        digest[8] = digest[8] & 0x3F | 0x80
+        digits = digest[:16].hex()
+        ends = (0, 8, 12, 16, 20, 32)
+        return "-".join(digits[start:end] for start, end in itertools.pairwise(ends))
+
+    return _by_row(pa.string(), pa.string(), result=pa.string())(named)
+
+
+UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def _jaro_winkler(_: re.Match[str]) -> Kernel:
+    """How similar two texts are, from 0 to 100, letters of both cases being the same."""
+    return _by_row(pa.string(), pa.string(), result=pa.int64())(
+        lambda left, right: int(100 * similarities.jaro_winkler(left.lower(), right.lower()))
+    )
+
+
 def _unit_of(_: re.Match[str]) -> Kernel:
     """A number from 0 to 1 that a text, a row's number among equal rows and a seed determine."""
 
@@ -1213,6 +1300,10 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_normal"), _normal),
     (re.compile("_randstr"), _randstr),
     (re.compile("_unit_of"), _unit_of),
+    (re.compile("_place_of_bytes"), _place_of_bytes),
+    (re.compile(r"_regexp_replace_(\d+)_(\d+)"), _regexp_replaced),
+    (re.compile("_uuid_of_name"), _uuid_of_name),
+    (re.compile("_jaro_winkler"), _jaro_winkler),
     (re.compile("_v_of_text"), _variant_of_text),
     (re.compile("_v_of_decimal"), _variant_of_decimal),
     (re.compile("_v_of_real"), _variant_of_real),

@@ -107,6 +107,9 @@ nor upper case. With more stored names, such a name must be quoted."""
 SCANNED_RESULT_BYTES_MAX: Final = 256 << 20
 """The encoded bytes of a result that RESULT_SCAN reads."""
 
+SIMILARITY_CELLS_MAX: Final = 1_000_000
+"""The product of the lengths of two texts that JAROWINKLER_SIMILARITY compares."""
+
 FLOW_STATEMENTS_MAX: Final = 100
 """Statements joined by `->>`."""
 

@@ -50,12 +50,13 @@ def _over(
 def count(call: FunctionCall) -> Expr:
     """COUNT(*), COUNT(x, ...), COUNT(DISTINCT x)."""
     if len(call.nodes) == 1 and getattr(call.nodes[0], "is_star", False):
-        if not isinstance(call.nodes[0], exp.Star):
-            raise call.refuse("a table's *")
         if call.distinct:
             raise call.refuse("DISTINCT *")
-        return _count(call, code.Token(text="*"), [])
-    operands = call.args
+        if isinstance(call.nodes[0], exp.Star):
+            return _count(call, code.Token(text="*"), [])
+        operands = call.several(0)  # of t.*: the rows without a NULL
+    else:
+        operands = call.args
     if len(operands) == 1:
         return _count(call, operands[0], operands)
     present = code.joined(

@@ -10,7 +10,7 @@ import datetime
 import decimal
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from sqlglot import exp
 
@@ -21,6 +21,7 @@ from sql.dialect import (
     columns,
     functions,
     moments,
+    octets,
     rewrites,
     semistructured,
     shapes,
@@ -29,6 +30,21 @@ from sql.dialect import (
 from sql.plan import code, emit
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
+
+BOUND = "bound"
+"""Key of a Bound node's meta: its expression."""
+
+
+class Bound(exp.Expression):
+    """An expression that is bound already, in the tree of another scope."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
+
+
+class Unpruned(exp.Expression):
+    """A condition that is no reason to exclude files of a table, which is read elsewhere too."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class NameResolver(Protocol):
@@ -390,6 +406,8 @@ def _paren(node: exp.Paren, scope: NameResolver) -> Expr:
 
 def _concat(node: exp.DPipe, scope: NameResolver) -> Expr:
     parts = [bind(part, scope) for part in _chain(node, exp.DPipe, limits.JOINED_MAX)]
+    if all(part.type.name == "binary" for part in parts):
+        return octets.joined(parts)
     return rewrites.concat(parts, scope.environment.context.forms)
 
 
@@ -782,6 +800,8 @@ BIND_TYPES: Mapping[str, sqltypes.SqlType] = {
 }
 
 HANDLERS: Mapping[type, Callable[[Any, NameResolver], Expr]] = {
+    Bound: lambda node, scope: node.meta[BOUND],
+    Unpruned: lambda node, scope: bind(node.this, scope),
     exp.Literal: lambda node, scope: literal(node),
     exp.RawString: lambda node, scope: exprs.text(str(node.this)),
     exp.HexString: _hex,

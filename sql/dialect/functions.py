@@ -18,6 +18,7 @@ from sql.dialect import (
     generation,
     moments,
     names,
+    octets,
     regexps,
     rewrites,
     semistructured,
@@ -116,6 +117,8 @@ def _length_of(argument: Expr) -> Expr:
 
 def _left_or_right(name: str) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
+        if octets.takes(call, 0):
+            return octets.end(name, call.arg(0), _count_of(call.arg(1)))
         value, count = call.text(0), _count_of(call.arg(1))
         return builders.text_result(code.call(name, value, count), [value, count])
 
@@ -123,6 +126,9 @@ def _left_or_right(name: str) -> builders.Builder:
 
 
 def _substring(call: FunctionCall) -> Expr:
+    if octets.takes(call, 0):
+        length = [_count_of(call.arg(2))] if len(call.nodes) > 2 else []
+        return octets.part(call.arg(0), rewrites.round_half_away(call.arg(1)), length)
     value = call.text(0)
     start = rewrites.round_half_away(call.arg(1))
     parts = [value, start]
@@ -149,6 +155,10 @@ def _trim(name: str) -> builders.Builder:
 
 def _pad(name: str) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
+        if octets.takes(call, 0, 2):
+            if len(call.nodes) < 3:
+                raise call.invalid()
+            return octets.padded(name, call.arg(0), _length_of(call.arg(1)), call.arg(2))
         value, count = call.text(0), _length_of(call.arg(1))
         fill = call.text(2) if len(call.nodes) > 2 else exprs.text(" ")
         return builders.text_result(code.call(name, value, count, fill), [value, count, fill])
@@ -174,6 +184,11 @@ def _octet_length(call: FunctionCall) -> Expr:
 
 
 def _position(call: FunctionCall) -> Expr:
+    if octets.takes(call, 0, 1):
+        start = call.whole(2, 1)
+        if start < 1:
+            raise call.refuse("a start below 1")
+        return octets.position(call.arg(0), call.arg(1), start)
     needle, value = call.texts()[:2] if len(call.nodes) == 2 else _first_two(call)
     if len(call.nodes) == 2:
         return builders.small_integer(code.call("strpos", value, needle), [needle, value])
@@ -236,6 +251,8 @@ def _initcap(call: FunctionCall) -> Expr:
 
 
 def _concat(call: FunctionCall) -> Expr:
+    if call.args and all(operand.type.name == "binary" for operand in call.args):
+        return octets.joined(call.args)
     return rewrites.concat(call.args, call.context.forms)
 
 
@@ -365,9 +382,14 @@ def _regexp_replace(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
     replacement = call.text(2) if len(call.nodes) > 2 else exprs.text("")
     position, occurrence = call.whole(3, 1), call.whole(4, 0)
-    if position != 1 or occurrence not in (0, 1):
-        raise call.refuse("a position or an occurrence")
+    if position < 1 or occurrence < 0:
+        raise call.invalid()
     flags = rewrites.regexp_flags(str(call.constant(5, "c")))
+    if position != 1 or occurrence > 1:
+        flagged = code.infix(flags, "||", pattern) if flags else pattern
+        texts = [code.exactly(part, sqltypes.TEXT) for part in (value, flagged, replacement)]
+        one = code.kernel(f"_regexp_replace_{position}_{occurrence}", *texts)
+        return builders.text_result(one, [value, pattern, replacement])
     every = ["g"] if occurrence == 0 else []
     wanted = code.infix(flags, "||", pattern) if flags else pattern
     # A group is `\\1` in Snowflake alone; the engine would read `$1` as one, too.
@@ -907,7 +929,17 @@ def _last_query_id(call: FunctionCall) -> Expr:
 
 
 def _uuid_string(call: FunctionCall) -> Expr:
+    if call.nodes:
+        if len(call.nodes) != 2:
+            raise call.invalid()
+        texts = [rewrites.as_arrow(text, sqltypes.TEXT) for text in call.texts()]
+        return builders.text_result(code.kernel("_uuid_of_name", *texts), call.args)
     return Expr(code=code.call("uuid"), type=sqltypes.TEXT, nullable=False, is_volatile=True)
+
+
+def _similarity(call: FunctionCall) -> Expr:
+    texts = [rewrites.as_arrow(text, sqltypes.TEXT) for text in call.texts()]
+    return builders.small_integer(code.kernel("_jaro_winkler", *texts), call.args, 0, 100)
 
 
 def _by_name(*tables: Iterable[builders.Function]) -> Mapping[str, builders.Function]:
@@ -984,7 +1016,8 @@ TEXT_FUNCTIONS = (
     function("PARSE_URL", "text [constant]", "object", _permissive("_v_parse_url")),
     function("PARSE_IP", "text constant [constant]", "object", _permissive("_v_parse_ip")),
     function("HEX_ENCODE", "any", "text", _hex_encode),
-    function("UUID_STRING", "", "text", _uuid_string, is_volatile=True),
+    function("UUID_STRING", "[text]*2", "text", _uuid_string, is_volatile=True),
+    function("JAROWINKLER_SIMILARITY", "text text", "integer", _similarity),
 )
 
 NUMBER_FUNCTIONS = (

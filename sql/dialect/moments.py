@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 from collections.abc import Mapping
 
 from sql import errors
@@ -567,10 +568,14 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
 
 
 def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltypes.SqlType) -> Expr:
-    if not operand.type.is_integer or scale not in (0, 3, 6, 9):
+    if operand.type.name != "fixed" or not 0 <= scale <= 9:
         raise call.refuse("a scale")
-    if scale == 9:
+    if scale == 9 and operand.type.is_integer:
         micros: code.Code = _floored_micros(operand)
+    elif scale > 6 or not operand.type.is_integer:
+        factor = exprs.number(decimal.Decimal(10).scaleb(5 - scale))
+        whole = code.call("floor", rewrites.multiply(operand, factor))
+        micros = code.exactly(whole, sqltypes.integer())
     else:
         exact = rewrites.multiply(operand, exprs.integer(10 ** (6 - scale)))
         micros = code.exactly(exact, sqltypes.integer())

@@ -1035,7 +1035,5 @@ def extreme(operands: Sequence[Expr], name: str) -> Expr:
 
 def concat(operands: Sequence[Expr], forms: formats.Forms = formats.DEFAULT) -> Expr:
     """Return the operands joined: NULL if one is."""
-    if operands and all(operand.type.name == "binary" for operand in operands):
-        raise errors.unsupported("concatenation of BINARY")
     parts = [cast(operand, sqltypes.TEXT, forms=forms) for operand in operands]
     return exprs.derived(code.joined(parts, "||"), sqltypes.TEXT, parts)

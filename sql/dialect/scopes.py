@@ -356,12 +356,7 @@ class QueryScope:
             raise errors.unsupported("scalar subquery of more than one column")
         output = text.outputs[0]
         if text.is_correlated and text.rows != 1:
-            raise errors.SqlError(
-                "002031",
-                "42601",
-                "SQL compilation error:\nUnsupported subquery type cannot be evaluated",
-                phase="COMPILATION",
-            )
+            raise errors.subquery_unsupported()
         sql = text.sql
         if sql.startswith("("):  # the engine parses "((" as the start of an expression
             sql = f"SELECT * FROM ({sql}) AS {names.quoted(self.binder.alias('scalar'))}"
@@ -391,8 +386,7 @@ class QueryScope:
         return Expr(code=code.infix(count, ">", 0), type=sqltypes.BOOLEAN, nullable=False)
 
     def in_query(self, operands: list[Expr], node: Any, *, negated: bool) -> Expr:
-        if not self.is_filtering:
-            raise errors.unsupported("IN (SELECT ...) outside a filter")
+        volatile_texts = self.binder.volatile_texts
         text = self.binder.query(_inner(node), self)
         if len(text.outputs) != len(operands):
             raise errors.unsupported("IN (SELECT ...) of another number of columns")
@@ -405,10 +399,56 @@ class QueryScope:
         operand = rewrites.implicit(operands[0], sql_type)
         if not sqltypes.same_in_engine(output.type, sql_type):
             text = self.binder.converted(text, [sql_type])
+        if text.is_correlated or not self.is_filtering:
+            if self.binder.volatile_texts > volatile_texts:
+                raise errors.repeated_volatile()
+            rewrites.shared(operand)
+            return self._counted_in_query(operand, _inner(node), text, negated=negated)
         among = code.Among(
             operand=operand, members=(code.Subquery(text=text.sql),), negated=negated
         )
         return exprs.derived(among, sqltypes.BOOLEAN, operands, nullable=True)
+
+    def _counted_in_query(self, operand: Expr, query: Any, text: Text, *, negated: bool) -> Expr:
+        """Return IN (query) by counts of rows: those that are equal, those that are NULL, and all.
+
+        The engine takes IN in filters alone, and of a query that reads no column of an outer one.
+        """
+        if _counts_plainly(query):
+            (item,) = query.expressions
+            member = item.this if isinstance(item, exp.Alias) else item
+        elif text.is_correlated:
+            raise errors.subquery_unsupported()
+        else:
+            member = exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
+            query = exp.Select(from_=exp.From(this=exp.Subquery(this=query)))
+        if isinstance(member, exp.Star) or getattr(member, "is_star", False):
+            query = exp.Select(from_=exp.From(this=exp.Subquery(this=query)))
+            member = exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
+
+        def count(*conditions: Any) -> Expr:
+            counted = query.copy()
+            counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
+            counted.set("order", None)
+            for condition in conditions:
+                counted = counted.where(expressions.Unpruned(this=condition), copy=False)
+            return self.scalar_query(counted)
+
+        value = expressions.Bound()
+        value.meta[expressions.BOUND] = operand
+        matching = count(exp.EQ(this=member.copy(), expression=value))
+        is_null = code.exactly(code.NULL, sqltypes.BOOLEAN)
+        whens: list[tuple[code.Argument, code.Argument]] = [
+            (code.infix(matching, ">", 0), code.FALSE if negated else code.TRUE)
+        ]
+        if operand.nullable:
+            some = code.infix(code.infix(count(), ">", 0), "AND", code.is_null(operand))
+            whens.append((some, is_null))
+        if text.outputs[0].nullable:
+            unknown = count(exp.Is(this=member.copy(), expression=exp.Null()))
+            whens.append((code.infix(unknown, ">", 0), is_null))
+        computed = code.case(whens, code.TRUE if negated else code.FALSE)
+        return exprs.derived(computed, sqltypes.BOOLEAN, [operand], nullable=True)
 
     def _row_in_query(self, operands: list[Expr], text: Text, *, negated: bool) -> Expr:
         alias = self.binder.alias("rows")

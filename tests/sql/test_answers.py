@@ -620,3 +620,59 @@ def test_columns_of_subqueries_are_called_as_they_were_named(tmp_path: Path) -> 
             assert refusal.value.code == "000904", text
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_in_of_a_query_has_three_values_wherever_it_stands(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select a in (select c from u) from t order by a": [(True,), (True,), (None,), (None,)],
+            "select a not in (select c from u where c > 0) from t order by a": [
+                (False,),
+                (False,),
+                (True,),
+                (None,),
+            ],
+            "select a in (select c from u where d = b) from t order by a": [
+                (True,),
+                (False,),
+                (False,),
+                (None,),
+            ],
+            "select a from t where a in (select c from u where d = b)": (1,),
+            "select a from t where a not in (select c from u where d = b and c > 0) order by a": [
+                (2,),
+                (3,),
+            ],
+            "select a from t where a in (select c from u where d = b) or a = 3 order by a": [
+                (1,),
+                (3,),
+            ],
+            "select a in (select 1 where false), a in (select null::int) from t where a = 1": (
+                False,
+                None,
+            ),
+            # The files that hold no 7 are read, too: of a query without rows IN is false.
+            "select null::int in (select c from u), 7 in (select c from u)": (None, None),
+            "select 7 in (select * from u2), 2 in (select * from u2)": (False, True),
+            "select 1 in (select 1), 'x' in (select 'y'), 2 in (select 1 union select null)": (
+                True,
+                False,
+                None,
+            ),
+            "select b, count(*) from t group by b having b in (select d from u) order by b": [
+                (1, 2),
+                (2, 1),
+            ],
+            "select a from t where a in (select c from u where d = b limit 1)": "002031",
+            "select a from t where a in (select c from u where d < b)": "002031",
+            "select 1 in (select random())": "000002",
+        },
+        "create table t (a int, b int)",
+        "create table u (c int, d int)",
+        "create table u2 (c int)",
+        "insert into t values (1, 1), (2, 1), (3, null), (null, 2)",
+        "insert into u values (1, 1), (2, 2)",
+        "insert into u values (null, 2), (5, 3)",
+        "insert into u2 values (2)",
+    )
