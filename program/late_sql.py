@@ -136,6 +136,8 @@ class LateSql:
             default_database=default_database,
             region=parts.settings.region,
             version=sessions.SERVER_VERSION,
+            root=parts.principals.root,
+            ring=parts.ring,
             limits=planning.StatementLimits(
                 timeout_seconds=parts.settings.sql_timeout_seconds,
                 memory_bytes=parts.settings.sql_memory_mib << 20,
@@ -159,6 +161,8 @@ class LateSql:
             now_ms=parts.now_ms,
             new_id=parts.new_id,
         )
+        all_sessions = face.services.sessions
+        all_sessions.add_chore(lambda: opened.stages.sweep_soon(all_sessions.exists))
         self.join(face, opened.close)
 
 

@@ -227,6 +227,38 @@ class WrittenFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StagedFile:
+    """A file of a stage. path: a local copy. name: as METADATA$FILENAME has it."""
+
+    path: str
+    name: str
+    content_key: str = ""
+    modified_at_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StagedRead:
+    """Files of a stage that are decoded into Parquet files in directory (`sql.staged_files`).
+
+    width: columns of delimited text; 0 for as many as the files have. checks_width: another number
+    of fields is a fault. members: columns of Parquet that must exist, if with NULLs alone.
+    documents: its columns are wanted as one document as well. purpose: decode the files, or find
+    their columns.
+    """
+
+    files: tuple[StagedFile, ...]
+    format_type: str
+    options: Mapping[str, Any]
+    directory: str
+    width: int = 0
+    checks_width: bool = False
+    members: tuple[str, ...] = ()
+    documents: bool = False
+    purpose: Literal["decode", "infer"] = "decode"
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class QueryBounds:
     """Bounds of a query. seconds: from its start to the last batch; 0 means no bound."""
 
@@ -252,7 +284,8 @@ class EngineQuery:
     functions: names of Boathouse's own functions that the text calls. purpose: run the text; plan
     it and return the schema (describe); return the plan as text in one column `plan` (explain); or,
     without text, read the footers of the Parquet files at paths (columns `path` and `schema`, an
-    Arrow schema as IPC). owner: the name of the principal whose share of the children it uses.
+    Arrow schema as IPC); or decode the files of staged (one row `report`). owner: the name of the
+    principal whose share of the children it uses.
     variants: indexes of result columns that hold VARIANTs as the engine has them (`sql.variants`);
     the child shows them as clients get them.
     """
@@ -264,8 +297,9 @@ class EngineQuery:
     functions: tuple[str, ...] = ()
     settings: Settings = Settings()
     limits: QueryBounds = QueryBounds()
-    purpose: Literal["run", "describe", "explain", "footers"] = "run"
+    purpose: Literal["run", "describe", "explain", "footers", "staged"] = "run"
     write: Write | None = None
+    staged: StagedRead | None = None
     paths: tuple[str, ...] = ()
     variants: tuple[int, ...] = ()
 

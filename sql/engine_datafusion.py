@@ -21,7 +21,7 @@ import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sql import deletes, engine, ipc, kernels, parquet_files, rowforms
+from sql import deletes, engine, ipc, kernels, parquet_files, rowforms, staged_files
 
 CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 """How our kernels put Snowflake's number into an exception that passes through the engine."""
@@ -90,6 +90,9 @@ class Run:
             match self._query.purpose:
                 case "footers":
                     yield await asyncio.to_thread(_footers, self._query.paths)
+                case "staged":
+                    assert self._query.staged is not None
+                    yield await asyncio.to_thread(staged_files.decode, self._query.staged)
                 case "explain":
                     await self.prepare()
                     yield self._planned
@@ -151,6 +154,9 @@ class Planner:
     def _plan(self, query: engine.EngineQuery) -> Run:
         if query.purpose == "footers":
             return Run(query, None, FOOTERS, in_thread=self._in_thread, at_end=lambda: None)
+        if query.purpose == "staged":
+            report = staged_files.REPORT
+            return Run(query, None, report, in_thread=self._in_thread, at_end=lambda: None)
         planned = self._planned(query)
         if query.purpose != "run" or query.settings.partitions == 1 or not _is_large(query):
             return planned

@@ -312,6 +312,28 @@ def unknown_parameter(name: str) -> SqlError:
     return _compilation("001006", "42601", f"invalid property '{name}' for 'SESSION'")
 
 
+def invalid_stage_path(path: str) -> SqlError:
+    """A path of a stage with a segment that is empty, `.` or `..`, or beyond its bounds."""
+    return _compilation("001008", "22023", f"invalid value [{path[:100]}] for parameter 'path'")
+
+
+def copy_of_documents(message: str) -> SqlError:
+    """COPY of files of documents into other than one VARIANT column."""
+    return _compilation("002238", "0A000", message)
+
+
+def staged_file_missing(name: str) -> SqlError:
+    """A file that FILES = (...) names is not there."""
+    return SqlError(
+        "091016",
+        "22000",
+        f"Remote file '{name}' was not found. There are several potential causes. The file might "
+        "not exist. The required credentials may be missing or invalid. If you are running a copy "
+        "command, please make sure files are not deleted when they are being loaded or files are "
+        "not being loaded into two different tables concurrently with auto purge option.",
+    )
+
+
 # Values
 
 

@@ -252,3 +252,19 @@ RESULT_THREAD_BYTES_MIN: Final = 64 << 10
 def worker_bytes_max(memory_bytes: int) -> int:
     """Return the bytes by which a worker may grow after its start. memory_bytes: of its pool."""
     return memory_bytes + memory_bytes // 2 + WORKER_UNTRACKED_BYTES
+
+
+# Stages and their files.
+STAGE_PATH_BYTES_MAX: Final = 700
+"""Bytes of a path below a stage; with the stage's own prefix it fits into a key."""
+STAGED_FILES_LISTED_MAX: Final = 1_000
+"""Files that FILES = (...) may name."""
+STAGED_FILES_MAX: Final = 10_000
+"""Files that one statement reads, gets, lists or removes."""
+STAGED_FILES_LISTED_IN_ALL_MAX: Final = 100_000
+"""Files below a path before PATTERN selects some of them."""
+STAGE_PATTERN_LENGTH_MAX: Final = 1_000
+STAGED_USES_MAX: Final = 20
+"""Stages that one statement reads."""
+STAGED_COLUMNS_MAX: Final = 10_000
+"""The highest number of a column `$1` of staged files."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from catalog import access, appends, files, namespaces, readers, scans, sequences, staging, tables
 from catalog import store as catalog_store
 from catalog import views as catalog_views
+from server.access import model, tokens
 from sql import (
     alterations,
     changes,
@@ -22,6 +23,7 @@ from sql import (
     foreign_keys,
     information_schema,
     inserts,
+    loading,
     multi_inserts,
     places,
     planning,
@@ -29,6 +31,9 @@ from sql import (
     replacements,
     replays,
     show,
+    staged_reads,
+    staged_statements,
+    stages,
     statements,
     stored_views,
     transactions,
@@ -46,10 +51,12 @@ class SqlEngines:
     engine: engine.Engine
     compiler: compiler.Compiler
     transactions: transactions.Transactions
+    stages: stages.Stages
 
     async def close(self) -> None:
         """End every child."""
         await self.transactions.stop()
+        await self.stages.stop()
         await self.engine.close()
         await self.compiler.close()
 
@@ -69,6 +76,8 @@ def open_statements(
     default_database: str | None,
     region: str,
     version: str,
+    root: model.Principal,
+    ring: tokens.KeyRing,
     limits: planning.StatementLimits | None = None,
 ) -> SqlEngines:
     """Return statements over an open data folder.
@@ -141,6 +150,27 @@ def open_statements(
         places=all_places,
         sequences=sequences.Sequences(store=store),
     )
+    all_stages = stages.Stages(
+        store=store,
+        access=access,
+        places=all_places,
+        services=stages.StageServices(
+            objects=storage.objects,
+            buckets=storage.buckets,
+            root=root,
+            ring=ring,
+            region=region,
+        ),
+    )
+    reads = staged_reads.StagedReads(
+        engine=engine,
+        stages=all_stages,
+        links=storage.links,
+        disk=storage.disk,
+        scratch=storage.path / "tmp",
+        now_ms=store.now_ms,
+        new_id=store.new_id,
+    )
     all_statements = statements.Statements(
         engine=engine,
         compiler=reading,
@@ -178,6 +208,7 @@ def open_statements(
             places=all_places,
             described=described,
             default_database=default_database,
+            stages=all_stages,
         ),
         planning=plans,
         definitions=definitions.Definitions(
@@ -207,6 +238,21 @@ def open_statements(
             views=catalog_views,
             replays=replays.Replays(store=store),
         ),
+        staged_reads=reads,
+        staged_statements=staged_statements.StagedStatements(
+            stages=all_stages,
+            loading=loading.Loading(
+                engine=engine,
+                compiler=reading,
+                store=store,
+                places=all_places,
+                planning=plans,
+                stages=all_stages,
+                reads=reads,
+                writes=written,
+                transactions=all_transactions,
+            ),
+        ),
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
     )
@@ -215,4 +261,5 @@ def open_statements(
         engine=engine,
         compiler=reading,
         transactions=all_transactions,
+        stages=all_stages,
     )

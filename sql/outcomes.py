@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from sql import transfers
+
 LogicalType = Literal[
     "fixed",
     "real",
@@ -113,7 +115,8 @@ class Outcome:
 
     statement_type_id: a StatementType. database, schema, warehouse, role: the context after the
     statement in stored spelling; None means the session's. bind_count: placeholders in the text.
-    array_bind_supported: true for INSERT ... VALUES, whose binds may be lists.
+    array_bind_supported: true for INSERT ... VALUES, whose binds may be lists. transfer: the files
+    of PUT and GET, which the client moves.
     """
 
     columns: Sequence[Column]
@@ -127,6 +130,7 @@ class Outcome:
     stats: Stats | None = None
     bind_count: int = 0
     array_bind_supported: bool = False
+    transfer: transfers.Transfer | None = None
 
 
 def status(

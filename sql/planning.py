@@ -28,6 +28,7 @@ from sql import (
     relations,
     results,
     sessions,
+    staged_reads,
     stored_views,
     tabletypes,
     threads,
@@ -49,7 +50,10 @@ class StatementLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """One statement while it runs. transaction: the open one when the statement began."""
+    """One statement while it runs. transaction: the open one when the statement began.
+
+    staged: the tables that stand for its staged files, by the names that its text has for them.
+    """
 
     session: sessions.Session
     query_id: str
@@ -61,6 +65,7 @@ class Execution:
     compiled: compiler.Compilation = field(repr=False)
     results: results.StoredResults = field(repr=False)
     transaction: transactions.Transaction | None = None
+    staged: Mapping[str, staged_reads.StagedTable] = field(default_factory=dict, repr=False)
 
     @property
     def by(self) -> str:
@@ -92,7 +97,9 @@ Fill: TypeAlias = Callable[
 """Returns the query of an INSERT, which may need more functions now, and the engine's text of each
 default, by field id."""
 
-Meaning: TypeAlias = places.FoundTable | information_schema.Gathered | stored_views.View
+Meaning: TypeAlias = (
+    places.FoundTable | information_schema.Gathered | stored_views.View | staged_reads.StagedTable
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -353,6 +360,11 @@ class Planning:
                 stored.append(None)
                 continue
             named = query_names.meanings[use.index]
+            if isinstance(named, staged_reads.StagedTable):
+                described.append(named.shape(name))
+                ready[use.index] = named.named(name)
+                stored.append(None)
+                continue
             if isinstance(named, information_schema.Gathered):
                 shape, ready[use.index] = await self._described.relation(
                     named, name, zone=execution.zone
@@ -443,9 +455,13 @@ class Planning:
 
     def _meaning(
         self, execution: Execution, reference: _Reference, catalog: places.CatalogView
-    ) -> places.FoundTable | information_schema.Gathered:
+    ) -> places.FoundTable | information_schema.Gathered | staged_reads.StagedTable:
         """Return the table or view that one name refers to. Raises SqlError."""
         session, use = execution.session, reference.use
+        if not reference.within and len(use.name) == 1 and use.name[0].quoted:
+            staged = execution.staged.get(use.name[0].text)
+            if staged is not None:
+                return staged
         database, schema_name = session.database, session.schema
         if reference.within:
             # A name in a view means the same in every session.
@@ -572,7 +588,9 @@ def _lists_names(execution: Execution, expansion: _Expansion) -> bool:
     )
 
 
-def _is_view(meaning: places.FoundTable | information_schema.Gathered) -> bool:
+def _is_view(
+    meaning: places.FoundTable | information_schema.Gathered | staged_reads.StagedTable,
+) -> bool:
     return isinstance(meaning, places.FoundTable) and meaning.pointer.object_type == "view"
 
 

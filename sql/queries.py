@@ -40,6 +40,7 @@ from sql import (
     results,
     sessions,
     shelves,
+    transfers,
 )
 from sql.dialect import parse
 from storage import errors as storage_errors
@@ -145,6 +146,7 @@ class Result:
     bind_count: int = 0
     array_bind_supported: bool = False
     children: tuple[tuple[str, int], ...] = ()
+    transfer: transfers.Transfer | None = None
 
 
 Status = Literal["RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED"]
@@ -671,6 +673,7 @@ class Queries:
             stats=outcome.stats,
             bind_count=outcome.bind_count,
             array_bind_supported=outcome.array_bind_supported,
+            transfer=outcome.transfer,
         )
 
     def _make_room(self, owner: str) -> None:

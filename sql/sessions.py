@@ -255,6 +255,16 @@ class Sessions:
         """Say whether a session is in memory."""
         return session_id in self._sessions
 
+    def exists(self, session_id: int) -> bool:
+        """Say whether a session is open, in memory or on disk."""
+        if session_id in self._sessions:
+            return True
+        for records in (self._unwritten, self._in_flight):
+            if session_id in records:
+                return records[session_id] is not None
+        key = session_id.to_bytes(8, "big")
+        return self._index.get(batches.Store.SESSIONS, key) is not None
+
     def note(self, session: Session) -> None:
         """Write the session if it changed since it was last written."""
         session.used_at_ms = self._now_ms()

@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from catalog import idents, rights
-from sql import errors, information_schema, keys, limits, outcomes, places, sessions, stored_views
+from sql import (
+    errors,
+    information_schema,
+    keys,
+    limits,
+    outcomes,
+    places,
+    sessions,
+    stagerows,
+    stages,
+    stored_views,
+)
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
 
@@ -84,10 +95,12 @@ class Shows:
         places: places.Places,
         described: information_schema.InformationSchema,
         default_database: str | None,
+        stages: stages.Stages,
     ) -> None:
         self._places = places
         self._described = described
         self._default_database = default_database
+        self._stages = stages
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
         """Return the listing; raises SqlError 002043 if its scope does not exist."""
@@ -323,6 +336,26 @@ class Shows:
                     "1",
                     "",
                 )
+
+    def stages(
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
+        yield from self._staging("stage", catalog, session, statement)
+
+    def file_formats(
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
+        yield from self._staging("file format", catalog, session, statement)
+
+    def _staging(
+        self,
+        object_type: stagerows.ObjectType,
+        catalog: places.CatalogView,
+        session: sessions.Session,
+        statement: operations.Show,
+    ) -> Iterator[Row]:
+        schemas = list(_schemas_in(catalog, session, statement))
+        return iter(self._stages.listed(object_type, session, schemas))
 
     def parameters(
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
@@ -702,6 +735,8 @@ LISTINGS: Mapping[str, Listing] = {
     "USER FUNCTIONS": Listing(columns=ROUTINES, rows=None),
     "PROCEDURES": Listing(columns=ROUTINES, rows=None),
     "USER PROCEDURES": Listing(columns=ROUTINES, rows=None),
+    "STAGES": Listing(columns=stages.STAGE_COLUMNS, rows=Shows.stages),
+    "FILE FORMATS": Listing(columns=stages.FORMAT_COLUMNS, rows=Shows.file_formats),
     "SEQUENCES": Listing(
         columns=_words(
             """

@@ -11,9 +11,11 @@ commits the open transaction first, as in Snowflake.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import functools
 import logging
+import re
 import zoneinfo
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,11 +48,14 @@ from sql import (
     results,
     sessions,
     show,
+    staged_reads,
+    staged_statements,
     tabletypes,
     transactions,
     views,
 )
 from sql.dialect import (
+    filling,
     formats,
     names,
     operations,
@@ -91,6 +96,8 @@ class Statements:
         transactions: transactions.Transactions,
         alterations: alterations.Alterations,
         views: views.ViewStatements,
+        staged_reads: staged_reads.StagedReads,
+        staged_statements: staged_statements.StagedStatements,
         now_ms: storage_model.NowMs,
         about: About,
     ) -> None:
@@ -108,6 +115,8 @@ class Statements:
         self._transactions = transactions
         self._alterations = alterations
         self._views = views
+        self._staged_reads = staged_reads
+        self._staged_statements = staged_statements
         self._now_ms = now_ms
         self._about = about
 
@@ -128,8 +137,15 @@ class Statements:
         describe_only: return the columns of the result, and change nothing. results: what
         RESULT_SCAN reads. flow_ids: the queries before it in a flow, the nearest last.
         """
-        compiled = await self._compiler.compile(text, owner=session.principal.name)
+        text, bindings = filling.fill(text, bindings)
+        compiled = None
+        staged: staged_reads.Opened | None = None
         try:
+            if not COPIES.match(text):
+                staged = await self._staged_reads.open(session, text, query_id=query_id)
+            compiled = await self._compiler.compile(
+                text if staged is None else staged.text, owner=session.principal.name
+            )
             operation = compiled.operation
             await self._transactions.check_not_lost(session, operation)
             execution = self._execution(
@@ -142,7 +158,16 @@ class Statements:
                 results,
                 flow_ids,
             )
-            return await self._run(execution, operation)
+            if staged is None:
+                return await self._run(execution, operation)
+            if isinstance(operation, operations.CreateView):
+                raise errors.unsupported("a view of staged files")
+            execution = dataclasses.replace(execution, staged=staged.tables)
+            outcome = await self._run(execution, operation)
+            if outcome.batches is not None:
+                batches = self._closing(outcome.batches, staged)
+                outcome, staged = dataclasses.replace(outcome, batches=batches), None
+            return outcome
         except engine.EngineFault as fault:
             raise _sql_error(fault, query_id) from fault
         except (
@@ -155,7 +180,20 @@ class Statements:
                 raise
             raise sql_error from error
         finally:
-            await compiled.close()
+            if compiled is not None:
+                await compiled.close()
+            if staged is not None:
+                await self._staged_reads.close(staged.folders)
+
+    async def _closing(
+        self, batches: AsyncIterator[pa.RecordBatch], staged: staged_reads.Opened
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """Yield batches, and then remove the decoded files that they were computed from."""
+        try:
+            async for batch in batches:
+                yield batch
+        finally:
+            await self._staged_reads.close(staged.folders)
 
     def _execution(
         self,
@@ -252,6 +290,18 @@ class Statements:
             case operations.AlterView():
                 await self._commit_waiting(execution)
                 return await self._views.alter(execution, operation)
+            case (
+                operations.CreateStage()
+                | operations.CreateFileFormat()
+                | operations.DropStaging()
+                | operations.DescribeStaging()
+                | operations.PutFiles()
+                | operations.GetFiles()
+                | operations.ListFiles()
+                | operations.RemoveFiles()
+                | operations.CopyInto()
+            ):
+                return await self._staged_statements.run(execution, operation)
             case operations.Use():
                 return self._use(execution, operation)
             case operations.SetVariables():
@@ -467,6 +517,9 @@ class Statements:
         await self._transactions.commit(execution.session)
 
 
+COPIES = re.compile(r"\W*COPY\b", re.IGNORECASE)
+"""COPY reads its staged files itself."""
+
 STATUS_COLUMNS = (outcomes.Column(name="status", type="text"),)
 STATEMENT_TYPES: Mapping[type, outcomes.StatementType] = {
     operations.Use: outcomes.StatementType.USE,
@@ -476,6 +529,11 @@ STATEMENT_TYPES: Mapping[type, outcomes.StatementType] = {
     operations.BeginTransaction: outcomes.StatementType.BEGIN,
     operations.RollbackTransaction: outcomes.StatementType.BEGIN,
     operations.CommitTransaction: outcomes.StatementType.COMMIT,
+    operations.PutFiles: outcomes.StatementType.PUT,
+    operations.GetFiles: outcomes.StatementType.GET,
+    operations.ListFiles: outcomes.StatementType.LIST,
+    operations.RemoveFiles: outcomes.StatementType.REMOVE,
+    operations.CopyInto: outcomes.StatementType.COPY,
 }
 
 

@@ -52,6 +52,7 @@ class Store(enum.Enum):
     RELEASED = "released"
     LIFECYCLES = "lifecycles"
     IDENTITIES = "identities"
+    STAGES = "stages"
 
     __hash__ = object.__hash__  # members are singletons; Enum's own hash is a Python call
     # and costs more than a sixth of a lookup (tests/bench).

@@ -110,6 +110,11 @@ def written(name: str) -> str:
     return display if PLAIN_UPPER.fullmatch(display) else quoted(display)
 
 
+def written_ident(ident: Ident) -> str:
+    """Return an identifier as it is written in Snowflake SQL."""
+    return quoted(ident.text) if ident.quoted else ident.text
+
+
 def like_pattern(pattern: str) -> re.Pattern[str]:
     """Return SHOW's LIKE as a pattern: % and _, case-insensitive, backslash escapes."""
     parts = []

@@ -5,7 +5,8 @@ Trees are sqlglot's. Only `sql.dialect` reads them; other modules pass them on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from sql.dialect import names, sqltypes
@@ -386,6 +387,124 @@ class Describe:
     name: names.Name
 
 
+FormatValue: TypeAlias = str | int | bool | tuple[str, ...] | None
+"""An option's value as it is written; None is NONE."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatClause:
+    """FILE_FORMAT = (...). name: of a stored format; empty for options alone."""
+
+    name: names.Name = ()
+    options: Mapping[str, FormatValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageLocation:
+    """`@name/path`, `@~/path` or `@%table/path`. name: of the stage or the table."""
+
+    owner: Literal["named", "user", "table"]
+    name: names.Name = ()
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateStage:
+    name: names.Name
+    replace: bool = False
+    if_not_exists: bool = False
+    temporary: bool = False
+    comment: str = ""
+    file_format: FormatClause = FormatClause()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateFileFormat:
+    name: names.Name
+    replace: bool = False
+    if_not_exists: bool = False
+    temporary: bool = False
+    comment: str = ""
+    options: Mapping[str, FormatValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropStaging:
+    """DROP STAGE or DROP FILE FORMAT."""
+
+    object_type: Literal["stage", "file format"]
+    name: names.Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeStaging:
+    """DESCRIBE STAGE or DESCRIBE FILE FORMAT."""
+
+    object_type: Literal["stage", "file format"]
+    name: names.Name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutFiles:
+    """PUT. local: the path on the client, without `file://`. source_compression: upper case."""
+
+    local: str
+    location: StageLocation
+    parallel: int = 4
+    auto_compress: bool = True
+    source_compression: str = "AUTO_DETECT"
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetFiles:
+    """GET. local: the folder on the client, without `file://`."""
+
+    location: StageLocation
+    local: str
+    parallel: int = 10
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListFiles:
+    location: StageLocation
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoveFiles:
+    location: StageLocation
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopyInto:
+    """COPY INTO a table. query: the text of FROM (SELECT ...), instead of a location.
+
+    on_error: ABORT_STATEMENT, CONTINUE, SKIP_FILE, SKIP_FILE_<n> or SKIP_FILE_<n>%.
+    match_by_name: CASE_SENSITIVE or CASE_INSENSITIVE; "" for columns by position. validation_mode:
+    "" or as written, in upper case.
+    """
+
+    name: names.Name
+    columns: tuple[names.Ident, ...] = ()
+    location: StageLocation | None = None
+    query: str = ""
+    files: tuple[str, ...] | None = None
+    pattern: str | None = None
+    file_format: FormatClause = FormatClause()
+    on_error: str = "ABORT_STATEMENT"
+    size_limit: int = 0
+    purge: bool = False
+    return_failed_only: bool = False
+    match_by_name: str = ""
+    truncate_columns: bool = False
+    force: bool = False
+    validation_mode: str = ""
+
+
 Operation: TypeAlias = (
     Query
     | Explain
@@ -410,4 +529,13 @@ Operation: TypeAlias = (
     | RollbackTransaction
     | Show
     | Describe
+    | CreateStage
+    | CreateFileFormat
+    | DropStaging
+    | DescribeStaging
+    | PutFiles
+    | GetFiles
+    | ListFiles
+    | RemoveFiles
+    | CopyInto
 )

@@ -26,6 +26,7 @@ from sql.dialect import (
     operations,
     reading,
     show,
+    staging,
     views,
 )
 
@@ -285,6 +286,9 @@ def _rollback(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _drop(reader: reading.TokenReader) -> operations.Operation:
+    of_staging = staging.read_drop(reader)
+    if of_staging is not None:
+        return of_staging
     start = reader.mark()
     reader.accept("DROP")
     if reader.accept("VIEW"):
@@ -306,6 +310,9 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _create(reader: reading.TokenReader) -> operations.Operation:
+    of_staging = staging.read_create(reader)
+    if of_staging is not None:
+        return of_staging
     start = reader.mark()
     reader.accept("CREATE")
     replace = reader.accept("OR", "REPLACE")
@@ -359,6 +366,10 @@ def _create_schema(reader: reading.TokenReader) -> operations.Operation:
         else:
             raise errors.unsupported(f"CREATE SCHEMA ... {reader.peek_word()}")
     return operations.CreateSchema(name=name, if_not_exists=if_not_exists, comment=comment)
+
+
+def _describe(reader: reading.TokenReader) -> operations.Operation:
+    return staging.read_describe(reader) or show.read_describe(reader)
 
 
 def _insert(reader: reading.TokenReader) -> operations.Operation:
@@ -433,8 +444,8 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "COMMIT": _commit,
     "ROLLBACK": _rollback,
     "SHOW": show.read_show,
-    "DESC": show.read_describe,
-    "DESCRIBE": show.read_describe,
+    "DESC": _describe,
+    "DESCRIBE": _describe,
     "CREATE": _create,
     "DROP": _drop,
     "INSERT": _insert,
@@ -442,11 +453,11 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "DELETE": _change,
     "UPDATE": _change,
     "MERGE": _change,
+    **staging.READERS,
 }
 
 REFUSED = reading.words(
     """
-    COPY PUT GET LIST LS REMOVE RM GRANT REVOKE CALL EXECUTE COMMENT
-    UNDROP DECLARE
+    GRANT REVOKE CALL EXECUTE COMMENT UNDROP DECLARE
     """
 )

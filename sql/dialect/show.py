@@ -109,4 +109,4 @@ DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database"]], ...
     ("DATABASE", "database"),
 )
 
-REFUSED = reading.words("FUNCTION PROCEDURE STAGE USER RESULT TASK STREAM PIPE SEQUENCE FILE")
+REFUSED = reading.words("FUNCTION PROCEDURE USER RESULT TASK STREAM PIPE SEQUENCE")

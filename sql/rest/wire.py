@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from sql import bindings, chunks, errors, limits, parameters, queries, rowtypes, sessions
+from sql import bindings, chunks, errors, limits, parameters, queries, rowtypes, sessions, transfers
 from sql.dialect import names
 
 JSON_CLIENTS = frozenset({"JAVASCRIPT", ".NET", "BOATHOUSESHELL"})
@@ -376,6 +376,8 @@ def result_answer(
     if result.children:
         data["resultIds"] = ",".join(query_id for query_id, _ in result.children)
         data["resultTypes"] = ",".join(str(type_id) for _, type_id in result.children)
+    if result.transfer is not None:
+        data |= transfers.answer(result.transfer, origin=origin)
     return success(data)
 
 

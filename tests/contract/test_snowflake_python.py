@@ -37,10 +37,17 @@ try:
     cursor.execute("select * from nowhere")
 except snowflake.connector.errors.ProgrammingError as error:
     say(error.errno, error.sqlstate)
-try:
-    cursor.execute("put file:///tmp/x @~")
-except snowflake.connector.errors.Error as error:
-    say("put", type(error).__name__)
+from snowflake.connector.pandas_tools import write_pandas
+import pandas
+days = [datetime.date(2024, 2, 29), None]
+rows = pandas.DataFrame({"ID": [1, 2], "Name": ["x", None], "DAY": days})
+for number in range(2):
+    good, chunks, count, _ = write_pandas(
+        connection, rows, "FRAMES", auto_create_table=True, overwrite=number == 1, chunk_size=1
+    )
+    say("frames", good, chunks, count)
+say(cursor.execute("select * from frames order by id").fetchall())
+cursor.execute("drop table frames")
 cursor.execute("create table small (n number(5,0), m number(18,0))")
 cursor.execute("insert into small values (?, ?)", (99999, -(10**18 - 1)))
 cursor.executemany("insert into small values (?, ?)", [(-99999, 10**18 - 1), (None, 0)])
@@ -96,18 +103,19 @@ def test_a_session_makes_fills_reads_and_drops_a_table(
     assert said[5] == [["int:1"]]
     assert said[6] == [["TRIPS"]]
     assert said[7] == ["int:2003", "42S02"]
-    assert said[8][0] == "put"
-    assert said[9] == [
+    assert said[8] == said[9] == ["frames", True, "int:2", "int:2"]
+    assert said[10] == [[["int:1", "x", "date:2024-02-29"], ["int:2", None, None]]]
+    assert said[11] == [
         [
             ["int:99999", "int:-999999999999999999"],
             [None, "int:0"],
             ["int:-99999", "int:999999999999999999"],
         ]
     ]
-    assert said[10] == ["small", "int:100039", "22003"]
-    assert said[11] == ["open", [["int:7"], ["int:8"]]]
-    assert said[12] == ["open", [["int:1"]]]
-    assert said[13] == ["after", [["int:7"], ["int:8"]]]
+    assert said[12] == ["small", "int:100039", "22003"]
+    assert said[13] == ["open", [["int:7"], ["int:8"]]]
+    assert said[14] == ["open", [["int:1"]]]
+    assert said[15] == ["after", [["int:7"], ["int:8"]]]
 
 
 ZONES = """

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from catalog import access as catalog_access
 from catalog import appends, files, guard, readers, scans, sequences, staging
-from server.access import arns, decide, model, policies
+from server.access import arns, decide, model, policies, tokens
 from sql import (
     alterations,
     changes,
@@ -26,6 +26,7 @@ from sql import (
     foreign_keys,
     information_schema,
     inserts,
+    loading,
     multi_inserts,
     outcomes,
     places,
@@ -37,6 +38,9 @@ from sql import (
     sessions,
     shelves,
     show,
+    staged_reads,
+    staged_statements,
+    stages,
     statements,
     stored_views,
     transactions,
@@ -92,6 +96,7 @@ class LocalSql:
     scans: scans.Scans
     files: files.Files
     readers: readers.Readers
+    stages: stages.Stages
     transactions: transactions.Transactions
     last_id: str = ""
     results: KeptResults = field(default_factory=lambda: KeptResults())
@@ -213,6 +218,30 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         appends=committed,
         new_id=new_id,
     )
+    all_stages = stages.Stages(
+        store=lake.store,
+        access=access,
+        places=found,
+        services=stages.StageServices(
+            objects=lake.storage.objects,
+            buckets=lake.storage.buckets,
+            root=ROOT,
+            ring=tokens.KeyRing(
+                keys=(tokens.SigningKey(key_id="k", secret=b"s" * 32),), master=b"m" * 32
+            ),
+            region="us-east-1",
+        ),
+    )
+    reads = staged_reads.StagedReads(
+        engine=the_engine,
+        stages=all_stages,
+        links=lake.storage.links,
+        disk=lake.storage.disk,
+        scratch=lake.storage.path / "tmp",
+        now_ms=lake.clock,
+        new_id=new_id,
+    )
+    reading = compiler.Compiler(children=0)
     stored_replays = replays.Replays(store=lake.store)
     staged = staging.Staging(
         tables=lake.tables,
@@ -281,7 +310,12 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             transactions=open_transactions,
             defaults=column_defaults,
         ),
-        shows=show.Shows(places=found, described=described, default_database="lake"),
+        shows=show.Shows(
+            places=found,
+            described=described,
+            default_database="lake",
+            stages=all_stages,
+        ),
         planning=plans,
         definitions=definitions.Definitions(
             planning=plans,
@@ -310,6 +344,21 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             views=lake.views,
             replays=replays.Replays(store=lake.store),
         ),
+        staged_reads=reads,
+        staged_statements=staged_statements.StagedStatements(
+            stages=all_stages,
+            loading=loading.Loading(
+                engine=the_engine,
+                compiler=reading,
+                store=lake.store,
+                places=found,
+                planning=plans,
+                stages=all_stages,
+                reads=reads,
+                writes=written,
+                transactions=open_transactions,
+            ),
+        ),
         now_ms=lake.clock,
         about=statements.About(version="9.0.0", region="us-east-1"),
     )
@@ -323,6 +372,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         scans=planned,
         files=file_store,
         readers=table_readers,
+        stages=all_stages,
         transactions=open_transactions,
     )
 

@@ -1,0 +1,102 @@
+"""rule: binds where SQL has no expression: names, stages, options.
+
+`IDENTIFIER(?)`, every `?` of COPY and of INFER_SCHEMA, and the stage of PUT and GET are replaced by
+the bound text before the statement is parsed; the other placeholders keep their binds.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlglot.tokenizer_core import TokenType
+
+from sql import bindings, errors
+from sql.dialect import parse, reading
+
+MENTIONS: Final = re.compile(
+    r"\bIDENTIFIER\s*\(\s*\?|\bINFER_SCHEMA\b|^\W*(?:COPY|PUT|GET)\b", re.IGNORECASE
+)
+MOVES: Final = re.compile(r"^\W*(?:PUT|GET)\b", re.IGNORECASE)
+WORD: Final = re.compile(r"(?<=\s)\?(?=\s|;|$)")
+"""A placeholder of PUT or GET, whose paths are no tokens."""
+
+
+def fill(
+    text: str, bound: Mapping[str, bindings.Binding]
+) -> tuple[str, Mapping[str, bindings.Binding]]:
+    """Return a text with such binds in it, and the binds of its other placeholders.
+
+    Raises SqlError for a bind that is missing, or that is no text where it must be one.
+    """
+    if not bound or MENTIONS.search(text) is None:
+        return text, bound
+    if MOVES.match(text):
+        binding = bound.get("1")
+        if binding is None or len(bound) != 1:
+            return text, bound
+        literal = _literal(1, binding)
+        return WORD.sub(lambda _: literal, text, count=1), {}
+    return _filled(text, bound)
+
+
+def _filled(
+    text: str, bound: Mapping[str, bindings.Binding]
+) -> tuple[str, Mapping[str, bindings.Binding]]:
+    tokens = parse.tokenize(text)
+    fills_all = bool(tokens) and tokens[0].text.upper() == "COPY"
+    parts: list[str] = []
+    kept: dict[str, bindings.Binding] = {
+        name: binding for name, binding in bound.items() if not name.isdecimal()
+    }
+    at = number = kept_numbers = depth = inferring = 0
+    for index, token in enumerate(tokens):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if token.text.upper() == "INFER_SCHEMA":
+            inferring = depth + 1
+        elif depth < inferring:
+            inferring = 0
+        if token.token_type is not TokenType.PLACEHOLDER:
+            continue
+        number += 1
+        binding = bound.get(str(number))
+        before = [each.text.upper() for each in tokens[max(0, index - 2) : index]]
+        is_name = before == ["IDENTIFIER", "("]
+        if not (fills_all or inferring or is_name):
+            if binding is not None:
+                kept_numbers += 1
+                kept[str(kept_numbers)] = binding
+            continue
+        if binding is None:
+            raise errors.bad_binding(str(number), "not set")
+        start, end, literal = token.start, token.end + 1, _literal(number, binding)
+        is_closed = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.R_PAREN
+        is_spelled = isinstance(binding.value, str) and reading.SPELLED_NAME.fullmatch(
+            binding.value
+        )
+        if is_name and is_closed and is_spelled:
+            # The name itself: not every statement takes IDENTIFIER where it takes a name.
+            start, end, literal = tokens[index - 2].start, tokens[index + 1].end + 1, binding.value
+        parts += [text[at:start], literal]
+        at = end
+    parts.append(text[at:])
+    return "".join(parts), kept
+
+
+def _literal(number: int, binding: bindings.Binding) -> str:
+    if binding.is_array:
+        raise errors.bad_binding(str(number), "is an array")
+    value: Any = binding.value
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | decimal.Decimal() if binding.type == "fixed":
+            return str(value)
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+    raise errors.bad_binding(str(number), "is no text")

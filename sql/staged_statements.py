@@ -1,0 +1,53 @@
+"""engine: runs the statements about stages, file formats, their files, and COPY."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from sql import loading, outcomes, planning, stages
+from sql.dialect import operations
+
+StagedOperation: TypeAlias = (
+    operations.CreateStage
+    | operations.CreateFileFormat
+    | operations.DropStaging
+    | operations.DescribeStaging
+    | operations.PutFiles
+    | operations.GetFiles
+    | operations.ListFiles
+    | operations.RemoveFiles
+    | operations.CopyInto
+)
+
+
+class StagedStatements:
+    """Runs each statement of the family. Stateless."""
+
+    def __init__(self, *, stages: stages.Stages, loading: loading.Loading) -> None:
+        self._stages = stages
+        self._loading = loading
+
+    async def run(
+        self, execution: planning.Execution, operation: StagedOperation
+    ) -> outcomes.Outcome:
+        """Return a statement's outcome; raises SqlError, EngineFault and the catalog's errors."""
+        session, query_id = execution.session, execution.query_id
+        match operation:
+            case operations.CreateStage():
+                return await self._stages.create_stage(session, operation, query_id=query_id)
+            case operations.CreateFileFormat():
+                return await self._stages.create_format(session, operation, query_id=query_id)
+            case operations.DropStaging():
+                return await self._stages.drop(session, operation)
+            case operations.DescribeStaging():
+                return self._stages.describe(session, operation)
+            case operations.PutFiles():
+                return await self._stages.put(session, operation)
+            case operations.GetFiles():
+                return await self._stages.get(session, operation)
+            case operations.ListFiles():
+                return await self._stages.list_files(session, operation)
+            case operations.RemoveFiles():
+                return await self._stages.remove_files(session, operation)
+            case operations.CopyInto():
+                return await self._loading.copy(execution, operation)

@@ -1,0 +1,842 @@
+"""engine: stages and file formats: their definitions, and the files of stages.
+
+A stage is a folder of the general bucket `boathouse-stages`, named by an id that no other stage
+gets: `named/<id>/`, `users/<id>/` or `tables/<id>/`. A temporary stage belongs to its session, and
+ends with it. Dropping a stage hides its files at once; a sweep removes them, and goes on for as
+long as keys for uploads hold that the stage gave out.
+
+The right to a stage is the right to what it belongs to: a user's stage is the user's own; a table's
+is read and written with the rights to read and write the table; a named one is read by those who
+may see its schema, and written by those who may create tables in it. Uploads and downloads use keys
+that reach the stage's folder alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog import access as catalog_access
+from catalog import errors as catalog_errors
+from catalog import idents, records, rights
+from catalog import store as catalog_store
+from server.access import errors as access_errors
+from server.access import model as access_model
+from server.access import principals, tokens
+from sql import errors, fileformats, limits, outcomes, places, sessions, stagerows, transfers
+from sql.dialect import names, operations
+from storage import batch, buckets, objects, removals
+from storage import errors as storage_errors
+from storage import model as storage_model
+
+BUCKET: Final = "boathouse-stages"
+STATUS: Final = "Statement executed successfully."
+SWEPT_AT_ONCE: Final = 1_000
+
+STAGE_COLUMNS: Final = (
+    "created_on",
+    "name",
+    "database_name",
+    "schema_name",
+    "url",
+    "has_credentials",
+    "has_encryption_key",
+    "owner",
+    "comment",
+    "region",
+    "type",
+    "cloud",
+    "notification_channel",
+    "storage_integration",
+    "endpoint",
+    "owner_role_type",
+    "directory_enabled",
+)
+FORMAT_COLUMNS: Final = (
+    "created_on",
+    "name",
+    "database_name",
+    "schema_name",
+    "type",
+    "owner",
+    "comment",
+    "format_options",
+    "owner_role_type",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageServices:
+    """What stages need beside the catalog. root: the principal whose rights the keys narrow."""
+
+    objects: objects.Objects
+    buckets: buckets.Buckets
+    root: access_model.Principal
+    ring: tokens.KeyRing
+    region: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """A stage that a statement may use.
+
+    prefix: of its files' keys; ends in a slash. shown: what stands before its files' names in
+    listings. recheck: raises AccessDenied if the right is gone.
+    """
+
+    prefix: str
+    shown: str
+    file_format: fileformats.FileFormat | None
+    recheck: Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Home:
+    """The schema of a stage or a file format."""
+
+    schema: places.Schema
+    place: records.Place
+    namespace_uuid: str
+
+    def key(self, object_type: stagerows.ObjectType, name: str, session_id: int) -> bytes:
+        return stagerows.key(
+            object_type,
+            session_id=session_id,
+            bucket_id=self.place.bucket_id,
+            namespace_uuid=self.namespace_uuid,
+            name=name,
+        )
+
+
+class Stages:
+    """Stages and file formats. Stateless but for the sweep that runs."""
+
+    def __init__(
+        self,
+        *,
+        store: catalog_store.CatalogStore,
+        access: catalog_access.Access,
+        places: places.Places,
+        services: StageServices,
+    ) -> None:
+        self._store = store
+        self._access = access
+        self._places = places
+        self._services = services
+        self._objects = services.objects
+        self._sweeping: asyncio.Task[None] | None = None
+        self._log = logging.getLogger("boathouse.sql.stages")
+
+    # Definitions
+
+    async def create_stage(
+        self, session: sessions.Session, statement: operations.CreateStage, *, query_id: str
+    ) -> outcomes.Outcome:
+        """Create a stage; raises SqlError."""
+        file_format = self.format_of(session, statement.file_format, base=None)
+        return await self._create(
+            session,
+            statement,
+            "stage",
+            fileformats.FileFormat(type="CSV") if file_format is None else file_format,
+            query_id,
+            has_format=file_format is not None,
+        )
+
+    async def create_format(
+        self, session: sessions.Session, statement: operations.CreateFileFormat, *, query_id: str
+    ) -> outcomes.Outcome:
+        """Create a file format; raises SqlError."""
+        parsed = fileformats.parse(statement.options)
+        return await self._create(
+            session, statement, "file format", parsed, query_id, has_format=True
+        )
+
+    async def _create(
+        self,
+        session: sessions.Session,
+        statement: operations.CreateStage | operations.CreateFileFormat,
+        object_type: stagerows.ObjectType,
+        file_format: fileformats.FileFormat,
+        query_id: str,
+        *,
+        has_format: bool,
+    ) -> outcomes.Outcome:
+        ident = statement.name[-1]
+        if len(ident.stored.encode(errors="replace")) > stagerows.NAME_BYTES_MAX:
+            raise errors.invalid_identifier(ident.folded[:100])
+        with self._places.view(session.principal) as catalog:
+            home = self._home(session, statement.name, catalog)
+        demands = self._demands(home, writes=not statement.temporary)
+        self._check(session, demands, home, statement.name)
+        session_id = session.id if statement.temporary else stagerows.PERMANENT
+        key = home.key(object_type, ident.stored, session_id)
+        row = stagerows.StagingRow(
+            object_id=self._store.new_id(),
+            name=ident.stored,
+            table_bucket=home.schema.database,
+            namespace=home.schema.namespace,
+            namespace_uuid=home.namespace_uuid,
+            session_id=session_id,
+            owner=session.principal.arn,
+            created_at_ms=self._store.now_ms(),
+            comment=statement.comment,
+            format_type=file_format.type if has_format else "",
+            format_options=dict(file_format.options) if has_format else {},
+            query_id=query_id,
+        )
+
+        def decide(reading: batch.Reading) -> batch.Decided[str]:
+            self._access.recheck(session.principal, demands)
+            self._check_home(reading, home)
+            existing = reading.get(stagerows.STORE, key)
+            earlier = None
+            if existing is not None:
+                earlier = stagerows.decode(existing, stagerows.StagingRow)
+                if earlier.query_id == query_id:
+                    return batch.Decided(result="created")
+                if statement.if_not_exists:
+                    return batch.Decided(result="exists")
+                if not statement.replace:
+                    raise errors.already_exists("Object", ident.folded)
+            writes: list[batch.Write] = [
+                batch.Put(store=stagerows.STORE, key=key, value=stagerows.encode(row))
+            ]
+            if earlier is not None and object_type == "stage":
+                writes.append(self._dropped(earlier))
+            return batch.Decided(result="created", batch=batch.Batch(writes=tuple(writes)))
+
+        result = await self._decide(decide)
+        if result == "exists":
+            return outcomes.status(f"{ident.folded} already exists, statement succeeded.")
+        word = "Stage area" if object_type == "stage" else "File format"
+        return outcomes.status(f"{word} {ident.folded} successfully created.")
+
+    async def drop(
+        self, session: sessions.Session, statement: operations.DropStaging
+    ) -> outcomes.Outcome:
+        """Drop a stage or a file format; raises SqlError."""
+        shown = statement.name[-1].folded
+        try:
+            with self._places.view(session.principal) as catalog:
+                home = self._home(session, statement.name, catalog)
+            row = self._find(session, home, statement.object_type, statement.name[-1])
+            if row is None:
+                raise errors.does_not_exist(statement.object_type.title(), shown)
+            demands = self._demands(home, writes=row.session_id == stagerows.PERMANENT)
+            self._check(session, demands, home, statement.name)
+        except errors.SqlError as error:
+            if statement.if_exists and error.code == "002003":
+                return outcomes.status(
+                    f"Drop statement executed successfully ({shown} already dropped)."
+                )
+            raise
+        key = home.key(statement.object_type, row.name, row.session_id)
+        dropped = row
+
+        def decide(reading: batch.Reading) -> batch.Decided[None]:
+            self._access.recheck(session.principal, demands)
+            writes: list[batch.Write] = []
+            existing = reading.get(stagerows.STORE, key)
+            if existing == stagerows.encode(dropped):
+                writes.append(batch.Delete(store=stagerows.STORE, key=key))
+                if statement.object_type == "stage":
+                    writes.append(self._dropped(dropped))
+            return batch.Decided(
+                result=None, batch=batch.Batch(writes=tuple(writes), makes_room=True)
+            )
+
+        await self._decide(decide)
+        self.sweep_soon(None)
+        return outcomes.status(f"{shown} successfully dropped.")
+
+    def describe(
+        self, session: sessions.Session, statement: operations.DescribeStaging
+    ) -> outcomes.Outcome:
+        """Return DESCRIBE's rows; raises SqlError."""
+        row = self._visible(session, statement.object_type, statement.name)
+        file_format = _format_of(row)
+        rows: list[tuple[str, ...]] = []
+        columns: tuple[str, ...]
+        if statement.object_type == "file format":
+            assert file_format is not None
+            columns = ("property", "property_type", "property_value", "property_default")
+            rows += fileformats.describe(file_format)
+        else:
+            columns = (
+                "parent_property",
+                "property",
+                "property_type",
+                "property_value",
+                "property_default",
+            )
+            described = fileformats.describe(file_format or fileformats.FileFormat())
+            rows += [("STAGE_FILE_FORMAT", *each) for each in described]
+            rows.append(("STAGE_LOCATION", "URL", "String", "", ""))
+            rows.append(("DIRECTORY", "ENABLE", "Boolean", "false", "false"))
+        return outcomes.Outcome(
+            columns=tuple(outcomes.Column(name=name, type="text") for name in columns),
+            rows=rows,
+            statement_type_id=outcomes.StatementType.DESCRIBE,
+        )
+
+    def listed(
+        self,
+        object_type: stagerows.ObjectType,
+        session: sessions.Session,
+        schemas: Sequence[tuple[str, idents.Namespace]],
+    ) -> list[tuple[Any, ...]]:
+        """Return SHOW's rows for the stages or file formats of schemas that the caller may see."""
+        rows: list[tuple[Any, ...]] = []
+        with self._store.index.view() as view:
+            for database, namespace in schemas:
+                sees = self._access.on_namespace(database, namespace, "GetNamespace")
+                if not namespace or not self._access.permits(session.principal, (sees,)):
+                    continue
+                place = self._store.place(database, view)
+                parent = self._store.find_namespace(view, place, namespace)
+                if parent is None:
+                    continue
+                for session_id in (session.id, stagerows.PERMANENT):
+                    start = stagerows.prefix(
+                        object_type,
+                        session_id=session_id,
+                        bucket_id=place.bucket_id,
+                        namespace_uuid=parent.row.object_uuid,
+                    )
+                    stop = stagerows.stop_after(start)
+                    for _, value in view.scan(stagerows.STORE, start, stop):
+                        row = stagerows.decode(value, stagerows.StagingRow)
+                        rows.append(_shown(object_type, row, self._services.region))
+                        if len(rows) >= limits.SHOWN_ROWS_MAX:
+                            return rows
+        return rows
+
+    # What statements use
+
+    def stage(
+        self, session: sessions.Session, location: operations.StageLocation, *, writes: bool
+    ) -> Stage:
+        """Return the stage of a location, with the right to read or to write it.
+
+        Raises SqlError if it is missing, hidden, or not the caller's to use.
+        """
+        principal = session.principal
+        if location.owner == "user":
+            return Stage(
+                prefix=f"users/{_user_id(principal)}/",
+                shown="",
+                file_format=None,
+                recheck=lambda: None,
+            )
+        if location.owner == "table":
+            return self._table_stage(session, location, writes=writes)
+        with self._places.view(principal) as catalog:
+            home = self._home(session, location.name, catalog)
+        row = self._find(session, home, "stage", location.name[-1])
+        missing = errors.does_not_exist("Stage", names.dotted(location.name))
+        if row is None:
+            raise missing
+        is_own = row.session_id != stagerows.PERMANENT
+        demands = self._demands(home, writes=writes and not is_own)
+        self._check(session, demands, home, location.name)
+        return Stage(
+            prefix=f"named/{row.object_id}/",
+            shown=f"{row.name}/",
+            file_format=_format_of(row),
+            recheck=self._access.rechecking(principal, demands),
+        )
+
+    def _table_stage(
+        self, session: sessions.Session, location: operations.StageLocation, *, writes: bool
+    ) -> Stage:
+        actions = rights.COMMIT_ACTIONS if writes else rights.READ_ACTIONS
+        with self._places.view(session.principal) as catalog:
+            table = catalog.table(
+                location.name, database=session.database, schema=session.schema, actions=actions
+            )
+        demands = self._access.on_object(table.ident, table.pointer.object_uuid, actions)
+        return Stage(
+            prefix=f"tables/{table.pointer.object_uuid}/",
+            shown="",
+            file_format=None,
+            recheck=self._access.rechecking(session.principal, demands),
+        )
+
+    def format_of(
+        self,
+        session: sessions.Session,
+        clause: operations.FormatClause,
+        *,
+        base: fileformats.FileFormat | None,
+    ) -> fileformats.FileFormat | None:
+        """Return the format of a clause; base without a clause. Raises SqlError.
+
+        base: the stage's own format, which options of the same type refine.
+        """
+        if clause.name:
+            row = self._visible(session, "file format", clause.name)
+            return _format_of(row)
+        if clause.options:
+            return fileformats.parse(clause.options, base=base)
+        return base
+
+    async def files(
+        self,
+        stage: Stage,
+        path: str,
+        *,
+        pattern: str | None = None,
+        listed: Sequence[str] | None = None,
+    ) -> list[storage_model.ObjectInfo]:
+        """Return the files of a stage whose keys begin with path, in their order; raises SqlError.
+
+        listed: names below path, each of which must exist. pattern: a regular expression for the
+        whole name below the stage.
+        """
+        if listed is not None:
+            folder = stage.prefix + path
+            if path and not path.endswith("/"):
+                folder += "/"
+            return [self._head(stage, folder, name) for name in dict.fromkeys(listed)]
+        try:
+            infos = await self._listed(stage.prefix + path)
+        except storage_errors.NoSuchBucket:
+            return []
+        if pattern is not None:
+            infos = _matching(infos, stage, pattern)
+        if len(infos) > limits.STAGED_FILES_MAX:
+            raise errors.too_complex(f"more than {limits.STAGED_FILES_MAX:,} files of a stage")
+        return infos
+
+    async def _listed(self, prefix: str) -> list[storage_model.ObjectInfo]:
+        infos: list[storage_model.ObjectInfo] = []
+        after = ""
+        while True:
+            page = self._objects.list(BUCKET, prefix=prefix, start_after=after)
+            infos += [info for info in page.objects if not info.key.endswith("/")]
+            if page.next_after is None:
+                return infos
+            if len(infos) > limits.STAGED_FILES_LISTED_IN_ALL_MAX:
+                raise errors.too_complex(
+                    f"more than {limits.STAGED_FILES_LISTED_IN_ALL_MAX:,} files below a path"
+                )
+            after = page.next_after
+            await asyncio.sleep(0)
+
+    def _head(self, stage: Stage, folder: str, name: str) -> storage_model.ObjectInfo:
+        segments = name.split("/")
+        missing = errors.staged_file_missing(name[:200])
+        if any(segment in ("", ".", "..") for segment in segments):
+            raise missing
+        try:
+            return self._objects.head(BUCKET, folder + name)
+        except (
+            storage_errors.NoSuchKey,
+            storage_errors.NoSuchBucket,
+            storage_errors.InvalidKey,
+        ):
+            raise missing from None
+
+    # Statements about files
+
+    async def put(
+        self, session: sessions.Session, statement: operations.PutFiles
+    ) -> outcomes.Outcome:
+        """Return where the client uploads its files; raises SqlError."""
+        stage = self.stage(session, statement.location, writes=True)
+        await self._make_bucket()
+        path = statement.location.path
+        if path and not path.endswith("/"):
+            path += "/"
+        return self._transfer(
+            session,
+            stage,
+            command="UPLOAD",
+            prefix=stage.prefix + path,
+            sources=(statement.local,),
+            parallel=statement.parallel,
+            auto_compress=statement.auto_compress,
+            source_compression=statement.source_compression,
+            overwrite=statement.overwrite,
+        )
+
+    async def get(
+        self, session: sessions.Session, statement: operations.GetFiles
+    ) -> outcomes.Outcome:
+        """Return where the client downloads files; raises SqlError."""
+        stage = self.stage(session, statement.location, writes=False)
+        infos = await self.files(stage, statement.location.path, pattern=statement.pattern)
+        return self._transfer(
+            session,
+            stage,
+            command="DOWNLOAD",
+            prefix=stage.prefix,
+            sources=tuple(info.key.removeprefix(stage.prefix) for info in infos),
+            local=statement.local,
+            parallel=statement.parallel,
+        )
+
+    def _transfer(
+        self, session: sessions.Session, stage: Stage, *, command: Any, prefix: str, **more: Any
+    ) -> outcomes.Outcome:
+        now_ms = self._store.now_ms()
+        uploads = command == "UPLOAD"
+        keys = tokens.vend(
+            self._services.ring,
+            subject=principals.subject_of(self._services.root),
+            token_id=self._store.new_id(),
+            scopes=(access_model.Scope(bucket=BUCKET, prefix=stage.prefix, writable=uploads),),
+            now_ms=now_ms,
+            lifetime_seconds=transfers.SECONDS,
+            extra=principals.claims_of(self._services.root),
+        )
+        arguments = {"local": "", **more}
+        transfer = transfers.Transfer(
+            command=command,
+            style=transfers.style_of(session.client_app_id, session.client_app_version),
+            bucket=BUCKET,
+            prefix=prefix,
+            keys=keys,
+            region=self._services.region,
+            signed_at_ms=now_ms,
+            **arguments,
+        )
+        statement_type = outcomes.StatementType.PUT if uploads else outcomes.StatementType.GET
+        return outcomes.Outcome(
+            columns=(outcomes.Column(name="status", type="text"),),
+            rows=(),
+            statement_type_id=statement_type,
+            transfer=transfer,
+        )
+
+    async def list_files(
+        self, session: sessions.Session, statement: operations.ListFiles
+    ) -> outcomes.Outcome:
+        """Return LIST's rows; raises SqlError."""
+        stage = self.stage(session, statement.location, writes=False)
+        infos = await self.files(stage, statement.location.path, pattern=statement.pattern)
+        return outcomes.Outcome(
+            columns=(
+                outcomes.Column(name="name", type="text"),
+                outcomes.Column(name="size", type="fixed", precision=38, scale=0),
+                outcomes.Column(name="md5", type="text"),
+                outcomes.Column(name="last_modified", type="text"),
+            ),
+            rows=[
+                (shown_name(stage, info), info.size_bytes, info.etag, _http_date(info))
+                for info in infos
+            ],
+            statement_type_id=outcomes.StatementType.LIST,
+        )
+
+    async def remove_files(
+        self, session: sessions.Session, statement: operations.RemoveFiles
+    ) -> outcomes.Outcome:
+        """Remove files; raises SqlError."""
+        stage = self.stage(session, statement.location, writes=True)
+        infos = await self.files(stage, statement.location.path, pattern=statement.pattern)
+        try:
+            stage.recheck()
+        except access_errors.AccessDenied as denied:
+            raise errors.not_authorized(str(denied)) from None
+        await self.remove(infos)
+        return outcomes.Outcome(
+            columns=(
+                outcomes.Column(name="name", type="text"),
+                outcomes.Column(name="result", type="text"),
+            ),
+            rows=[(shown_name(stage, info), "removed") for info in infos],
+            statement_type_id=outcomes.StatementType.REMOVE,
+        )
+
+    async def remove(self, infos: Sequence[storage_model.ObjectInfo]) -> None:
+        """Remove files that are still those that were listed."""
+        for start in range(0, len(infos), SWEPT_AT_ONCE):
+            wanted = [
+                removals.Removal(
+                    key=info.key, precondition=storage_model.Precondition(if_match=(info.etag,))
+                )
+                for info in infos[start : start + SWEPT_AT_ONCE]
+            ]
+            await self._objects.delete_many(BUCKET, wanted)
+
+    async def make_bucket(self) -> None:
+        """Create the bucket of all stages if it does not exist yet; raises SqlError."""
+        await self._make_bucket()
+
+    async def _make_bucket(self) -> None:
+        account = self._services.root.account_id
+        try:
+            info = self._services.buckets.get(BUCKET)
+        except storage_errors.NoSuchBucket:
+            try:
+                info = await self._services.buckets.create(
+                    BUCKET, bucket_type="general", owner=account, region=self._services.region
+                )
+            except storage_errors.BucketAlreadyExists:
+                info = self._services.buckets.get(BUCKET)
+        if info.type != "general" or info.owner != account:
+            raise errors.unsupported(f"stages, because the bucket {BUCKET} belongs to others")
+
+    # Names and rights
+
+    def _home(
+        self, session: sessions.Session, name: names.Name, catalog: places.CatalogView
+    ) -> _Home:
+        schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        if not schema.namespace:
+            raise errors.unsupported("stages and file formats in INFORMATION_SCHEMA")
+        hidden = catalog.no_table(schema, name, object_type="Schema")
+        try:
+            place = self._store.place(schema.database)
+        except catalog_errors.NoSuchWarehouse:
+            raise hidden from None
+        with self._store.index.view() as view:
+            parent = self._store.find_namespace(view, place, schema.namespace)
+        if parent is None:
+            raise hidden
+        return _Home(schema=schema, place=place, namespace_uuid=parent.row.object_uuid)
+
+    def _check_home(self, reading: batch.Reading, home: _Home) -> None:
+        parent = self._store.find_namespace(reading, home.place, home.schema.namespace)
+        if parent is None or parent.row.object_uuid != home.namespace_uuid:
+            raise errors.does_not_exist("Schema", names.shown(home.schema.name))
+
+    def _demands(self, home: _Home, *, writes: bool) -> tuple[access_model.Demand, ...]:
+        database, namespace = home.schema.database, home.schema.namespace
+        if writes:
+            return (self._access.on_namespace(database, namespace, "CreateTable"),)
+        return (self._access.on_namespace(database, namespace, "GetNamespace"),)
+
+    def _check(
+        self,
+        session: sessions.Session,
+        demands: Sequence[access_model.Demand],
+        home: _Home,
+        name: names.Name,
+    ) -> None:
+        """Raise SqlError 003001 without the right; 002003 where the schema is hidden."""
+        try:
+            self._access.check(session.principal, demands)
+        except access_errors.AccessDenied as denied:
+            seeing = (
+                self._access.on_namespace(home.schema.database, home.schema.namespace, action)
+                for action in ("GetNamespace", "ListTables")
+            )
+            if not any(self._access.permits(session.principal, (each,)) for each in seeing):
+                raise errors.does_not_exist("Object", names.dotted(name)) from None
+            raise errors.not_authorized(str(denied)) from None
+
+    def _find(
+        self,
+        session: sessions.Session,
+        home: _Home,
+        object_type: stagerows.ObjectType,
+        ident: names.Ident,
+    ) -> stagerows.StagingRow | None:
+        """Return an object of the session, or else a permanent one."""
+        with self._store.index.view() as view:
+            for session_id in (session.id, stagerows.PERMANENT):
+                for spelling in names.spellings(ident):
+                    value = view.get(
+                        stagerows.STORE, home.key(object_type, spelling, session_id)[:511]
+                    )
+                    if value is not None:
+                        return stagerows.decode(value, stagerows.StagingRow)
+        return None
+
+    def _visible(
+        self, session: sessions.Session, object_type: stagerows.ObjectType, name: names.Name
+    ) -> stagerows.StagingRow:
+        with self._places.view(session.principal) as catalog:
+            home = self._home(session, name, catalog)
+        missing = errors.does_not_exist(object_type.title(), names.dotted(name))
+        row = self._find(session, home, object_type, name[-1])
+        self._check(session, self._demands(home, writes=False), home, name)
+        if row is None:
+            raise missing
+        return row
+
+    async def _decide(self, decision: batch.Decision[Any]) -> Any:
+        try:
+            return await self._store.index.decide(decision, makes_room=False)
+        except access_errors.AccessDenied as denied:
+            raise errors.not_authorized(str(denied)) from None
+
+    def _dropped(self, row: stagerows.StagingRow) -> batch.Put:
+        dropped = stagerows.DroppedRow(
+            prefix=f"named/{row.object_id}/", dropped_at_ms=self._store.now_ms()
+        )
+        return batch.Put(
+            store=stagerows.STORE,
+            key=stagerows.dropped_key(row.object_id),
+            value=stagerows.encode(dropped),
+        )
+
+    # The sweep
+
+    def sweep_soon(self, is_known: Callable[[int], bool] | None) -> None:
+        """Start a sweep, unless one runs. is_known: whether a session exists; None: skip these."""
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.get_running_loop().create_task(self._swept(is_known))
+
+    async def stop(self) -> None:
+        """End the sweep."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+
+    async def _swept(self, is_known: Callable[[int], bool] | None) -> None:
+        try:
+            await self.sweep(is_known)
+        except Exception:  # noqa: BLE001 - the next sweep tries again
+            self._log.exception("the sweep of stages failed")
+
+    async def sweep(self, is_known: Callable[[int], bool] | None) -> None:
+        """Drop stages of ended sessions and of dropped schemas; remove files of dropped stages."""
+        if is_known is not None:
+            for object_type in ("stage", "file format"):
+                await self._drop_orphans(object_type, is_known)
+        await self._empty_dropped()
+
+    async def _drop_orphans(
+        self, object_type: stagerows.ObjectType, is_known: Callable[[int], bool]
+    ) -> None:
+        start = stagerows.all_of(object_type)
+        orphans: list[tuple[bytes, bytes, stagerows.StagingRow]] = []
+        with self._store.index.view() as view:
+            for key, value in view.scan(stagerows.STORE, start, stagerows.stop_after(start)):
+                row = stagerows.decode(value, stagerows.StagingRow)
+                session_id = stagerows.session_of(key)
+                is_over = session_id != stagerows.PERMANENT and not is_known(session_id)
+                if is_over or not self._has_home(view, row):
+                    orphans.append((key, value, row))
+                if len(orphans) >= SWEPT_AT_ONCE:
+                    break
+        for key, value, row in orphans:
+            writes: tuple[batch.Write, ...] = (batch.Delete(store=stagerows.STORE, key=key),)
+            if object_type == "stage":
+                writes = (*writes, self._dropped(row))
+            expects = (batch.Expect(store=stagerows.STORE, key=key, value=value),)
+            try:
+                await self._store.index.commit(
+                    batch.Batch(expects=expects, writes=writes, makes_room=True)
+                )
+            except storage_errors.ExpectationFailed:
+                continue
+
+    def _has_home(self, view: batch.Reading, row: stagerows.StagingRow) -> bool:
+        try:
+            place = self._store.place(row.table_bucket, view)
+        except catalog_errors.NoSuchWarehouse:
+            return False
+        parent = self._store.find_namespace(view, place, tuple(row.namespace))
+        return parent is not None and parent.row.object_uuid == row.namespace_uuid
+
+    async def _empty_dropped(self) -> None:
+        start = stagerows.ALL_DROPPED
+        with self._store.index.view() as view:
+            dropped = [
+                (key, value, stagerows.decode(value, stagerows.DroppedRow))
+                for key, value in view.scan(stagerows.STORE, start, stagerows.stop_after(start))
+            ]
+        now_ms = self._store.now_ms()
+        for key, value, row in dropped:
+            try:
+                while files := self._objects.list(BUCKET, prefix=row.prefix).objects:
+                    await self._objects.delete_many(
+                        BUCKET, [removals.Removal(key=info.key) for info in files]
+                    )
+            except storage_errors.NoSuchBucket:
+                pass
+            if now_ms - row.dropped_at_ms > transfers.SECONDS * 1000:
+                expects = (batch.Expect(store=stagerows.STORE, key=key, value=value),)
+                writes = (batch.Delete(store=stagerows.STORE, key=key),)
+                await self._store.index.commit(
+                    batch.Batch(expects=expects, writes=writes, makes_room=True)
+                )
+
+
+def shown_name(stage: Stage, info: storage_model.ObjectInfo) -> str:
+    """Return a file's name as listings show it."""
+    return stage.shown + info.key.removeprefix(stage.prefix)
+
+
+def _format_of(row: stagerows.StagingRow) -> fileformats.FileFormat | None:
+    if not row.format_type:
+        return None
+    options: Mapping[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in row.format_options.items()
+    }
+    return fileformats.FileFormat(type=row.format_type, options=options)
+
+
+def _user_id(principal: access_model.Principal) -> str:
+    """Return the folder of a user's stage: another user of the same name gets another one."""
+    identity = f"{principal.account_id}/{principal.principal_id or principal.name.casefold()}"
+    if principal.role_arn:
+        identity += f"/{principal.role_arn}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]
+
+
+def _matching(
+    infos: Sequence[storage_model.ObjectInfo], stage: Stage, pattern: str
+) -> list[storage_model.ObjectInfo]:
+    """Return the files whose whole name below the stage matches.
+
+    Arrow's regular expressions take time in proportion to the text, whatever the pattern is.
+    """
+    if len(pattern) > limits.STAGE_PATTERN_LENGTH_MAX:
+        raise errors.bad_pattern(pattern[:100], "it is too long")
+    if not infos:
+        return []
+    whole = f"^(?:{pattern})$"
+    relative = pa.array([info.key.removeprefix(stage.prefix) for info in infos], pa.string())
+    shown = pa.array([shown_name(stage, info) for info in infos], pa.string())
+    try:
+        matched: Any = pc.or_(
+            pc.match_substring_regex(relative, whole), pc.match_substring_regex(shown, whole)
+        )
+    except pa.ArrowInvalid as error:
+        raise errors.bad_pattern(pattern[:100], str(error)[:200]) from None
+    return [info for info, is_match in zip(infos, matched.to_pylist(), strict=True) if is_match]
+
+
+def _http_date(info: storage_model.ObjectInfo) -> str:
+    moment = datetime.datetime.fromtimestamp(info.modified_at_ms / 1000, datetime.UTC)
+    return moment.strftime("%a, %d %b %Y %H:%M:%S GMT")
+
+
+def _shown(
+    object_type: stagerows.ObjectType, row: stagerows.StagingRow, region: str
+) -> tuple[Any, ...]:
+    moment = datetime.datetime.fromtimestamp(row.created_at_ms / 1000, datetime.UTC)
+    head = (
+        moment,
+        names.shown(row.name),
+        names.shown(row.table_bucket),
+        names.shown(".".join(row.namespace)),
+    )
+    owner = row.owner.rpartition("/")[2].rpartition(":")[2].upper()
+    temporary = row.session_id != stagerows.PERMANENT
+    if object_type == "stage":
+        stage_type = "INTERNAL TEMPORARY" if temporary else "INTERNAL"
+        return (
+            *head, "", "N", "N", owner, row.comment, region, stage_type,
+            None, None, None, None, "ROLE", "N",
+        )  # fmt: skip
+    file_format = _format_of(row) or fileformats.FileFormat()
+    options = ", ".join(
+        f"{name}={fileformats.shown(value)}" for name, value in file_format.options.items()
+    )
+    return (*head, row.format_type, owner, row.comment, options, "ROLE")

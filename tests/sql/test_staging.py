@@ -1,0 +1,456 @@
+"""Stages, file formats and COPY, as statements see them; clients are in tests/contract."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import decimal
+import gzip
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from catalog import loads
+from server.access import model as access_model
+from sql import errors, stages
+from storage import model as storage_model
+from tests.kit import local_sql
+
+Work = Callable[[local_sql.LocalSql], Coroutine[Any, Any, None]]
+
+
+def run(path: Path, work: Work) -> None:
+    local_sql.run_local(path, work)
+
+
+async def put(local: local_sql.LocalSql, location: str, name: str, data: bytes) -> None:
+    """Store a file where the client that runs PUT would."""
+    outcome = await local.run(f"PUT file:///tmp/{name} {location}")
+    assert outcome.transfer is not None
+    received = await local.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
+    await local.lake.storage.objects.put(
+        outcome.transfer.bucket,
+        outcome.transfer.prefix + name,
+        received,
+        attributes=storage_model.ObjectAttributes(),
+    )
+
+
+async def refused(local: local_sql.LocalSql, text: str) -> errors.SqlError:
+    with pytest.raises(errors.SqlError) as raised:
+        await local.rows(text)
+    return raised.value
+
+
+def parquet(**columns: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+def test_files_of_stages_are_listed_and_removed_and_never_those_of_another(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE one")
+        await local.run("CREATE STAGE one_more")
+        await local.run("CREATE TABLE t (a int)")
+        for location in ("@one/x", "@one/y/z", "@one_more", "@~", "@%t", "@lake.ns.%t/sub"):
+            await put(local, location, "f.csv", b"1\n")
+        assert [row[0] for row in await local.rows("LIST @one")] == ["one/x/f.csv", "one/y/z/f.csv"]
+        assert [row[0] for row in await local.rows("LS @one/y")] == ["one/y/z/f.csv"]
+        assert [row[0] for row in await local.rows("LIST @~")] == ["f.csv"]
+        assert [row[0] for row in await local.rows("LIST @%t")] == ["f.csv", "sub/f.csv"]
+        ((name, size, md5, _),) = await local.rows("LIST @one PATTERN = '.*z/f[.]csv'")
+        assert (name, size, md5) == ("one/y/z/f.csv", 2, "b026324c6904b2a9cb4b88d6d61c81d1")
+        assert await local.rows("REMOVE @one/x") == [("one/x/f.csv", "removed")]
+        assert [row[0] for row in await local.rows("LIST @one")] == ["one/y/z/f.csv"]
+        assert len(await local.rows("LIST @one_more")) == 1
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../b", "./a", "a//b", "a/%2e%2e/../b"])
+def test_a_path_that_leaves_its_stage_is_refused(tmp_path: Path, path: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        for text in (f"LIST @s/{path}", f"PUT file:///tmp/a @s/{path}", f"LIST '@s/{path}'"):
+            assert (await refused(local, text)).code == "001008"
+
+    run(tmp_path, work)
+
+
+def test_a_dropped_stage_loses_its_files_and_a_new_one_of_its_name_has_none(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        await put(local, "@s", "f.csv", b"1\n")
+        assert (await refused(local, "CREATE STAGE s")).code == "002002"
+        await local.run("CREATE STAGE IF NOT EXISTS s")
+        assert len(await local.rows("LIST @s")) == 1
+        await local.run("CREATE OR REPLACE STAGE s")
+        assert await local.rows("LIST @s") == []
+        await put(local, "@s", "g.csv", b"1\n")
+        await local.run("DROP STAGE s")
+        assert (await refused(local, "LIST @s")).code == "002003"
+        await local.run("DROP STAGE IF EXISTS s")
+        await local.stages.sweep(None)
+        assert local.lake.storage.objects.list(stages.BUCKET).objects == ()
+
+    run(tmp_path, work)
+
+
+def test_a_temporary_stage_hides_a_permanent_one_and_ends_with_its_session(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        await local.run("CREATE TEMPORARY STAGE s")
+        await put(local, "@s", "f.csv", b"1\n")
+        shown = [(row[1], row[10]) for row in await local.rows("SHOW STAGES")]
+        assert sorted(shown) == [("S", "INTERNAL"), ("S", "INTERNAL TEMPORARY")]
+        await local.stages.sweep(lambda session_id: session_id == local.session.id)
+        assert len(await local.rows("LIST @s")) == 1
+        await local.stages.sweep(lambda _: False)
+        assert await local.rows("LIST @s") == []
+        assert [row[10] for row in await local.rows("SHOW STAGES")] == ["INTERNAL"]
+
+    run(tmp_path, work)
+
+
+def test_stages_of_a_dropped_schema_are_not_those_of_a_new_one_of_its_name(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE SCHEMA other")
+        await local.run("CREATE STAGE s")
+        await put(local, "@s", "f.csv", b"1\n")
+        await local.run("DROP SCHEMA other")
+        await local.run("CREATE SCHEMA other")
+        assert (await refused(local, "LIST @other.s")).code == "002003"
+        await local.stages.sweep(lambda _: True)
+        assert local.lake.storage.objects.list(stages.BUCKET).objects == ()
+
+    run(tmp_path, work)
+
+
+def test_a_user_sees_the_own_stage_and_named_stages_by_the_rights_on_the_schema(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        await put(local, "@s", "f.csv", b"1\n")
+        await put(local, "@~", "mine.csv", b"1\n")
+        reader = local_sql.user(
+            "reader", [{"Effect": "Allow", "Action": "s3tables:GetNamespace", "Resource": "*"}]
+        )
+        stranger = local_sql.user("stranger", [])
+
+        async def be(principal: access_model.Principal) -> None:
+            local.session.principal = principal
+
+        await be(reader)
+        assert len(await local.rows("LIST @s")) == 1
+        assert await local.rows("LIST @~") == []
+        for text in ("PUT file:///tmp/x @s", "REMOVE @s", "DROP STAGE s", "CREATE STAGE z"):
+            assert (await refused(local, text)).code == "003001", text
+        await local.run("CREATE TEMP STAGE z")
+        await be(stranger)
+        for text in ("LIST @s", "PUT file:///tmp/x @s", "DROP STAGE s", "CREATE TEMP STAGE z"):
+            assert (await refused(local, text)).code == "002003", text
+        await be(local_sql.ROOT)
+        assert len(await local.rows("LIST @s")) == 1
+
+    run(tmp_path, work)
+
+
+def test_keys_of_a_transfer_reach_the_stages_folder_alone(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        upload = (await local.run("PUT file:///tmp/x.csv @s/sub")).transfer
+        download = (await local.run("GET @s file:///tmp")).transfer
+        assert upload is not None
+        assert download is not None
+        assert upload.prefix == download.prefix + "sub/"
+        for transfer, access in ((upload, "rw"), (download, "r")):
+            payload = transfer.keys.session_token.split(".")[1]
+            claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+            assert claims["scp"] == [[stages.BUCKET, download.prefix, access]]
+
+    run(tmp_path, work)
+
+
+def test_copy_loads_text_and_loads_no_file_twice(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "CREATE TABLE t (a int, b varchar, c timestamp_ntz, d number(10,2), e boolean, f date)"
+        )
+        data = b"1,one,2024-01-01 10:00:00,1.50,true,2024-02-03\n2,,,,,\n"
+        await put(local, "@%t", "a.csv.gz", gzip.compress(data))
+        (answer,) = await local.rows("COPY INTO t")
+        assert answer[:6] == ("a.csv.gz", "LOADED", 2, 2, 1, 0)
+        assert await local.rows("SELECT a, b, d, e FROM t ORDER BY a") == [
+            (1, "one", decimal.Decimal("1.50"), True),
+            (2, None, None, None),
+        ]
+        before = local.lake.load(local.lake.ident("ns.t")).pointer.metadata_location
+        assert await local.rows("COPY INTO t FROM @%t") == [
+            ("Copy executed with 0 files processed.",)
+        ]
+        assert local.lake.load(local.lake.ident("ns.t")).pointer.metadata_location == before
+        await local.rows("COPY INTO t FORCE = TRUE")
+        assert await local.one("SELECT COUNT(*) FROM t") == 4
+        await put(local, "@%t", "a.csv.gz", gzip.compress(b"3,,,,,\n"))  # another content
+        await local.rows("COPY INTO t")
+        assert await local.one("SELECT COUNT(*) FROM t") == 5
+
+    run(tmp_path, work)
+
+
+def test_two_copies_of_one_file_at_one_time_load_it_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n2\n")
+        await asyncio.gather(*(local.rows("COPY INTO t") for _ in range(3)))
+        assert await local.one("SELECT COUNT(*) FROM t") == 2
+
+    run(tmp_path, work)
+
+
+def test_a_transaction_loads_a_file_once_and_a_rollback_forgets_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n2\n")
+        await local.run("BEGIN")
+        await local.rows("COPY INTO t")
+        assert await local.one("SELECT COUNT(*) FROM t") == 2
+        assert await local.rows("COPY INTO t") == [("Copy executed with 0 files processed.",)]
+        await local.run("ROLLBACK")
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+        await local.rows("COPY INTO t")
+        assert await local.one("SELECT COUNT(*) FROM t") == 2
+
+    run(tmp_path, work)
+
+
+def test_a_repeated_request_gets_the_first_answer(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n2\n")
+        first = await local.rows("COPY INTO t PURGE = TRUE")
+        again = await local.rows("COPY INTO t PURGE = TRUE", query_id=local.last_id)
+        assert again == first
+        assert await local.rows("LIST @%t") == []
+
+    run(tmp_path, work)
+
+
+def test_a_bad_value_names_its_file_line_row_and_column(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, b varchar(3))")
+        await put(local, "@%t", "a.csv", b"1,x\nabc,y\n3,toolong\n")
+        fault = await refused(local, "COPY INTO t")
+        assert fault.code == "100038"
+        assert "Numeric value 'abc' is not recognized" in fault.message
+        assert "File 'a.csv', line 2, character 1" in fault.message
+        assert 'Row 2, column "T"["A":1]' in fault.message
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+        (answer,) = await local.rows("COPY INTO t ON_ERROR = CONTINUE")
+        assert answer[:6] == ("a.csv", "PARTIALLY_LOADED", 3, 1, 3, 2)
+        assert answer[6:] == ("Numeric value 'abc' is not recognized", 2, 1, '"T"["A":1]')
+        assert await local.rows("SELECT * FROM t") == [(1, "x")]
+
+    run(tmp_path, work)
+
+
+def test_on_error_skip_file_leaves_out_the_files_with_as_many_errors(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "bad.csv", b"1\nx\ny\n4\n")
+        await put(local, "@%t", "good.csv", b"5\n")
+        expected = {"SKIP_FILE": 1, "SKIP_FILE_2": 1, "SKIP_FILE_3": 3, "'SKIP_FILE_60%'": 3}
+        for option, count in expected.items():
+            await local.run("CREATE TABLE u (a int)")
+            rows = await local.rows(f"COPY INTO u FROM @%t ON_ERROR = {option}")
+            assert {row[0]: row[1] for row in rows}["good.csv"] == "LOADED"
+            assert await local.one("SELECT COUNT(*) FROM u") == count, option
+            await local.run("DROP TABLE u")
+
+    run(tmp_path, work)
+
+
+def test_validation_mode_reports_and_loads_nothing(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\nx\n")
+        (row,) = await local.rows("COPY INTO t VALIDATION_MODE = RETURN_ERRORS")
+        assert row[:4] == ("Numeric value 'x' is not recognized", "a.csv", 2, 1)
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+        assert await local.rows("LIST @%t") != []
+
+    run(tmp_path, work)
+
+
+def test_columns_of_another_count_are_refused_or_filled(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, b int)")
+        await put(local, "@%t", "a.csv", b"1\n2,3,4\n")
+        assert (await refused(local, "COPY INTO t")).code == "100080"
+        lenient = "FILE_FORMAT = (ERROR_ON_COLUMN_COUNT_MISMATCH = FALSE)"
+        await local.rows(f"COPY INTO t {lenient}")
+        assert await local.rows("SELECT * FROM t ORDER BY a") == [(1, None), (2, 3)]
+
+    run(tmp_path, work)
+
+
+def test_the_options_of_csv_are_honoured(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "CREATE FILE FORMAT f TYPE = CSV FIELD_DELIMITER = '|' SKIP_HEADER = 1"
+            " TRIM_SPACE = TRUE"
+            " FIELD_OPTIONALLY_ENCLOSED_BY = '\"' NULL_IF = ('-') DATE_FORMAT = 'DD/MM/YYYY'"
+            " ENCODING = 'ISO-8859-1' BINARY_FORMAT = 'BASE64'"
+        )
+        await local.run("CREATE STAGE s FILE_FORMAT = f")
+        await local.run("CREATE TABLE t (a varchar, d date, b binary)")
+        await put(
+            local, "@s", "a.csv", 'a|d|b\n "é|x" | 31/12/2024|aGk=\n-|-|-\n'.encode("latin-1")
+        )
+        await local.rows("COPY INTO t FROM @s")
+        rows = await local.rows("SELECT a, TO_VARCHAR(d), TO_VARCHAR(b) FROM t ORDER BY a")
+        assert rows == [("é|x", "2024-12-31", "6869"), (None, None, None)]
+        described = {row[0]: row[2] for row in await local.rows("DESCRIBE FILE FORMAT f")}
+        assert described["FIELD_DELIMITER"] == "|"
+        assert described["NULL_IF"] == "[-]"
+        for option in ("TYPE = XML", "TYPE = AVRO", "TYPE = JSON ALLOW_DUPLICATE = TRUE"):
+            assert (await refused(local, f"CREATE FILE FORMAT g {option}")).code == "000002"
+
+    run(tmp_path, work)
+
+
+def test_json_is_loaded_as_documents_and_by_the_names_of_columns(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE v (doc variant)")
+        await local.run("CREATE TABLE t (id int, name varchar, at date)")
+        data = b'[{"id": 1, "name": "x", "at": "2024-01-02"},\n {"ID": 2, "name": null}]'
+        await put(local, "@~", "a.json", data)
+        form = "FILE_FORMAT = (TYPE = JSON STRIP_OUTER_ARRAY = TRUE)"
+        await local.rows(f"COPY INTO v FROM @~ {form}")
+        assert await local.rows("SELECT doc:name::varchar FROM v ORDER BY 1") == [("x",), (None,)]
+        assert (await refused(local, f"COPY INTO t FROM @~ {form}")).code == "002238"
+        await local.rows(f"COPY INTO t FROM @~ {form} MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE")
+        rows = await local.rows("SELECT id, name, TO_VARCHAR(at) FROM t ORDER BY id")
+        assert rows == [(1, "x", "2024-01-02"), (2, None, None)]
+
+    run(tmp_path, work)
+
+
+def test_parquet_is_loaded_by_names_and_by_transformations(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, b varchar, c array)")
+        one = parquet(a=[1], b=["x"], c=[[1, 2]])
+        await put(local, "@~", "one.parquet", one)
+        await put(local, "@~", "two.parquet", parquet(B=["y"]))
+        form = "FILE_FORMAT = (TYPE = PARQUET)"
+        await local.rows(
+            f"COPY INTO t FROM @~ {form} MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
+            " FILES = ('one.parquet')"
+        )
+        await local.rows(
+            "COPY INTO t (b, a) FROM (SELECT UPPER($1:B::varchar), 7 FROM @~ x)"
+            f" {form} PATTERN = 'two.*'"
+        )
+        rows = await local.rows("SELECT a, b, c[1]::int FROM t ORDER BY a")
+        assert rows == [(1, "x", 2), (7, "Y", None)]
+
+    run(tmp_path, work)
+
+
+def test_staged_files_are_queried_with_their_metadata(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE FILE FORMAT f TYPE = CSV")
+        await local.run("CREATE STAGE s")
+        await put(local, "@s/x", "a.csv", b"1,one\n2,two\n")
+        rows = await local.rows(
+            "SELECT t.$1::int + 1, $2, METADATA$FILENAME, METADATA$FILE_ROW_NUMBER"
+            " FROM @s/x (FILE_FORMAT => 'f', PATTERN => '.*csv') t ORDER BY 1"
+        )
+        assert rows == [(2, "one", "x/a.csv", 1), (3, "two", "x/a.csv", 2)]
+        await local.run("CREATE TABLE t AS SELECT $2 AS b FROM @s")
+        await local.run("INSERT INTO t SELECT $2 FROM @s")
+        assert await local.one("SELECT COUNT(*) FROM t") == 4
+        assert list((local.lake.storage.path / "tmp").glob("*/*.parquet")) == []
+
+    run(tmp_path, work)
+
+
+def test_infer_schema_names_the_columns_of_files(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE FILE FORMAT p TYPE = PARQUET")
+        await local.run("CREATE FILE FORMAT c TYPE = CSV PARSE_HEADER = TRUE")
+        data = parquet(id=[1], name=["x"], at=pa.array([0], pa.timestamp("us")), l=[[1]])
+        await put(local, "@~", "a.parquet", data)
+        await put(local, "@~", "a.csv", b"id,price,day\n1,2.50,2024-01-01\n10,3,2024-01-02\n")
+        infer = "SELECT column_name, type FROM TABLE(INFER_SCHEMA(LOCATION => '@~', FILES => '{}',"
+        rows = await local.rows(infer.format("a.parquet") + " FILE_FORMAT => 'p'))")
+        assert rows == [
+            ("id", "NUMBER(19, 0)"),
+            ("name", "TEXT"),
+            ("at", "TIMESTAMP_NTZ"),
+            ("l", "VARIANT"),
+        ]
+        rows = await local.rows(infer.format("a.csv") + " FILE_FORMAT => 'c'))")
+        assert rows == [("id", "NUMBER(2, 0)"), ("price", "NUMBER(3, 2)"), ("day", "DATE")]
+
+    run(tmp_path, work)
+
+
+BAD_FILES = {
+    "cut.gz": (gzip.compress(b"1\n" * 1000)[:-9], "CSV"),
+    "not-gz.gz": (b"\x1f\x8b" + b"x" * 50, "CSV"),
+    "bad-utf8": (b"1\n\xff\xfe\n", "CSV"),
+    "bomb.gz": (gzip.compress(bytes(40 << 20)), "CSV"),
+    "not.parquet": (b"PAR1 not parquet PAR1", "PARQUET"),
+    "cut.parquet": (parquet(a=list(range(1000)))[:-200], "PARQUET"),
+    "deep.json": (b"[" * 100_000, "JSON"),
+    "bad.json": (b'{"a": 1}\n{"a": nope}\n', "JSON"),
+    "not.orc": (b"ORC not orc", "ORC"),
+    "empty.parquet": (b"", "PARQUET"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_damaged_file_is_an_error_that_names_it_and_loads_nothing(
+    tmp_path: Path, name: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        data, format_type = BAD_FILES[name]
+        await local.run(
+            "CREATE TABLE t (a variant)" if format_type != "CSV" else "CREATE TABLE t (a varchar)"
+        )
+        await put(local, "@%t", name, data)
+        fault = await refused(local, f"COPY INTO t FILE_FORMAT = (TYPE = {format_type})")
+        assert fault.code.startswith("100"), fault.message
+        assert name in fault.message
+        assert str(tmp_path) not in fault.message
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+        rows = await local.rows(
+            f"COPY INTO t FILE_FORMAT = (TYPE = {format_type}) ON_ERROR = SKIP_FILE"
+        )
+        assert [row[1] for row in rows] == ["LOAD_FAILED"]
+
+    run(tmp_path, work)
+
+
+def test_loads_are_rows_of_the_commit_that_the_pipeline_reads_too(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n")
+        await local.rows("COPY INTO t")
+        pointer = local.lake.tables.pointer(local.lake.ident("ns.t"))
+        place = local.lake.store.place("lake")
+        with local.lake.store.index.view() as view:
+            page = loads.page(view, place, pointer.object_uuid)
+        assert [load.source for load in page.loads] == [
+            f"s3://{stages.BUCKET}/tables/{pointer.object_uuid}/a.csv"
+        ]
+
+    run(tmp_path, work)
