@@ -47,11 +47,14 @@ class Element(NamedTuple):
         return self.elements
 
     def child(self, name: str) -> Element | None:
-        """Return the first child of that name, or None."""
+        """Return the child of that name, or None. Raises MalformedXML if there are several."""
+        only: Element | None = None
         for child in self.children:
             if child.name == name:
-                return child
-        return None
+                if only is not None:
+                    raise errors.MalformedXML(f"{self.name} has {name} more than once")
+                only = child
+        return only
 
     def all(self, name: str) -> tuple[Element, ...]:
         """Return every child of that name, in order."""

@@ -185,18 +185,18 @@ def _period(element: xmltext.Element, count_max: int) -> int:
 def parse_deletes(data: bytes) -> Deletes:
     """Return the keys of DeleteObjects, at most a thousand."""
     root = _root(data, "Delete")
+    quiet = root.child("Quiet")
     targets = []
-    quiet = False
     for child in root.children:
-        if child.name == "Quiet":
-            quiet = child.text.strip().lower() == "true"
-        elif child.name == "Object":
+        if child.name == "Object":
             targets.append(_target(child))
-        else:
+        elif child is not quiet:
             raise _malformed()
     if not 1 <= len(targets) <= fields.KEYS_MAX:
         raise _malformed()
-    return Deletes(targets=tuple(targets), quiet=quiet)
+    return Deletes(
+        targets=tuple(targets), quiet=quiet is not None and quiet.text.strip().lower() == "true"
+    )
 
 
 def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
@@ -248,7 +248,9 @@ def parse_public_access_block(data: bytes) -> dict[str, bool]:
     block = dict.fromkeys(PUBLIC_ACCESS_BLOCK, False)
     for child in root.children:
         text = child.text.strip().lower()
-        if child.name not in block or text not in ("true", "false"):
+        if child.name not in block or root.child(child.name) is not child:
+            raise _malformed()
+        if text not in ("true", "false"):
             raise _malformed()
         block[child.name] = text == "true"
     return block
@@ -380,7 +382,7 @@ def _part(element: xmltext.Element) -> NamedPart:
         if child.name in _PART_FIELDS:
             continue
         algorithm = _CHECKSUM_FIELDS.get(child.name)
-        if algorithm is None:
+        if algorithm is None or algorithm in checksums:
             raise _malformed()
         checksums[algorithm] = child.text.strip()
     return NamedPart(

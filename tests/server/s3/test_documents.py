@@ -256,3 +256,71 @@ def test_unknown_elements_of_tags_and_grants_are_ignored_with_what_they_contain(
     assert documents.parse_acl(body) == documents.WantedAclDocument(
         owner_id="o", grants=(fields.WantedGrant(type="id", grantee="a", permission="READ"),)
     )
+
+
+REPEATED = {
+    "CreateBucket": (
+        documents.parse_create_bucket,
+        "<CreateBucketConfiguration><LocationConstraint>a</LocationConstraint>"
+        "<LocationConstraint>b</LocationConstraint></CreateBucketConfiguration>",
+    ),
+    "PutBucketVersioning": (
+        documents.parse_versioning,
+        "<VersioningConfiguration><Status>Enabled</Status><Status>Suspended</Status>"
+        "</VersioningConfiguration>",
+    ),
+    "DeleteObjects, the key": (
+        documents.parse_deletes,
+        "<Delete><Object><Key>a</Key><Key>b</Key></Object></Delete>",
+    ),
+    "DeleteObjects, the version": (
+        documents.parse_deletes,
+        "<Delete><Object><Key>a</Key><VersionId>1</VersionId><VersionId>2</VersionId></Object>"
+        "</Delete>",
+    ),
+    "DeleteObjects, quiet": (
+        documents.parse_deletes,
+        "<Delete><Object><Key>a</Key></Object><Quiet>true</Quiet><Quiet>false</Quiet></Delete>",
+    ),
+    "CompleteMultipartUpload, the number": (
+        documents.parse_complete,
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><PartNumber>2</PartNumber>"
+        "<ETag>a</ETag></Part></CompleteMultipartUpload>",
+    ),
+    "CompleteMultipartUpload, a checksum": (
+        documents.parse_complete,
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>a</ETag>"
+        "<ChecksumCRC32>AAAAAA==</ChecksumCRC32><ChecksumCRC32>BBBBBB==</ChecksumCRC32></Part>"
+        "</CompleteMultipartUpload>",
+    ),
+    "PutObjectTagging": (
+        documents.parse_tagging,
+        "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value><Value>2</Value></Tag></TagSet>"
+        "</Tagging>",
+    ),
+    "PutPublicAccessBlock": (
+        documents.parse_public_access_block,
+        "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>"
+        "<BlockPublicAcls>false</BlockPublicAcls></PublicAccessBlockConfiguration>",
+    ),
+    "PutBucketOwnershipControls": (
+        documents.parse_ownership,
+        "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership>"
+        "<ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(REPEATED))
+def test_an_element_that_may_stand_once_and_is_repeated_is_malformed(name: str) -> None:
+    """AWS validates documents against a schema; two parsers might use different occurrences."""
+    parse, text = REPEATED[name]
+    with pytest.raises((errors.UnexpectedXml, kit_errors.MalformedXML)):
+        parse(text.encode())
+
+
+def test_a_repeated_owner_of_an_access_control_list_is_malformed() -> None:
+    owner = "<Owner><ID>a</ID></Owner>"
+    text = f"<AccessControlPolicy>{owner * 2}<AccessControlList/></AccessControlPolicy>"
+    with pytest.raises(errors.MalformedAcl):
+        documents.parse_acl(text.encode())
