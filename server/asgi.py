@@ -34,6 +34,7 @@ import orjson
 
 from server import errors, held, limits
 from storage import blobs, model
+from storage import errors as storage_errors
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -462,6 +463,14 @@ def size_of(body: bytes | tuple[Piece, ...]) -> int:
     )
 
 
+def truncated(piece: model.FileSlice, offset: int) -> storage_errors.BodyMissing:
+    """Return the error of a file that ends at offset, before its piece does."""
+    stop = piece.offset + piece.length
+    return storage_errors.BodyMissing(
+        f"blob {piece.path.name} ends at {offset}, before {stop}", blob=piece.path.name
+    )
+
+
 def parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
     """Return the names and values of a query or form body. Raises MalformedRequest."""
     if not query:
@@ -612,7 +621,7 @@ class _Reading:
         while offset < stop:
             data = self._files.read_at(descriptor, offset, min(limits.READ_BYTES, stop - offset))
             if not data:
-                raise OSError(f"{piece.path} ends at {offset}, before {stop}")
+                raise truncated(piece, offset)
             offset += len(data)
             yield data
 

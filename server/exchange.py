@@ -34,12 +34,15 @@ from server.access import audit, decide
 from server.access import errors as access_errors
 from server.auth import callers, verify
 from server.auth import errors as auth_errors
+from storage import errors as storage_errors
 from storage import model as storage_model
 
 Authentication: TypeAlias = callers.Authentication
 _NO_EXTENSIONS: Mapping[str, Any] = MappingProxyType({})
 UNDEMANDING = (Authentication.NONE, Authentication.SELF)
 UNAUTHENTICATED = (*UNDEMANDING, Authentication.IN_BODY)
+CUT_SHORT_STATUS = 500
+"""What an answer is counted as whose stored body ends before its length."""
 REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
 
@@ -229,6 +232,12 @@ class Exchange:
             status, sent_bytes = await self._send(visit, outcome, receive, send)
         except errors.ClientDisconnected:
             self.counts.disconnects += 1
+        except storage_errors.BodyMissing:
+            # Its head is sent: the client sees a body that is cut short.
+            self._log.exception(
+                "a stored body is shorter than its record, request id %s", request.request_id
+            )
+            self._record(visit, CUT_SHORT_STATUS, 0)
         except OSError:
             # Some servers report a disconnected client by an error of the socket.
             self.counts.disconnects += 1

@@ -364,7 +364,7 @@ class Cycle:
     ) -> None:
         """Send a piece of an open file; other requests get a turn between two steps.
 
-        Raises ClientDisconnected, or OSError with the file's path if the file ends before.
+        Raises ClientDisconnected, or BodyMissing if the file ends before.
         """
         offset, stop = piece.offset, piece.offset + piece.length
         is_small = piece.length <= limits.COPIED_BYTES
@@ -386,7 +386,7 @@ class Cycle:
                 await self._write(data, 0)
                 sent = len(data)
             if sent == 0:
-                raise OSError(f"{piece.path} ends at {offset}, before {stop}")
+                raise asgi.truncated(piece, offset)
             offset += sent
             self._count(sent)
             if self._direct and sent < step_bytes:

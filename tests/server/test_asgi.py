@@ -11,6 +11,7 @@ import pytest
 
 from server import asgi, errors, limits
 from storage import disk, model
+from storage import errors as storage_errors
 from tests.server.requesting import receiving, request, run
 
 
@@ -361,7 +362,7 @@ def test_file_that_is_too_short_never_completes_the_answer(tmp_path):
     files = Watching()
     connection = Connection()
     sender = asgi.Sender(request(), receiving(b""), connection.send, files=files)
-    with pytest.raises(OSError, match="ends at 5, before 10"):
+    with pytest.raises(storage_errors.BodyMissing, match="short ends at 5, before 10"):
         run(sender.send(asgi.Response(200, (), (slice_of(tmp_path / "short", 0, 10),))))
     assert sender.started
     assert all(message.get("more_body", True) for message in connection.messages)

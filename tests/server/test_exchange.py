@@ -290,6 +290,21 @@ def test_request_beyond_its_bounds_is_refused_before_it_is_read(target, headers)
     assert "identify" not in face.steps
 
 
+def test_a_stored_file_that_is_cut_short_is_logged_as_damage_and_counted_as_a_failure(
+    tmp_path, caplog
+):
+    (tmp_path / "blob").write_bytes(b"12345")
+    face = EchoFace()
+    app = make(face)
+    piece = storage_model.FileSlice(path=tmp_path / "blob", offset=0, length=10)
+    face.answer = asgi.Response(200, (), (piece,))
+    assert call(app)[2] == b"12345"
+    assert "a stored body is shorter than its record" in caplog.text
+    assert "blob ends at 5, before 10" in caplog.text
+    assert app.counts.faces["s3"].requests == {500: 1}
+    assert app.counts.disconnects == 0
+
+
 def test_answer_that_cannot_begin_becomes_an_error(tmp_path, caplog):
     face = EchoFace()
     app = make(face)

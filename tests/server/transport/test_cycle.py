@@ -17,6 +17,7 @@ import uvloop
 from server import asgi, errors, limits
 from server.transport import connection, cycle
 from storage import disk, model
+from storage import errors as storage_errors
 from tests.kit.waits import WAIT_SECONDS
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -38,7 +39,7 @@ class Answering:
         sender = asgi.Sender(request, receive, send, files=self.files)
         try:
             await sender.send(self.responses.pop(0))
-        except (OSError, errors.ClientDisconnected) as error:
+        except (storage_errors.BodyMissing, errors.ClientDisconnected) as error:
             self.raised.append(error)
 
 
@@ -325,7 +326,7 @@ def test_a_file_that_is_cut_short_ends_the_connection(tmp_path):
     head, _, body = asyncio.run(talk()).partition(b"\r\n\r\n")
     assert b"content-length: 1001" in head
     assert body == data
-    assert [type(error) for error in app.raised] == [OSError]
+    assert [type(error) for error in app.raised] == [storage_errors.BodyMissing]
 
 
 def test_other_tasks_get_a_turn_between_two_steps_of_a_file():
