@@ -1330,3 +1330,50 @@ def test_a_commit_on_a_file_that_this_process_did_not_write_stores_it_whole(
         assert table.metadata_location is not None
         assert ns.store.read_file(table.metadata_location, table_bucket="lake") == table.data
         assert len(json.loads(table.data)["snapshots"]) == number
+
+
+def test_a_commit_on_a_thousand_snapshots_takes_less_than_100_kb_of_disk(ns: lakes.Lake) -> None:
+    table = create(ns)
+    ident = ns.ident("ns.t")
+
+    def snapshot(number: int) -> dict[str, Any]:
+        ns.clock.now_ms += 1_000
+        added = {
+            "snapshot-id": number,
+            "sequence-number": number,
+            "timestamp-ms": ns.clock.now_ms,
+            "manifest-list": f"{table.pointer.location}/metadata/snap-{number}-{number:032x}.avro",
+            "summary": {
+                "operation": "append",
+                "added-data-files": "1",
+                "added-records": "100",
+                "total-records": str(number * 100),
+                "total-data-files": str(number),
+            },
+            "schema-id": 0,
+            **({"parent-snapshot-id": number - 1} if number > 1 else {}),
+        }
+        return {"action": "add-snapshot", "snapshot": added}
+
+    def head(number: int) -> dict[str, Any]:
+        return {
+            "action": "set-snapshot-ref",
+            "ref-name": "main",
+            "type": "branch",
+            "snapshot-id": number,
+        }
+
+    def bytes_on_disk() -> int:
+        folder = ns.storage.path
+        return sum(each.stat().st_blocks * 512 for each in folders.files_of(folder))
+
+    updates = [snapshot(number) for number in range(1, 1_001)]
+    ns.run(ns.tables.commit(ident, [], [*updates, head(1_000)], by=BY))
+    before, count = bytes_on_disk(), 50
+
+    async def append() -> None:
+        for number in range(1_001, 1_001 + count):
+            await ns.tables.commit(ident, [], [snapshot(number), head(number)], by=BY)
+
+    ns.run(append())
+    assert (bytes_on_disk() - before) / count < 100_000

@@ -103,6 +103,50 @@ def test_duckdb_and_pyiceberg_see_each_others_rows(
     assert found == [(5,)]
 
 
+def test_writers_in_turn_leave_rows_that_pyiceberg_duckdb_and_sql_see(
+    server: Running, database: Any, schema: str
+) -> None:
+    catalog = load_catalog(
+        "lake",
+        type="rest",
+        uri=server.iceberg,
+        warehouse="lake",
+        credential=f"{server.access_key}:{server.secret_key}",
+    )
+    columns = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+    catalog.create_table(f"{schema}.turns", schema=columns)
+    rows: dict[int, str] = {}
+    with lake_client.session(server, schema) as session:
+
+        def by_pyiceberg() -> None:
+            added = pa.table({"id": [1, 2], "name": ["a", "b"]}, schema=columns)
+            catalog.load_table(f"{schema}.turns").append(added)
+            rows.update({1: "a", 2: "b"})
+
+        def by_duckdb() -> None:
+            database.execute(f"insert into lake.{schema}.turns values (3, 'c')")
+            database.execute(f"delete from lake.{schema}.turns where id = 1")
+            rows[3] = "c"
+            del rows[1]
+
+        def by_sql() -> None:
+            session.rows("insert into turns values (4, 'd')")
+            rows[4] = "d"
+
+        def by_pyiceberg_again() -> None:
+            catalog.load_table(f"{schema}.turns").delete("id = 3")
+            del rows[3]
+
+        for write in (by_pyiceberg, by_duckdb, by_sql, by_pyiceberg_again):
+            write()
+            expected = sorted(rows.items())
+            scanned = catalog.load_table(f"{schema}.turns").scan().to_arrow().to_pylist()
+            assert sorted(tuple(each.values()) for each in scanned) == expected
+            read = database.execute(f"from lake.{schema}.turns order by id").fetchall()
+            assert read == expected
+            assert session.rows("select * from turns order by id") == expected
+
+
 def test_sql_reads_what_duckdb_wrote_deleted_and_updated(
     server: Running, database: Any, schema: str
 ) -> None:

@@ -166,6 +166,94 @@ def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> N
     assert ("spark_ctas",) not in sql("SHOW NAMESPACES IN documented")
 
 
+def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(clients: Clients) -> None:
+    import pyarrow as pa
+
+    sql = clients.sql
+    sql("CREATE NAMESPACE documented.shared")
+    sql("CREATE TABLE documented.shared.t (id BIGINT, name STRING)")
+    rows: dict[int, str] = {}
+
+    def everyone_sees() -> None:
+        expected = sorted(rows.items())
+        sql("REFRESH TABLE documented.shared.t")  # a session keeps a loaded table for a while
+        assert sorted(sql("SELECT id, name FROM documented.shared.t")) == expected
+        for read in (clients.read_by_pyiceberg, clients.read_by_duckdb, clients.read_by_sql):
+            assert read("shared.t") == expected, read.__name__
+
+    def by_spark() -> None:
+        sql("INSERT INTO documented.shared.t VALUES (1, 'spark'), (2, 'spark')")
+        rows.update({1: "spark", 2: "spark"})
+
+    def by_pyiceberg() -> None:
+        added = {"id": [3, 4], "name": ["pyiceberg", "pyiceberg"]}
+        clients.pyiceberg("shared.t").append(pa.table(added))
+        rows.update({3: "pyiceberg", 4: "pyiceberg"})
+
+    def by_duckdb() -> None:
+        with clients.duckdb() as connection:
+            connection.execute("INSERT INTO lake.shared.t VALUES (5, 'duckdb')")
+            connection.execute("DELETE FROM lake.shared.t WHERE id = 1")
+        rows.update({5: "duckdb"})
+        del rows[1]
+
+    def by_sql() -> None:
+        with lake_client.session(clients.running, "shared") as session:
+            session.rows("insert into t values (6, 'sql')")
+        rows.update({6: "sql"})
+
+    def by_spark_again() -> None:
+        sql("UPDATE documented.shared.t SET name = 'spark again' WHERE id IN (3, 5)")
+        sql("DELETE FROM documented.shared.t WHERE id = 2")
+        rows.update({3: "spark again", 5: "spark again"})
+        del rows[2]
+
+    for write in (by_spark, by_pyiceberg, by_duckdb, by_sql, by_spark_again):
+        write()
+        everyone_sees()
+
+
+def test_spark_maintains_registers_branches_and_tags_a_table(clients: Clients) -> None:
+    sql = clients.sql
+    sql("CREATE NAMESPACE IF NOT EXISTS documented.upkeep")
+    table = "documented.upkeep.t"
+    sql(f"CREATE TABLE {table} (id BIGINT)")
+    for number in range(4):
+        sql(f"INSERT INTO {table} VALUES ({number})")
+    expected = [(number,) for number in range(4)]
+
+    sql(f"ALTER TABLE {table} CREATE TAG kept")
+    sql(f"ALTER TABLE {table} CREATE BRANCH draft")
+    sql(f"INSERT INTO {table}.branch_draft VALUES (100)")
+    assert sorted(sql(f"SELECT * FROM {table} VERSION AS OF 'draft'")) == [*expected, (100,)]
+    assert {each[0] for each in sql(f"SELECT name FROM {table}.refs")} == {"main", "draft", "kept"}
+
+    ((rewritten, *_),) = sql(
+        f"CALL documented.system.rewrite_data_files(table => '{table}', "
+        "options => map('min-input-files', '2'))"
+    )
+    assert rewritten == 4
+    sql(f"CALL documented.system.rewrite_manifests(table => '{table}')")
+    sql(
+        f"CALL documented.system.expire_snapshots(table => '{table}', "
+        "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
+    )
+    sql(f"CALL documented.system.remove_orphan_files(table => '{table}', prefix_listing => true)")
+    assert sorted(sql(f"SELECT * FROM {table}")) == expected
+    assert sorted(sql(f"SELECT * FROM {table} VERSION AS OF 'kept'")) == expected
+    for read in (clients.read_by_pyiceberg, clients.read_by_duckdb, clients.read_by_sql):
+        assert read("upkeep.t") == expected, read.__name__
+
+    # The location belongs to one table at a time, so the first one goes.
+    location = clients.pyiceberg("upkeep.t").metadata_location
+    sql(f"DROP TABLE {table}")
+    sql(
+        "CALL documented.system.register_table("
+        f"table => 'documented.upkeep.again', metadata_file => '{location}')"
+    )
+    assert sorted(sql("SELECT * FROM documented.upkeep.again")) == expected
+
+
 def test_spark_makes_views_changes_them_and_selects_from_them(clients: Clients) -> None:
     sql = clients.sql
     home = "documented.spark_views"
