@@ -9,6 +9,7 @@ dropping and creating again is cheap and keys stay short.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -34,6 +35,9 @@ from storage import errors as storage_errors
 
 TABLES_DROPPED_MAX: Final = 1_000
 """Tables and views, and namespaces, that one commit drops with their namespace."""
+
+CHECKED_AT_ONCE: Final = 100
+"""Tables, views or namespaces that are checked for rights between two turns of the event loop."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -283,13 +287,9 @@ class Namespaces:
                 place = self._store.place(table_bucket, view)
                 contents = self._contents(view, place, namespace, nested=check_child is not None)
                 parent = self._parent(view, place, namespace)
-            for child in contents.namespaces[1:]:
-                assert check_child is not None, "without it there are no nested namespaces"
-                check_child(child.namespace)
+            await check_contents(contents, check=check, check_child=check_child)
             for each in contents.namespaces:
                 _check_unprotected(each)
-            for item in contents.items:
-                check(item.ident, item.entry.pointer)
             for item in contents.items:
                 await protection.check(self._store, item.ident, item.entry.pointer)
             changes = [
@@ -383,6 +383,27 @@ class Namespaces:
         if len(namespace) == 1:
             return None
         return self._store.namespace(reading, place, namespace[:-1])
+
+
+async def check_contents(
+    contents: NamespaceContents,
+    *,
+    check: Callable[[idents.TableIdent, records.Pointer], None],
+    check_child: Callable[[idents.Namespace], None] | None,
+) -> None:
+    """Call check for each table and view, and check_child for each nested namespace.
+
+    Lets other requests be served in between: policies are evaluated for each of them.
+    """
+    for number, child in enumerate(contents.namespaces[1:], 1):
+        assert check_child is not None, "without it there are no nested namespaces"
+        check_child(child.namespace)
+        if number % CHECKED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    for number, item in enumerate(contents.items, 1):
+        check(item.ident, item.entry.pointer)
+        if number % CHECKED_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 def _departing(item: Item, departure: departures.DropPlan) -> commit.Change:

@@ -60,10 +60,7 @@ async def drop_namespace(services: TablesServices, call: calls.Call) -> asgi.Res
         access.check(principal, (access.on_namespace(table_bucket, child, "DeleteNamespace"),))
 
     contents = services.namespaces.contents(table_bucket, namespace)
-    for each in contents.namespaces[1:]:
-        check_child(each.namespace)
-    for item in contents.items:
-        check(item.ident, item.entry.pointer)
+    await namespaces.check_contents(contents, check=check, check_child=check_child)
     counted = await services.drops.measure(
         table_bucket, [item.entry.pointer for item in contents.items]
     )
