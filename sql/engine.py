@@ -259,6 +259,30 @@ class StagedRead:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UnloadOrder:
+    """The files of a stage into which a query writes its rows (`sql.unload_files`).
+
+    form: csv and json rows are text already. names: of the columns. field, record, quote, escape:
+    of csv, "" for none; null: what stands for NULL; quoted: whether a column's values stand in
+    quotes. Files are named part-<n> in directory.
+    """
+
+    directory: str
+    form: Literal["csv", "json", "parquet"]
+    names: tuple[str, ...]
+    compression: str
+    single: bool = False
+    file_size_bytes: int = 16 << 20
+    header: bool = False
+    field: str = ","
+    record: str = "\n"
+    quote: str = ""
+    escape: str = ""
+    null: str = ""
+    quoted: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class QueryBounds:
     """Bounds of a query. seconds: from its start to the last batch; 0 means no bound."""
 
@@ -300,6 +324,7 @@ class EngineQuery:
     purpose: Literal["run", "describe", "explain", "footers", "staged"] = "run"
     write: Write | None = None
     staged: StagedRead | None = None
+    unload: UnloadOrder | None = None
     paths: tuple[str, ...] = ()
     variants: tuple[int, ...] = ()
 

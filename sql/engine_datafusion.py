@@ -21,7 +21,7 @@ import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sql import deletes, engine, ipc, kernels, parquet_files, rowforms, staged_files
+from sql import deletes, engine, ipc, kernels, parquet_files, rowforms, staged_files, unload_files
 
 CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 """How our kernels put Snowflake's number into an exception that passes through the engine."""
@@ -111,6 +111,9 @@ class Run:
         stream = _plain(self._planned)
         if self._query.write is not None:
             self.finished = await parquet_files.write(stream, self._query.write)
+            return
+        if self._query.unload is not None:
+            self.finished = await unload_files.write(stream, self.schema, self._query.unload)
             return
         rows = 0
         async for batch in stream:

@@ -322,6 +322,16 @@ def copy_of_documents(message: str) -> SqlError:
     return _compilation("002238", "0A000", message)
 
 
+def unload_exists(name: str) -> SqlError:
+    """COPY INTO a stage would overwrite a file."""
+    return SqlError(
+        "001030",
+        "22000",
+        f"Files already existing at the unload destination: {name}. Use overwrite option to force"
+        " unloading.",
+    )
+
+
 def staged_file_missing(name: str) -> SqlError:
     """A file that FILES = (...) names is not there."""
     return SqlError(

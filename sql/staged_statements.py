@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from sql import loading, outcomes, planning, stages
+from sql import loading, outcomes, planning, stages, unloading
 from sql.dialect import operations
 
 StagedOperation: TypeAlias = (
@@ -17,15 +17,19 @@ StagedOperation: TypeAlias = (
     | operations.ListFiles
     | operations.RemoveFiles
     | operations.CopyInto
+    | operations.Unload
 )
 
 
 class StagedStatements:
     """Runs each statement of the family. Stateless."""
 
-    def __init__(self, *, stages: stages.Stages, loading: loading.Loading) -> None:
+    def __init__(
+        self, *, stages: stages.Stages, loading: loading.Loading, unloading: unloading.Unloading
+    ) -> None:
         self._stages = stages
         self._loading = loading
+        self._unloading = unloading
 
     async def run(
         self, execution: planning.Execution, operation: StagedOperation
@@ -51,3 +55,5 @@ class StagedStatements:
                 return await self._stages.remove_files(session, operation)
             case operations.CopyInto():
                 return await self._loading.copy(execution, operation)
+            case operations.Unload():
+                return await self._unloading.unload(execution, operation)

@@ -17,8 +17,9 @@ import asyncio
 import datetime
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -557,6 +558,44 @@ class Stages:
             rows=[(shown_name(stage, info), "removed") for info in infos],
             statement_type_id=outcomes.StatementType.REMOVE,
         )
+
+    async def store(
+        self,
+        stage: Stage,
+        paths_by_name: Mapping[str, Path],
+        *,
+        adopt: Callable[[Path], Awaitable[storage_model.Received]],
+        owner: str,
+        overwrites: bool,
+    ) -> None:
+        """Store files of a statement; raises SqlError if one of them exists and may not change.
+
+        After any failure the files that were stored before are removed again. adopt: makes a local
+        file a body; a body that cannot be named is discarded.
+        """
+        try:
+            stage.recheck()
+        except access_errors.AccessDenied as denied:
+            raise errors.not_authorized(str(denied)) from None
+        condition = storage_model.Precondition(if_none_match=() if overwrites else ("*",))
+        attributes = storage_model.ObjectAttributes(owner=owner)
+        stored: list[storage_model.ObjectInfo] = []
+        try:
+            for name, path in paths_by_name.items():
+                received = await adopt(path)
+                info = await self._objects.put(
+                    BUCKET,
+                    stage.prefix + name,
+                    received,
+                    attributes=attributes,
+                    precondition=condition,
+                )
+                stored.append(info)
+        except BaseException as error:
+            await asyncio.shield(self.remove(stored))
+            if isinstance(error, storage_errors.PreconditionFailed):
+                raise errors.unload_exists(name) from None
+            raise
 
     async def remove(self, infos: Sequence[storage_model.ObjectInfo]) -> None:
         """Remove files that are still those that were listed."""

@@ -300,6 +300,7 @@ class Statements:
                 | operations.ListFiles()
                 | operations.RemoveFiles()
                 | operations.CopyInto()
+                | operations.Unload()
             ):
                 return await self._staged_statements.run(execution, operation)
             case operations.Use():
@@ -534,6 +535,7 @@ STATEMENT_TYPES: Mapping[type, outcomes.StatementType] = {
     operations.ListFiles: outcomes.StatementType.LIST,
     operations.RemoveFiles: outcomes.StatementType.REMOVE,
     operations.CopyInto: outcomes.StatementType.COPY,
+    operations.Unload: outcomes.StatementType.UNLOAD,
 }
 
 

@@ -505,6 +505,21 @@ class CopyInto:
     validation_mode: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unload:
+    """COPY INTO a stage. query: the text of the rows' query."""
+
+    location: StageLocation
+    query: str
+    file_format: FormatClause = FormatClause()
+    overwrite: bool = False
+    single: bool = False
+    header: bool = False
+    max_file_size: int = 16 << 20
+    include_query_id: bool = False
+    detailed_output: bool = False
+
+
 Operation: TypeAlias = (
     Query
     | Explain
@@ -538,4 +553,5 @@ Operation: TypeAlias = (
     | ListFiles
     | RemoveFiles
     | CopyInto
+    | Unload
 )

@@ -448,7 +448,7 @@ def read_copy(reader: reading.TokenReader) -> operations.Operation:
     reader.expect("INTO")
     rest = reader.rest()
     if rest and (rest[0].text == "@" or rest[0].token_type in reading.STRINGS):
-        raise errors.unsupported("COPY INTO @stage")
+        return _read_unload(reader)
     name = reader.name()
     columns = reader.ident_list() if reader.peek_text() == "(" else ()
     query, location = "", None
@@ -464,6 +464,23 @@ def read_copy(reader: reading.TokenReader) -> operations.Operation:
     return operations.CopyInto(
         name=name, columns=columns, query=query, location=location, **options
     )
+
+
+def _read_unload(reader: reading.TokenReader) -> operations.Unload:
+    location = read_location(reader)
+    reader.expect("FROM")
+    if reader.peek_text() == "(":
+        query = _read_brackets(reader)
+    else:
+        rest = reader.rest()
+        start = rest[0].start if rest else len(reader.text)
+        reader.name()
+        following = reader.rest()
+        end = following[0].start if following else len(reader.text)
+        query = f"SELECT * FROM {reader.text[start:end]}"
+    options = _read_copy_options(reader, UNLOAD_OPTIONS, "COPY INTO @stage")
+    reader.finish()
+    return operations.Unload(location=location, query=query, **options)
 
 
 def _read_brackets(reader: reading.TokenReader) -> str:
@@ -580,6 +597,16 @@ COPY_OPTIONS: Final[Mapping[str, Callable[[reading.TokenReader, str], tuple[str,
     "LOAD_UNCERTAIN_FILES": _refuse_true,
     "VALIDATION_MODE": _read_validation,
 }
+UNLOAD_OPTIONS: Final[Mapping[str, Callable[[reading.TokenReader, str], tuple[str, Any]]]] = {
+    "FILE_FORMAT": _read_file_format,
+    "OVERWRITE": _of_flag("overwrite"),
+    "SINGLE": _of_flag("single"),
+    "HEADER": _of_flag("header"),
+    "MAX_FILE_SIZE": _of_count("max_file_size"),
+    "INCLUDE_QUERY_ID": _of_flag("include_query_id"),
+    "DETAILED_OUTPUT": _of_flag("detailed_output"),
+}
+
 READERS: Final[Mapping[str, Callable[[reading.TokenReader], operations.Operation]]] = {
     "PUT": read_put,
     "GET": read_get,

@@ -454,3 +454,79 @@ def test_loads_are_rows_of_the_commit_that_the_pipeline_reads_too(tmp_path: Path
         ]
 
     run(tmp_path, work)
+
+
+async def stored(local: local_sql.LocalSql, prefix: str) -> dict[str, bytes]:
+    """Return the files of a stage by their names."""
+    objects = local.lake.storage.objects
+    page = objects.list(stages.BUCKET, prefix=prefix)
+    return {info.key.removeprefix(prefix): objects.read(info) for info in page.objects}
+
+
+def test_unloaded_files_are_those_that_copy_loads_again(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        columns = "(a int, b varchar, c timestamp_ntz, d number(9,2))"
+        await local.run(f"CREATE TABLE t {columns}")
+        await local.run(
+            "INSERT INTO t VALUES (1, 'x,\"y', '2024-01-02 03:04:05.5', 1.50),"
+            " (2, NULL, NULL, NULL)"
+        )
+        for number, options in enumerate(
+            (
+                "TYPE = CSV",
+                "TYPE = CSV COMPRESSION = NONE FIELD_OPTIONALLY_ENCLOSED_BY = '\"'",
+                "TYPE = CSV COMPRESSION = ZSTD FIELD_DELIMITER = '|'",
+                "TYPE = PARQUET",
+            )
+        ):
+            await local.run(f"CREATE STAGE s{number} FILE_FORMAT = ({options})")
+            header = "HEADER = TRUE" if "PARQUET" in options else ""
+            (answer,) = await local.rows(f"COPY INTO @s{number}/x/ FROM t {header}")
+            assert answer[0] == 2
+            await local.run(f"CREATE TABLE u{number} {columns}")
+            by_name = "MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE" if header else ""
+            await local.rows(f"COPY INTO u{number} FROM @s{number} {by_name}")
+            expected = await local.rows("SELECT * FROM t ORDER BY a")
+            assert await local.rows(f"SELECT * FROM u{number} ORDER BY a") == expected, options
+
+    run(tmp_path, work)
+
+
+def test_unload_names_its_files_and_overwrites_on_demand_alone(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        table = "CREATE TABLE t AS SELECT 1 AS a, 'é' AS b"
+        await local.run(table)
+        form = "FILE_FORMAT = (TYPE = CSV COMPRESSION = NONE)"
+        unload = f"COPY INTO @%t/one.csv FROM (SELECT b, a FROM t) {form} SINGLE = TRUE"
+        await local.rows(unload + " HEADER = TRUE")
+        uuid = local.lake.tables.pointer(local.lake.ident("ns.t")).object_uuid
+        files = await stored(local, f"tables/{uuid}/")
+        assert files == {"one.csv": "B,A\né,1\n".encode()}
+        fault = await refused(local, unload)
+        assert fault.code == "001030"
+        assert await stored(local, f"tables/{uuid}/") == files
+        await local.rows(unload + " OVERWRITE = TRUE")
+        assert await stored(local, f"tables/{uuid}/") == {"one.csv": "é,1\n".encode()}
+        await local.rows(
+            "COPY INTO @~/j FROM (SELECT OBJECT_CONSTRUCT('k', a) FROM t)"
+            " FILE_FORMAT = (TYPE = JSON)"
+        )
+        ((name, *_),) = await local.rows("LIST @~")
+        assert name == "j_0_0_0.json.gz"
+        await local.run("CREATE FILE FORMAT j TYPE = JSON")
+        assert await local.one("SELECT $1:k::int FROM @~ (FILE_FORMAT => 'j')") == 1
+        nothing = "SELECT $1:k::int FROM @~ (FILE_FORMAT => 'j', PATTERN => 'none.*')"
+        assert await local.rows(nothing) == []
+        assert list((local.lake.storage.path / "tmp").glob("*/part*")) == []
+
+    run(tmp_path, work)
+
+
+def test_a_failed_unload_leaves_no_file(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t AS SELECT 'x' AS a")
+        with pytest.raises(errors.SqlError):
+            await local.rows("COPY INTO @%t FROM (SELECT a::int FROM t)")
+        assert await local.rows("LIST @%t") == []
+
+    run(tmp_path, work)

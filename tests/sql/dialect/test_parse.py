@@ -58,7 +58,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> N
     ("text", "name"),
     [
         ("truncate materialized view v", "TRUNCATE MATERIALIZED VIEW"),
-        ("copy into @s from t", "COPY INTO @stage"),
+        ("copy into @s from t partition by (a)", "COPY INTO @stage ... PARTITION BY"),
         ("alter warehouse w suspend", "ALTER WAREHOUSE"),
         ("create materialized view v as select 1", "CREATE MATERIALIZED VIEW"),
         ("alter view v add row access policy p on (a)", "ALTER VIEW ... ADD ROW"),

@@ -1,0 +1,157 @@
+"""engine: writes a stream of record batches as the files of COPY INTO a stage, in a child process.
+
+Rows come as text for CSV, as JSON text for JSON and in their own types for Parquet. A file is
+closed when it has reached its size, and the next batch begins another one.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sql import engine
+
+CODECS: Final = {"GZIP": "gzip", "NONE": None, "BZ2": "bz2", "ZSTD": "zstd"}
+
+
+async def write(
+    stream: AsyncIterator[pa.RecordBatch], schema: pa.Schema, order: engine.UnloadOrder
+) -> engine.Finished:
+    """Write all of stream; return the files in order. Without rows there is no file."""
+    files: list[engine.WrittenFile] = []
+    current: _File | None = None
+    async for batch in stream:
+        if current is None:
+            current = _opened(len(files), schema, order)
+        current.write(batch)
+        if current.size_bytes >= order.file_size_bytes and not order.single:
+            files.append(current.close())
+            current = None
+    if current is not None:
+        files.append(current.close())
+    return engine.Finished(rows=sum(file.rows for file in files), files=tuple(files))
+
+
+def _opened(number: int, schema: pa.Schema, order: engine.UnloadOrder) -> _File:
+    path = Path(order.directory) / f"part-{number:05d}"
+    return _Columns(path, schema, order) if order.form == "parquet" else _Lines(path, order)
+
+
+class _File:
+    """A file that is written. Mutable."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = 0
+
+    @property
+    def size_bytes(self) -> int:
+        raise NotImplementedError
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> engine.WrittenFile:
+        self.end()
+        return engine.WrittenFile(
+            path=str(self.path), rows=self.rows, size_bytes=self.path.stat().st_size
+        )
+
+
+class _Columns(_File):
+    def __init__(self, path: Path, schema: pa.Schema, order: engine.UnloadOrder) -> None:
+        super().__init__(path)
+        self._schema = pa.schema(
+            [
+                pa.field(name, _plain_type(each.type))
+                for name, each in zip(order.names, schema, strict=True)
+            ]
+        )
+        self._sink: Any = pa.OSFile(str(path), "wb")
+        compression: Any = order.compression
+        self._writer = pq.ParquetWriter(self._sink, self._schema, compression=compression)
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        arrays = [
+            column.cast(each.type) for column, each in zip(batch.columns, self._schema, strict=True)
+        ]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self.rows += batch.num_rows
+
+    def end(self) -> None:
+        self._writer.close()
+        self._sink.close()
+
+
+def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(arrow_type):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(arrow_type) else arrow_type
+
+
+class _Lines(_File):
+    def __init__(self, path: Path, order: engine.UnloadOrder) -> None:
+        super().__init__(path)
+        self._order = order
+        self._target = path.open("wb")
+        codec = CODECS[order.compression]
+        self._sink: Any = self._target
+        if codec == "gzip":
+            self._sink = gzip.GzipFile(fileobj=self._target, mode="wb", mtime=0)
+        elif codec is not None:
+            opened: Any = self._target
+            named: Any = codec
+            self._sink = pa.CompressedOutputStream(pa.PythonFile(opened, mode="w"), named)
+        self._specials = tuple(
+            each for each in (order.quote, order.escape, order.field, order.record) if each
+        )
+        if order.header:
+            self._sink.write(self._line(order.names, quoted=(True,) * len(order.names)))
+
+    @property
+    def size_bytes(self) -> int:
+        return self._target.tell()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = [column.to_pylist() for column in batch.columns]
+        if self._order.form == "json":
+            lines = [f"{text or 'null'}\n".encode() for text in columns[0]]
+        else:
+            quoted = self._order.quoted
+            lines = [self._line(row, quoted=quoted) for row in zip(*columns, strict=True)]
+        self._sink.write(b"".join(lines))
+        self.rows += batch.num_rows
+
+    def _line(self, row: Sequence[str | None], *, quoted: Sequence[bool]) -> bytes:
+        fields = [self._field(value, each) for value, each in zip(row, quoted, strict=True)]
+        return (self._order.field.join(fields) + self._order.record).encode()
+
+    def _field(self, value: str | None, is_text: bool) -> str:
+        order = self._order
+        if value is None:
+            return order.null
+        if order.quote and is_text:
+            return order.quote + value.replace(order.quote, order.quote * 2) + order.quote
+        if order.escape and any(special in value for special in self._specials):
+            value = value.replace(order.escape, order.escape * 2)
+            for special in (order.field, order.record):
+                if special:
+                    value = value.replace(special, order.escape + special)
+        return value
+
+    def end(self) -> None:
+        if self._sink is not self._target:
+            self._sink.close()
+        self._target.close()

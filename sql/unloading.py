@@ -1,0 +1,248 @@
+"""engine: COPY INTO a stage: the rows of a query become files of the stage.
+
+A worker writes the files, and then each of them is stored under its name. Without OVERWRITE a file
+that exists already is an error, and the files of the statement are removed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sql import (
+    compiler,
+    engine,
+    errors,
+    fileformats,
+    outcomes,
+    planning,
+    stages,
+)
+from sql.dialect import operations, resolve, sqltypes
+from storage import blobs, disk
+from storage import model as storage_model
+
+MAX_FILE_SIZE: Final = 5 << 30
+SUFFIXES: Final = {"GZIP": ".gz", "BZ2": ".bz2", "ZSTD": ".zst", "NONE": ""}
+PARQUET_CODECS: Final = {"AUTO": "snappy", "SNAPPY": "snappy", "NONE": "none"}
+
+
+class Unloading:
+    """Runs COPY INTO a stage. Stateless."""
+
+    def __init__(
+        self,
+        *,
+        engine: engine.Engine,
+        compiler: compiler.Compiler,
+        planning: planning.Planning,
+        stages: stages.Stages,
+        blobs: blobs.Blobs,
+        disk: disk.Disk,
+        scratch: Path,
+        new_id: storage_model.NewId,
+    ) -> None:
+        self._engine = engine
+        self._compiler = compiler
+        self._planning = planning
+        self._stages = stages
+        self._blobs = blobs
+        self._disk = disk
+        self._scratch = scratch
+        self._new_id = new_id
+
+    async def unload(
+        self, execution: planning.Execution, statement: operations.Unload
+    ) -> outcomes.Outcome:
+        """Write the rows of a query as files of a stage; raises SqlError, EngineFault."""
+        session = execution.session
+        stage = self._stages.stage(session, statement.location, writes=True)
+        file_format = self._stages.format_of(session, statement.file_format, base=stage.file_format)
+        file_format = file_format or fileformats.FileFormat()
+        if file_format.type == "ORC":
+            raise errors.unsupported("COPY INTO @stage of ORC")
+        if not 1 <= statement.max_file_size <= MAX_FILE_SIZE:
+            raise errors.invalid_parameter("MAX_FILE_SIZE", statement.max_file_size)
+        await self._stages.make_bucket()
+        folder = self._scratch / self._new_id()
+        await asyncio.to_thread(self._disk.make_folder, folder)
+        try:
+            finished = await self._written(execution, statement, file_format, folder)
+            keys = _keys(execution, statement, file_format, len(finished.files))
+            paths = [Path(file.path) for file in finished.files]
+            await self._stages.store(
+                stage,
+                dict(zip(keys, paths, strict=True)),
+                adopt=self._blobs.adopt,
+                owner=execution.by,
+                overwrites=statement.overwrite,
+            )
+        finally:
+            await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
+        return _answer(statement, keys, finished)
+
+    async def _written(
+        self,
+        execution: planning.Execution,
+        statement: operations.Unload,
+        file_format: fileformats.FileFormat,
+        folder: Path,
+    ) -> engine.Finished:
+        bound, _ = await self._bound(execution, statement.query)
+        aliases = ", ".join(f'"c{index}"' for index in range(len(bound.columns)))
+        items = _items(bound, file_format)
+        text = f"SELECT {', '.join(items)} FROM ({statement.query}\n) AS q({aliases})"
+        _, query = await self._bound(execution, text)
+        names = [column.name for column in bound.columns]
+        if file_format.type == "PARQUET" and not statement.header:
+            names = [f"_COL_{index}" for index in range(len(names))]
+        order = _order(statement, file_format, folder, names, bound)
+        results = await self._engine.run(dataclasses.replace(query, unload=order))
+        _, finished = await engine.collect(results)
+        return finished
+
+    async def _bound(
+        self, execution: planning.Execution, text: str
+    ) -> tuple[resolve.BoundQuery, engine.EngineQuery]:
+        compiled = await self._compiler.compile(text, owner=execution.session.principal.name)
+        part = dataclasses.replace(execution, compiled=compiled, bindings={})
+        try:
+            bound, query_tables = await self._planning.bound(part)
+            return bound, await self._planning.query(part, bound, query_tables)
+        finally:
+            await compiled.close()
+
+
+def _items(bound: resolve.BoundQuery, file_format: fileformats.FileFormat) -> list[str]:
+    """Return the select list that gives a query's values as the files have them."""
+    if file_format.type == "JSON":
+        if len(bound.types) != 1 or not bound.types[0].is_variant:
+            raise errors.copy_of_documents(
+                "JSON file format can only unload one column of type variant, object, or array."
+            )
+        return ['TO_JSON("c0")']
+    items = []
+    for index, sql_type in enumerate(bound.types):
+        column = f'"c{index}"'
+        if file_format.type == "CSV":
+            column = _text_of(column, sql_type, file_format)
+        elif sql_type.is_variant:
+            column = f"TO_JSON({column})"
+        elif sql_type.name == "timestamp_tz":
+            column = f"TO_TIMESTAMP_NTZ({column})"
+        items.append(column)
+    return items
+
+
+def _text_of(column: str, sql_type: sqltypes.SqlType, file_format: fileformats.FileFormat) -> str:
+    model = "AUTO"
+    if sql_type.name in ("date", "time"):
+        model = str(file_format.value(f"{sql_type.name.upper()}_FORMAT"))
+    elif sql_type.name.startswith("timestamp"):
+        model = str(file_format.value("TIMESTAMP_FORMAT"))
+    if sql_type.name == "binary":
+        model = str(file_format.value("BINARY_FORMAT"))
+    if model == "AUTO":
+        return f"TO_VARCHAR({column})"
+    literal = "'" + model.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"TO_VARCHAR({column}, {literal})"
+
+
+def _order(
+    statement: operations.Unload,
+    file_format: fileformats.FileFormat,
+    folder: Path,
+    names: Sequence[str],
+    bound: resolve.BoundQuery,
+) -> engine.UnloadOrder:
+    common: dict[str, Any] = {
+        "directory": str(folder),
+        "names": tuple(names),
+        "single": statement.single,
+        "file_size_bytes": statement.max_file_size,
+    }
+    value = file_format.value
+    if file_format.type == "PARQUET":
+        codec = str(value("COMPRESSION"))
+        return engine.UnloadOrder(
+            form="parquet", compression=PARQUET_CODECS.get(codec, codec.lower()), **common
+        )
+    compression = _compression(file_format)
+    if file_format.type == "JSON":
+        return engine.UnloadOrder(form="json", compression=compression, **common)
+    nulls = value("NULL_IF")
+    return engine.UnloadOrder(
+        form="csv",
+        compression=compression,
+        header=statement.header,
+        field=value("FIELD_DELIMITER") or "",
+        record=value("RECORD_DELIMITER") or "",
+        quote=value("FIELD_OPTIONALLY_ENCLOSED_BY") or "",
+        escape=value("ESCAPE") or value("ESCAPE_UNENCLOSED_FIELD") or "",
+        null=nulls[0] if nulls else "",
+        quoted=tuple(sql_type.name not in ("fixed", "real", "boolean") for sql_type in bound.types),
+        **common,
+    )
+
+
+def _compression(file_format: fileformats.FileFormat) -> str:
+    word = str(file_format.value("COMPRESSION"))
+    word = "GZIP" if word == "AUTO" else word
+    if word not in SUFFIXES:
+        raise errors.unsupported(f"COPY INTO @stage with COMPRESSION = {word}")
+    return word
+
+
+def _keys(
+    execution: planning.Execution,
+    statement: operations.Unload,
+    file_format: fileformats.FileFormat,
+    count: int,
+) -> list[str]:
+    """Return the names of the files below their stage."""
+    path = statement.location.path
+    if statement.single:
+        return [(path + "data" if not path or path.endswith("/") else path)][:count]
+    if not path or path.endswith("/"):
+        path += "data"
+    if statement.include_query_id:
+        path += f"_{execution.query_id}"
+    if file_format.type == "PARQUET":
+        extension = ".snappy.parquet" if file_format.value("COMPRESSION") == "AUTO" else ".parquet"
+    else:
+        own = file_format.value("FILE_EXTENSION")
+        extension = "." + (own.lstrip(".") if own else file_format.type.lower())
+        extension += SUFFIXES[_compression(file_format)]
+    return [f"{path}_0_0_{number}{extension}" for number in range(count)]
+
+
+def _answer(
+    statement: operations.Unload, keys: Sequence[str], finished: engine.Finished
+) -> outcomes.Outcome:
+    size_bytes = sum(file.size_bytes for file in finished.files)
+    if statement.detailed_output:
+        columns: tuple[tuple[str, Any], ...] = (
+            ("FILE_NAME", "text"),
+            ("FILE_SIZE", "fixed"),
+            ("ROW_COUNT", "fixed"),
+        )
+        rows: list[tuple[Any, ...]] = [
+            (key, file.size_bytes, file.rows)
+            for key, file in zip(keys, finished.files, strict=True)
+        ]
+    else:
+        columns = (("rows_unloaded", "fixed"), ("input_bytes", "fixed"), ("output_bytes", "fixed"))
+        rows = [(finished.rows, size_bytes, size_bytes)]
+    return outcomes.Outcome(
+        columns=tuple(
+            outcomes.Column(name=name, type="fixed", precision=38, scale=0)
+            if type_name == "fixed"
+            else outcomes.Column(name=name, type="text")
+            for name, type_name in columns
+        ),
+        rows=rows,
+        statement_type_id=outcomes.StatementType.UNLOAD,
+    )
