@@ -680,3 +680,69 @@ def test_changes_of_files_of_many_batches_find_their_rows_in_every_plan(
             assert await local.one(rewritten) == changed
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_merge_fills_the_columns_that_it_does_not_list_with_their_defaults(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "create table t (n int autoincrement start 10 increment 5, id int, v varchar(9) "
+            "default 'none', u varchar default current_user(), d date)"
+        )
+        await local.run("insert into t (id) values (1), (2)")
+        await local.run("create table s (id int)")
+        await local.run("insert into s values (2), (3), (4)")
+        await local.run(
+            "merge into t using s on t.id = s.id when matched then update set v = 'x', u = null"
+            " when not matched and s.id = 3 then insert (id, d) values (id, '2024-01-01')"
+            " when not matched then insert (id, v, u) values (id, default, 'me')"
+        )
+        rows = await local.rows("select n, id, v, u, d from t order by id")
+        numbers = sorted(row[0] for row in rows)
+        assert numbers == [10, 15, 20, 25]
+        assert [row[1:] for row in rows] == [
+            (1, "none", "ROOT", None),
+            (2, "x", None, None),
+            (3, "none", "ROOT", DAY),
+            (4, "none", "me", None),
+        ]
+        await local.run("update t set v = 'y', u = default where id > 2")
+        assert await local.rows("select distinct v, u from t where id > 2") == [("y", "ROOT")]
+        assert (await refused(local, "update t set n = default")).code == "000002"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_view_is_a_source_and_no_target(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await two_tables(local)
+        await local.run("create view w as select id, v || '!' as v from s where q < 3")
+        await local.run("merge into t using w on t.id = w.id when matched then update set v = w.v")
+        await local.run("delete from t where id not in (select id from w)")
+        assert await local.rows("select id, v from t order by id") == [(2, "bb!"), (3, "cc!")]
+        for text in ("delete from w", "update w set v = 'x'"):
+            assert (await refused(local, text)).code != ""
+        assert await local.one("select count(*) from w") == 2
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_changes_in_a_transaction_see_its_own_rows_and_commit_together(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await two_tables(local)
+        before = head(local)
+        for end in ("rollback", "commit"):
+            await local.run("begin")
+            await local.run("insert into t (id, v) values (7, 'new')")
+            assert await local.rows("update t set v = v || '1' where id in (1, 7)") == [(2, 0)]
+            assert await local.rows("delete from t where v = 'a1'") == [(1,)]
+            merge = "merge into t using s on t.id = s.id when matched then update set v = s.v"
+            assert await local.rows(merge) == [(2,)]
+            assert await local.rows("delete from s") == [(3,)]
+            expected = [(2, "bb"), (3, "cc"), (7, "new1")]
+            assert await local.rows("select id, v from t order by id") == expected
+            assert head(local) == before
+            await local.run(end)
+        assert await local.rows("select id, v from t order by id") == expected
+        assert await local.one("select count(*) from s") == 0
+
+    local_sql.run_local(tmp_path, work)
