@@ -49,6 +49,8 @@ CHANGES: Final = "changes"
 """The name of the relation of the changes."""
 TARGET: Final = "changed table"
 """The name of the relation of the changed files' rows."""
+FILES: Final = "changed files"
+"""The name of the relation of the changed files themselves."""
 NTH_INSERTED: Final = '"c"."nth inserted"'
 """The number of an inserted row, from 1, where defaults need it."""
 
@@ -269,9 +271,10 @@ class Changes:
             changed = await self._count(query, plan, folder, tasks)
         if changed.conflicts:
             _check_repeated(execution, plan)
+        lineage = relations.lineage_of(plan.table) if changed.rewritten else ()
         target = writes.WriteTarget(
             loaded=plan.loaded,
-            fields=plan.fields,
+            fields=(*plan.fields, *lineage),
             judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
             checks_lengths=False,
         )
@@ -415,10 +418,10 @@ class Changes:
         text = await threads.for_columns(
             len(plan.fields), _rows_text, plan, target, filled, repeated=changed.repeated
         )
-        changes = _changes_relation(plan, folder, query.settings.timezone)
-        return dataclasses.replace(
-            query, text=text, relations=(relation, changes), functions=functions
-        )
+        read = [relation, _changes_relation(plan, folder, query.settings.timezone)]
+        if len(target.fields) > len(plan.fields):
+            read.append(await asyncio.to_thread(_files_relation, changed))
+        return dataclasses.replace(query, text=text, relations=tuple(read), functions=functions)
 
     async def _filled(
         self, execution: planning.Execution, plan: _Plan, inserted: int
@@ -554,6 +557,21 @@ def _changes_relation(plan: _Plan, folder: Path, zone: str) -> engine.Relation:
     )
 
 
+def _files_relation(changed: _Changed) -> engine.Relation:
+    """Return the rewritten files: what their rows inherit of row lineage from the manifests."""
+    tasks = [changed.tasks[number] for number in changed.rewritten]
+    columns: list[list[int | None]] = [
+        list(changed.rewritten),
+        [task.data_file.first_row_id for task in tasks],
+        [task.sequence_number for task in tasks],
+    ]
+    names = ["file", "first", "sequence"]
+    rows = pa.table([pa.array(column, pa.int64()) for column in columns], names=names)
+    return engine.Relation(
+        name=FILES, schema=ipc.encode_schema(rows.schema), rows=ipc.encode_rows(rows)
+    )
+
+
 def _among(column: str, numbers: Sequence[int]) -> str:
     listed = ", ".join(map(str, numbers))
     return f"{column} IN ({listed})" if numbers else "FALSE"
@@ -602,7 +620,7 @@ def _rows_text(
     defaults, by field id. repeated: some rows have several changes, of which one is made.
     """
     own = ", ".join(
-        f'{engine.quoted(field["name"])} AS "own {field["id"]}"' for field in plan.fields
+        f'"r".{engine.quoted(field["name"])} AS "own {field["id"]}"' for field in plan.fields
     )
     changes = f'"{CHANGES}"'
     if filled:
@@ -618,15 +636,22 @@ def _rows_text(
     join = "FULL JOIN" if plan.clauses("insert") else "LEFT JOIN"
     items = [f'{_new_value(plan, field, filled)} AS "new {field["id"]}"' for field in plan.fields]
     gone = _among('"c"."clause"', plan.clauses("delete"))
+    read = f'{engine.quoted(TARGET)} AS "r"'
+    row = f'"r".{engine.quoted(shapes.ROW)}'
+    lineage = target.fields[len(plan.fields) :]
+    if lineage:
+        row_id, updated = (f'"new {field["id"]}"' for field in lineage)
+        items.append(f'"t"."row id" AS {row_id}')
+        items.append(f'CASE WHEN "c"."clause" IS NULL THEN "t"."updated" END AS {updated}')
+        read, own = _with_lineage(read, own, row)
     rows = (
         f'SELECT {", ".join(items)}, "t"."number" FROM'
-        f' (SELECT {own}, {engine.quoted(shapes.ROW)} AS "number"'
-        f' FROM {engine.quoted(TARGET)}) AS "t"'
+        f' (SELECT {own}, {row} AS "number" FROM {read}) AS "t"'
         f' {join} {changes} AS "c" ON "t"."number" = "c"."row"'
         f' WHERE "c"."clause" IS NULL OR NOT {gone}'
     )
     named = ", ".join(
-        f'"new {field["id"]}" AS {engine.quoted(field["name"])}' for field in plan.fields
+        f'"new {field["id"]}" AS {engine.quoted(field["name"])}' for field in target.fields
     )
     keys = writes.sort_keys(target)
     if keys:
@@ -635,6 +660,22 @@ def _rows_text(
             f" ORDER BY {', '.join(keys)}"
         )
     return f'SELECT {named} FROM ({rows}) AS "rows" ORDER BY "rows"."number" ASC NULLS LAST'
+
+
+def _with_lineage(read: str, own: str, row: str) -> tuple[str, str]:
+    """Return the text of the changed files' rows with what they inherit, and of its columns.
+
+    read, own, row: the texts of the files' rows, of the table's own columns and of a row's number.
+    """
+    row_id, updated = (f'"r".{engine.quoted(field["name"])}' for field in relations.LINEAGE)
+    file = f"{row} / {engine.ROWS_OF_FILE}"
+    read = f'{read} LEFT JOIN {engine.quoted(FILES)} AS "f" ON {file} = "f"."file"'
+    position = f"{row} % {engine.ROWS_OF_FILE}"
+    columns = (
+        f'{own}, coalesce({row_id}, "f"."first" + {position}) AS "row id",'
+        f' coalesce({updated}, "f"."sequence") AS "updated"'
+    )
+    return read, columns
 
 
 def _new_value(plan: _Plan, field: Mapping[str, Any], filled: Mapping[int, str]) -> str:

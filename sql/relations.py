@@ -16,7 +16,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -45,6 +45,17 @@ QUERY_ID = "boathouse.query-id"
 
 NAME_MAPPING = "schema.name-mapping.default"
 
+LINEAGE: Final[tuple[Mapping[str, Any], ...]] = (
+    {"id": 2147483540, "name": "_row_id", "required": False, "type": "long"},
+    {
+        "id": 2147483539,
+        "name": "_last_updated_sequence_number",
+        "required": False,
+        "type": "long",
+    },
+)
+"""The fields of row lineage. Source: Iceberg spec, Reserved Field IDs; Row Lineage."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinnedTable:
@@ -64,6 +75,14 @@ class PinnedTable:
     @property
     def fields(self) -> list[Mapping[str, Any]]:
         return list(self.schema["fields"])
+
+
+def lineage_of(table: PinnedTable) -> tuple[Mapping[str, Any], ...]:
+    """Return the fields of row lineage that a table's data files may have beside its own."""
+    taken = {field["name"] for field in table.fields}
+    if table.loaded.metadata.format_version < 3 or any(each["name"] in taken for each in LINEAGE):
+        return ()
+    return LINEAGE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +240,8 @@ class Relations:
         """Return the relation of that name with the rows of some files, and their numbers.
 
         tasks: the files, by the number that the numbers of their rows begin with. The relation has
-        the further column `shapes.ROW`. Raises as `relation` does.
+        the further column `shapes.ROW`, and in format version 3 those of LINEAGE: NULL where a file
+        leaves their values to its manifest. Raises as `relation` does.
         """
         files = {task.data_file.file_path: number for number, task in tasks.items()}
         return await self._relation(
@@ -404,7 +424,8 @@ class Relations:
             zone,
             tuple(constants.items()),
             tuple(field["id"] for field in compared),
-            numbered or bool(file.task.deletes),
+            numbered,
+            bool(file.task.deletes),
         )
         kept = self._ways.get(key)
         if kept is None:
@@ -418,6 +439,7 @@ class Relations:
                 constants,
                 zone,
                 is_listed=numbered or bool(file.task.deletes),
+                lineage=lineage_of(table) if numbered else (),
             )
             while len(self._ways) > limits.WAYS_KEPT_MAX:
                 self._ways.popitem(last=False)
@@ -433,14 +455,19 @@ class Relations:
         zone: str,
         *,
         is_listed: bool,
+        lineage: Sequence[Mapping[str, Any]],
     ) -> _Way:
-        """Return how a file is read. is_listed: the projection lists columns in any case."""
+        """Return how a file is read.
+
+        is_listed: the projection lists columns in any case. lineage: fields of row lineage to read.
+        """
         read = pa.ipc.read_schema(pa.py_buffer(footer))
         by_id = _columns_by_id(read, table.loaded.metadata.properties)
         own = table.fields
         fields, projection = [], []
-        for number, field in enumerate((*own, *compared)):
-            name = field["name"] if number < len(own) else _hidden(field["id"])
+        named = [*own, *lineage]
+        for number, field in enumerate((*named, *compared)):
+            name = field["name"] if number < len(named) else _hidden(field["id"])
             file_column = by_id.get(field["id"])
             if file_column is not None:
                 arrow_type = _read_type(field["type"], file_column, zone)
@@ -757,7 +784,8 @@ def _leaf(
 def _encoded_schema(table: PinnedTable, zone: str, *, numbered: bool = False) -> bytes:
     schema = _engine_schema(table.fields, zone)
     if numbered:
-        schema = schema.append(pa.field(shapes.ROW, pa.int64()))
+        for name in (shapes.ROW, *(field["name"] for field in lineage_of(table))):
+            schema = schema.append(pa.field(name, pa.int64()))
     return ipc.encode_schema(schema)
 
 

@@ -67,6 +67,17 @@ say("open", cursor.execute("select count(*) from small").fetchall())
 connection.rollback()
 say("after", cursor.execute("select n from small where m = 7 order by n").fetchall())
 connection.autocommit(True)
+cursor.executemany("update small set m = ? where n = ?", [(1, 7), (2, 8), (3, 99)])
+cursor.execute("update small set m = m * ? where n between 0 and ?", (10, 8))
+say("updated", cursor.rowcount, [column[0] for column in cursor.description])
+cursor.execute("delete from small where n is null or abs(n) = ?", (99999,))
+say("deleted", cursor.rowcount)
+cursor.execute(
+    "merge into small using (select ? as n) s on small.n = s.n when matched then delete "
+    "when not matched then insert (n, m) values (n, 0)", (8,)
+)
+say("merged", cursor.fetchall(), cursor.rowcount)
+say(cursor.execute("select n, m from small order by n").fetchall())
 cursor.execute("drop table small")
 cursor.execute("drop table trips")
 cursor.execute(f"drop schema {SCHEMA}")
@@ -116,6 +127,11 @@ def test_a_session_makes_fills_reads_and_drops_a_table(
     assert said[13] == ["open", [["int:7"], ["int:8"]]]
     assert said[14] == ["open", [["int:1"]]]
     assert said[15] == ["after", [["int:7"], ["int:8"]]]
+    names = ["number of rows updated", "number of multi-joined rows updated"]
+    assert said[16] == ["updated", "int:2", names]
+    assert said[17] == ["deleted", "int:3"]
+    assert said[18] == ["merged", [["int:0", "int:1"]], "int:1"]
+    assert said[19] == [[["int:7", "int:10"]]]
 
 
 ZONES = """

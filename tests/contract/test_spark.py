@@ -142,6 +142,14 @@ def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clie
         assert clients.read_by_pyiceberg(f"spark_mor.v{version}") == expected
         assert clients.read_by_duckdb(f"spark_mor.v{version}") == expected
         assert clients.read_by_sql(f"spark_mor.v{version}") == expected
+        with lake_client.session(clients.running, "spark_mor") as session:
+            session.rows(f"update v{version} set name = name || '!' where id in (4, 5)")
+            session.rows(f"delete from v{version} where name = 'n1'")
+        sql(f"REFRESH TABLE {table}")
+        expected = [(3, "n3"), (5, "n5!"), (7, "n7"), (9, "nine")]
+        assert sql(f"SELECT * FROM {table} ORDER BY id") == expected
+        assert clients.read_by_pyiceberg(f"spark_mor.v{version}") == expected
+        assert clients.read_by_duckdb(f"spark_mor.v{version}") == expected
 
 
 def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> None:

@@ -15,12 +15,13 @@ from tests.kit import invariants, lakes, local_sql, sweeps
 from tests.kit.faulty_disk import FaultyDisk, PowerCut
 
 BEFORE = {"t": [(1,)], "u": [(2,)]}
-AFTER = {"t": [(10,), (11,)], "u": [(2,), (21,)]}
+AFTER = {"t": [(10,), (11,)], "u": [(3,), (21,)]}
 STATEMENTS = (
     "begin",
     "insert overwrite into t values (10)",
     "insert into t select a + 1 from t",
     "insert into u select sum(a) from t",
+    "update u set a = a + 1 where a < 10",
     "commit",
 )
 FIRST_ID = 1_000_000

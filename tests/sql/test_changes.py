@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sql import bindings, errors, limits, outcomes, sessions
@@ -746,3 +747,57 @@ def test_changes_in_a_transaction_see_its_own_rows_and_commit_together(tmp_path:
         assert await local.one("select count(*) from s") == 0
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_rows_of_a_table_of_version_3_keep_their_row_ids(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await tablefiles.make(local, properties={"format-version": "3"})
+        columns = {**tablefiles.COLUMNS}
+        for first in (0, 3):
+            rows = [(number, f"n{number}", number) for number in range(first, first + 3)]
+            await maker.commit(await maker.data_file(columns, rows))
+        await local.run("update t set v = 10 where id = 1")
+        assert await lineage(local) == [
+            (0, 0, 1),
+            (1, 1, 3),
+            (2, 2, 1),
+            (3, 3, 2),
+            (4, 4, 2),
+            (5, 5, 2),
+        ]
+        await local.run("delete from t where id in (2, 4)")
+        await local.run("insert into t (id) values (9)")
+        await local.run(
+            "merge into t using (select 5 as id union all select 20) s on t.id = s.id"
+            " when matched then update set v = 1 when not matched then insert (id) values (id)"
+        )
+        found = await lineage(local)
+        assert [row[:2] for row in found[:4]] == [(0, 0), (1, 1), (3, 3), (5, 5)]
+        assert [row[2] for row in found] == [1, 3, 2, 6, 5, 6]
+        row_ids = [row[1] for row in found]
+        assert len(set(row_ids)) == len(row_ids)
+        assert max(row_ids) < maker.metadata.next_row_id
+
+    local_sql.run_local(tmp_path, work)
+
+
+async def lineage(local: local_sql.LocalSql) -> list[tuple[int, int, int]]:
+    """Return the id, row id and last update of each row, as the specification has them read."""
+    plan = await local.scans.plan(local.reader("ns.t"))
+    found = []
+    for task in plan.tasks:
+        file, reader = task.data_file, local.reader("ns.t")
+        data = local.files.read(local.files.open(reader.file(file.file_path)))
+        rows = pq.read_table(pa.BufferReader(data)).to_pylist()
+        for position, row in enumerate(rows):
+            assert file.first_row_id is not None
+            row_id = row.get("_row_id")
+            updated = row.get("_last_updated_sequence_number")
+            found.append(
+                (
+                    row["id"],
+                    file.first_row_id + position if row_id is None else row_id,
+                    task.sequence_number if updated is None else updated,
+                )
+            )
+    return sorted(found)
