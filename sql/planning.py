@@ -129,7 +129,7 @@ class _Unread:
     """A view whose text is to be read before the names in it can be looked up."""
 
     reference: _Reference
-    view: places.FoundTable
+    view: places.FoundTable | stored_views.View
 
 
 @dataclass(kw_only=True, slots=True)
@@ -224,7 +224,9 @@ class Planning:
     ) -> None:
         """Read a view's text, and the names in it. Raises SqlError."""
         reference = unread.reference
-        view = await self._views.load(unread.view)
+        view = unread.view
+        if isinstance(view, places.FoundTable):
+            view = await self._views.load(view)
         within = (*reference.within, view)
         try:
             text = stored_views.query_of(view)
@@ -430,7 +432,7 @@ class Planning:
             if not _is_view(meaning):
                 meanings[use.index] = meaning
                 continue
-            assert isinstance(meaning, places.FoundTable)
+            assert isinstance(meaning, places.FoundTable | stored_views.View)
             opened = expansion.opened.get(use.index)
             if opened is None:
                 unread.append(_Unread(reference=reference, view=meaning))
@@ -455,7 +457,7 @@ class Planning:
 
     def _meaning(
         self, execution: Execution, reference: _Reference, catalog: places.CatalogView
-    ) -> places.FoundTable | information_schema.Gathered | staged_reads.StagedTable:
+    ) -> Meaning:
         """Return the table or view that one name refers to. Raises SqlError."""
         session, use = execution.session, reference.use
         if not reference.within and len(use.name) == 1 and use.name[0].quoted:
@@ -471,7 +473,11 @@ class Planning:
             if use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
             return self._described.gather(catalog, use.name[-1], schema)
-        table = catalog.relation(use.name, database=database, schema=schema_name)
+        table: places.FoundTable | stored_views.View | None = None
+        if all(view.is_temporary for view in reference.within):
+            table = stored_views.find_temporary(session, schema, use.name[-1])
+        if table is None:
+            table = catalog.relation(use.name, database=database, schema=schema_name)
         if _is_view(table):
             if use.moment is not None and use.moment.parameter in ("version", "ref"):
                 raise errors.unsupported(f"AT ({use.moment.parameter.upper()} => ...) on a view")
@@ -588,10 +594,10 @@ def _lists_names(execution: Execution, expansion: _Expansion) -> bool:
     )
 
 
-def _is_view(
-    meaning: places.FoundTable | information_schema.Gathered | staged_reads.StagedTable,
-) -> bool:
-    return isinstance(meaning, places.FoundTable) and meaning.pointer.object_type == "view"
+def _is_view(meaning: Meaning) -> bool:
+    if isinstance(meaning, places.FoundTable):
+        return meaning.pointer.object_type == "view"
+    return isinstance(meaning, stored_views.View)
 
 
 def _within(views: Sequence[stored_views.View], error: errors.SqlError) -> errors.SqlError:

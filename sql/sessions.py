@@ -75,7 +75,8 @@ class Session:
     upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
     those of finished statements, newest last. transaction is set by `sql.transactions`;
     held is what it has changed, until that is committed; transaction_lost: one was open when the
-    server ended or the session was idle too long.
+    server ended or the session was idle too long. temporary_views is kept by `sql.views`, in memory
+    alone.
     The rest belongs to Sessions: see there.
     """
 
@@ -95,6 +96,7 @@ class Session:
     transaction: Any = None
     transaction_lost: bool = False
     held: Held | None = None
+    temporary_views: dict[Any, Any] = field(default_factory=dict)
     generation: int = 0
     used_at_ms: int = 0
     master_expires_at_ms: int = 0

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -134,34 +134,28 @@ class Shows:
         """Return DESCRIBE's rows; raises SqlError 002003 with SQLSTATE 02000."""
         if statement.object_type in ("schema", "database"):
             return await asyncio.to_thread(self._describe_container, session, statement)
+        temporary = self._find_temporary(session, statement.name)
+        if temporary is not None:
+            return _described(information_schema.view_columns(temporary), (), ())
         table = self._find(session, statement.name, object_type=statement.object_type.title())
         if statement.object_type == "view" and table.pointer.object_type == "table":
             raise errors.described_does_not_exist("View", names.dotted(statement.name))
         described = await self._described.describe_whole(table)
         primary = {name for key in described.keys if key.type == "primary" for name in key.columns}
         unique = {name for key in described.keys if key.type == "unique" for name in key.columns}
-        rows = [
-            (
-                column.name,
-                sqltypes.shown(column.type),
-                "COLUMN",
-                "Y" if column.nullable else "N",
-                column.default or column.autoincrement or None,
-                "Y" if column.name in primary else "N",
-                "Y" if column.name in unique else "N",
-                None,
-                None,
-                column.comment or None,
-                None,
-                None,
-            )
-            for column in described.columns
-        ]
-        return outcomes.Outcome(
-            columns=tuple(_column(name) for name in DESCRIBE_COLUMNS),
-            rows=rows,
-            statement_type_id=outcomes.StatementType.DESCRIBE,
-        )
+        return _described(described.columns, primary, unique)
+
+    def _find_temporary(
+        self, session: sessions.Session, name: names.Name
+    ) -> stored_views.View | None:
+        if not session.temporary_views:
+            return None
+        try:
+            with self._places.view(session.principal) as catalog:
+                place = catalog.schema_of(name, database=session.database, schema=session.schema)
+        except errors.SqlError:
+            return None
+        return stored_views.find_temporary(session, place, name[-1])
 
     def _find(
         self, session: sessions.Session, name: names.Name, *, object_type: str
@@ -415,6 +409,36 @@ class Shows:
                 "N",
                 "N",
             )
+
+
+def _described(
+    columns: Sequence[information_schema.ColumnDescription],
+    primary: Collection[str],
+    unique: Collection[str],
+) -> outcomes.Outcome:
+    """Return the answer of DESCRIBE TABLE or VIEW. primary, unique: the columns of keys."""
+    rows = [
+        (
+            column.name,
+            sqltypes.shown(column.type),
+            "COLUMN",
+            "Y" if column.nullable else "N",
+            column.default or column.autoincrement or None,
+            "Y" if column.name in primary else "N",
+            "Y" if column.name in unique else "N",
+            None,
+            None,
+            column.comment or None,
+            None,
+            None,
+        )
+        for column in columns
+    ]
+    return outcomes.Outcome(
+        columns=tuple(_column(name) for name in DESCRIBE_COLUMNS),
+        rows=rows,
+        statement_type_id=outcomes.StatementType.DESCRIBE,
+    )
 
 
 # The scope of a listing

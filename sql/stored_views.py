@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from catalog import idents, records, views
 from catalog.metadata import views as view_rules
-from sql import errors, places, tabletypes
+from sql import errors, places, sessions, tabletypes
 from sql.dialect import names, shapes
 
 DIALECT: Final = "snowflake"
@@ -42,6 +42,7 @@ class View:
     comments: tuple[str, ...]
     comment: str
     is_secure: bool
+    is_temporary: bool = False
 
 
 class StoredViews:
@@ -86,6 +87,20 @@ def _representation(representations: Sequence[Mapping[str, Any]]) -> Mapping[str
     texts = [one for one in representations if one.get("type", "").lower() == "sql"]
     ours = [one for one in texts if one["dialect"].lower() == DIALECT]
     return next(iter((*ours, *texts)), {})
+
+
+def find_temporary(
+    session: sessions.Session, place: places.Schema, name: names.Ident
+) -> View | None:
+    """Return the temporary view of a session that a name in a schema refers to, or None."""
+    for spelling in names.spellings(name):
+        ident = idents.TableIdent(
+            table_bucket=place.database, namespace=place.namespace, name=spelling
+        )
+        view: View | None = session.temporary_views.get(ident)
+        if view is not None:
+            return view
+    return None
 
 
 def query_of(view: View) -> str:

@@ -18,10 +18,13 @@ from catalog import idents, receipts, records, rights, views
 from sql import (
     definitions,
     errors,
+    limits,
     outcomes,
     places,
     planning,
     replays,
+    sessions,
+    staged_reads,
     stored_views,
     tabletypes,
     threads,
@@ -73,16 +76,34 @@ class ViewStatements:
         )
         if target.is_done:  # the client did not get the first request's answer
             return success
-        if target.existing is not None:
+        if target.existing is not None and not statement.is_temporary:
             if statement.if_not_exists:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
             if not statement.replace:
                 raise errors.already_exists("Object", shown)
             if target.existing.pointer.object_type == "table":
                 raise errors.exists_as(stored_views.shown_name(target.ident), "TABLE")
+        session = execution.session
+        if statement.is_temporary and target.ident in session.temporary_views:
+            if statement.if_not_exists:
+                return outcomes.status(f"{shown} already exists, statement succeeded.")
+            if not statement.replace:
+                raise errors.already_exists("Object", shown)
         if any(
-            isinstance(meaning, stored_views.View) and meaning.ident == target.ident
+            isinstance(meaning, staged_reads.StagedTable)
             for meaning in query_names.meanings.values()
+        ):
+            raise errors.unsupported("a view of staged files")
+        inner = [
+            meaning
+            for meaning in query_names.meanings.values()
+            if isinstance(meaning, stored_views.View)
+        ]
+        if not statement.is_temporary and any(view.is_temporary for view in inner):
+            raise errors.unsupported("a view of a temporary view")
+        if any(
+            view.ident == target.ident and view.is_temporary == statement.is_temporary
+            for view in inner
         ):
             raise errors.view_of_itself(stored_views.shown_name(target.ident))
         query, _ = await self._planning.bound(execution, query_names)
@@ -92,6 +113,12 @@ class ViewStatements:
         content = await threads.for_columns(
             len(columns), _content, execution, statement, columns, target.ident
         )
+        if statement.is_temporary:
+            _keep_temporary(
+                session,
+                _temporary(session, statement, target.ident, content, query_id=execution.query_id),
+            )
+            return success
         try:
             await self._write(execution, statement, target, content)
         except catalog_errors.ViewAlreadyExists:
@@ -120,7 +147,7 @@ class ViewStatements:
         if self._replays.is_done(receipt):
             return _Target(ident=ident, receipt=receipt, is_done=True)
         existing = catalog.find_object(schema, name[-1])
-        if existing is not None and statement.replace:
+        if existing is not None and statement.replace and not statement.is_temporary:
             already_exists = errors.already_exists("Object", name[-1].folded)
             catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=already_exists)
             ident = existing.ident
@@ -179,6 +206,8 @@ class ViewStatements:
         """Drop a view; raises SqlError."""
         shown = statement.name[-1].folded
         success = outcomes.status(f"{shown} successfully dropped.")
+        if self._drop_temporary(execution.session, statement.name):
+            return success
         try:
             target = self._find(execution, statement.name, rights.DROP_ACTIONS)
         except errors.SqlError as error:
@@ -195,6 +224,21 @@ class ViewStatements:
             receipt=target.receipt,
         )
         return success
+
+    def _drop_temporary(self, session: sessions.Session, name: names.Name) -> bool:
+        """Drop the session's temporary view of that name; return whether there was one."""
+        if not session.temporary_views:
+            return False
+        try:
+            with self._places.view(session.principal) as catalog:
+                place = catalog.schema_of(name, database=session.database, schema=session.schema)
+        except errors.SqlError:
+            return False
+        view = stored_views.find_temporary(session, place, name[-1])
+        if view is None:
+            return False
+        del session.temporary_views[view.ident]
+        return True
 
     async def alter(
         self, execution: planning.Execution, statement: operations.AlterView
@@ -344,3 +388,51 @@ def _content(
         },
         properties=properties,
     )
+
+
+def _temporary(
+    session: sessions.Session,
+    statement: operations.CreateView,
+    ident: idents.TableIdent,
+    content: _Content,
+    *,
+    query_id: str,
+) -> stored_views.View:
+    """Return the view of a CREATE TEMPORARY VIEW, which the catalog does not get."""
+    fields = content.schema["fields"]
+    pointer = records.Pointer(
+        object_type="view",
+        object_uuid="",
+        table_uuid=None,
+        metadata_location=f"temporary:{query_id}",
+        location="",
+        created_at_ms=content.version["timestamp-ms"],
+        created_by=session.principal.arn,
+        modified_at_ms=content.version["timestamp-ms"],
+        modified_by=session.principal.arn,
+    )
+    return stored_views.View(
+        ident=ident,
+        pointer=pointer,
+        text=statement.text,
+        dialect=stored_views.DIALECT,
+        database=session.database or ident.table_bucket,
+        schema=session.schema,
+        columns=tabletypes.shape_columns(content.schema, content.version["summary"]),
+        comments=tuple(str(field.get("doc", "")) for field in fields),
+        comment=statement.comment or "",
+        is_secure=statement.is_secure,
+        is_temporary=True,
+    )
+
+
+def _keep_temporary(session: sessions.Session, view: stored_views.View) -> None:
+    """Add a temporary view to the session. Raises SqlError beyond the bounds of one session."""
+    others = [each for ident, each in session.temporary_views.items() if ident != view.ident]
+    length = len(view.text) + sum(len(each.text) for each in others)
+    if len(others) >= limits.TEMPORARY_VIEWS_MAX or length > limits.TEMPORARY_VIEWS_LENGTH_MAX:
+        raise errors.too_complex(
+            f"a session has at most {limits.TEMPORARY_VIEWS_MAX} temporary views, with"
+            f" {limits.TEMPORARY_VIEWS_LENGTH_MAX:,} characters together"
+        )
+    session.temporary_views[view.ident] = view

@@ -22,6 +22,32 @@ from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
 
+def without_offset(node: Any, context: shapes.Context) -> Any:
+    """Return CONVERT_TIMEZONE(to, moment) as its form of three arguments, and other trees as such.
+
+    Its result is a TIMESTAMP_TZ, which Boathouse does not have: the calendar fields in that zone,
+    and an offset. The form of three arguments gives the fields alone.
+    """
+    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 2:
+        return node
+    if str(node.this).upper() != "CONVERT_TIMEZONE":
+        return node
+    target, moment = node.expressions
+    fields = exp.Cast(this=moment, to=exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
+    zone = exp.Literal.string(str(context.now.tzinfo))
+    return exp.Anonymous(this=node.this, expressions=[zone, target, fields])
+
+
+def _joined_literal(node: Any) -> Any:
+    """Return literal texts that are joined by || as one, and other trees as such."""
+    if not isinstance(node, exp.DPipe):
+        return node
+    parts = list(node.flatten())
+    if not all(isinstance(part, exp.Literal) and part.is_string for part in parts):
+        return node
+    return exp.Literal.string("".join(part.name for part in parts))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionCall:
     """One call of a function while it is bound.
@@ -82,6 +108,10 @@ class FunctionCall:
     def arg(self, index: int) -> Expr:
         return self.bind(self.nodes[index])
 
+    def wall_clock(self, index: int) -> Expr:
+        """Return an argument of which only the calendar fields count, and no offset."""
+        return self.bind(without_offset(self.nodes[index], self.context))
+
     def text(self, index: int) -> Expr:
         """Return an argument as text, dates and times in the session's form."""
         argument = self.arg(index)
@@ -108,7 +138,7 @@ class FunctionCall:
         """Return a literal argument's value; refuse anything else."""
         if index >= len(self.nodes):
             return default
-        argument = self.arg(index)
+        argument = self.bind(_joined_literal(self.nodes[index]))
         if argument.is_literal and argument.literal is None:
             raise self.refuse(f"NULL as argument {index + 1}")
         if not argument.is_literal:

@@ -556,7 +556,10 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
         raise errors.unsupported("CAST ... FORMAT")
     context = scope.environment.context
     target = columns.data_type(node.to, timestamp=context.timestamp_mapping)
-    return rewrites.cast(bind(node.this, scope), target, lenient=lenient, forms=context.forms)
+    operand = node.this
+    if target.name in ("timestamp_ntz", "date", "time"):
+        operand = builders.without_offset(operand, context)
+    return rewrites.cast(bind(operand, scope), target, lenient=lenient, forms=context.forms)
 
 
 def _try_cast(node: exp.TryCast, scope: NameResolver) -> Expr:

@@ -48,6 +48,8 @@ ELEMENTS = {
     "SS": "%S",
 }
 PARSED = {**ELEMENTS, "FF": "%f", "FF0": "", "FF3": "%f", "FF6": "%f", "FF9": "%f", "TZH:TZM": "%z"}
+ZONE = "UTC"
+"""Stands for itself, as in Snowflake: the name of a zone after a moment."""
 LONGEST_FIRST = sorted(ELEMENTS, key=len, reverse=True)
 
 
@@ -73,6 +75,9 @@ def _pattern(model: str, elements: dict[str, str]) -> str:
             end = model.index('"', index + 1)
             parts.append(model[index + 1 : end].replace("%", "%%"))
             index = end + 1
+        elif upper.startswith(ZONE, index):
+            parts.append(model[index : index + len(ZONE)])
+            index += len(ZONE)
         elif model[index].isalpha() and model[index] not in "Tt":
             raise errors.unsupported(f"format element '{model[index:]}'")
         else:

@@ -544,7 +544,7 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
     """TO_DATE, TO_TIME, TO_TIMESTAMP and their like, with or without a format."""
 
     def build(call: FunctionCall) -> Expr:
-        operand = call.arg(0)
+        operand = call.arg(0) if target.name == "timestamp_ltz" else call.wall_clock(0)
         model = call.constant(1)
         if model is None or (isinstance(model, str) and model.upper() == "AUTO"):
             return rewrites.cast(operand, target, lenient=lenient)
@@ -599,7 +599,10 @@ def to_timestamp(call: FunctionCall) -> Expr:
 
 
 def convert_timezone(call: FunctionCall) -> Expr:
-    """CONVERT_TIMEZONE(from, to, ntz); the two-argument form gives TIMESTAMP_TZ."""
+    """CONVERT_TIMEZONE(from, to, ntz).
+
+    The two-argument form gives TIMESTAMP_TZ: see `builders.without_offset`.
+    """
     if len(call.nodes) == 2:
         raise call.refuse("two arguments (TIMESTAMP_TZ)")
     source, target = call.constant(0), call.constant(1)

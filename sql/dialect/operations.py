@@ -228,6 +228,7 @@ class CreateView:
     replace: bool = False
     if_not_exists: bool = False
     is_secure: bool = False
+    is_temporary: bool = False
     comment: str | None = None
 
 

@@ -43,6 +43,10 @@ def read_create(reader: reading.TokenReader, read_query: ReadQuery) -> operation
     reader.expect("CREATE")
     replace = reader.accept("OR", "REPLACE")
     is_secure = reader.accept("SECURE")
+    is_local = reader.accept("LOCAL") or reader.accept("GLOBAL")
+    is_temporary = any(reader.accept(word) for word in ("TEMP", "TEMPORARY", "VOLATILE"))
+    if is_local and not is_temporary:
+        raise reader.unexpected()
     if not reader.accept("VIEW"):
         raise errors.unsupported(f"CREATE {reader.peek_word()} VIEW")
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
@@ -70,6 +74,7 @@ def read_create(reader: reading.TokenReader, read_query: ReadQuery) -> operation
         replace=replace,
         if_not_exists=if_not_exists,
         is_secure=is_secure,
+        is_temporary=is_temporary,
         comment=comment,
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from catalog.metadata import views as view_rules
-from sql import errors, limits, outcomes
+from sql import errors, limits, outcomes, sessions
 from tests.kit import lakes, local_sql
 
 
@@ -185,7 +185,6 @@ def test_a_view_whose_tables_changed_is_refused_with_its_name(tmp_path: Path) ->
         "create view v as select ? as a",
         "create view v as select $x as a",
         "create view v as select a from t at (offset => $x)",
-        "create temporary view v as select 1 as a",
         "create recursive view v as select 1 as a",
         "create materialized view v as select 1 as a",
         "create view v (a masking policy p) as select 1 as a",
@@ -510,5 +509,59 @@ def test_a_view_that_is_replaced_while_it_is_read_is_read_again(tmp_path: Path) 
         finally:
             stop.set()
             await replacing
+
+    local_sql.run_local(tmp_path, work)
+
+
+# Temporary views
+
+
+def test_a_temporary_view_is_of_its_session_alone(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        log = local.lake.log()
+        await local.run("create temporary view v (k) as select id from t")
+        assert await code_of(local, "create temp view v as select 1 as a") == "002002"
+        assert await local.rows("create temp view if not exists v as select 1 as a") == [
+            ("V already exists, statement succeeded.",)
+        ]
+        await local.run("create or replace temporary view w as select max(k) as high from v")
+        assert await local.rows("select high from w") == [(3,)]
+        assert [row[:2] for row in await local.rows("describe table v")] == [("K", "NUMBER(38,0)")]
+        await local.run("create or replace temp view v as select 9 as k")
+        assert await local.rows("select high from ns.w") == [(9,)]
+        assert local.lake.log() == log
+        assert await local.rows("show views") == []
+        assert await code_of(local, "create view kept as select * from v") == "000002"
+        other = sessions.Session(id=2, principal=local.session.principal, database="lake")
+        mine, local.session = local.session, other
+        assert await code_of(local, "select * from ns.v") == "002003"
+        local.session = mine
+        assert await local.rows("drop view if exists v cascade") == [("V successfully dropped.",)]
+        assert await code_of(local, "select * from v") == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_temporary_view_hides_a_table_but_not_from_permanent_views(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.run("create view kept as select count(*) as n from t")
+        await local.run("create temporary view t as select 1 as one")
+        assert await local.rows("select * from t") == [(1,)]
+        assert await local.rows("select n from kept") == [(3,)]
+        await local.run("drop view t")
+        assert await local.rows("select count(*) from t") == [(3,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_temporary_views_are_bounded(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for number in range(limits.TEMPORARY_VIEWS_MAX):
+            await local.run(f"create temp view v{number} as select 1 as a")
+        assert "temporary views" in await message_of(local, "create temp view w as select 1 as a")
+        await local.run("create or replace temp view v0 as select 2 as a")
+        assert await local.rows("select a from v0") == [(2,)]
 
     local_sql.run_local(tmp_path, work)

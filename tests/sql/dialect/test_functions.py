@@ -423,6 +423,13 @@ CASES: list[tuple[str, Any]] = [
     ("to_boolean('off')", False),
     ("convert_timezone('UTC', 'America/New_York', '2024-07-01 00:00:00'::timestamp)",
      STAMP(2024, 6, 30, 20)),
+    # of two arguments, where only the calendar fields count
+    ("convert_timezone('America/New_York', '2024-07-01 00:00:00'::timestamp)::timestamp_ntz",
+     STAMP(2024, 6, 30, 20)),
+    ("to_timestamp_ntz(convert_timezone('Asia/Tokyo', '2024-07-01 20:00:00'::timestamp))",
+     STAMP(2024, 7, 2, 5)),
+    ("to_varchar(convert_timezone('UTC', '2024-07-01 20:00:00'::timestamp), "
+     "'yyyy-mm-dd HH24:MI'||'UTC')", "2024-07-01 20:00UTC"),
     # the session
     ("current_database()", "LAKE"),
     ("current_schema()", "NS"),
