@@ -48,6 +48,8 @@ from storage import model
 
 ATTEMPTS_MAX: Final = 20
 MANIFEST_ENTRIES_MAX: Final = 8_000
+SUMMARISED_HERE_MAX: Final = 2_000
+"""Added and removed files that are counted on the event loop; more are in a thread."""
 ENTRIES_HERE_MAX: Final = 500
 """Entries of a manifest that is rewritten on the event loop; more are in a thread."""
 MERGE_ENABLED: Final = "commit.manifest-merge.enabled"
@@ -65,7 +67,8 @@ class FileChange:
     """The files that a snapshot adds and removes, and its branch.
 
     operation: append, overwrite, delete or replace. removed: the identities of live files, as
-    `identity` returns them. summary: further fields of the snapshot's summary.
+    `identity` returns them. summary: further fields of the snapshot's summary. needs_head: what it
+    adds depends on rows that are not there, so it fits no other snapshot than the one it has read.
     """
 
     operation: str
@@ -73,11 +76,16 @@ class FileChange:
     added: tuple[DataFile, ...] = ()
     removed: frozenset[Any] = frozenset()
     summary: Mapping[str, str] = field(default_factory=dict)
+    needs_head: bool = False
 
     @property
     def reads(self) -> bool:
         """Whether the change is only valid on the snapshot that its caller has read."""
-        return bool(self.removed) or any(file.content != Content.DATA for file in self.added)
+        return (
+            self.needs_head
+            or bool(self.removed)
+            or any(file.content != Content.DATA for file in self.added)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -330,12 +338,14 @@ class _Attempt:
             "timestamp-ms": max(now_ms, table.last_updated_ms),
             "manifest-list": location,
             "schema-id": table.current_schema_id,
-            "summary": summaries.summarise(
+            "summary": await commits.run(
+                summaries.summarise,
                 operation=change.operation,
                 added=change.added,
                 removed=removed,
                 totals_before=totals,
                 extra=change.summary,
+                large=len(change.added) + len(removed) > SUMMARISED_HERE_MAX,
             ),
         }
         if head is not None:

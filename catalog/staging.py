@@ -10,6 +10,7 @@ A table may be committed by others meanwhile. Then its changes are built again o
 - Added rows need nothing of the old state.
 - A change that removes files needs them: each must still be live, and no delete file may have been
   added, since the change rewrote rows that such a file would delete.
+- A change that depends on rows that are not there (MERGE that inserts) needs the same snapshot.
 - The current schema must be the one for which the rows were checked.
 
 Otherwise that is a conflict, and RequirementFailed is raised. Rows that others add meanwhile stay,
@@ -159,6 +160,9 @@ class Staging:
         _check_same_table(base, onto.pointer)
         if onto.metadata.current_schema_id != base.metadata.current_schema_id:
             raise _conflict(base.ident, "its columns have changed")
+        heads = {scans.head_of(each.metadata) for each in (base, onto)}
+        if len(heads) > 1 and any(change.needs_head for change in pending.changes):
+            raise _conflict(base.ident, "rows were added or changed")
         if any(change.reads for change in pending.changes):
             before, now = [
                 await self._appends.delete_manifests(each, principal=principal)

@@ -292,6 +292,7 @@ class Changes:
             removed=tuple(removed),
             based_on=plan.table.snapshot_id,
             summary=changed.counts.summary,
+            needs_head=bool(changed.counts.inserted),
         )
 
     async def _whole(self, execution: planning.Execution, plan: _Plan) -> _Changed:

@@ -230,6 +230,9 @@ INTO_SOURCE_BYTES_MAX: Final = 256 << 20
 REPLACE_ATTEMPTS_MAX: Final = 10
 """How often a statement that replaces all rows of a table looks for them after a conflict."""
 
+REMOVED_HERE_MAX: Final = 10_000
+"""Removed files of a change that are listed on the event loop; more are in a thread."""
+
 # Results.
 RESULTS_MAX: Final = 10_000
 """Finished statements whose results are stored. Beyond this or one of the next two bounds, the

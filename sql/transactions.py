@@ -10,8 +10,9 @@ Isolation is READ COMMITTED, as in Snowflake. Each statement reads what was comm
 and the changes of its own transaction. There are no locks. When another session has committed to a
 changed table, the changes are built again on the new state, before the next statement that reads
 it and at COMMIT. Added rows always fit. A change that removed files fits if all of them are live
-and no rows of the table were deleted in another way; otherwise the statement or COMMIT fails, and
-a failed COMMIT rolls the whole transaction back. Rows that others add meanwhile stay.
+and no rows of the table were deleted in another way. A MERGE that inserts rows fits no other state,
+since the other session may have added the same rows. What does not fit makes the statement or
+COMMIT fail, and a failed COMMIT rolls the whole transaction back. Rows that others add stay.
 
 The session's record says which tables are changed. When the server or the session ended in between,
 a receipt or the tables tell whether COMMIT was done; where it was not, the changes are lost, and
@@ -21,13 +22,14 @@ the next statement reports that. A transaction without changes has lost nothing,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from catalog import commits, idents, owners, records, rights, sites, staging, tables
 from catalog import errors as catalog_errors
-from catalog import idents, owners, records, rights, sites, staging, tables
 from catalog.metadata import errors as metadata_errors
 from sql import errors, limits, places, replays, sessions, writes
 from sql.dialect import operations
@@ -226,7 +228,9 @@ class Transactions:
             for staged in changes:
                 loaded = staged.target.loaded
                 pending = before.get(loaded.ident) or staging.unchanged(loaded)
-                change = staged.change(query_id)
+                change = await commits.run(
+                    staged.change, query_id, large=len(staged.removed) > limits.REMOVED_HERE_MAX
+                )
                 if pending.base.pointer.object_uuid != loaded.pointer.object_uuid:
                     raise metadata_errors.RequirementFailed(
                         f"Requirement failed: {loaded.ident.dotted()} is another table than the"
@@ -339,7 +343,9 @@ class Transactions:
                 return
             transaction.is_over = True
             for pending in transaction.pending.values():
-                await self._staging.discard(pending)
+                # A file that is not removed is the sweep's.
+                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+                    await self._staging.discard(pending)
 
     async def stop(self) -> None:
         """Wait for what `abandon` began."""
@@ -368,8 +374,9 @@ class Transactions:
         """Return whether a transaction was committed: its receipt says so, or a snapshot does."""
         for query_id, (bucket, *namespace, name) in held.statements:
             try:
-                receipt = self._replays.receipt(bucket, held.receipt_id, by=session.principal.arn)
-                if held.receipt_id and self._replays.is_done(receipt):
+                if held.receipt_id and self._replays.is_done(
+                    self._replays.receipt(bucket, held.receipt_id, by=session.principal.arn)
+                ):
                     return True
             except (catalog_errors.CatalogError, storage_errors.StorageError):
                 continue  # the table bucket is gone, and its tables

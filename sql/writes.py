@@ -78,6 +78,8 @@ class Staged:
 
     files: data and delete files. removed: live files of the state that target has loaded. based_on:
     the snapshot that the statement has read. summary: further fields of the snapshot's summary.
+    needs_head: the new rows depend on rows that are not there (MERGE), so that nothing may have
+    been committed since.
     """
 
     target: WriteTarget
@@ -86,6 +88,7 @@ class Staged:
     removed: tuple[manifests.DataFile, ...] = ()
     based_on: int | None = None
     summary: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    needs_head: bool = False
 
     def change(self, query_id: str) -> appends.FileChange:
         """Return the change for the catalog. query_id: of the statement, "" for none."""
@@ -95,12 +98,13 @@ class Staged:
             added=self.files,
             removed=frozenset(appends.identity(file) for file in self.removed),
             summary={**self.summary, **named},
+            needs_head=self.needs_head,
         )
 
     @property
     def is_append(self) -> bool:
         """Whether the change adds rows and does nothing else."""
-        return self._operation() == "append"
+        return self._operation() == "append" and not self.needs_head
 
     def _operation(self) -> str:
         adds_rows = any(file.content == manifests.Content.DATA for file in self.files)

@@ -153,6 +153,55 @@ def test_two_transactions_that_replace_the_same_rows_conflict(tmp_path: Path) ->
     local_sql.run_local(tmp_path, work)
 
 
+UPSERT = "merge into t using (select 1 a) s on t.a = s.a when not matched then insert values (s.a)"
+
+
+def test_a_merge_inserts_no_row_that_others_have_added_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        assert await local.rows(UPSERT) == [(1,)]
+        assert await other.rows(UPSERT) == [(1,)]
+        assert await code_of(local, "commit") == "000625"
+        assert await local.rows("select a from t") == [(1,)]
+
+        await local.run("truncate t")
+        keep = local.transactions.keep
+        first = [True]
+
+        async def overtaken(*arguments: Any) -> None:
+            if first:
+                first.clear()
+                await other.rows("insert into t values (1)")
+            await keep(*arguments)
+
+        monkeypatch.setattr(local.transactions, "keep", overtaken)
+        assert await local.rows(UPSERT) == [(0,)]  # it ran again, and found the row
+        assert await local.rows("select a from t") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_session_record_of_an_earlier_release_tells_whether_its_rows_are_committed(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1)", query_id="done")
+        for query_id, code in (("done", ""), ("lost", "000625")):
+            held = sessions.Held(receipt_id="", statements=((query_id, ("lake", "ns", "t")),))
+            local.session.transaction_lost, local.session.held = True, held
+            if code:
+                assert await code_of(local, "commit") == code
+            else:
+                await local.run("commit")
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_commit_conflicts_with_other_columns_or_another_table_of_the_name(
     tmp_path: Path,
 ) -> None:
