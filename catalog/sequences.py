@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog import errors, idents, owners, receipts, records, store
+from catalog import errors, idents, owners, receipts, records, sequence_errors, store
 from storage import batch, settings
 
 SEQUENCES: Final = "sequences"
@@ -22,18 +22,6 @@ SEQUENCES_MAX: Final = 1_000
 COMMENT_CHARACTERS_MAX: Final = 4_096
 NUMBER_LOW: Final = -(1 << 63)
 NUMBER_HIGH: Final = (1 << 63) - 1
-
-
-class NoSuchSequence(errors.CatalogError):
-    """The namespace has no sequence of this name."""
-
-
-class SequenceAlreadyExists(errors.CatalogError):
-    """The namespace has a sequence of this name."""
-
-
-class CounterExhausted(errors.CatalogError):
-    """The numbers of a counter would leave the range of 64-bit integers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +84,7 @@ class Sequences:
 
         def change(rows: Mapping[str, Any]) -> dict[str, Any]:
             if name in rows and not replace:
-                raise SequenceAlreadyExists(f"Sequence already exists: {name}")
+                raise sequence_errors.SequenceAlreadyExists(f"Sequence already exists: {name}")
             if name not in rows and len(rows) >= SEQUENCES_MAX:
                 raise errors.InvalidCatalogRequest(
                     f"A namespace has at most {SEQUENCES_MAX} sequences"
@@ -145,7 +133,7 @@ class Sequences:
         def change(rows: Mapping[str, Any]) -> dict[str, Any]:
             row = dict(_row_of(rows, name))
             if to is not None and to != name and to in rows:
-                raise SequenceAlreadyExists(f"Sequence already exists: {to}")
+                raise sequence_errors.SequenceAlreadyExists(f"Sequence already exists: {to}")
             if increment is not None:
                 # The next number was fixed by the last one and the increment before.
                 row["increment"] = increment
@@ -264,7 +252,7 @@ class Sequences:
 
 def _row_of(rows: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if name not in rows:
-        raise NoSuchSequence(f"Sequence does not exist: {name}")
+        raise sequence_errors.NoSuchSequence(f"Sequence does not exist: {name}")
     row: Mapping[str, Any] = rows[name]
     return row
 
@@ -284,7 +272,9 @@ def _after(first: int, increment: int, count: int) -> int:
     """Return the number after count numbers; every number, and that one, fits 64 bits."""
     after = first + increment * count
     if not NUMBER_LOW <= after <= NUMBER_HIGH:
-        raise CounterExhausted(f"The numbers of a sequence after {first} leave 64 bits")
+        raise sequence_errors.CounterExhausted(
+            f"The numbers of a sequence after {first} leave 64 bits"
+        )
     return after
 
 

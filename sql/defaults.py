@@ -23,7 +23,7 @@ from sql import (
     planning,
     tabletypes,
 )
-from sql.dialect import elements, names, operations, resolve, sqltypes
+from sql.dialect import elements, operations, resolve, sqltypes
 
 NO_TABLES = planning.QueryTables(shapes=(), tables=(), ready={})
 
@@ -78,8 +78,9 @@ class Defaults:
         if form.is_null:
             return column_defaults.Default()
         if form.sequence:
-            schema, name = self._find_sequence(execution, form.sequence)
-            return column_defaults.Default(sequence=(schema.database, schema.name, name))
+            ident = self._planning.sequence(execution, form.sequence)
+            path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+            return column_defaults.Default(sequence=path)
         if len(text) > EXPRESSION_CHARACTERS_MAX:
             raise errors.unsupported(
                 f"a DEFAULT of more than {EXPRESSION_CHARACTERS_MAX} characters"
@@ -135,23 +136,6 @@ class Defaults:
         query, text = await self._bound(execution, expression, column_type)
         return f'(SELECT "c0" FROM ({text}) AS "default"("c0"))', query.functions
 
-    async def count(
-        self,
-        execution: planning.Execution,
-        query: resolve.BoundQuery,
-        query_tables: planning.QueryTables,
-    ) -> int:
-        """Return the number of rows of an INSERT's query."""
-        if query.row_count is not None:
-            return query.row_count
-        array = [binding for binding in execution.bindings.values() if binding.is_array]
-        if array:
-            return max(binding.rows for binding in array)
-        text = f'SELECT count(*) FROM ({query.sql}) AS "rows"'
-        planned = await self._planning.query(execution, query, query_tables, text=text)
-        table, _ = await engine.collect(await self._engine.run(planned))
-        return int(table.column(0)[0].as_py())
-
     async def reserve(
         self,
         execution: planning.Execution,
@@ -177,17 +161,14 @@ class Defaults:
         judge = self._places.judge_sequence(execution.session.principal, ident, rights.WRITE_DATA)
         return await self._sequences.reserve(database, namespace, name, rows, judge=judge)
 
-    def _find_sequence(
-        self, execution: planning.Execution, name: names.Name
-    ) -> tuple[places.Schema, str]:
-        session = execution.session
-        with self._places.view(session.principal) as catalog:
-            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
-        stored = [each.name for each in self._sequences.list(schema.database, schema.namespace)]
-        stored_name = names.find_one(name[-1], stored)
-        if stored_name is None:
-            raise errors.does_not_exist("Sequence", names.dotted(name))
-        return schema, stored_name
+    async def count_rows(
+        self,
+        execution: planning.Execution,
+        query: resolve.BoundQuery,
+        query_tables: planning.QueryTables,
+    ) -> int:
+        """Return the number of rows of an INSERT's query."""
+        return await self._planning.count_rows(execution, query, query_tables)
 
     async def _bound(
         self, execution: planning.Execution, text: str, column_type: sqltypes.SqlType
@@ -259,7 +240,9 @@ class Filling:
                 functions = tuple(dict.fromkeys((*functions, *more)))
                 continue
             if self._reserved is None:
-                self._reserved = await self._defaults.count(self._execution, query, query_tables)
+                self._reserved = await self._defaults.count_rows(
+                    self._execution, query, query_tables
+                )
             first, step = await self._defaults.reserve(
                 self._execution, self._loaded, field["id"], default, self._reserved
             )

@@ -241,6 +241,7 @@ class Definitions:
         )
         targets = [column.type for column in columns]
         environment = await self._planning.environment(execution, query_tables.shapes)
+        environment = dataclasses.replace(environment, numbers=query_tables.numbers)
         bound_query = await execution.compiled.bind_into(environment, targets)
         text = await threads.for_columns(
             len(columns), writes.plan_text, bound_query, target, fields
@@ -391,6 +392,38 @@ class Definitions:
             )
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
+
+    async def alter_schema(
+        self, execution: planning.Execution, statement: operations.AlterSchema
+    ) -> outcomes.Outcome:
+        """Set or remove a schema's comment, which is a property of its namespace."""
+        session, success = execution.session, outcomes.status("Statement executed successfully.")
+        try:
+            with self._places.view(session.principal) as catalog:
+                schema = catalog.visible_schema(statement.name, database=session.database)
+        except errors.SqlError as error:
+            if statement.if_exists and error.code == "002003":
+                return success
+            raise
+        if not schema.namespace:
+            raise errors.unsupported("ALTER SCHEMA INFORMATION_SCHEMA")
+        receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
+        if self._replays.is_done(receipt):
+            return success
+        judge = self._places.judge_namespace(
+            session.principal, schema.database, schema.namespace, "UpdateNamespace"
+        )
+        await self._namespaces.update(
+            schema.database,
+            schema.namespace,
+            updates={"comment": statement.comment} if statement.comment else {},
+            removals=() if statement.comment else ("comment",),
+            by=execution.by,
+            via="sql",
+            judge=judge,
+            receipt=receipt,
+        )
+        return success
 
     async def drop_schema(
         self, execution: planning.Execution, statement: operations.DropSchema

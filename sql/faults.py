@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from catalog import errors as catalog_errors
+from catalog import sequence_errors
 from catalog.metadata import errors as metadata_errors
 from server import errortables
 from server.access import errors as access_errors
@@ -192,6 +193,8 @@ OF_CATALOG: Final[errortables.Table[Fault]] = {
     catalog_errors.TableAlreadyExists: _exists,
     catalog_errors.ViewAlreadyExists: _exists,
     catalog_errors.NamespaceAlreadyExists: _exists,
+    sequence_errors.NoSuchSequence: _absent("Sequence"),
+    sequence_errors.SequenceAlreadyExists: _exists,
     catalog_errors.NamespaceNotEmpty: _not_empty,
     catalog_errors.InvalidCatalogRequest: _invalid,
     catalog_errors.ForeignFileRefused: errors.not_authorized,

@@ -212,6 +212,9 @@ SWEPT_RECORDS_MAX: Final = 10_000
 DISK_FULL_LINE_SECONDS: Final = 60
 """Least time between two log lines about session records that a full disk refuses."""
 VARIABLE_LENGTH_MAX: Final = 256
+NUMBERS_MAX: Final = 10_000
+"""Uses of NEXTVAL in one statement; each reserves its numbers."""
+
 VARIABLES_MAX: Final = 256
 """Variables of one session, and characters of each."""
 

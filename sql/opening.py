@@ -25,6 +25,7 @@ from sql import (
     inserts,
     loading,
     multi_inserts,
+    numbering,
     places,
     planning,
     relations,
@@ -132,6 +133,7 @@ def open_statements(
         now_ms=store.now_ms,
         new_id=store.new_id,
     )
+    all_sequences = sequences.Sequences(store=store)
     plans = planning.Planning(
         places=all_places,
         tables=tables,
@@ -140,6 +142,8 @@ def open_statements(
         described=described,
         transactions=all_transactions,
         views=stored,
+        sequences=all_sequences,
+        engine=engine,
         limits=limits,
     )
     reading = compiler.Compiler(children=reading_children)
@@ -149,7 +153,7 @@ def open_statements(
         planning=plans,
         engine=engine,
         places=all_places,
-        sequences=sequences.Sequences(store=store),
+        sequences=all_sequences,
     )
     all_stages = stages.Stages(
         store=store,
@@ -208,6 +212,7 @@ def open_statements(
         shows=show.Shows(
             places=all_places,
             described=described,
+            sequences=all_sequences,
             default_database=default_database,
             stages=all_stages,
         ),
@@ -224,6 +229,9 @@ def open_statements(
             replacements=replacements.Replacements(
                 tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
             ),
+        ),
+        numbering=numbering.Numbering(
+            places=all_places, sequences=all_sequences, replays=all_replays
         ),
         alterations=alterations.Alterations(
             places=all_places,

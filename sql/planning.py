@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from catalog import idents, readers, tables
+from catalog import idents, readers, rights, sequences, tables
 from sql import (
     bindings,
     compiler,
@@ -78,16 +78,23 @@ class Execution:
         return str(self.session.parameter("TIMEZONE"))
 
 
+SequenceUses: TypeAlias = tuple[shapes.SequenceUse, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryTables:
     """The tables of a query, one for each use; None for a view and for a stored result.
 
     ready: the relations of stored results and of the views of INFORMATION_SCHEMA, by use.
+    sequences: each NEXTVAL. numbers: what was reserved for each, the first number and the step to
+    the next row's.
     """
 
     shapes: tuple[shapes.TableShape, ...]
     tables: tuple[relations.PinnedTable | None, ...]
     ready: Mapping[int, engine.Relation]
+    sequences: SequenceUses = ()
+    numbers: tuple[tuple[int, int], ...] = ()
 
 
 Fill: TypeAlias = Callable[
@@ -157,6 +164,8 @@ class Planning:
         described: information_schema.InformationSchema,
         transactions: transactions.Transactions,
         views: stored_views.StoredViews,
+        sequences: sequences.Sequences,
+        engine: engine.Engine,
         limits: StatementLimits | None = None,
     ) -> None:
         self._places = places
@@ -166,6 +175,8 @@ class Planning:
         self._described = described
         self._transactions = transactions
         self._views = views
+        self._sequences = sequences
+        self._engine = engine
         self._limits = limits or StatementLimits()
 
     async def look_up(
@@ -244,7 +255,67 @@ class Planning:
         """
         query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
-        return await execution.compiled.bind_query(environment), query_tables
+        query = await execution.compiled.bind_query(environment)
+        if query_tables.sequences and not execution.describe_only:
+            query_tables = await self._numbered(execution, query, query_tables)
+            environment = dataclasses.replace(environment, numbers=query_tables.numbers)
+            query = await execution.compiled.bind_query(environment)
+        return query, query_tables
+
+    async def _numbered(
+        self, execution: Execution, query: resolve.BoundQuery, query_tables: QueryTables
+    ) -> QueryTables:
+        """Reserve the numbers that a query takes. query: bound without them."""
+        principal = execution.session.principal
+        rows = 1
+        is_array = any(binding.is_array for binding in execution.bindings.values())
+        if is_array or any(use.is_per_row for use in query_tables.sequences):
+            rows = await self.count_rows(execution, query, query_tables)
+        counts: dict[names.Name, int] = {}
+        for use in query_tables.sequences:
+            counts[use.name] = counts.get(use.name, 0) + rows
+        following: dict[names.Name, tuple[int, int]] = {}
+        for name, count in counts.items():
+            ident = self.sequence(execution, name)
+            judge = self._places.judge_sequence(principal, ident, rights.WRITE_DATA)
+            following[name] = await self._sequences.reserve(
+                ident.table_bucket, ident.namespace, ident.name, count, judge=judge
+            )
+        numbers: list[tuple[int, int]] = []
+        for use in query_tables.sequences:
+            first, step = following[use.name]
+            numbers.append((first, step))
+            following[use.name] = (first + step * rows, step)
+        return dataclasses.replace(query_tables, numbers=tuple(numbers))
+
+    def sequence(self, execution: Execution, name: names.Name) -> idents.TableIdent:
+        """Return the sequence that a name refers to. Raises SqlError 002003."""
+        session = execution.session
+        with self._places.view(session.principal) as catalog:
+            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        if not schema.namespace:
+            raise errors.does_not_exist("Sequence", names.dotted(name))
+        listed = self._sequences.list(schema.database, schema.namespace)
+        stored = names.find_one(name[-1], [each.name for each in listed])
+        if stored is None:
+            raise errors.does_not_exist("Sequence", names.dotted(name))
+        return idents.TableIdent(
+            table_bucket=schema.database, namespace=schema.namespace, name=stored
+        )
+
+    async def count_rows(
+        self, execution: Execution, query: resolve.BoundQuery, query_tables: QueryTables
+    ) -> int:
+        """Return the number of rows of a query."""
+        if query.row_count is not None:
+            return query.row_count
+        array = [binding for binding in execution.bindings.values() if binding.is_array]
+        if array:
+            return max(binding.rows for binding in array)
+        text = f'SELECT count(*) FROM ({query.sql}) AS "rows"'
+        planned = await self.query(execution, query, query_tables, text=text)
+        table, _ = await engine.collect(await self._engine.run(planned))
+        return int(table.column(0)[0].as_py())
 
     async def bound_source(
         self, execution: Execution, query_names: Names
@@ -298,6 +369,10 @@ class Planning:
         query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
         query = await execution.compiled.bind_into(environment, targets)
+        if query_tables.sequences:
+            query_tables = await self._numbered(execution, query, query_tables)
+            environment = dataclasses.replace(environment, numbers=query_tables.numbers)
+            query = await execution.compiled.bind_into(environment, targets)
         filled: Mapping[int, str] = {}
         if fill is not None:
             query, filled = await fill(query, query_tables)
@@ -396,7 +471,9 @@ class Planning:
                 )
             )
             stored.append(table)
-        return QueryTables(shapes=tuple(described), tables=tuple(stored), ready=ready)
+        return QueryTables(
+            shapes=tuple(described), tables=tuple(stored), ready=ready, sequences=needs.sequences
+        )
 
     def _names(
         self, execution: Execution, expansion: _Expansion, catalog: places.CatalogView
@@ -452,7 +529,11 @@ class Planning:
             return unread
         uses.sort(key=lambda use: use.index)
         wants_bounds = any(needs.wants_bounds for needs in expansion.all_needs)
-        needs = compilation.Needs(uses=tuple(uses), wants_bounds=wants_bounds)
+        needs = compilation.Needs(
+            uses=tuple(uses),
+            wants_bounds=wants_bounds,
+            sequences=expansion.needs.sequences,
+        )
         return Names(needs=needs, meanings=meanings)
 
     def _meaning(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from catalog import idents, rights
+from catalog import idents, rights, sequences
 from sql import (
     errors,
     information_schema,
@@ -34,7 +34,17 @@ from sql.dialect import functions, names, operations, sqltypes
 Row = tuple[Any, ...]
 
 MOMENTS = frozenset({"created_on"})
-NUMBERS = frozenset({"rows", "bytes", "key_sequence", "min_num_arguments", "max_num_arguments"})
+NUMBERS = frozenset(
+    {
+        "next_value",
+        "interval",
+        "rows",
+        "bytes",
+        "key_sequence",
+        "min_num_arguments",
+        "max_num_arguments",
+    }
+)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -94,11 +104,13 @@ class Shows:
         *,
         places: places.Places,
         described: information_schema.InformationSchema,
+        sequences: sequences.Sequences,
         default_database: str | None,
         stages: stages.Stages,
     ) -> None:
         self._places = places
         self._described = described
+        self._sequences = sequences
         self._default_database = default_database
         self._stages = stages
 
@@ -350,6 +362,26 @@ class Shows:
     ) -> Iterator[Row]:
         schemas = list(_schemas_in(catalog, session, statement))
         return iter(self._stages.listed(object_type, session, schemas))
+
+    def sequences(
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
+        for database, namespace in _schemas_in(catalog, session, statement):
+            if not catalog.lists_schema(database, namespace):
+                continue
+            for sequence in self._sequences.list(database, namespace):
+                yield (
+                    names.shown(sequence.name),
+                    names.shown(database),
+                    names.shown(idents.dotted(namespace)),
+                    sequence.next,
+                    sequence.increment,
+                    information_schema.moment(sequence.created_at_ms),
+                    sequence.created_by.rpartition("/")[2].rpartition(":")[2],
+                    sequence.comment,
+                    "ROLE",
+                    "Y",
+                )
 
     def parameters(
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
@@ -768,7 +800,7 @@ LISTINGS: Mapping[str, Listing] = {
             owner_role_type ordered
             """
         ),
-        rows=None,
+        rows=Shows.sequences,
     ),
     "INDEXES": Listing(columns=_words("name table is_unique columns included_columns"), rows=None),
 }

@@ -40,6 +40,7 @@ from sql import (
     inserts,
     limits,
     multi_inserts,
+    numbering,
     outcomes,
     parameters,
     places,
@@ -98,6 +99,7 @@ class Statements:
         views: views.ViewStatements,
         staged_reads: staged_reads.StagedReads,
         staged_statements: staged_statements.StagedStatements,
+        numbering: numbering.Numbering,
         now_ms: storage_model.NowMs,
         about: About,
     ) -> None:
@@ -117,6 +119,7 @@ class Statements:
         self._views = views
         self._staged_reads = staged_reads
         self._staged_statements = staged_statements
+        self._numbering = numbering
         self._now_ms = now_ms
         self._about = about
 
@@ -272,6 +275,18 @@ class Statements:
             case operations.AlterTable():
                 await self._commit_waiting(execution)
                 return await self._alterations.alter_table(execution, operation)
+            case operations.CreateSequence():
+                await self._commit_waiting(execution)
+                return await self._numbering.create(execution, operation)
+            case operations.AlterSequence():
+                await self._commit_waiting(execution)
+                return await self._numbering.alter(execution, operation)
+            case operations.DropSequence():
+                await self._commit_waiting(execution)
+                return await self._numbering.drop(execution, operation)
+            case operations.AlterSchema():
+                await self._commit_waiting(execution)
+                return await self._definitions.alter_schema(execution, operation)
             case operations.CreateSchema():
                 await self._commit_waiting(execution)
                 return await self._definitions.create_schema(execution, operation)

@@ -22,6 +22,7 @@ class Needs:
 
     uses: tuple[shapes.TableUse, ...]
     wants_bounds: bool
+    sequences: tuple[shapes.SequenceUse, ...] = ()
 
 
 class ParsedStatement:
@@ -66,6 +67,8 @@ class ParsedStatement:
         # A view has no binds and no variables, so its AT and BEFORE see none either.
         plain = dataclasses.replace(environment, binds={}, variables={}, rows_relation="")
         needs = self._needs_of(operation.tree, plain)
+        if needs.sequences:
+            raise errors.unsupported("NEXTVAL in a view")
         self._views[use] = operation.tree
         return needs
 
@@ -75,6 +78,7 @@ class ParsedStatement:
         return Needs(
             uses=uses,
             wants_bounds=references.wants_bounds(tree),
+            sequences=references.sequence_uses(tree),
         )
 
     def bind_count(self, environment: shapes.Environment) -> int:

@@ -185,9 +185,13 @@ def check_increment(increment: int) -> None:
 def read_integer(reader: reading.TokenReader) -> int:
     """Return a whole number with an optional sign."""
     if reader.accept("-"):
-        return -reader.number()
+        return -reader.number(digits_max=INTEGER_DIGITS_MAX)
     reader.accept("+")
-    return reader.number()
+    return reader.number(digits_max=INTEGER_DIGITS_MAX)
+
+
+INTEGER_DIGITS_MAX = 18
+"""Digits of a number that every 64-bit counter holds."""
 
 
 def read_key(

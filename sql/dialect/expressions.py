@@ -679,6 +679,31 @@ def _within_group(node: exp.WithinGroup, scope: NameResolver, **more: Any) -> Ex
     return _anonymous(node.this, scope, **more, **_ordering(node.expression, scope))
 
 
+def _column(node: exp.Column, scope: NameResolver) -> Expr:
+    position = node.meta.get(NUMBER)
+    if position is None:
+        return scope.column(node)
+    environment = scope.environment
+    index, is_per_row = position
+    first, step = environment.numbers[index] if environment.numbers else (0, 0)
+    if not is_per_row and not environment.rows_relation:
+        return exprs.integer(first)
+    row = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
+    rank = code.Cast(operand=row, target="BIGINT", is_named=True)
+    offset = code.infix(code.infix(rank, "-", 1), "*", step)
+    return Expr(
+        code=code.infix(first, "+", offset),
+        type=sqltypes.integer(19),
+        nullable=False,
+        window=True,
+    )
+
+
+NUMBER = "number"
+"""Key of a column node's meta that is a sequence's NEXTVAL: its index, and whether each row of a
+table takes a number."""
+
+
 def _window(node: exp.Window, scope: NameResolver) -> Expr:
     inner, ignore_nulls = node.this, False
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
@@ -813,7 +838,7 @@ HANDLERS: Mapping[type, Callable[[Any, NameResolver], Expr]] = {
     exp.Placeholder: _placeholder,
     exp.Parameter: _parameter,
     exp.Interval: _interval,
-    exp.Column: lambda node, scope: scope.column(node),
+    exp.Column: lambda node, scope: _column(node, scope),
     exp.Paren: _paren,
     exp.And: _connective("AND", exp.And, limits.TERMS_MAX),
     exp.Or: _connective("OR", exp.Or, limits.JOINED_MAX),

@@ -195,6 +195,42 @@ class AlterTable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CreateSequence:
+    name: names.Name
+    start: int = 1
+    increment: int = 1
+    comment: str = ""
+    if_not_exists: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterSequence:
+    """Members that are None stay. to: its new name."""
+
+    name: names.Name
+    to: names.Name | None = None
+    increment: int | None = None
+    comment: str | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropSequence:
+    name: names.Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterSchema:
+    """ALTER SCHEMA and COMMENT ON SCHEMA. comment: "" removes it."""
+
+    name: names.Name
+    comment: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CreateSchema:
     name: names.Name
     if_not_exists: bool = False
@@ -526,6 +562,10 @@ Operation: TypeAlias = (
     | Explain
     | CreateTable
     | AlterTable
+    | AlterSchema
+    | CreateSequence
+    | AlterSequence
+    | DropSequence
     | CreateSchema
     | DropTable
     | DropSchema

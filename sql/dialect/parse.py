@@ -20,11 +20,13 @@ from sql.dialect import (
     alterations,
     changes,
     columns,
+    comments,
     elements,
     grammar,
     multi_inserts,
     operations,
     reading,
+    sequences,
     show,
     staging,
     views,
@@ -237,6 +239,10 @@ def _alter(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     if reader.accept("ALTER", "TABLE") or reader.accept("ALTER", "ICEBERG", "TABLE"):
         return alterations.read_alter_table(reader)
+    if reader.accept("ALTER", "SCHEMA"):
+        return comments.read_alter_schema(reader)
+    if reader.accept("ALTER", "SEQUENCE"):
+        return sequences.read_alter(reader)
     reader.reset(start)
     if not reader.accept("ALTER", "SESSION"):
         raise errors.unsupported(_refused_name(reader))
@@ -290,6 +296,8 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
     if of_staging is not None:
         return of_staging
     start = reader.mark()
+    if reader.accept("DROP", "SEQUENCE"):
+        return sequences.read_drop(reader)
     reader.accept("DROP")
     if reader.accept("VIEW"):
         return views.read_drop(reader)
@@ -316,6 +324,8 @@ def _create(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     reader.accept("CREATE")
     replace = reader.accept("OR", "REPLACE")
+    if reader.accept("SEQUENCE"):
+        return sequences.read_create(reader, replace=replace)
     if reader.accept("SCHEMA") or reader.accept("TRANSIENT", "SCHEMA"):
         if replace:
             raise errors.unsupported("CREATE OR REPLACE SCHEMA")
@@ -449,6 +459,7 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "CREATE": _create,
     "DROP": _drop,
     "INSERT": _insert,
+    "COMMENT": comments.read_comment,
     "TRUNCATE": _truncate,
     "DELETE": _change,
     "UPDATE": _change,
@@ -458,6 +469,6 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
 
 REFUSED = reading.words(
     """
-    GRANT REVOKE CALL EXECUTE COMMENT UNDROP DECLARE
+    GRANT REVOKE CALL EXECUTE UNDROP DECLARE
     """
 )

@@ -144,9 +144,9 @@ class TokenReader:
         self._index += 1
         return str(self._tokens[self._index - 1].text)
 
-    def number(self) -> int:
+    def number(self, *, digits_max: int = 12) -> int:
         text = "" if self.is_at_end else self._tokens[self._index].text
-        if not text.isdecimal() or len(text) > 12:
+        if not text.isdecimal() or len(text) > digits_max:
             raise self.unexpected()
         self._index += 1
         return int(text)

@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import columns, expressions, reading, rewrites, scopes, shapes, sqltypes
+from sql.dialect import columns, expressions, functions, reading, rewrites, scopes, shapes, sqltypes
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -81,6 +81,70 @@ class _Uses:
         index = self._first + len(self.listed)
         node.meta[USE] = index
         self.listed.append(shapes.TableUse(index=index, **fields))
+
+
+def sequence_uses(tree: Any) -> tuple[shapes.SequenceUse, ...]:
+    """Return the sequences whose NEXTVAL tree takes, and mark each place with its number.
+
+    Raises SqlError where it stands elsewhere than in the select list of the whole query, or in
+    VALUES.
+    """
+    uses: list[shapes.SequenceUse] = []
+    places = [
+        node
+        for node in tree.find_all(exp.Column)
+        if node.name.upper() == "NEXTVAL" and node.args.get("table") is not None
+    ]
+    if not places:
+        return ()
+    relations = {table.alias_or_name.upper() for table in tree.find_all(exp.Table)}
+    relations |= {alias.name.upper() for alias in tree.find_all(exp.TableAlias)}
+    for node in _in_text_order(tree):
+        if isinstance(node, exp.Column) and node.name.upper() == "NEXTVAL" and node.table:
+            if node.table.upper() in relations:
+                continue  # a column of that name
+            is_per_row = _is_per_row(tree, node)
+            node.meta[expressions.NUMBER] = (len(uses), is_per_row)
+            name = tuple(columns.ident(part) for part in node.parts[:-1])
+            uses.append(shapes.SequenceUse(name=name, is_per_row=is_per_row))
+            if len(uses) > limits.NUMBERS_MAX:
+                raise errors.unsupported(f"more than {limits.NUMBERS_MAX} uses of NEXTVAL")
+    return tuple(uses)
+
+
+def _is_per_row(tree: Any, node: exp.Column) -> bool:
+    """Return whether each row of a table takes a number. Raises SqlError for another place."""
+    part: Any = node
+    while part.parent is not tree and part.parent is not None:
+        part = part.parent
+        if isinstance(part, exp.Query | exp.AggFunc | exp.Window):
+            raise errors.unsupported("NEXTVAL in this place")
+        if isinstance(part, exp.Anonymous) and str(part.this).upper() in AGGREGATES:
+            raise errors.unsupported("NEXTVAL in an aggregate")
+    if isinstance(tree, exp.Values):
+        return False
+    if not isinstance(tree, exp.Select) or part.arg_key != "expressions":
+        raise errors.unsupported("NEXTVAL in this place")
+    clauses = ("distinct", "group", "having", "qualify", "limit", "offset", "where", "order")
+    if not tree.args.get("from_"):
+        if any(tree.args.get(name) for name in clauses):
+            raise errors.unsupported("NEXTVAL beside clauses without FROM")
+        return False
+    for name in ("distinct", "group", "having", "qualify", "limit", "offset"):
+        if tree.args.get(name):
+            raise errors.unsupported(f"NEXTVAL beside {name.upper()}")
+    called = {str(each.this).upper() for each in tree.find_all(exp.Anonymous)}
+    if tree.find(exp.TableSample) is not None or called & VOLATILE:
+        raise errors.unsupported("NEXTVAL in a query whose rows vary")
+    return True
+
+
+VOLATILE = frozenset(name for name, each in functions.FUNCTIONS.items() if each.is_volatile)
+AGGREGATES = frozenset(
+    name
+    for name, each in functions.FUNCTIONS.items()
+    if each.function_type in ("aggregate", "window")
+)
 
 
 def wants_bounds(tree: Any) -> bool:

@@ -59,6 +59,16 @@ class TableUse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SequenceUse:
+    """One NEXTVAL in the text. is_per_row: each row of a table takes a number; else there is one
+    row.
+    """
+
+    name: names.Name
+    is_per_row: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
     """AT or BEFORE.
 
@@ -119,6 +129,7 @@ class Environment:
     columns_max: how many columns its parts may have together before binding ends with ManyColumns.
     binds and variables hold bound literals by name ("1" for the first `?`). rows_relation: array
     binds are columns of the relation of that name, which a SELECT without FROM then reads.
+    numbers: of each NEXTVAL, the first number and the step to the next row's.
     """
 
     context: Context
@@ -127,6 +138,7 @@ class Environment:
     variables: Mapping[str, Any] = field(default_factory=dict)
     rows_relation: str = ""
     columns_max: int = limits.COLUMNS_MAX
+    numbers: tuple[tuple[int, int], ...] = ()
 
 
 class ManyColumns(Exception):

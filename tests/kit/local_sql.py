@@ -28,6 +28,7 @@ from sql import (
     inserts,
     loading,
     multi_inserts,
+    numbering,
     outcomes,
     places,
     planning,
@@ -260,6 +261,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         now_ms=lake.clock,
         new_id=new_id,
     )
+    all_sequences = sequences.Sequences(store=lake.store)
     plans = planning.Planning(
         places=found,
         tables=lake.tables,
@@ -268,6 +270,8 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         described=described,
         transactions=open_transactions,
         views=stored,
+        sequences=all_sequences,
+        engine=the_engine,
     )
     reading = compiler.Compiler(children=0)
     references = foreign_keys.ForeignKeys(places=found, tables=lake.tables)
@@ -276,7 +280,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         planning=plans,
         engine=the_engine,
         places=found,
-        sequences=sequences.Sequences(store=lake.store),
+        sequences=all_sequences,
     )
     made = statements.Statements(
         engine=the_engine,
@@ -314,6 +318,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         shows=show.Shows(
             places=found,
             described=described,
+            sequences=all_sequences,
             default_database="lake",
             stages=all_stages,
         ),
@@ -330,6 +335,9 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             replacements=replacements.Replacements(
                 tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
             ),
+        ),
+        numbering=numbering.Numbering(
+            places=found, sequences=all_sequences, replays=stored_replays
         ),
         alterations=alterations.Alterations(
             places=found,
