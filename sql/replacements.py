@@ -12,13 +12,25 @@ it: then that is a conflict, and RequirementFailed is raised.
 from __future__ import annotations
 
 import asyncio
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from catalog import appends, commits, idents, manifests, owners, receipts, records, scans, tables
+from catalog import (
+    appends,
+    commits,
+    idents,
+    loads,
+    manifests,
+    owners,
+    receipts,
+    records,
+    scans,
+    tables,
+)
 from catalog import errors as catalog_errors
 from catalog import staging as catalog_staging
 from catalog.metadata import errors as metadata_errors
@@ -29,6 +41,11 @@ from sql import column_defaults, keys, relations, tabletypes, writes
 from storage import model as storage_model
 
 ATTEMPTS_MAX: Final = 20
+
+NOTHING_LOADED: Final[Mapping[str, str]] = types.MappingProxyType(
+    {loads.SUMMARY_KEY: "[]", loads.MODE_KEY: "replace"}
+)
+"""Of the replacing snapshot: sources that were loaded before may be loaded again."""
 
 Describe: TypeAlias = Callable[[int], writes.NewTable]
 """Returns the new table for the id of its first column."""
@@ -144,7 +161,7 @@ class Replacements:
                 operation="overwrite",
                 added=tuple(files),
                 removed=frozenset(appends.identity(file) for file in live),
-                summary={relations.QUERY_ID: query_id},
+                summary={relations.QUERY_ID: query_id, **NOTHING_LOADED},
             )
             built = await self._appends.build(replacement.after, change, principal=principal)
             try:

@@ -151,3 +151,21 @@ def test_a_repeated_replacement_answers_as_the_first(tmp_path: Path) -> None:
             assert local.lake.log() == log
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_a_replaced_table_may_load_again_what_it_had_loaded(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        ident = local.lake.ident("ns.t")
+        await local.appends.commit_files(
+            ident,
+            (),
+            operation="append",
+            summary={"boathouse.loads": '[{"source": "s3://b/one.csv", "etag": "x"}]'},
+            principal=local.session.principal,
+        )
+        assert len(local.lake.tables.taken(ident).loads) == 1
+        await local.run("create or replace table t (a int)")
+        assert local.lake.tables.taken(ident).loads == ()
+
+    local_sql.run_local(tmp_path, work)
