@@ -220,6 +220,20 @@ class UnwrittenLoads(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
     replacing: bool
 
 
+class SweepRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The result of the latest sweep of a table bucket. A row of JOBS.
+
+    error: why it failed, "" if it did not. problems: the first of the problems_count files that
+    could not be read.
+    """
+
+    started_at_ms: int
+    ended_at_ms: int
+    error: str
+    problems: tuple[str, ...]
+    problems_count: int
+
+
 class MetricsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One metrics report of a client, as received. A row of METRICS."""
 
@@ -401,6 +415,11 @@ def object_prefix(bucket_id: int, object_uuid: str) -> bytes:
 def metrics_key(bucket_id: int, object_uuid: str, number: int) -> bytes:
     """Return the key of a table's report with this number."""
     return object_prefix(bucket_id, object_uuid) + _LONG(number)
+
+
+def sweep_key(bucket_id: int) -> bytes:
+    """Return the key in JOBS of the result of a table bucket's latest sweep."""
+    return _INTEGER(bucket_id) + b"sweep"
 
 
 # Keys of LOG, COMMITS, REFS.

@@ -1,7 +1,7 @@
 """engine: maintenance settings of table buckets and tables, and what the jobs came to.
 
 The removal of unreferenced files is the sweep (`catalog.sweep`), which obeys the bucket's settings;
-its status is that of the sweep's latest run since the server started. Compaction and the expiry of
+its status is that of the sweep's latest run. Compaction and the expiry of
 snapshots are jobs of `pipeline`, which a user starts: they take the table's settings as defaults,
 and since the server does not see their runs, it never calls one successful. Settings that a
 request leaves out are AWS's defaults.

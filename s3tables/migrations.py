@@ -27,6 +27,8 @@ Members = Mapping[str, Any]
 
 MIGRATIONS_MAX: Final = 1_000
 """Migrations that are kept of one table bucket; the oldest go first."""
+KEY_BYTES: Final = 4 + 8 + 8
+"""Length of the key of a migration; other jobs of a table bucket have shorter keys."""
 STATE: Final = "failed"
 REASON: Final = "sourceNotSupported"
 DETAIL: Final = "Boathouse has no AWS Glue catalog to read the source table from."
@@ -195,7 +197,11 @@ def _adding(bucket: storage_model.BucketInfo, key: bytes, value: bytes) -> batch
         row = reading.get(batch.Store.BUCKETS, bucket.name.encode())
         if row is None or storage_records.bucket_id(row) != bucket.bucket_id:
             raise errors.NoSuchTableBucket
-        keys = [each for each, _ in reading.scan(batch.Store.JOBS, start, stop)]
+        keys = [
+            each
+            for each, _ in reading.scan(batch.Store.JOBS, start, stop)
+            if len(each) == KEY_BYTES
+        ]
         gone = keys[: max(0, len(keys) + 1 - MIGRATIONS_MAX)]
         return (
             *(batch.Delete(store=batch.Store.JOBS, key=each) for each in gone),
@@ -236,7 +242,9 @@ def _rows(
     for bucket_id in sorted(bucket_ids):
         start, stop = _range(bucket_id)
         with resources.index.view() as view:
-            rows = list(itertools.islice(view.scan(batch.Store.JOBS, start, stop), MIGRATIONS_MAX))
+            scanned = view.scan(batch.Store.JOBS, start, stop)
+            migrations = (row for row in scanned if len(row[0]) == KEY_BYTES)
+            rows = list(itertools.islice(migrations, MIGRATIONS_MAX))
         for key, value in rows:
             migration_id = _format_id(bucket_id, int.from_bytes(key[4:12], "big"), key[12:].hex())
             yield bucket_id, migration_id, storage_records.decode_settings(value).settings

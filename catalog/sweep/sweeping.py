@@ -26,6 +26,7 @@ from typing import Any, Final, Literal, TypeAlias
 from catalog import decoding, errors, files, guard, layout, records, store
 from catalog.sweep import marking, retention
 from storage import batch, keys, model, removals
+from storage import errors as storage_errors
 from storage import records as storage_records
 
 BY: Final = "boathouse:sweep"
@@ -191,9 +192,25 @@ class TableSweep:
     def finished(self, table_bucket: str) -> Report | None:
         """Return the report of the latest run that is over, None if there was none.
 
-        A dry run does not count. Raises NoSuchWarehouse.
+        After a restart it has only what is stored: times, error and problems. A dry run does not
+        count. Raises NoSuchWarehouse.
         """
-        return self._finished.get(self._store.place(table_bucket).bucket_id)
+        bucket_id = self._store.place(table_bucket).bucket_id
+        report = self._finished.get(bucket_id)
+        if report is not None:
+            return report
+        value = self._store.index.get(batch.Store.JOBS, records.sweep_key(bucket_id))
+        if value is None:
+            return None
+        row = records.decode(value, records.SweepRow)
+        return Report(
+            state="failed" if row.error else "done",
+            started_at_ms=row.started_at_ms,
+            ended_at_ms=row.ended_at_ms,
+            error=row.error or None,
+            problems=list(row.problems),
+            problems_count=row.problems_count,
+        )
 
     async def stop(self) -> None:
         """End the runs that were begun on demand."""
@@ -217,6 +234,7 @@ class TableSweep:
             async with self._turn:
                 started_at_ms = self._store.now_ms()
                 error = await self._sweep(work, started_at_ms)
+                await self._remember(work, started_at_ms, error)
         finally:
             self._end(work, started_at_ms, error)
 
@@ -286,6 +304,26 @@ class TableSweep:
         with self._store.index.view() as view:
             rows = view.scan(batch.Store.POINTERS, start, stop)
             return list(itertools.islice(rows, DROPPED_AT_ONCE))
+
+    async def _remember(
+        self, work: Sequence[tuple[records.Place, Report]], started_at_ms: int, error: str | None
+    ) -> None:
+        """Store the results of runs that were no dry runs, for the time after a restart."""
+        now_ms = self._store.now_ms()
+        for place, report in work:
+            if report.dry_run:
+                continue
+            row = records.SweepRow(
+                started_at_ms=started_at_ms,
+                ended_at_ms=now_ms,
+                error=error or "",
+                problems=tuple(report.problems),
+                problems_count=report.problems_count,
+            )
+            try:
+                await self._store.index.commit(_storing(place, row))
+            except (storage_errors.StorageError, OSError) as failure:
+                self._log.warning("the result of a sweep is not stored: %s", failure)
 
     def _end(
         self, work: Sequence[tuple[records.Place, Report]], started_at_ms: int, error: str | None
@@ -522,6 +560,19 @@ class _Locations:
 
     locations: tuple[_Location, ...]
     next_key: bytes | None
+
+
+def _storing(place: records.Place, row: records.SweepRow) -> batch.Batch:
+    """Return the Batch that stores the result of a sweep if its table bucket still exists."""
+
+    def store_row(reading: batch.Reading) -> Sequence[batch.Write]:
+        value = reading.get(batch.Store.BUCKETS, place.table_bucket.encode())
+        if value is None or storage_records.bucket_id(value) != place.bucket_id:
+            return ()
+        key = records.sweep_key(place.bucket_id)
+        return (batch.Put(store=batch.Store.JOBS, key=key, value=records.encode(row)),)
+
+    return batch.Batch(derive=(store_row,), makes_room=True)
 
 
 def _is_metadata_file(key: str, location: layout.Location) -> bool:

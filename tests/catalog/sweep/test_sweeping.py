@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -781,3 +782,19 @@ def test_the_file_of_a_dropped_view_is_kept_for_its_days_and_then_freed(lake: la
     sweeps.pass_days(lake, 10.1)
     assert sweeps.run(lake).freed.files == 1
     assert sweeps.keys_in(lake) == set()
+
+
+def test_the_result_of_a_sweep_is_known_after_a_restart(tmp_path: Path) -> None:
+    clock = lakes.Clock()
+    with lakes.opened(tmp_path / "d", clock=clock) as lake:
+        sweep = sweeps.sweep_of(lake)
+        assert sweep.finished("lake") is None
+        sweeps.run(lake, sweep=sweep, dry_run=True)
+        assert sweeps.sweep_of(lake).finished("lake") is None
+        clock.now_ms += 1_000
+        sweeps.run(lake, sweep=sweep)
+    with lakes.opened(tmp_path / "d", clock=clock) as lake:
+        report = sweeps.sweep_of(lake).finished("lake")
+        assert report is not None
+        assert (report.state, report.error) == ("done", None)
+        assert report.started_at_ms == report.ended_at_ms == lakes.NOW_MS + 1_000
