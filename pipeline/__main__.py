@@ -1,4 +1,4 @@
-"""wiring: `python -m pipeline ingest | compact | expire | samples`.
+"""wiring: `python -m pipeline ingest | compact | expire | samples | run | list | history | show`.
 
 The outcome is one line on standard error and, with `--json`, one JSON object on standard output.
 PySpark is installed at first use. Exit codes: 0 done, 1 the job failed and changed nothing (or its
@@ -24,6 +24,7 @@ from typing import Any
 
 from pipeline import (
     errors,
+    files,
     ingest,
     interrupts,
     jobs,
@@ -31,6 +32,7 @@ from pipeline import (
     maintenance,
     progress,
     reading,
+    runs,
     samples,
     servers,
     session,
@@ -91,7 +93,13 @@ def _ingest(
         if options.partition_by is not None
         else (),
         mode=options.mode,
-        merge=_merge(options),
+        merge=files.merge(
+            options.mode,
+            key=options.key.split(",") if options.key is not None else (),
+            order_by=options.order_by,
+            delete_flag=options.delete_flag,
+            names=files.FLAGS,
+        ),
         engine=options.engine,
         types=_schema(server, options.schema, options.format) if options.schema else {},
     )
@@ -104,39 +112,77 @@ def _ingest(
             say(line)
         return {"plan": dataclasses.asdict(plan)}, "planned the load, wrote nothing,"
     done = ingest.run(server, load, open_spark=open_spark, say=say)
+    return dataclasses.asdict(done), _loaded_sentence(load, done)
+
+
+def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
     if done.snapshot_id is None:
-        sentence = f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
-    else:
-        columns = f", new columns {', '.join(done.columns_added)}" if done.columns_added else ""
-        if done.merged is not None:
-            columns += (
-                f" ({done.merged.inserted:,} new, {done.merged.updated:,} changed, "
-                f"{done.merged.deleted:,} removed)"
-            )
-        sentence = (
-            f"loaded {progress.counted(done.rows, 'row')} "
-            f"from {progress.counted(done.sources, 'object')} into {load.table.full} "
-            f"as {progress.counted(done.files, 'file')}{columns}"
+        return f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
+    columns = f", new columns {', '.join(done.columns_added)}" if done.columns_added else ""
+    if done.merged is not None:
+        columns += (
+            f" ({done.merged.inserted:,} new, {done.merged.updated:,} changed, "
+            f"{done.merged.deleted:,} removed)"
         )
-    return dataclasses.asdict(done), sentence
+    return (
+        f"loaded {progress.counted(done.rows, 'row')} "
+        f"from {progress.counted(done.sources, 'object')} into {load.table.full} "
+        f"as {progress.counted(done.files, 'file')}{columns}"
+    )
 
 
-def _merge(options: argparse.Namespace) -> jobs.Merge | None:
-    """Return how a merging load matches rows. Raises BadArgument for options that do not fit."""
-    options_by_name = {
-        "--key": options.key,
-        "--order-by": options.order_by,
-        "--delete-flag": options.delete_flag,
-    }
-    if options.mode != "merge":
-        for name, value in options_by_name.items():
-            if value is not None:
-                raise errors.BadArgument(f"{name} is for --mode merge")
-        return None
-    key = tuple(part.strip() for part in (options.key or "").split(","))
-    if not all(key):
-        raise errors.BadArgument("--mode merge needs --key: the columns that identify a row")
-    return jobs.Merge(key=key, order_by=options.order_by, delete_flag=options.delete_flag)
+def _run(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    pipeline = _pipeline(options.name, Path(options.pipelines))
+    kept, done = runs.run(server, pipeline, open_spark=_opener(options, server, say), say=say)
+    return dataclasses.asdict(kept), f"run {kept.run_id}: {_loaded_sentence(pipeline.load, done)}"
+
+
+def _list(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    folder = Path(options.pipelines)
+    names = sorted(path.stem for path in folder.glob("*.toml"))
+    listed = []
+    for name in names:
+        pipeline = _pipeline(name, folder)
+        target, mode = pipeline.load.table.full, pipeline.load.mode
+        say(f"{name}: {mode} into {target}. {pipeline.description}".rstrip())
+        listed.append({"name": name, "target": target, "mode": mode})
+    return {"pipelines": listed}, f"{progress.counted(len(names), 'pipeline')} in {folder}"
+
+
+def _history(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    rows = runs.history(server, options.warehouse, pipeline=options.name, limit=options.limit)
+    for row in rows:
+        said = row["error"] or progress.counted(row["rows"], "row")
+        say(
+            f"{row['started_at']:%Y-%m-%d %H:%M:%S} {row['run_id']} {row['pipeline']} "
+            f"{row['status']} in {row['seconds']:.1f} s: {said}"
+        )
+    return {"runs": rows}, progress.counted(len(rows), "run")
+
+
+def _show(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    row = runs.find(server, options.warehouse, options.run_id)
+    for name, value in row.items():
+        say(f"{name}: {value}")
+    return dict(row), f"run {options.run_id}"
+
+
+def _pipeline(name: str, folder: Path) -> files.Pipeline:
+    files.check_name(name)
+    path = folder / f"{name}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.BadArgument(f"{path} cannot be read: {error}") from error
+    return files.parse(name, text)
 
 
 def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
@@ -212,7 +258,16 @@ def _samples(
     return {"rows": rows, "table": samples.TABLE}, f"loaded {rows} rows into {samples.TABLE}"
 
 
-JOBS = {"ingest": _ingest, "compact": _compact, "expire": _expire, "samples": _samples}
+JOBS = {
+    "ingest": _ingest,
+    "compact": _compact,
+    "expire": _expire,
+    "samples": _samples,
+    "run": _run,
+    "list": _list,
+    "history": _history,
+    "show": _show,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -263,6 +318,23 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--retain-last", type=int, help="snapshots to keep at least")
 
     job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
+    job.add_argument("--warehouse", default="lake")
+
+    folder = argparse.ArgumentParser(add_help=False)
+    folder.add_argument("--pipelines", default="pipelines", metavar="FOLDER",
+                        help="the folder of NAME.toml (default: %(default)s)")  # fmt: skip
+    job = jobs.add_parser("run", parents=[common, spark, folder], help="run a pipeline")
+    job.add_argument("name", help="of pipelines/NAME.toml")
+
+    jobs.add_parser("list", parents=[common, folder], help="list the pipelines")
+
+    job = jobs.add_parser("history", parents=[common], help="list the latest runs of pipelines")
+    job.add_argument("name", nargs="?", help="of one pipeline alone")
+    job.add_argument("--warehouse", default="lake")
+    job.add_argument("--limit", type=int, default=20)
+
+    job = jobs.add_parser("show", parents=[common], help="show one run")
+    job.add_argument("run_id", metavar="RUN")
     job.add_argument("--warehouse", default="lake")
     return parser
 

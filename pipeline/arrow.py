@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import (
+    catalogs,
     errors,
     inspection,
     jobs,
@@ -55,8 +56,6 @@ PARTITIONS_MAX = 200
 LONG_MAX = 2**63 - 1
 LONG_DIGITS_MAX = 19
 REASON_MAX = 200
-ANSWER_SECONDS = 120
-"""How long the catalog may take to answer one request."""
 OWN_PROPERTIES = frozenset({"write.parquet.compression-codec", "write.format.default"})
 SIZES = {"bucket": "bucket[{}]", "truncate": "truncate[{}]"}
 FIELD_NAMES = {"identity": "{}", "truncate": "{}_trunc"}
@@ -124,6 +123,8 @@ def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
     """Raise NotForArrow if the load is too large for this module, or has options of Spark alone."""
     if load.mode == "merge":
         raise errors.NotForArrow("--mode merge")
+    if load.transforms or load.checks:
+        raise errors.NotForArrow("transforms and checks")
     if load.reader.format == "orc":
         raise errors.NotForArrow("orc")
     if load.types and load.reader.format != "csv":
@@ -186,45 +187,11 @@ class _Target:
     table: Any
 
 
-def _bounded_adapter() -> Any:
-    """Return a transport for requests that waits ANSWER_SECONDS at most for an answer."""
-    # Imported here: jobs of Spark need none of them.
-    from requests.adapters import HTTPAdapter
-
-    class BoundedAdapter(HTTPAdapter):
-        def send(self, request: Any, *arguments: Any, **options: Any) -> Any:
-            return super().send(request, *arguments, **{**options, "timeout": ANSWER_SECONDS})
-
-    return BoundedAdapter()
-
-
-def _bounded_catalog(name: str, **properties: str) -> Any:
-    """Return a REST catalog each of whose requests waits ANSWER_SECONDS at most for an answer."""
-    # Imported here: jobs of Spark need none of them.
-    from pyiceberg.catalog.rest import RestCatalog
-
-    class BoundedCatalog(RestCatalog):
-        # PyIceberg would wait for an answer without end, and has no setting for it. It calls this
-        # for each session before the session's first request, which is the one for a token.
-        def _create_legacy_oauth2_auth_manager(self, session: Any) -> Any:
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, _bounded_adapter())
-            return super()._create_legacy_oauth2_auth_manager(session)
-
-    return BoundedCatalog(name, **properties)
-
-
 def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
     # Imported here: jobs of Spark need none of them.
     from pyiceberg.exceptions import NoSuchTableError
 
-    catalog = _bounded_catalog(
-        load.table.warehouse,
-        uri=server.iceberg,
-        warehouse=load.table.warehouse,
-        credential=f"{server.access_key}:{server.secret_key}",
-        **{"oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens"},
-    )
+    catalog = catalogs.opened(server, load.table.warehouse)
     identifier = (*load.table.namespace, load.table.name)
     try:
         table = catalog.load_table(identifier)
@@ -249,7 +216,7 @@ def _loaded(
         tasks = _write_tasks(transaction.table_metadata, rows, load_id)
         with _given_back(s3, _paths(transaction.table_metadata, tasks)):
             files = _write(transaction, tasks)
-            summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id.hex)
+            summary = loads.summary(s3, fresh, load, load_id=load_id.hex)
             snapshot_id = _append(transaction, files, summary, load)
             moved = sources.changed(s3, load.places, fresh)
             if moved:

@@ -51,6 +51,10 @@ class BadSource(PipelineError):
     """A source cannot be read as the load says; nothing was committed."""
 
 
+class CheckFailed(PipelineError):
+    """A check of a pipeline returned rows; nothing was committed."""
+
+
 class NotForArrow(PipelineError):
     """The load needs Spark: Arrow's path would not give the same result."""
 

@@ -24,6 +24,7 @@ from pipeline import (
     loads,
     merging,
     progress,
+    queries,
     session,
     settings,
     sources,
@@ -128,6 +129,7 @@ def _wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> source
     sources.check_names(listed, load.places, load.reader.format)
     pairs = {(source.place, source.etag) for source in listed}
     if load.mode == "replace":
+        pairs |= set(loads.of_transforms(load))
         is_equal = loads.content(server, load.table, s3) == pairs
         return sources.WantedSources(
             fresh=() if is_equal else listed, skipped=len(listed) if is_equal else 0
@@ -152,29 +154,36 @@ def _load(
     say(wanted.sentence)
     load_id = uuid.uuid4().hex
     with _namespace(spark, load.table):
-        columns = frames.live_columns(spark, load.table)
+        # Columns of a transform's sources are not those of the table.
+        columns = {} if load.transforms else frames.live_columns(spark, load.table)
         frame = frames.read(spark, s3, load.reader, fresh, columns, load.types)
         with contextlib.ExitStack() as block:
-            merged = None
+            frame = block.enter_context(queries.transformed(spark, load, frame))
+            basis, counts = merging.read(spark, load.table), None
             if load.merge is not None:
                 with frames.located(s3, load.reader, fresh):
                     merged = block.enter_context(
                         merging.merged(spark, load.table, load.merge, frame)
                     )
-                frame = merged.rows
+                frame, basis, counts = merged.rows, merged.basis, merged.counts
+            if load.checks:  # the rows that are checked are those that are written
+                frame = frame.persist()
+                block.callback(frame.unpersist)
             transaction, added = _transaction(spark, load, frame)
-            frame = _clustered(frame, load, transaction.table())
             with (
                 progress.watching("writing", spark.counters),
                 frames.located(s3, load.reader, fresh),
             ):
-                files = _write(spark, transaction, frame, load_id)
+                clustered = _clustered(frame, load, transaction.table())
+                files = _write(spark, transaction, clustered, load_id)
+            with _given_back(transaction, files):
+                checks = queries.checked(spark, load, frame, basis, say=say)
         with _given_back(transaction, files):
-            if merged is not None and merged.table is not None:
-                change = _overwrite(spark, transaction, merged, files)
+            if load.mode != "replace" and basis.table is not None and (load.merge or load.checks):
+                change = _overwrite(spark, transaction, basis, files)
             else:
                 change = _append(transaction, files)
-            summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id)
+            summary = loads.summary(s3, fresh, load, load_id=load_id)
             for name, value in summary.items():
                 change.set(name, value)
             change.commit()
@@ -186,7 +195,6 @@ def _load(
             with _contested(load.table):
                 transaction.commitTransaction()
         written = dict(snapshot.summary())
-        counts = None if merged is None else merged.counts
         return jobs.Loaded(
             rows=int(written.get("added-records", 0))
             if counts is None
@@ -198,6 +206,7 @@ def _load(
             snapshot_id=int(snapshot.snapshotId()),
             engine="spark",
             merged=counts,
+            checks=checks,
         )
 
 
@@ -208,16 +217,16 @@ def _append(transaction: Any, files: Any) -> Any:
     return append
 
 
-def _overwrite(spark: session.Spark, transaction: Any, merged: merging.Merged, files: Any) -> Any:
-    """Return the overwrite of a merge; it fails if a commit followed the snapshot that was read."""
+def _overwrite(spark: session.Spark, transaction: Any, basis: merging.Basis, files: Any) -> Any:
+    """Return an overwrite that fails if a commit followed the snapshot that the load has read."""
     overwrite = transaction.newOverwrite()
-    for file in merging.data_files(merged):
+    for file in merging.data_files(basis):
         overwrite.deleteFile(file)
     for file in files:
         overwrite.addFile(file)
     everything = spark.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
-    if merged.base is not None:
-        overwrite.validateFromSnapshot(merged.base)
+    if basis.snapshot_id is not None:
+        overwrite.validateFromSnapshot(basis.snapshot_id)
     overwrite.conflictDetectionFilter(everything)
     return overwrite.validateNoConflictingData().validateNoConflictingDeletes()
 
@@ -269,7 +278,7 @@ def _given_back(transaction: Any, files: Any) -> Iterator[None]:
     """Delete the data files if the load certainly failed."""
     try:
         yield
-    except (errors.SourceChanged, errors.Overtaken):
+    except (errors.SourceChanged, errors.Overtaken, errors.CheckFailed):
         for file in files:
             # The sweep removes files that stay; the load's own error matters more.
             with contextlib.suppress(Exception):

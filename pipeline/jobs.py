@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from pipeline import errors, reading, settings
 
@@ -21,6 +23,40 @@ class Merge:
     delete_flag: str | None = None
 
 
+SOURCE_VIEW = "source"
+TARGET_VIEW = "target"
+"""What a pipeline's queries call the rows of the sources, and the table as it will be."""
+
+Severity: TypeAlias = Literal["stop", "warn"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlTransform:
+    """A SELECT in Spark SQL over the sources and earlier transforms. name: of its rows."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlCheck:
+    """A SELECT in Spark SQL that returns the rows which must not be. severity: what a row does."""
+
+    name: str
+    sql: str
+    severity: Severity = "stop"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckOutcome:
+    """What a check returned. rows: the first of them, as texts; count: at most ROWS_COUNTED_MAX."""
+
+    name: str
+    severity: Severity
+    count: int
+    rows: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeCounts:
     """Rows of the table that a merge added, changed and removed."""
@@ -35,6 +71,8 @@ class Load:
     """What to load: sources, their reader, table, partitioning, mode and engine.
 
     types: the Iceberg types of columns that a schema names, in its order. merge: for mode `merge`.
+    transforms: the last one's rows are loaded instead of the sources'. checks: of the table as it
+    will be; nothing is committed if one with severity stop returns a row.
     """
 
     places: tuple[settings.Place, ...]
@@ -45,6 +83,16 @@ class Load:
     engine: settings.Engine = "auto"
     types: Mapping[str, str] = field(default_factory=dict)
     merge: Merge | None = None
+    transforms: tuple[SqlTransform, ...] = ()
+    checks: tuple[SqlCheck, ...] = ()
+
+    @property
+    def digest(self) -> str | None:
+        """The SHA-256 of the transforms; None without any."""
+        if not self.transforms:
+            return None
+        text = json.dumps([(each.name, each.sql) for each in self.transforms])
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +110,7 @@ class Loaded:
     snapshot_id: int | None
     engine: str = "none"
     merged: MergeCounts | None = None
+    checks: tuple[CheckOutcome, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +164,9 @@ def names_added(before: Iterable[str], after: Iterable[str]) -> tuple[str, ...]:
 
 
 ROWS_SHOWN_MAX = 5
-"""Rows of a plan."""
+"""Rows of a plan, and of a check's result."""
+ROWS_COUNTED_MAX = 1_000
+"""Rows of a check's result that are counted."""
 
 
 def planned_columns(

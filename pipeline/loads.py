@@ -15,13 +15,14 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline import errors, settings, sources
+from pipeline import errors, jobs, settings, sources
 
 SUMMARY_KEY = "boathouse.loads"
 MODE_KEY = "boathouse.loads.mode"
 ALREADY_TAKEN = "already taken in"
 """What the server's refusal says when the table has a source of the load."""
 INLINE_MAX = 100
+TRANSFORMS = "transforms"
 LISTS_BUCKET = "boathouse-loads"
 TIMEOUT_SECONDS = 30
 
@@ -116,17 +117,27 @@ def _request(server: settings.ServerEndpoint, path: str) -> urllib.request.Reque
     )
 
 
+def of_transforms(load: jobs.Load) -> tuple[tuple[str, str], ...]:
+    """Return the (name, digest) that stands beside a replacing load's sources, for its transforms.
+
+    With it a load whose transforms have changed replaces the table again.
+    """
+    digest = load.digest
+    return () if digest is None or load.mode != "replace" else ((TRANSFORMS, digest),)
+
+
 def summary(
-    s3: Any, read: Sequence[sources.Source], *, mode: settings.Mode, load_id: str
+    s3: Any, read: Sequence[sources.Source], load: jobs.Load, *, load_id: str
 ) -> dict[str, str]:
     """Return the snapshot summary entries that name the sources of a load.
 
     The server knows two modes: a merge adds its sources to the table's, as an append does.
     """
-    recorded = "replace" if mode == "replace" else "append"
-    rows = [{"source": source.place, "etag": source.etag} for source in read]
+    mode = "replace" if load.mode == "replace" else "append"
+    pairs = [*((source.place, source.etag) for source in read), *of_transforms(load)]
+    rows = [{"source": source, "etag": etag} for source, etag in pairs]
     if len(rows) <= INLINE_MAX:
-        return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: recorded}
+        return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: mode}
     key = f"{load_id}.json"
     with sources.asking():
         with contextlib.suppress(
@@ -134,7 +145,7 @@ def summary(
         ):
             s3.create_bucket(Bucket=LISTS_BUCKET)
         s3.put_object(Bucket=LISTS_BUCKET, Key=key, Body=json.dumps(rows).encode())
-    return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: recorded}
+    return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: mode}
 
 
 def _ask(request: urllib.request.Request, *, table: settings.TargetTable | None = None) -> Any:

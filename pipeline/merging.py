@@ -8,6 +8,7 @@ Iceberg: it is committed only if no other commit came after the snapshot that wa
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,18 +25,35 @@ _STORED = "__boathouse_stored"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Merged:
-    """What a merge writes. rows: a frame of all rows to write, the rewritten files' among them.
+class Basis:
+    """The state of a table that a load has read, and that must not have changed at its commit.
 
-    rewritten: URIs of the data files that the rows replace. table: the Java table, None where the
-    load creates it. base: the snapshot that was read, None for a table without one.
+    table: the Java table, None where the load creates it. snapshot_id: None for a table without a
+    snapshot. rewritten: URIs of the data files that the load replaces.
     """
 
-    rows: Any
-    rewritten: frozenset[str]
     table: Any
-    base: int | None
+    snapshot_id: int | None = None
+    rewritten: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Merged:
+    """What a merge writes. rows: a frame of all rows to write, the rewritten files' among them."""
+
+    rows: Any
+    basis: Basis
     counts: jobs.MergeCounts
+
+
+def read(spark: session.Spark, target: settings.TargetTable) -> Basis:
+    """Return the table as it is; what is read from it afterwards is that old or newer."""
+    catalog, identifier = spark.catalog(target.warehouse), spark.identifier(target)
+    if not catalog.tableExists(identifier):
+        return Basis(table=None)
+    table = catalog.loadTable(identifier)
+    snapshot = table.currentSnapshot()
+    return Basis(table=table, snapshot_id=None if snapshot is None else int(snapshot.snapshotId()))
 
 
 def check(merge: jobs.Merge, frame: Any) -> None:
@@ -81,39 +99,54 @@ def merged(
     try:
         _check_keys(merge, held[0])
         newest = _newest(merge, held[0])
-        catalog, identifier = spark.catalog(target.warehouse), spark.identifier(target)
-        # Loaded before the rows are read: a commit in between is a conflict, not a lost change.
-        table = catalog.loadTable(identifier) if catalog.tableExists(identifier) else None
-        if table is None or table.currentSnapshot() is None:
+        # Before the rows are read: a commit in between is a conflict, not a lost change.
+        basis = read(spark, target)
+        if basis.snapshot_id is None:
             held.append(newest.persist())
-            yield _all_new(merge, held[-1], table)
+            yield _all_new(merge, held[-1], basis)
             return
         stored = spark.session.read.table(target.quoted)
         held.append(_applied(merge, newest, stored).persist())
-        yield _rewriting(merge, held[-1], stored, table)
+        yield _rewriting(merge, held[-1], stored, basis)
     finally:
         for each in held:
             with contextlib.suppress(Exception):
                 each.unpersist()
 
 
-def data_files(merge: Merged) -> list[Any]:
-    """Return the Java DataFile of each file that a merge rewrites. Raises Overtaken."""
-    if not merge.rewritten:
+def data_files(basis: Basis) -> list[Any]:
+    """Return the Java DataFile of each file that a load rewrites. Raises Overtaken."""
+    if not basis.rewritten:
         return []
     files: list[Any] = []
-    tasks = merge.table.newScan().useSnapshot(merge.base).planFiles()
+    tasks = basis.table.newScan().useSnapshot(basis.snapshot_id).planFiles()
     try:
         iterator = tasks.iterator()
-        while iterator.hasNext() and len(files) < len(merge.rewritten):
+        while iterator.hasNext() and len(files) < len(basis.rewritten):
             file = iterator.next().file()
-            if str(file.location()) in merge.rewritten:
+            if str(file.location()) in basis.rewritten:
                 files.append(file)
     finally:
         tasks.close()
-    if len(files) < len(merge.rewritten):
+    if len(files) < len(basis.rewritten):
         raise errors.Overtaken("another client has just changed the table")
     return files
+
+
+def without_files(stored: Any, files: frozenset[str]) -> Any:
+    """Return a table's rows without those of some data files. stored: the table's frame."""
+    if not files:
+        return stored
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    spark = stored.sparkSession
+    gone = spark.createDataFrame([(file,) for file in sorted(files)], f"{_FILE} string")
+    return (
+        stored.select("*", _column("_file").alias(_FILE))
+        .join(functions.broadcast(gone), [_FILE], "left_anti")
+        .drop(_FILE)
+    )
 
 
 def _check_keys(merge: jobs.Merge, frame: Any) -> None:
@@ -166,10 +199,10 @@ def _text_of_row(frame: Any) -> Any:
     return functions.to_json(functions.struct(*(_column(name) for name in frame.columns)))
 
 
-def _all_new(merge: jobs.Merge, newest: Any, table: Any) -> Merged:
+def _all_new(merge: jobs.Merge, newest: Any, basis: Basis) -> Merged:
     rows = stored_columns(merge, newest.filter(~_is_deleted(merge)))
     counts = jobs.MergeCounts(inserted=rows.count(), updated=0, deleted=0)
-    return Merged(rows=rows, rewritten=frozenset(), table=table, base=None, counts=counts)
+    return Merged(rows=rows, basis=basis, counts=counts)
 
 
 def _applied(merge: jobs.Merge, newest: Any, table: Any) -> Any:
@@ -208,8 +241,8 @@ def _applied(merge: jobs.Merge, newest: Any, table: Any) -> Any:
     return both
 
 
-def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, table: Any) -> Merged:
-    """Return the merge of rows into a table: stored is its frame, table the Java table."""
+def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, basis: Basis) -> Merged:
+    """Return the merge of rows into a table. stored: its frame."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import functions
 
@@ -245,9 +278,7 @@ def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, table: Any) -> Merg
         rows = unchanged.unionByName(added, allowMissingColumns=True)
     return Merged(
         rows=rows,
-        rewritten=rewritten,
-        table=table,
-        base=int(table.currentSnapshot().snapshotId()),
+        basis=dataclasses.replace(basis, rewritten=rewritten),
         counts=jobs.MergeCounts(
             inserted=int(totals[0]), updated=int(totals[1]), deleted=int(totals[2])
         ),

@@ -167,7 +167,7 @@ def failures() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise errors.SparkFailed(_reason(error)) from error
+        raise errors.SparkFailed(reason(error)) from error
 
 
 def thrown(error: Exception) -> tuple[str, str] | None:
@@ -183,8 +183,8 @@ def _java_error(error: Exception) -> Any:
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
 
 
-def _reason(error: Exception) -> str:
-    """Return the message of the innermost cause, with the file that was being read."""
+def reason(error: Exception) -> str:
+    """Return the message of an error's innermost cause, with the file that was being read."""
     java_error = _java_error(error)
     if java_error is not None:
         # The JVM may have ended; then Python's own text is used.

@@ -112,6 +112,11 @@ class PartitionTransform:
     width: int | None = None
 
 
+def is_word(text: str) -> bool:
+    """Return whether a text has letters, digits and _ alone, and begins with no digit."""
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) is not None
+
+
 def parse_table(text: str) -> TargetTable:
     """Parse `warehouse.namespace[.namespace...].table`. Raises BadArgument."""
     match = _TABLE.match(text)

@@ -1,0 +1,225 @@
+"""rule: a pipeline's file, `pipelines/NAME.toml`: sources, target, transforms, checks, retries.
+
+target = "lake.sales.orders"
+mode = "merge"                     # append, replace or merge
+key = ["id"]
+order_by = "changed_at"
+retries = 2
+
+[source]
+from = ["s3://raw/orders/"]
+format = "csv"
+options = { nullValue = "NA" }
+
+[[transform]]
+name = "clean"
+sql = "select * from source where id is not null"
+
+[[check]]
+name = "no negative amounts"
+sql = "select * from target where amount < 0"
+severity = "warn"                  # or stop, which is the default
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from pipeline import errors, jobs, reading, settings
+
+RETRIES_MAX = 10
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_TEXT, _TEXTS, _NUMBER, _TABLE, _TABLES = "a text", "texts", "a number", "a table", "tables"
+_KEYS: Mapping[str, str] = {
+    "description": _TEXT, "target": _TEXT, "mode": _TEXT, "key": _TEXTS, "order_by": _TEXT,
+    "delete_flag": _TEXT, "partition_by": _TEXT, "retries": _NUMBER, "source": _TABLE,
+    "transform": _TABLES, "check": _TABLES,
+}  # fmt: skip
+_SOURCE_KEYS: Mapping[str, str] = {
+    "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE
+}  # fmt: skip
+_TRANSFORM_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT}
+_CHECK_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT, "severity": _TEXT}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pipeline:
+    """A pipeline: its name, its load, and how often a run starts again after a failure."""
+
+    name: str
+    description: str
+    load: jobs.Load
+    retries: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeNames:
+    """What a user calls the parts of a merge: flags of a command, or keys of a file."""
+
+    mode: str
+    key: str
+    order_by: str
+    flag: str
+
+
+FLAGS = MergeNames(mode="--mode", key="--key", order_by="--order-by", flag="--delete-flag")
+KEYS = MergeNames(mode="mode", key="key", order_by="order_by", flag="delete_flag")
+
+
+def check_name(name: str) -> None:
+    """Raise BadArgument for a name that is not one of a pipeline's file."""
+    if NAME.fullmatch(name) is None:
+        raise errors.BadArgument(
+            f"{name!r} is not a pipeline's name: letters, digits, _ and -, as in NAME.toml"
+        )
+
+
+def parse(name: str, text: str) -> Pipeline:
+    """Parse a pipeline's file. Raises BadArgument, which names the key."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise errors.BadArgument(f"{name}.toml: {error}") from error
+    try:
+        return _pipeline(name, document)
+    except errors.BadArgument as error:
+        raise errors.BadArgument(f"{name}.toml: {error}") from error
+
+
+def merge(
+    mode: str,
+    *,
+    key: Iterable[str],
+    order_by: str | None,
+    delete_flag: str | None,
+    names: MergeNames,
+) -> jobs.Merge | None:
+    """Return how a load of this mode matches rows. Raises BadArgument for what does not fit it.
+
+    names: what the user calls the values.
+    """
+    key = tuple(part.strip() for part in key)
+    if mode != "merge":
+        for name, value in (
+            (names.key, key),
+            (names.order_by, order_by),
+            (names.flag, delete_flag),
+        ):
+            if value:
+                raise errors.BadArgument(f"{name} is for {names.mode} merge")
+        return None
+    if not key or not all(key):
+        raise errors.BadArgument(
+            f"{names.mode} merge needs {names.key}: the columns that identify a row"
+        )
+    return jobs.Merge(key=key, order_by=order_by, delete_flag=delete_flag)
+
+
+def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
+    _check_keys(document, _KEYS, "", needed=("target", "source"))
+    source = document["source"]
+    _check_keys(source, _SOURCE_KEYS, "source.", needed=("from",))
+    mode = _one_of(document.get("mode", "append"), settings.MODES, "mode")
+    file_format = _one_of(source.get("format", "csv"), settings.FORMATS, "source.format")
+    retries = document.get("retries", 0)
+    if not 0 <= retries <= RETRIES_MAX:
+        raise errors.BadArgument(f"retries is {retries}; it must be 0 to {RETRIES_MAX}")
+    transforms = tuple(
+        jobs.SqlTransform(name=each["name"], sql=each["sql"])
+        for each in _tables(document, "transform", _TRANSFORM_KEYS)
+    )
+    _check_names(transforms)
+    load = jobs.Load(
+        places=tuple(settings.parse_place(text) for text in source["from"]),
+        reader=reading.reader(
+            cast(settings.Format, file_format),
+            {key: str(value) for key, value in source.get("options", {}).items()},
+        ),
+        table=settings.parse_table(document["target"]),
+        partitions=settings.parse_partitions(document["partition_by"])
+        if "partition_by" in document
+        else (),
+        mode=cast(settings.Mode, mode),
+        types={
+            column: reading.schema_type(column, str(column_type))
+            for column, column_type in source.get("schema", {}).items()
+        },
+        merge=merge(
+            mode,
+            key=document.get("key", ()),
+            order_by=document.get("order_by"),
+            delete_flag=document.get("delete_flag"),
+            names=KEYS,
+        ),
+        transforms=transforms,
+        checks=tuple(
+            jobs.SqlCheck(
+                name=each["name"],
+                sql=each["sql"],
+                severity=cast(
+                    jobs.Severity,
+                    _one_of(
+                        each.get("severity", "stop"), get_args(jobs.Severity), "check.severity"
+                    ),
+                ),
+            )
+            for each in _tables(document, "check", _CHECK_KEYS)
+        ),
+    )
+    return Pipeline(
+        name=name, description=document.get("description", ""), load=load, retries=retries
+    )
+
+
+def _check_names(transforms: Iterable[jobs.SqlTransform]) -> None:
+    """Raise BadArgument for names of transforms that Spark would not take or tell apart."""
+    taken = {jobs.SOURCE_VIEW, jobs.TARGET_VIEW}
+    for transform in transforms:
+        if not settings.is_word(transform.name):
+            raise errors.BadArgument(
+                f"transform.name {transform.name!r} must have letters, digits and _ alone"
+            )
+        if transform.name.lower() in taken:
+            raise errors.BadArgument(f"transform.name {transform.name!r} is taken")
+        taken.add(transform.name.lower())
+
+
+def _tables(
+    document: Mapping[str, Any], name: str, keys: Mapping[str, str]
+) -> Iterable[Mapping[str, Any]]:
+    for table in document.get(name, ()):
+        _check_keys(table, keys, f"{name}.", needed=("name", "sql"))
+        yield table
+
+
+def _check_keys(
+    table: Mapping[str, Any], keys: Mapping[str, str], prefix: str, *, needed: Iterable[str]
+) -> None:
+    for name, value in table.items():
+        expected = keys.get(name)
+        if expected is None:
+            raise errors.BadArgument(f"{prefix}{name} is no key; there are: {', '.join(keys)}")
+        if not _is(expected, value):
+            raise errors.BadArgument(f"{prefix}{name} must be {expected}")
+    for name in needed:
+        if name not in table:
+            raise errors.BadArgument(f"{prefix}{name} is missing")
+
+
+def _is(expected: str, value: Any) -> bool:
+    if expected in (_TEXTS, _TABLES):
+        item = _TEXT if expected == _TEXTS else _TABLE
+        return isinstance(value, list) and bool(value) and all(_is(item, each) for each in value)
+    if expected == _NUMBER:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, str if expected == _TEXT else dict)
+
+
+def _one_of(value: str, values: Iterable[str], name: str) -> str:
+    if value not in values:
+        raise errors.BadArgument(f"{name} is {value!r}; it must be one of {', '.join(values)}")
+    return value

@@ -1,0 +1,189 @@
+"""Runs of pipelines: transforms, checks, retries, and the table that keeps the runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+from pipeline import errors, files, jobs, runs, settings
+from tests.kit import server as server_kit
+from tests.pipeline.lake import Lake, Raw, Small, no_spark
+
+
+def pipeline_of(raw: Raw, name: str, text: str = "", **top: str) -> files.Pipeline:
+    """Return a pipeline from the test's bucket into lake.runs.NAME."""
+    lines = "".join(f"{key} = {value}\n" for key, value in top.items())
+    whole = f'target = "lake.runs.{name}"\n{lines}[source]\nfrom = ["{raw.uri("in/")}"]\n{text}'
+    return files.parse(name, whole)
+
+
+CLEAN = """
+[[transform]]
+name = "clean"
+sql = "select id, amount, upper(name) as name from source where id is not null"
+[[transform]]
+name = "latest"
+sql = "select id, sum(amount) as amount, max(name) as name from clean group by id"
+"""
+CHECKED = """
+[[check]]
+name = "ids are unique"
+sql = "select id, count(*) as n from target group by id having count(*) > 1"
+[[check]]
+name = "small amounts"
+sql = "select * from target where amount > 100"
+severity = "warn"
+"""
+
+
+def test_a_run_without_queries_needs_no_spark_and_is_kept(
+    small: Small, raw: Raw, server: server_kit.Running
+) -> None:
+    raw.put("in/1.csv", "id\n1\n2\n")
+    said: list[str] = []
+    pipeline = pipeline_of(raw, "plain")
+    kept, done = runs.run(small.server, pipeline, open_spark=no_spark, say=said.append)
+    assert (kept.status, kept.rows, kept.attempts, done.rows) == ("succeeded", 2, 1, 2)
+    again, _ = runs.run(small.server, pipeline, open_spark=no_spark, say=said.append)
+    assert (again.status, again.rows) == ("nothing", 0)
+    rows = runs.history(small.server, "lake", pipeline="plain", limit=10)
+    assert [row["run_id"] for row in rows] == [again.run_id, kept.run_id]
+    assert runs.find(small.server, "lake", kept.run_id)["snapshot_id"] == done.snapshot_id
+    with pytest.raises(errors.BadArgument, match="there is no run none"):
+        runs.find(small.server, "lake", "none")
+
+
+def test_a_failed_run_is_tried_again_and_kept(small: Small, raw: Raw) -> None:
+    raw.put("in/1.json", "{")
+    waited: list[float] = []
+    pipeline = pipeline_of(raw, "fails", 'format = "json"\n', retries="2")
+    with pytest.raises(errors.BadSource):  # another attempt would read the same file
+        runs.run(
+            small.server, pipeline, open_spark=no_spark, say=small.said.append, wait=waited.append
+        )
+    rows = runs.history(small.server, "lake", pipeline="fails", limit=1)
+    assert (rows[0]["status"], rows[0]["attempts"], waited) == ("failed", 1, [])
+    assert "1.json" in rows[0]["error"]
+
+
+def test_an_attempt_that_another_may_follow_waits_longer_each_time(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    answers: list[Exception | None] = [errors.Overtaken("x"), errors.NoServer("y"), None]
+    loads = runs.ingest.run
+
+    def run(*arguments: Any, **options: Any) -> jobs.Loaded:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        return loads(*arguments, **options)
+
+    monkeypatch.setattr(runs.ingest, "run", run)
+    waited: list[float] = []
+    kept, _ = runs.run(
+        small.server,
+        pipeline_of(raw, "again", retries="2"),
+        open_spark=no_spark,
+        say=small.said.append,
+        wait=waited.append,
+    )
+    assert (kept.status, kept.attempts, waited) == ("succeeded", 3, [2.0, 4.0])
+
+
+@pytest.mark.spark
+def test_transforms_are_loaded_and_checks_pass_before_anything_is_visible(
+    lake: Lake, raw: Raw
+) -> None:
+    def run(text: str = CLEAN + CHECKED, **top: str) -> tuple[runs.PipelineRun, jobs.Loaded]:
+        pipeline = pipeline_of(raw, "orders", text, **top)
+        return runs.run(lake.server, pipeline, open_spark=lake.open_spark, say=lake.said.append)
+
+    raw.put("in/1.csv", "id,amount,name\n1,5,a\n1,6,b\n2,200,c\n,7,d\n")
+    kept, done = run()
+    rows = [{"id": 1, "amount": 11, "name": "B"}, {"id": 2, "amount": 200, "name": "C"}]
+    assert lake.rows("runs.orders") == rows
+    assert [(each.name, each.count) for each in done.checks] == [
+        ("ids are unique", 0), ("small amounts", 1)
+    ]  # fmt: skip
+    assert json.loads(kept.detail)["checks"][1]["first"] == [
+        '{"id": 2, "amount": 200, "name": "C"}'
+    ]
+
+    # The check reads the table as it would be: id 2 is there already.
+    before = lake.state("runs.orders")
+    raw.put("in/2.csv", "id,amount,name\n2,1,x\n3,1,y\n")
+    with pytest.raises(errors.CheckFailed, match="ids are unique returns 1 row"):
+        run()
+    assert lake.state("runs.orders") == before
+    latest = runs.history(lake.server, "lake", pipeline="orders", limit=1)[0]
+    assert (latest["status"], latest["rows"]) == ("failed", 0)
+
+    # As a merge the same rows pass.
+    _, done = run(mode='"merge"', key='["id"]')
+    assert done.merged == jobs.MergeCounts(inserted=1, updated=1, deleted=0)
+    assert [row["amount"] for row in lake.rows("runs.orders")] == [11, 1, 1]
+
+    # A replacing run takes the same sources again when its transforms have changed.
+    _, done = run(mode='"replace"')
+    assert done.rows == 3
+    assert run(mode='"replace"')[0].status == "nothing"
+    changed = CLEAN.replace("sum(amount)", "min(amount)")
+    assert run(changed, mode='"replace"')[1].rows == 3
+    assert [row["amount"] for row in lake.rows("runs.orders")] == [5, 1, 1]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("drop table lake.runs.safe", "transform bad is no SELECT"),
+        ("insert into lake.runs.safe select 9", "transform bad is no SELECT"),
+        ("with x as (select 1) insert into lake.runs.safe select * from x", "is no SELECT"),
+        ("cache table lake.runs.safe", "transform bad is no SELECT"),
+        ("selct 1", "transform bad: "),
+        ("select nothing from source", "transform bad: "),
+    ],
+)
+def test_a_transform_can_only_select(lake: Lake, raw: Raw, sql: str, words: str) -> None:
+    raw.put("in/0.csv", "id\n7\n")
+    with contextlib.suppress(errors.PipelineError):
+        lake.ingest(raw, "runs.safe")
+    before = lake.state("runs.safe")
+    text = f'[[transform]]\nname = "bad"\nsql = "{sql}"\n'
+    with pytest.raises(errors.BadArgument) as raised:
+        runs.run(
+            lake.server,
+            pipeline_of(raw, "bad", text),
+            open_spark=lake.open_spark,
+            say=lake.said.append,
+        )
+    assert words in str(raised.value)
+    assert lake.state("runs.safe") == before
+    assert not lake.catalog.table_exists("runs.bad")
+
+
+@pytest.mark.spark
+def test_a_commit_after_the_checks_makes_the_run_check_again(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,amount\n1,1\n")
+    raw.put("other/2.csv", "id,amount\n1,2\n")
+    lake.ingest(raw, "runs.raced", prefix="other/")
+    raw.put("other/3.csv", "id,amount\n5,2\n")
+    said: list[str] = []
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        if sentence.startswith("committing") and len(lake.rows("runs.raced")) == 1:
+            lake.ingest(raw, "runs.raced", prefix="other/")
+
+    text = '[[check]]\nname = "few"\nsql = "select count(*) from target having count(*) > 2"\n'
+    with pytest.raises(errors.CheckFailed, match="few"):
+        runs.run(lake.server, pipeline_of(raw, "raced", text), open_spark=lake.open_spark, say=say)
+    assert [row["id"] for row in lake.rows("runs.raced")] == [1, 5]
+
+
+def test_the_places_of_a_file_are_those_of_a_command(raw: Raw) -> None:
+    assert pipeline_of(raw, "places").load.places == (settings.parse_place(raw.uri("in/")),)
