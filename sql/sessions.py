@@ -74,7 +74,8 @@ class Session:
     unset. warehouse and role are names as reported. parameters holds what was set explicitly, by
     upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
     those of finished statements, newest last. transaction is set by `sql.transactions`;
-    held is what it has changed, until that is committed; transaction_lost: one was open when the
+    held is what it has changed, until that is committed; last_transaction: the id of
+    the one that ended last, until a restart; transaction_lost: one was open when the
     server ended or the session was idle too long. temporary_views is kept by `sql.views`, in memory
     alone.
     The rest belongs to Sessions: see there.
@@ -95,6 +96,7 @@ class Session:
     query_ids: deque[str] = field(default_factory=lambda: deque(maxlen=bounds.QUERY_IDS_MAX))
     transaction: Any = None
     transaction_lost: bool = False
+    last_transaction: str | None = None
     held: Held | None = None
     temporary_views: dict[Any, Any] = field(default_factory=dict)
     generation: int = 0

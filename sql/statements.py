@@ -211,6 +211,7 @@ class Statements:
     ) -> planning.Execution:
         zone = zoneinfo.ZoneInfo(str(session.parameter("TIMEZONE")))
         now = datetime.datetime.fromtimestamp(self._now_ms() / 1000, zone)
+        open_transaction = transactions.current(session)
         context = shapes.Context(
             now=now,
             database=session.database,
@@ -221,6 +222,8 @@ class Statements:
             account=session.account_name.upper(),
             region=self._about.region,
             session_id=session.id,
+            transaction=None if open_transaction is None else open_transaction.id,
+            last_transaction=session.last_transaction,
             version=self._about.version,
             client=f"{session.client_app_id} {session.client_app_version}".strip(),
             query_ids=tuple(session.query_ids),
@@ -242,7 +245,7 @@ class Statements:
             context=context,
             compiled=compiled,
             results=stored_results,
-            transaction=transactions.current(session),
+            transaction=open_transaction,
         )
 
     async def _run(

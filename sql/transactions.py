@@ -134,6 +134,7 @@ class Transactions:
             await self._writes.commit(
                 changes[0], principal=session.principal, query_id=execution.query_id
             )
+            session.last_transaction = self._transaction_id()
             return
         try:
             await self._take(execution, changes)
@@ -200,6 +201,7 @@ class Transactions:
             single = Transaction(id="", receipt_id="", started_at_ms=self._now_ms())
             await self._add(session, single, changes, query_id=execution.query_id)
             await self._commit(session, single, keeps_added=True)
+            session.last_transaction = self._transaction_id()
             return
         if transaction is None:
             transaction = current(session) or self.begin(session)
@@ -267,16 +269,18 @@ class Transactions:
         """Begin a transaction, unless one is open; return the open one."""
         transaction = current(session)
         if transaction is None:
-            now_ms = self._now_ms()
-            suffix = int(self._new_id(), 16) % 1_000_000
             transaction = Transaction(
-                id=f"{now_ms}{suffix:06d}",
+                id=self._transaction_id(),
                 receipt_id=sites.hyphenated(self._new_id()),
-                started_at_ms=now_ms,
+                started_at_ms=self._now_ms(),
                 name=name or sites.hyphenated(self._new_id()),
             )
             session.transaction = transaction
         return transaction
+
+    def _transaction_id(self) -> str:
+        """Return an id as Snowflake has them: when the transaction began, in nanoseconds."""
+        return f"{self._now_ms()}{int(self._new_id(), 16) % 1_000_000:06d}"
 
     async def commit(self, session: sessions.Session) -> None:
         """End the transaction, if there is one, and commit its changes."""
@@ -287,6 +291,7 @@ class Transactions:
             if transaction.is_over:
                 return
             transaction.is_over = True
+            session.last_transaction = transaction.id
             if session.transaction is transaction:
                 session.transaction = None
             try:
@@ -329,6 +334,7 @@ class Transactions:
         transaction = current(session)
         session.transaction = session.held = None
         if transaction is not None:
+            session.last_transaction = transaction.id
             await self._discard(transaction)
 
     def abandon(self, transaction: Transaction) -> None:

@@ -1120,6 +1120,8 @@ CONTEXT_FUNCTIONS = (
     function("CURRENT_ACCOUNT", "", "text", _context("account")),
     function("CURRENT_REGION", "", "text", _context("region")),
     function("CURRENT_SESSION", "", "text", _context("session_id")),
+    function("CURRENT_TRANSACTION", "", "text", _context("transaction")),
+    function("LAST_TRANSACTION", "", "text", _context("last_transaction")),
     function("CURRENT_VERSION", "", "text", _context("version")),
     function("CURRENT_CLIENT", "", "text", _context("client")),
     function("LAST_QUERY_ID", "[constant]", "text", _last_query_id),

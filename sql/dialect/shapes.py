@@ -113,6 +113,8 @@ class Context:
     account: str = ""
     region: str = ""
     session_id: int = 0
+    transaction: str | None = None
+    last_transaction: str | None = None
     version: str = ""
     client: str = ""
     query_ids: tuple[str, ...] = ()

@@ -298,6 +298,31 @@ def test_a_transaction_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     local_sql.run_local(tmp_path, work)
 
 
+def test_current_and_last_transaction_show_ids(tmp_path: Path) -> None:
+    ids = "select current_transaction(), last_transaction()"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        assert await local.rows(ids) == [(None, None)]
+        await local.run("begin")
+        ((first, _),) = await local.rows(ids)
+        assert first.isdecimal()
+        await local.run("begin")  # in an open transaction: it goes on
+        assert await local.rows(ids) == [(first, None)]
+        await local.run("rollback")
+        assert await local.rows(ids) == [(None, first)]
+        await local.run("insert into t values (1)")
+        ((none, last),) = await local.rows(ids)
+        assert (none, last != first) == (None, True)
+        await local.run("alter session set autocommit = false")
+        await local.run("insert into t values (2)")
+        ((second, _),) = await local.rows(ids)
+        await local.run("commit")
+        assert await local.rows(ids) == [(None, second)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_repeated_statement_of_an_open_transaction_runs_once(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int)")
