@@ -88,6 +88,7 @@ def test_neither_is_refused_and_deletes_nothing(
         b"not xml",
         b'<!DOCTYPE x [<!ENTITY e "k">]><Delete><Object><Key>&e;</Key></Object></Delete>',
         b"<Delete>" + b"<Object><Key>k</Key></Object>" * 1001 + b"</Delete>",
+        b"<Delete>" + b"<Object><Key>k</Key></Object>" * 100_000 + b"</Delete>",
         b"<a>" * 100 + b"</a>" * 100,
     ],
 )

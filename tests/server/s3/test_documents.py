@@ -324,3 +324,20 @@ def test_a_repeated_owner_of_an_access_control_list_is_malformed() -> None:
     text = f"<AccessControlPolicy>{owner * 2}<AccessControlList/></AccessControlPolicy>"
     with pytest.raises(errors.MalformedAcl):
         documents.parse_acl(text.encode())
+
+
+def test_a_completion_names_up_to_ten_thousand_parts_with_checksums() -> None:
+    part = (
+        "<Part><PartNumber>{}</PartNumber><ETag>&quot;" + "a" * 32 + "&quot;</ETag>"
+        "<ChecksumSHA256>" + "A" * 43 + "=</ChecksumSHA256></Part>"
+    )
+
+    def body(count: int) -> bytes:
+        parts = "".join(part.format(number) for number in range(1, count + 1))
+        return f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+
+    assert [each.part_number for each in documents.parse_complete(body(10_000))] == list(
+        range(1, 10_001)
+    )
+    with pytest.raises(errors.UnexpectedXml):
+        documents.parse_complete(body(10_001))
