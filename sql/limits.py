@@ -264,6 +264,8 @@ def worker_bytes_max(memory_bytes: int) -> int:
 
 
 # Stages and their files.
+STAGES_MAX: Final = 1_000
+"""Stages of a schema, and temporary ones of a session in it; file formats as well."""
 STAGE_PATH_BYTES_MAX: Final = 700
 """Bytes of a path below a stage; with the stage's own prefix it fits into a key."""
 STAGED_FILES_LISTED_MAX: Final = 1_000

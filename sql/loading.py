@@ -372,7 +372,7 @@ class Loading:
             {"source": _source(file.info), "etag": file.info.etag}
             for file in files
             if not file.is_skipped
-            and file.loaded + file.faults == file.report.parsed
+            and (file.loaded or not file.faults)
             and file.info.key not in taken
         ]
         summary = {loads.SUMMARY_KEY: json.dumps(sources)} if sources else {}

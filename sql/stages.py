@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import hashlib
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -208,6 +209,10 @@ class Stages:
                     return batch.Decided(result="exists")
                 if not statement.replace:
                     raise errors.already_exists("Object", ident.folded)
+            elif _is_full(reading, key[: -len(ident.stored.encode(errors="surrogatepass"))]):
+                raise errors.resources_exhausted(
+                    f"a schema has at most {limits.STAGES_MAX} stages, and as many of each session"
+                )
             writes: list[batch.Write] = [
                 batch.Put(store=stagerows.STORE, key=key, value=stagerows.encode(row))
             ]
@@ -750,17 +755,8 @@ class Stages:
     async def _drop_orphans(
         self, object_type: stagerows.ObjectType, is_known: Callable[[int], bool]
     ) -> None:
-        start = stagerows.all_of(object_type)
-        orphans: list[tuple[bytes, bytes, stagerows.StagingRow]] = []
-        with self._store.index.view() as view:
-            for key, value in view.scan(stagerows.STORE, start, stagerows.stop_after(start)):
-                row = stagerows.decode(value, stagerows.StagingRow)
-                session_id = stagerows.session_of(key)
-                is_over = session_id != stagerows.PERMANENT and not is_known(session_id)
-                if is_over or not self._has_home(view, row):
-                    orphans.append((key, value, row))
-                if len(orphans) >= SWEPT_AT_ONCE:
-                    break
+        # There may be very many rows, so a thread looks at them.
+        orphans = await asyncio.to_thread(self._orphans, object_type, is_known)
         for key, value, row in orphans:
             writes: tuple[batch.Write, ...] = (batch.Delete(store=stagerows.STORE, key=key),)
             if object_type == "stage":
@@ -772,6 +768,22 @@ class Stages:
                 )
             except storage_errors.ExpectationFailed:
                 continue
+
+    def _orphans(
+        self, object_type: stagerows.ObjectType, is_known: Callable[[int], bool]
+    ) -> list[tuple[bytes, bytes, stagerows.StagingRow]]:
+        start = stagerows.all_of(object_type)
+        orphans: list[tuple[bytes, bytes, stagerows.StagingRow]] = []
+        with self._store.index.view() as view:
+            for key, value in view.scan(stagerows.STORE, start, stagerows.stop_after(start)):
+                row = stagerows.decode(value, stagerows.StagingRow)
+                session_id = stagerows.session_of(key)
+                is_over = session_id != stagerows.PERMANENT and not is_known(session_id)
+                if is_over or not self._has_home(view, row):
+                    orphans.append((key, value, row))
+                if len(orphans) >= SWEPT_AT_ONCE:
+                    break
+        return orphans
 
     def _has_home(self, view: batch.Reading, row: stagerows.StagingRow) -> bool:
         try:
@@ -803,6 +815,12 @@ class Stages:
                 await self._store.index.commit(
                     batch.Batch(expects=expects, writes=writes, makes_room=True)
                 )
+
+
+def _is_full(reading: batch.Reading, prefix: bytes) -> bool:
+    """Return whether a schema has as many objects below a prefix as it may have."""
+    rows = reading.scan(stagerows.STORE, prefix, stagerows.stop_after(prefix))
+    return sum(1 for _ in itertools.islice(rows, limits.STAGES_MAX)) >= limits.STAGES_MAX
 
 
 def shown_name(stage: Stage, info: storage_model.ObjectInfo) -> str:

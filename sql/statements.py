@@ -140,7 +140,7 @@ class Statements:
         describe_only: return the columns of the result, and change nothing. results: what
         RESULT_SCAN reads. flow_ids: the queries before it in a flow, the nearest last.
         """
-        text, bindings = filling.fill(text, bindings)
+        text, bindings = await self._filled(text, bindings)
         compiled = None
         staged: staged_reads.Opened | None = None
         try:
@@ -187,6 +187,13 @@ class Statements:
                 await compiled.close()
             if staged is not None:
                 await self._staged_reads.close(staged.folders)
+
+    async def _filled(
+        self, text: str, binding_by_name: Mapping[str, bindings.Binding]
+    ) -> tuple[str, Mapping[str, bindings.Binding]]:
+        if len(text) > limits.TOKENS_HERE_MAX:
+            return await asyncio.to_thread(filling.fill, text, binding_by_name)
+        return filling.fill(text, binding_by_name)
 
     async def _closing(
         self, batches: AsyncIterator[pa.RecordBatch], staged: staged_reads.Opened

@@ -300,7 +300,7 @@ class SelectBinder:
             case exp.Table():
                 return self._table(node)
             case exp.Subquery():
-                if isinstance(node.this, exp.Table):
+                if _is_joined(node):
                     return self._parenthesised(node)
                 return self._derived(node, self._binder.query(_bare(node), self._scope.for_from))
             case exp.Values():
@@ -754,10 +754,18 @@ def check_plain(bound: Expr, place: str) -> None:
         )
 
 
+def _is_joined(node: Any) -> bool:
+    """Return whether an item of FROM is a table or a join in parentheses."""
+    inner = node.this if isinstance(node, exp.Subquery) else None
+    return isinstance(inner, exp.Table) or (
+        isinstance(inner, exp.Subquery) and bool(inner.args.get("joins"))
+    )
+
+
 def _joins_of(node: Any) -> Sequence[exp.Join]:
     """Return the joins of an item of FROM, parenthesised ones among them."""
     joins = node.args.get("joins") or ()
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+    if _is_joined(node):
         return (*joins, *_joins_of(node.this))
     return tuple(joins)
 

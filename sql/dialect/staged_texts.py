@@ -17,7 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sql import errors, limits
 from sql.dialect import names, operations, parse, reading, staging
 
-MENTIONS: Final = re.compile(r"(?:\b(?:FROM|JOIN)\s+|,\s*)'?@|\bINFER_SCHEMA\s*\(", re.IGNORECASE)
+MENTIONS: Final = re.compile(r"\b(?:FROM|JOIN)\s+'?@|,\s*@|\bINFER_SCHEMA\s*\(", re.IGNORECASE)
 """Found in every text with staged files; other texts need not be read twice."""
 
 
@@ -139,7 +139,10 @@ def _use_at(
         return _infer(text, tokens, index, name)
     is_string = token.token_type in reading.STRINGS and token.text.startswith("@")
     is_bare = token.token_type is TokenType.PARAMETER and token.text == "@"
-    if before not in ("FROM", "JOIN", ",") or not (is_string or is_bare):
+    # After a comma a text may be any value.
+    if before not in (("FROM", "JOIN", ",") if is_bare else ("FROM", "JOIN")):
+        return None, 0
+    if not (is_string or is_bare):
         return None, 0
     reader = reading.TokenReader(text, list(tokens[index:]))
     location = staging.read_location(reader)

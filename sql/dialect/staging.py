@@ -35,6 +35,8 @@ OPTION: Final = re.compile(
 
 def parse_location(text: str) -> operations.StageLocation:
     """Return the location that a text spells, `@s/path`; raises SqlError."""
+    if not text.startswith("@"):
+        raise errors.unsupported("a place of files that is no stage")
     match = LOCATION.match(text)
     if match is None or (match.end() != len(text) and not (match["path"] or text.endswith("/"))):
         raise errors.invalid_identifier(text[:100])

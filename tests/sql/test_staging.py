@@ -530,3 +530,25 @@ def test_a_failed_unload_leaves_no_file(tmp_path: Path) -> None:
         assert await local.rows("LIST @%t") == []
 
     run(tmp_path, work)
+
+
+def test_a_text_that_begins_with_an_at_sign_is_a_text(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a varchar, b varchar)")
+        await local.run("INSERT INTO t VALUES ('x', '@bob'), ('y', '@x/y')")
+        rows = await local.rows("SELECT a, '@s' FROM t WHERE b IN ('z', '@bob')")
+        assert rows == [("x", "@s")]
+
+    run(tmp_path, work)
+
+
+def test_a_file_that_was_loaded_in_part_is_not_loaded_again(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\nx\n3\n")
+        await local.rows("COPY INTO t ON_ERROR = CONTINUE")
+        nothing = [("Copy executed with 0 files processed.",)]
+        assert await local.rows("COPY INTO t ON_ERROR = CONTINUE") == nothing
+        assert await local.one("SELECT COUNT(*) FROM t") == 2
+
+    run(tmp_path, work)

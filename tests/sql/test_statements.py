@@ -1133,3 +1133,21 @@ def test_limits_have_defaults_that_bound_every_statement() -> None:
     limits = planning.StatementLimits()
     assert limits.timeout_seconds > 0
     assert limits.memory_bytes > 0
+
+
+def test_subqueries_that_are_joined_in_parentheses_are_joined(tmp_path: Path) -> None:
+    left = "(SELECT * FROM VALUES (1, 'a'), (2, 'b') v(k, l)) AS x"
+    right = "(SELECT * FROM VALUES (2, 'c'), (3, 'd') v(m, r)) AS y"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for side, expected in (
+            ("INNER", [(2, "b", 2, "c")]),
+            ("LEFT", [(1, "a", None, None), (2, "b", 2, "c")]),
+            ("FULL", [(1, "a", None, None), (2, "b", 2, "c"), (None, None, 3, "d")]),
+        ):
+            joined = f"({left} {side} JOIN {right} ON (k = m))"
+            assert await local.rows(f"SELECT * FROM {joined} ORDER BY k") == expected
+            third = f"SELECT y.r, z.n FROM {joined} JOIN (SELECT 2 AS n) z ON z.n = x.k"
+            assert await local.rows(third) == [("c", 2)]
+
+    local_sql.run_local(tmp_path, work)
