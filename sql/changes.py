@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog import rights, scans, tables
+from catalog import manifests, rights, scans, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     column_defaults,
@@ -284,12 +284,12 @@ class Changes:
         if query is not None and (changed.rewritten or changed.counts.inserted):
             rows = await self._rows(execution, query, plan, changed, target, folder)
             staged = await self._writes.stage(rows, target, by=execution.by)
-        removed = [
-            changed.tasks[number].data_file for number in (*changed.gone, *changed.rewritten)
-        ]
+        removed = await threads.for_columns(
+            len(changed.gone) + len(changed.rewritten), _removed, changed
+        )
         return changed.counts, dataclasses.replace(
             staged,
-            removed=tuple(removed),
+            removed=removed,
             based_on=plan.table.snapshot_id,
             summary=changed.counts.summary,
             needs_head=bool(changed.counts.inserted),
@@ -297,7 +297,7 @@ class Changes:
 
     async def _whole(self, execution: planning.Execution, plan: _Plan) -> _Changed:
         """Return the change that deletes every row. Only rows below delete files are read."""
-        tasks = dict(enumerate(await self._relations.tasks(plan.table)))
+        tasks = await _numbered(await self._relations.tasks(plan.table))
         deleted = await self._relations.count_rows(plan.table)
         if deleted is None:
             environment = await self._planning.environment(execution, plan.query_tables.shapes)
@@ -341,7 +341,7 @@ class Changes:
         environment = await self._planning.environment(execution, plan.query_tables.shapes)
         bound = await execution.compiled.bind_changes(environment, _types(plan))
         conditions = bound.filters.get(plan.use, ())
-        tasks = dict(enumerate(await self._relations.tasks(plan.table, conditions)))
+        tasks = await _numbered(await self._relations.tasks(plan.table, conditions))
         query = await self._planning.query(
             execution,
             bound,
@@ -448,6 +448,16 @@ class Changes:
                 functions |= dict.fromkeys(more)
             texts[field["id"]] = text
         return texts, tuple(functions)
+
+
+async def _numbered(tasks: Sequence[scans.FileTask]) -> Mapping[int, scans.FileTask]:
+    return await threads.for_columns(len(tasks), lambda: dict(enumerate(tasks)))
+
+
+def _removed(changed: _Changed) -> tuple[manifests.DataFile, ...]:
+    """Return the data files that leave the table."""
+    numbers = (*changed.gone, *changed.rewritten)
+    return tuple(changed.tasks[number].data_file for number in numbers)
 
 
 def _stored_defaults(

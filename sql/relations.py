@@ -243,7 +243,10 @@ class Relations:
         the further column `shapes.ROW`, and in format version 3 those of LINEAGE: NULL where a file
         leaves their values to its manifest. Raises as `relation` does.
         """
-        files = {task.data_file.file_path: number for number, task in tasks.items()}
+        files = await threads.for_columns(
+            len(tasks),
+            lambda: {task.data_file.file_path: number for number, task in tasks.items()},
+        )
         return await self._relation(
             table, name, tuple(tasks.values()), zone=zone, owner=owner, numbers=files
         )

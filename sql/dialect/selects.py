@@ -199,6 +199,8 @@ class SelectBinder:
             condition = self._filter(on)
             check_plain(condition, "an ON condition")
             conditions.append(self._binder.text(condition))
+            if side == "LEFT" and isinstance(join.this, exp.Table) and not _joins_of(join.this):
+                self._note_join(on, before)
         if side in ("LEFT", "RIGHT", "FULL"):
             self._outer_join = True
             self._make_nullable(side, before)
@@ -582,6 +584,22 @@ class SelectBinder:
         if len(parts) > limits.TERMS_MAX:
             raise errors.unsupported(f"more than {limits.TERMS_MAX} conditions in WHERE")
         return exprs.derived(code.joined(parts, "AND"), sqltypes.BOOLEAN, parts)
+
+    def _note_join(self, on: Any, before: int) -> None:
+        """Note what ON says of the rows of an outer-joined table: its other rows match none.
+
+        before: the sources of the scope without the table.
+        """
+        joined = {
+            column.bound.origin[0]
+            for source in self._scope.sources[before:]
+            for column in source.columns
+            if column.bound.origin is not None
+        }
+        for node in _conjuncts(on):
+            for use, condition in predicates.conditions(node, self._scope, null_rejecting=False):
+                if use in joined:
+                    self._binder.filters.setdefault(use, []).append(condition)
 
     def _note_filter(self, node: Any) -> None:
         own = self._scope.uses

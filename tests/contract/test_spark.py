@@ -144,8 +144,13 @@ def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clie
         assert clients.read_by_sql(f"spark_mor.v{version}") == expected
         with lake_client.session(clients.running, "spark_mor") as session:
             session.rows(f"update v{version} set name = name || '!' where id in (4, 5)")
+            row_ids = sql(f"SELECT id, _row_id FROM {table}") if version == 3 else []
             session.rows(f"delete from v{version} where name = 'n1'")
         sql(f"REFRESH TABLE {table}")
+        if version == 3:
+            assert len({row_id for _, row_id in row_ids}) == 5
+            moved = sql(f"SELECT id, _row_id FROM {table}")
+            assert sorted(moved) == sorted(row for row in row_ids if row[0] != 1)
         expected = [(3, "n3"), (5, "n5!"), (7, "n7"), (9, "nine")]
         assert sql(f"SELECT * FROM {table} ORDER BY id") == expected
         assert clients.read_by_pyiceberg(f"spark_mor.v{version}") == expected

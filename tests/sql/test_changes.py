@@ -801,3 +801,64 @@ async def lineage(local: local_sql.LocalSql) -> list[tuple[int, int, int]]:
                 )
             )
     return sorted(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "delete from t where k = 2 and id > 0",
+        "update t set v = 'x' where k = 2",
+        "update t set v = s.v from s where t.id = s.id and t.k = 2",
+        "merge into t using s on t.id = s.id and t.k = 2 when matched then delete",
+        "merge into t using s on t.id = s.id and t.k = 2 when matched then update set v = 'm'"
+        " when not matched then insert (id, k) values (s.id, 2)",
+    ],
+)
+def test_files_that_the_condition_excludes_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (id int, k int, v varchar) partition by (k)")
+        await local.run("insert into t values (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')")
+        await local.run("create table s (id int, v varchar)")
+        await local.run("insert into s values (2, 'bb'), (3, 'cc')")
+        read = local.statements._changes._relations
+        numbered, sizes = read.numbered, []
+
+        async def counted(table: Any, name: str, tasks: Any, **more: Any) -> Any:
+            sizes.append(len(tasks))
+            return await numbered(table, name, tasks, **more)
+
+        monkeypatch.setattr(read, "numbered", counted)
+        await local.run(text)
+        assert set(sizes) <= {0, 1}
+        assert await local.one("select count(*) from t where k <> 2") == 2
+        assert await local.one("select count(*) from t where id = 2 and v = 'b'") == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_an_outer_join_prunes_the_files_of_its_right_table_alone(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (id int, k int) partition by (k)")
+        await local.run("insert into t values (1, 1), (2, 2), (3, null)")
+        await local.run("create table s (id int, k int) partition by (k)")
+        await local.run("insert into s values (1, 1), (2, 2), (3, null), (4, 4)")
+        joined = "select s.id, t.id from s left join t on s.id = t.id"
+        assert await local.rows(f"{joined} and t.k = 2 order by 1") == [
+            (1, None),
+            (2, 2),
+            (3, None),
+            (4, None),
+        ]
+        assert await local.rows(f"{joined} and t.k is null and s.k is null order by 1") == [
+            (1, None),
+            (2, None),
+            (3, 3),
+            (4, None),
+        ]
+        (lines,) = await local.rows(f"explain {joined} and t.k = 2")
+        assert "4 of 4 files" in lines[0]
+        assert "1 of 3 files" in lines[0]
+
+    local_sql.run_local(tmp_path, work)
