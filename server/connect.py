@@ -182,6 +182,29 @@ print(connection.cursor().execute("select current_version()").fetchall())
 '''
 
 
+def _sqlalchemy(place: ClientSettings) -> str:
+    return f'''
+# pip install snowflake-sqlalchemy
+# In the shell: export SNOWFLAKE_DISABLE_PLATFORM_DETECTION=true
+import sqlalchemy
+from snowflake.sqlalchemy import URL
+
+engine = sqlalchemy.create_engine(
+    URL(
+        account="boathouse",
+        host="{place.host}",
+        port={place.port},
+        user="{place.access_key}",
+        password="{place.secret_key}",
+        database="{place.warehouse}",
+        schema="public",
+    ),
+    connect_args={{"protocol": "{place.scheme}"}},
+)
+print(sqlalchemy.inspect(engine).get_schema_names())
+'''
+
+
 def _dbt(place: ClientSettings) -> str:
     return f"""
 # ~/.dbt/profiles.yml, for dbt-snowflake
@@ -217,6 +240,7 @@ TRUST: Mapping[str, str] = {
     "pyiceberg": "export AWS_CA_BUNDLE=/path/to/cert.pem and give load_catalog "
     'ssl={"cabundle": "/path/to/cert.pem"}',
     "snowflake": "export REQUESTS_CA_BUNDLE=/path/to/cert.pem",
+    "sqlalchemy": "export REQUESTS_CA_BUNDLE=/path/to/cert.pem",
     "spark": "import it with keytool into a store, and name that in "
     "spark.driver.extraJavaOptions and spark.executor.extraJavaOptions "
     "as -Djavax.net.ssl.trustStore=/path/to/store",
@@ -232,5 +256,6 @@ CLIENTS: Mapping[str, Callable[[ClientSettings], str]] = {
     "pyiceberg": _pyiceberg,
     "snowflake": _snowflake,
     "spark": _spark,
+    "sqlalchemy": _sqlalchemy,
     "trino": _trino,
 }

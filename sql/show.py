@@ -146,6 +146,8 @@ class Shows:
         """Return DESCRIBE's rows; raises SqlError 002003 with SQLSTATE 02000."""
         if statement.object_type in ("schema", "database"):
             return await asyncio.to_thread(self._describe_container, session, statement)
+        if statement.object_type == "sequence":
+            return self._describe_sequence(session, statement.name)
         temporary = self._find_temporary(session, statement.name)
         if temporary is not None:
             return _described(information_schema.view_columns(temporary), (), ())
@@ -156,6 +158,31 @@ class Shows:
         primary = {name for key in described.keys if key.type == "primary" for name in key.columns}
         unique = {name for key in described.keys if key.type == "unique" for name in key.columns}
         return _described(described.columns, primary, unique)
+
+    def _describe_sequence(self, session: sessions.Session, name: names.Name) -> outcomes.Outcome:
+        """Return the row of a sequence, as SHOW SEQUENCES has it."""
+        missing = errors.described_does_not_exist("Sequence", names.dotted(name))
+        with self._places.view(session.principal) as catalog:
+            try:
+                place = catalog.schema_of(name, database=session.database, schema=session.schema)
+            except errors.SqlError as error:
+                raise (missing if error.code == "002003" else error) from None
+            if not catalog.lists_schema(place.database, place.namespace):
+                raise missing
+        listed = self._sequences.list(place.database, place.namespace)
+        stored = names.find_one(name[-1], [each.name for each in listed])
+        if stored is None:
+            raise missing
+        columns = LISTINGS["SEQUENCES"].columns
+        return outcomes.Outcome(
+            columns=tuple(_column(column) for column in columns),
+            rows=[
+                _sequence_row(place.database, place.namespace, each)
+                for each in listed
+                if each.name == stored
+            ],
+            statement_type_id=outcomes.StatementType.DESCRIBE,
+        )
 
     def _find_temporary(
         self, session: sessions.Session, name: names.Name
@@ -370,18 +397,7 @@ class Shows:
             if not catalog.lists_schema(database, namespace):
                 continue
             for sequence in self._sequences.list(database, namespace):
-                yield (
-                    names.shown(sequence.name),
-                    names.shown(database),
-                    names.shown(idents.dotted(namespace)),
-                    sequence.next,
-                    sequence.increment,
-                    information_schema.moment(sequence.created_at_ms),
-                    sequence.created_by.rpartition("/")[2].rpartition(":")[2],
-                    sequence.comment,
-                    "ROLE",
-                    "Y",
-                )
+                yield _sequence_row(database, namespace, sequence)
 
     def parameters(
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
@@ -805,6 +821,23 @@ LISTINGS: Mapping[str, Listing] = {
     "INDEXES": Listing(columns=_words("name table is_unique columns included_columns"), rows=None),
 }
 """The listings of SHOW, by their names."""
+
+
+def _sequence_row(
+    database: str, namespace: idents.Namespace, sequence: sequences.SequenceState
+) -> Row:
+    return (
+        names.shown(sequence.name),
+        names.shown(database),
+        names.shown(idents.dotted(namespace)),
+        sequence.next,
+        sequence.increment,
+        information_schema.moment(sequence.created_at_ms),
+        sequence.created_by.rpartition("/")[2].rpartition(":")[2],
+        sequence.comment,
+        "ROLE",
+        "Y",
+    )
 
 
 def _may_match(stored: str, statement: operations.Show) -> bool:

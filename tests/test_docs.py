@@ -83,7 +83,9 @@ def test_readme_names_every_flag() -> None:
             assert f"`{setting.flag}`" in text, setting.flag
 
 
-@pytest.mark.parametrize("client", ["pyiceberg", "boto3", "duckdb", "snowflake", "spark", "trino"])
+@pytest.mark.parametrize(
+    "client", ["pyiceberg", "boto3", "duckdb", "snowflake", "sqlalchemy", "spark", "trino"]
+)
 def test_readme_shows_what_connect_prints(client: str) -> None:
     place = connect.ClientSettings(
         url="http://127.0.0.1:5253",

@@ -420,7 +420,7 @@ class Show:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Describe:
-    object_type: Literal["table", "view", "schema", "database"]
+    object_type: Literal["table", "view", "schema", "database", "sequence"]
     name: names.Name
 
 

@@ -102,11 +102,12 @@ def read_describe(reader: reading.TokenReader) -> operations.Describe:
     return operations.Describe(object_type="table", name=name)
 
 
-DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database"]], ...] = (
+DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database", "sequence"]], ...] = (
     ("TABLE", "table"),
     ("VIEW", "view"),
     ("SCHEMA", "schema"),
     ("DATABASE", "database"),
+    ("SEQUENCE", "sequence"),
 )
 
-REFUSED = reading.words("FUNCTION PROCEDURE USER RESULT TASK STREAM PIPE SEQUENCE")
+REFUSED = reading.words("FUNCTION PROCEDURE USER RESULT TASK STREAM PIPE")

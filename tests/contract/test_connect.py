@@ -90,6 +90,12 @@ def test_the_duckdb_snippet_shows_the_tables(server: servers.Running, tmp_path: 
     assert ("lake", "pasted", "seen") in [row[:3] for row in shown]
 
 
+def test_the_sqlalchemy_snippet_lists_the_schemas(server: servers.Running, tmp_path: Path) -> None:
+    python = environments.python("sqlalchemy")
+    (printed,) = pasted(python, snippet(server, "sqlalchemy"), tmp_path)
+    assert "'pasted'" in printed
+
+
 def test_the_snowflake_snippet_asks_for_the_version(
     server: servers.Running, tmp_path: Path
 ) -> None:

@@ -38,6 +38,8 @@ def test_each_use_of_nextval_in_each_row_has_a_number_of_its_own(tmp_path: Path)
         assert await local.rows("select id from u order by id") == [(65,), (70,)]
         shown = await local.rows("show sequences")
         assert [row[:5] for row in shown] == [("S", "LAKE", "NS", 75, 5)]
+        assert await local.rows("describe sequence s") == shown
+        assert await code_of(local, "describe sequence nope") == "002003"
         outcome = await local.run("select s.nextval", describe_only=True)
         assert [column.name for column in outcome.columns] == ["NEXTVAL"]
         assert await local.rows("select x.nextval from (select 1 as nextval) x") == [(1,)]
