@@ -10,12 +10,12 @@ NAME_PARTS_MAX = 4
 
 
 def read_comment(reader: reading.TokenReader) -> operations.Operation:
-    """Return the change that COMMENT ON makes: of a table, a column, a schema or a sequence."""
+    """Return the change that COMMENT ON makes: of a table, view, column, schema or sequence."""
     reader.expect("COMMENT")
     if_exists = reader.accept("IF", "EXISTS")
     reader.expect("ON")
     object_type = reader.next_word()
-    if object_type not in ("TABLE", "COLUMN", "SCHEMA", "SEQUENCE"):
+    if object_type not in ("TABLE", "VIEW", "COLUMN", "SCHEMA", "SEQUENCE"):
         raise errors.unsupported(f"COMMENT ON {object_type}")
     if object_type == "COLUMN":
         parts = [reader.ident()]
@@ -35,6 +35,8 @@ def read_comment(reader: reading.TokenReader) -> operations.Operation:
     comment = _read_text(reader)
     if object_type == "SCHEMA":
         return _alter_schema(name, comment, if_exists=if_exists)
+    if object_type == "VIEW":
+        return operations.AlterView(name=name, comment=comment, if_exists=if_exists)
     if object_type == "SEQUENCE":
         return operations.AlterSequence(name=name, comment=comment, if_exists=if_exists)
     assigned = operations.SetTableProperties(properties=(("comment", comment or None),))

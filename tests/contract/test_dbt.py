@@ -20,6 +20,11 @@ FILES = {
 name: shop
 version: "1.0"
 profile: shop
+models:
+  shop:
+    +persist_docs:
+      relation: true
+      columns: true
 """,
     "profiles.yml": """
 shop:
@@ -68,9 +73,16 @@ from {{ ref('stg_orders') }}
     "models/schema.yml": """
 version: 2
 models:
+  - name: customers
+    description: "one row for each customer, with the customer's total"
+    columns:
+      - name: customer
+        description: "the name"
   - name: stg_orders
+    description: "orders as they came"
     columns:
       - name: order_id
+        description: "the key"
         data_tests: [unique, not_null]
       - name: customer
         data_tests:
@@ -163,6 +175,11 @@ def test_dbt_builds_a_project_twice_and_documents_it(
     documented = {key.rpartition(".")[2]: node for key, node in catalog_json["nodes"].items()}
     assert documented["stg_orders"]["metadata"]["type"] == "VIEW"
     assert documented["customers"]["metadata"]["type"] == "BASE TABLE"
+    comments = {name: node["metadata"]["comment"] for name, node in documented.items()}
+    assert comments["stg_orders"] == "orders as they came"
+    assert comments["customers"] == "one row for each customer, with the customer's total"
+    assert documented["customers"]["columns"]["CUSTOMER"]["comment"] == "the name"
+    assert documented["stg_orders"]["columns"]["ORDER_ID"]["comment"] == "the key"
     assert [*documented["customers"]["columns"]] == ["CUSTOMER", "TOTAL"]
     # Every byte that dbt wrote is Iceberg's: another client reads it.
     lake = lake_client.catalog(server)

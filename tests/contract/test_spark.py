@@ -215,13 +215,19 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(clients: Client
             session.rows("insert into t values (6, 'sql')")
         rows.update({6: "sql"})
 
+    def by_sql_replacing() -> None:
+        with lake_client.session(clients.running, "shared") as session:
+            session.rows("create or replace table t as select id, name from t")
+            session.rows("create view newest as select max(id) as id from t")
+        assert ("newest",) in [row[1:2] for row in sql("SHOW VIEWS IN documented.shared")]
+
     def by_spark_again() -> None:
         sql("UPDATE documented.shared.t SET name = 'spark again' WHERE id IN (3, 5)")
         sql("DELETE FROM documented.shared.t WHERE id = 2")
         rows.update({3: "spark again", 5: "spark again"})
         del rows[2]
 
-    for write in (by_spark, by_pyiceberg, by_duckdb, by_sql, by_spark_again):
+    for write in (by_spark, by_pyiceberg, by_duckdb, by_sql, by_sql_replacing, by_spark_again):
         write()
         everyone_sees()
 

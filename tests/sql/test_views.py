@@ -264,6 +264,8 @@ def test_views_are_listed_altered_and_dropped(tmp_path: Path) -> None:
         await local.run("alter view v set secure")
         (row,) = await local.rows("show views")
         assert (row[6], row[8]) == ("d", "true")
+        await local.run("comment on view v is $$e$$")
+        assert [row[6] for row in await local.rows("show views")] == ["e"]
         await local.run("alter view v unset comment")
         await local.run("alter view v unset secure")
         await local.run("alter view v rename to lake.ns.renamed")

@@ -71,7 +71,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> N
         ("call p()", "CALL"),
         ("execute immediate 'select 1'", "EXECUTE IMMEDIATE"),
         ("put file:///x @s unknown = 1", "PUT ... UNKNOWN"),
-        ("comment on view v is 'x'", "COMMENT ON VIEW"),
+        ("comment on task v is 'x'", "COMMENT ON TASK"),
         ("show grants on table t", "SHOW GRANTS ... ON"),
         ("show", "SHOW"),
         ("show tables history", None),
