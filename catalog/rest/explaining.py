@@ -7,6 +7,7 @@ the principal may ask.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from catalog import errors, idents
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from catalog.rest.native import TablesServices
 
 SIMULATE: Final = "iam:SimulatePrincipalPolicy"
+PRINCIPALS_AT_ONCE: Final = 20
+"""Users and roles that are judged between two turns of the event loop."""
 S3TABLES: Final = "s3tables:"
 NAMED_RESOURCES: Final = (S3TABLES, "lake:")
 """The services whose resources may be named as the catalog names them."""
@@ -53,6 +56,38 @@ async def explain_access(services: TablesServices, call: calls.Call) -> asgi.Res
     )
 
 
+async def find_allowed(services: TablesServices, call: calls.Call) -> asgi.Response:
+    """Answer which users and roles may do something."""
+    parameters = native.parameters_of(call)
+    for name in ("action", "resource"):
+        if not parameters.get(name):
+            raise errors.InvalidCatalogRequest(f"the parameter {name} is missing")
+    demand = _demand_of(
+        services.access,
+        call.principal,
+        actions.spelled(parameters["action"]),
+        parameters["resource"],
+    )
+    source_ip = parameters.get("source_ip", "")
+    authoriser = services.access.authoriser
+    allowed: list[str] = []
+    for number, name in enumerate(services.principals.names(), 1):
+        person = services.principals.described(name)
+        if person is not None:
+            principal = principals.in_context(person.principal, source_ip)
+            if authoriser.decide(principal, demand).allow:
+                allowed.append(name)
+        if number % PRINCIPALS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return asgi.json_response(
+        {"action": demand.action, "resource": demand.resource, "allowed": allowed}
+    )
+
+
+def _demand_simulation(services: TablesServices, call: calls.Call) -> tuple[model.Demand, ...]:
+    return (model.Demand(action=SIMULATE, resource="*"),)
+
+
 def _demand_of(access: Access, caller: model.Principal, action: str, resource: str) -> model.Demand:
     """Return the demand for an action on an ARN, or on what the catalog has under a name.
 
@@ -78,6 +113,20 @@ def _demand_of(access: Access, caller: model.Principal, action: str, resource: s
     return demand
 
 
+ALLOWED_ROW: Final = native.NativeRow(
+    method="GET",
+    template="/_api/v1/access/allowed",
+    operation=calls.Operation(name="findAllowed", handler=find_allowed, demands=_demand_simulation),
+    summary="Which users and roles may do something",
+    parameters=(
+        native.QueryParameter(name="action", meaning="As for explain", required=True),
+        native.QueryParameter(name="resource", meaning="As for explain", required=True),
+        native.QueryParameter(name="source_ip", meaning="The caller's address, for conditions"),
+    ),
+    answer=native.object_of(
+        action=native.TEXT, resource=native.TEXT, allowed=native.list_of(native.TEXT)
+    ),
+)
 _STATEMENT: Final = native.object_of(statement=native.TEXT, effect=native.TEXT, applies=native.FLAG)
 ROW: Final = native.NativeRow(
     method="GET",

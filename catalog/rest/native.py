@@ -236,6 +236,7 @@ REPORT: Final = native.object_of(
 
 ROWS: Final = (
     explaining.ROW,
+    explaining.ALLOWED_ROW,
     *dropping.ROWS,
     native.NativeRow(
         method="GET",

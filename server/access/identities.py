@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hmac
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -141,6 +142,14 @@ class Identities:
     def view(self) -> index.ReadView:
         """Return a view for listings; the caller closes it."""
         return self._index.view()
+
+    def names(self, row_type: bytes, *, after: str, limit: int) -> list[str]:
+        """Return names of users or roles, in lower case and in order. after: of the page before."""
+        start = key_of(row_type, after) + (b"\x00" if after else b"")
+        stop = bytes([row_type[0] + 1])
+        with self._index.view() as view:
+            rows = view.scan(batch.Store.IDENTITIES, start, stop)
+            return [key[1:].decode() for key, _ in itertools.islice(rows, limit)]
 
     def user(self, name: str) -> StoredUser | None:
         """Return a user by name, which is compared without case."""

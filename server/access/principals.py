@@ -12,15 +12,18 @@ import base64
 import dataclasses
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from server import config
 from server.access import arns, canned, errors, identities, model, policies, rootkeys, tokens
+from server.access.identityrows import ROLE, USER
 
 ROOT_NAME: Final = "root"
 ROLE_WORD: Final = "role/"
+NAMES_AT_ONCE: Final = 200
+"""Names of stored users or roles that one view reads."""
 EXPLAINED_SESSION: Final = "explained"
 
 
@@ -122,6 +125,17 @@ class Principals:
                 return None
             names = (*stored.row.inline, *map(self._stored.arn_of, stored.row.attached))
         return Described(principal=entry.principal, policy_names=names)
+
+    def names(self) -> Iterator[str]:
+        """Yield root, the users, and the roles as `role/NAME`, read while the caller iterates."""
+        yield from [entry.principal.name for entry in self._by_name.values()]
+        if self._stored is None:
+            return
+        for row_type, prefix in ((USER, ""), (ROLE, ROLE_WORD)):
+            after = ""
+            while names := self._stored.names(row_type, after=after, limit=NAMES_AT_ONCE):
+                yield from [prefix + name for name in names]
+                after = names[-1]
 
     def is_configured(self, name: str) -> bool:
         """Return whether a name is root's or that of a user of the configuration."""

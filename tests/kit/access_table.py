@@ -493,6 +493,11 @@ ROWS: Final = (
             "GET", "access/explain?principal={u}&action=s3tables%3AGetTable&resource=lake%2F{n}%2Ft"
         ),
     ),
+    row(
+        "who may do something",
+        "iam:SimulatePrincipalPolicy on * + GetTable on T",
+        native("GET", "access/allowed?action=s3tables%3AGetTable&resource=lake%2F{n}%2Ft"),
+    ),
 )
 """The operations of section 7, each with the rights that it needs and no further one."""
 

@@ -177,3 +177,30 @@ def test_actions_of_the_lake_take_the_names_of_tables(server: aws.Server) -> Non
     assert status == 200
     assert answer["resource"].startswith(f"{BUCKET}/table/")
     assert answer["missing"]["Action"] == "lake:Undrop"
+
+
+def test_the_users_and_roles_that_may_do_something_are_named(server: aws.Server) -> None:
+    iam = server.client("iam")
+    iam.create_user(UserName="Reader")
+    reads = json.dumps(document({"Effect": "Allow", "Action": "s3tables:Get*", "Resource": "*"}))
+    iam.put_user_policy(UserName="Reader", PolicyName="p", PolicyDocument=reads)
+    root = {"AWS": "arn:aws:iam::000000000000:root"}
+    trust = {"Effect": "Allow", "Principal": root, "Action": "sts:AssumeRole"}
+    iam.create_role(RoleName="Night", AssumeRolePolicyDocument=json.dumps(document(trust)))
+    iam.put_role_policy(RoleName="Night", PolicyName="p", PolicyDocument=reads)
+    query = {"action": "s3tables:gettable", "resource": "lake/sales/orders"}
+    path = f"/_api/v1/access/allowed?{urllib.parse.urlencode(query)}"
+    status, answer = aws.signed(server, aws.ROOT, "GET", path, service="execute-api")
+    assert (status, answer["action"]) == (200, "s3tables:GetTable")
+    assert {"root", "alice", "reader", "role/night"} <= set(answer["allowed"])
+    assert {"carol", "dora"}.isdisjoint(answer["allowed"])
+    refused = aws.signed(server, aws.keys_of("carol"), "GET", path, service="execute-api")
+    assert refused[0] == 403
+    missing = aws.signed(
+        server,
+        aws.ROOT,
+        "GET",
+        "/_api/v1/access/allowed?action=x",
+        service="execute-api",
+    )
+    assert missing[0] == 400
