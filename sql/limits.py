@@ -226,7 +226,7 @@ TRANSACTION_FILES_MAX: Final = 20_000
 TRANSACTION_BYTES_MAX: Final = 1 << 40
 """What one transaction may change and hold back. Files are described in memory until COMMIT."""
 
-INTO_CLAUSES_MAX: Final = 100
+INTO_CLAUSES_MAX: Final = 32
 """INTO clauses of a multi-table INSERT."""
 INTO_SOURCE_BYTES_MAX: Final = 256 << 20
 """Memory of the rows that its subquery returns. They are computed once for all clauses."""

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from sql import errors
-from sql.dialect import operations, parse, references, resolve, shapes, sqltypes, views
+from sql.dialect import (
+    multi_inserts,
+    operations,
+    parse,
+    references,
+    resolve,
+    shapes,
+    sqltypes,
+    views,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +123,7 @@ class ParsedStatement:
         environment: its only table is the relation of the source's rows.
         """
         assert isinstance(self.operation, operations.InsertAll)
-        tree = self.operation.selects[number]
+        tree = multi_inserts.select_of(self.operation.selects, number)
         references.references(tree, environment)
         if tree.args.get("where") is not None:
             resolve.check_stable(tree.args["where"].this, tree, environment)

@@ -39,15 +39,27 @@ def read(tree: exp.MultitableInserts, *, overwrite: bool) -> operations.InsertAl
         elif each.args.get("else_"):
             when_number = 0
         clause, select = _clause(each.this)
-        if when_number is not None:
-            select.set("where", exp.Where(this=_condition(whens, when_number, is_first=is_first)))
-        if any(_is_refused(node) for node in select.walk() if node is not select):
-            raise errors.unsupported("this expression in a clause of a multi-table INSERT")
+        for part in (*select.expressions, *([] if each.expression is None else [each.expression])):
+            if any(_is_refused(node) for node in part.walk()):
+                raise errors.unsupported("this expression in a clause of a multi-table INSERT")
         clauses.append(clause)
-        selects.append(select)
+        selects.append((select, when_number))
     return operations.InsertAll(
-        clauses=tuple(clauses), selects=tuple(selects), source=source, overwrite=overwrite
+        clauses=tuple(clauses),
+        selects=(tuple(selects), whens, is_first),
+        source=source,
+        overwrite=overwrite,
     )
+
+
+def select_of(selects: operations.Tree, number: int) -> Any:
+    """Return the query of an INTO clause; it is built for each use, since conditions repeat."""
+    listed, whens, is_first = selects
+    select, when_number = listed[number]
+    select = select.copy()
+    if when_number is not None:
+        select.set("where", exp.Where(this=_condition(whens, when_number, is_first=is_first)))
+    return select
 
 
 def _condition(whens: list[Any], number: int, *, is_first: bool) -> Any:

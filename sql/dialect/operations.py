@@ -339,7 +339,7 @@ class IntoClause:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InsertAll:
-    """INSERT [OVERWRITE] ALL or FIRST. selects: for each clause a query of the source's rows."""
+    """INSERT [OVERWRITE] ALL or FIRST. selects: see `sql.dialect.multi_inserts`."""
 
     clauses: tuple[IntoClause, ...]
     selects: Tree
