@@ -862,3 +862,41 @@ def test_an_outer_join_prunes_the_files_of_its_right_table_alone(tmp_path: Path)
         assert "1 of 3 files" in lines[0]
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_values_of_every_type_are_kept_and_changed_exactly(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("alter session set timezone = 'America/New_York'")
+        await local.run(
+            "create table t (id int, z timestamp_ltz, m timestamp_ntz, c time, b boolean, f float,"
+            " x binary, n number(38,5)) partition by (day(z))"
+        )
+        await local.run(
+            "insert into t select 1, '2024-11-03 01:30:00 -0400'::timestamp_ltz,"
+            " '2024-01-01 00:00:00.123456', '10:11:12.5', true, 1e300, to_binary('ab', 'hex'),"
+            " 12345678901234567890123.45678"
+        )
+        text = "select id, z::varchar, m::varchar, c::varchar, b, f, x, n from t"
+        (row,) = await local.rows(text)
+        await local.run("update t set id = 2")
+        assert await local.rows(text) == [(2, *row[1:])]
+        await local.run(  # the second 01:30 of the day on which summer time ends
+            "update t set z = '2024-11-03 01:30:00 -0500'::timestamp_ltz, m = dateadd(day, 1, m),"
+            " c = '23:59:59.999999', b = not b, f = 'inf'::float, x = to_binary('00ff', 'hex'),"
+            " n = n + 0.00001"
+        )
+        assert await local.rows(text) == [
+            (
+                2,
+                "2024-11-03 01:30:00.000 -0500",
+                "2024-01-02 00:00:00.123",
+                "23:59:59",
+                False,
+                float("inf"),
+                b"\x00\xff",
+                Decimal("12345678901234567890123.45679"),
+            )
+        ]
+        assert await local.one("select m = '2024-01-02 00:00:00.123456' from t")
+
+    local_sql.run_local(tmp_path, work)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit import changed_rows, datafiles, local_sql
 
-STATEMENTS = 25
+STATEMENTS = 16
 
 TABLES = (
     "create table t ({columns})",
