@@ -255,12 +255,26 @@ class Planning:
         """
         query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
+        environment = dataclasses.replace(environment, pivots={})
         query = await execution.compiled.bind_query(environment)
+        while query.pivot is not None:
+            values = await self._pivot_values(execution, query, query_tables)
+            pivots = {**(environment.pivots or {}), query.pivot: values}
+            environment = dataclasses.replace(environment, pivots=pivots)
+            query = await execution.compiled.bind_query(environment)
         if query_tables.sequences and not execution.describe_only:
             query_tables = await self._numbered(execution, query, query_tables)
             environment = dataclasses.replace(environment, numbers=query_tables.numbers)
             query = await execution.compiled.bind_query(environment)
         return query, query_tables
+
+    async def _pivot_values(
+        self, execution: Execution, query: resolve.BoundQuery, query_tables: QueryTables
+    ) -> tuple[Any, ...]:
+        """Return the values of a PIVOT, which a query over the same snapshots gives."""
+        planned = await self.query(execution, query, query_tables)
+        rows, _ = await engine.collect(await self._engine.run(planned))
+        return tuple(value for value in rows.column(0).to_pylist() if value is not None)
 
     async def _numbered(
         self, execution: Execution, query: resolve.BoundQuery, query_tables: QueryTables

@@ -6,6 +6,8 @@ UNPIVOT reads its source once, beside the names of its columns, and chooses a co
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,10 +32,46 @@ def everything(bare: Any) -> exp.Select:
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=bare))
 
 
-def query(node: Any, bare: Any, column_names: Sequence[str]) -> exp.Subquery:
+def values_query(node: Any, bare: Any) -> Any:
+    """Return the query whose rows are the values of IN (ANY) or IN (SELECT ...) of a PIVOT.
+
+    None for listed values. bare: the PIVOT's source.
+    """
+    pivots: list[exp.Pivot] = node.args["pivots"]
+    fields: list[exp.In] = pivots[0].args.get("fields") or []
+    if len(pivots) != 1 or pivots[0].args.get("unpivot") or len(fields) != 1:
+        return None
+    members, column = fields[0].expressions, fields[0].this
+    if len(members) != 1:
+        return None
+    (member,) = members
+    if isinstance(member, exp.PivotAny):
+        order = member.this
+        if order is None:
+            order = exp.Order(expressions=[exp.Ordered(this=column.copy())])
+        chosen: Any = exp.Select(
+            distinct=exp.Distinct(),
+            expressions=[column.copy()],
+            from_=exp.From(this=bare),
+            where=exp.Where(this=exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))),
+            order=order.copy(),
+        )
+    elif isinstance(member, exp.Query):
+        chosen = member.copy()
+    else:
+        return None
+    if chosen.args.get("limit") is None:
+        most = exp.Literal.number(limits.PIVOTED_MAX + 1)
+        chosen.set("limit", exp.Limit(expression=most))
+    return chosen
+
+
+def query(
+    node: Any, bare: Any, column_names: Sequence[str], values: Sequence[Any] | None = None
+) -> exp.Subquery:
     """Return the query in FROM that a PIVOT or UNPIVOT stands for; raises SqlError.
 
-    bare: its source, whose columns have these names.
+    bare: its source, whose columns have these names. values: those of `values_query`.
     """
     pivots = node.args["pivots"]
     if len(pivots) > 1:
@@ -41,13 +79,23 @@ def query(node: Any, bare: Any, column_names: Sequence[str]) -> exp.Subquery:
     (pivot,) = pivots
     if len(pivot.args.get("fields") or ()) != 1 or pivot.args.get("group") is not None:
         raise errors.unsupported("PIVOT or UNPIVOT of this form")
-    if len(pivot.args["fields"][0].expressions) > limits.PIVOTED_MAX:
+    listed = pivot.args["fields"][0].expressions
+    if len(listed if values is None else values) > limits.PIVOTED_MAX:
         raise errors.too_complex(f"more than {limits.PIVOTED_MAX} values in PIVOT or UNPIVOT")
-    build = _unpivot if pivot.args.get("unpivot") else _pivot
-    return exp.Subquery(this=build(pivot, bare, column_names), alias=pivot.args.get("alias"))
+    if pivot.args.get("unpivot"):
+        built = _unpivot(pivot, bare, column_names)
+    else:
+        members = [_member(each) for each in listed] if values is None else map(_valued, values)
+        built = _pivot(pivot, bare, column_names, list(members))
+    return exp.Subquery(this=built, alias=pivot.args.get("alias"))
 
 
-def _pivot(pivot: exp.Pivot, bare: Any, column_names: Sequence[str]) -> exp.Select:
+def _pivot(
+    pivot: exp.Pivot,
+    bare: Any,
+    column_names: Sequence[str],
+    members: Sequence[tuple[Any, exp.Identifier]],
+) -> exp.Select:
     if len(pivot.expressions) != 1:
         raise errors.unsupported("PIVOT with more than one aggregate")
     (aggregate,) = pivot.expressions
@@ -60,8 +108,7 @@ def _pivot(pivot: exp.Pivot, bare: Any, column_names: Sequence[str]) -> exp.Sele
     kept = _others(column_names, used)
     items: list[Any] = [_column(name) for name in kept]
     default = pivot.args.get("default_on_null")
-    for member in field.expressions:
-        value, name = _member(member)
+    for value, name in members:
         counted = exp.Literal.number(1) if isinstance(operand, exp.Star) else operand
         is_value = exp.EQ(this=field.this, expression=value)
         chosen = exp.Case(ifs=[exp.If(this=is_value, true=counted)])
@@ -71,6 +118,21 @@ def _pivot(pivot: exp.Pivot, bare: Any, column_names: Sequence[str]) -> exp.Sele
         items.append(exp.Alias(this=result, alias=name))
     group = exp.Group(expressions=[_column(name) for name in kept]) if kept else None
     return exp.Select(expressions=items, from_=exp.From(this=bare), group=group)
+
+
+def _valued(value: Any) -> tuple[Any, exp.Identifier]:
+    """Return a value that a query gave, and the name of its column; NULL is no value."""
+    match value:
+        case bool():
+            return exp.Boolean(this=value), _quoted(str(value).upper())
+        case int() | decimal.Decimal():
+            number = exp.Literal.number(f"{abs(value):f}")
+            return exp.Neg(this=number) if value < 0 else number, _quoted(f"{value:f}")
+        case datetime.date():
+            text = exp.Literal.string(value.isoformat())
+            day = exp.Cast(this=text, to=exp.DataType(this=exp.DataType.Type.DATE))
+            return day, _quoted(f"'{value.isoformat()}'")
+    return exp.Literal.string(value), _quoted(f"'{value}'")
 
 
 def _member(member: Any) -> tuple[Any, exp.Identifier]:

@@ -221,6 +221,13 @@ def _collect(tree: Any, uses: _Uses, environment: shapes.Environment) -> None:
         if isinstance(node, exp.Table):
             _collect_table(node, common_names, uses, environment)
             stack += [(join, common_names) for join in reversed(node.args.get("joins") or ())]
+            stack += [
+                (member, common_names)
+                for pivot in node.args.get("pivots") or ()
+                for field in pivot.args.get("fields") or ()
+                for member in field.expressions
+                if isinstance(member, exp.Query)
+            ]
             if isinstance(node.this, exp.Anonymous) and USE not in node.meta:
                 stack.append((node.this, common_names))  # a table function of a query
             continue

@@ -56,6 +56,7 @@ class BoundQuery:
     constants: tuple[Any, ...] | None = None
     counted: int | None = None
     row_count: int | None = None
+    pivot: int | None = None
 
     @property
     def variants(self) -> tuple[int, ...]:
@@ -82,6 +83,9 @@ def bind_query(
             text = binder.stored(text)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
+    except scopes.PivotWanted as wanted:
+        query = binder.finish(wanted.text, references.bind_count(tree))
+        return dataclasses.replace(query, pivot=wanted.number)
     query = binder.finish(text, references.bind_count(tree))
     if not isinstance(tree, exp.Select):
         return query
@@ -166,6 +170,9 @@ def _check_width(width: int, wanted: int) -> None:
         raise errors.column_count_differs(wanted, width)
 
 
+PIVOTED_TYPES = frozenset({"text", "fixed", "boolean", "date"})
+
+
 class Binder:
     """One statement while it is bound: the state that its parts share."""
 
@@ -179,6 +186,7 @@ class Binder:
         self._aliases = 0
         self._kernels: set[str] = set()
         self._volatile_uses: dict[str, exp.Table] = {}
+        self._pivots = 0
 
     def text(self, part: code.Part) -> str:
         """Return the engine's text of a part; note its kernels and whether it is volatile."""
@@ -234,6 +242,25 @@ class Binder:
                 )
             )
         return dataclasses.replace(text, outputs=tuple(outputs), constants=None, counted=None)
+
+    def pivot_values(self, tree: Any, scope: QueryScope) -> tuple[Any, ...]:
+        """Return the values of a PIVOT that its query gives; raises PivotWanted for unknown ones.
+
+        PIVOTs are numbered in the order in which they are bound, which is the same each time.
+        """
+        pivots = self.environment.pivots
+        if pivots is None:
+            raise errors.unsupported("PIVOT ... IN (ANY) or IN (SELECT ...) in this statement")
+        number = self._pivots
+        self._pivots += 1
+        if number in pivots:
+            return pivots[number]
+        text = self.query(tree, scope)
+        if len(text.outputs) != 1 or text.outputs[0].type.name not in PIVOTED_TYPES:
+            raise errors.unsupported("PIVOT ... IN (SELECT ...) of these columns")
+        if text.is_correlated:
+            raise errors.subquery_unsupported()
+        raise scopes.PivotWanted(number, scope.alone(text))
 
     def alias(self, wanted: str) -> str:
         """Return a relation alias that is used nowhere else in the statement."""

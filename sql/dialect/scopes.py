@@ -101,6 +101,15 @@ class FromItem:
         return names.shown(column.name) if self.is_stored else column.name
 
 
+class PivotWanted(Exception):
+    """A PIVOT needs the values that a query gives, before the statement can be bound."""
+
+    def __init__(self, number: int, text: Text) -> None:
+        super().__init__(number)
+        self.number = number
+        self.text = text
+
+
 class NameBinder(Protocol):
     """The binder's methods that a scope uses."""
 
@@ -136,6 +145,8 @@ class QueryScope:
         self.sources: list[FromItem] = []
         self.merged: dict[str, Expr] = {}
         self.common: dict[str, tuple[str, Text]] = {}
+        self.common_texts: list[str] = []
+        self.is_recursive = False
         self.aliases: dict[str, Any] = {}
         self.bound_aliases: dict[str, Expr] = {}
         self._binding: set[str] = set()
@@ -170,7 +181,8 @@ class QueryScope:
     def for_from(self) -> QueryScope:
         """The scope of a query in FROM: it sees WITH and outer names, not its neighbours."""
         child = QueryScope(binder=self.binder, parent=self.parent)
-        child.common = self.common
+        child.common, child.common_texts = self.common, self.common_texts
+        child.is_recursive = self.is_recursive
         return child
 
     # Names
@@ -339,6 +351,22 @@ class QueryScope:
             raise errors.unsupported("a sequence without one GENERATOR in FROM")
         return numbers[0]
 
+    def alone(self, text: Text) -> Text:
+        """Return a query of this scope as a statement of its own, with the WITH that it needs."""
+        texts: list[str] = []
+        is_recursive = False
+        scope: QueryScope | None = self
+        while scope is not None:
+            texts = [*scope.common_texts, *texts]
+            is_recursive = is_recursive or scope.is_recursive
+            scope = scope.parent
+        if not texts:
+            return text
+        if text.sql.startswith("WITH "):
+            raise errors.unsupported("WITH inside PIVOT ... IN (SELECT ...)")
+        word = "WITH RECURSIVE" if is_recursive else "WITH"
+        return dataclasses.replace(text, sql=f"{word} {', '.join(texts)} {text.sql}")
+
     def common_table(self, name: str) -> tuple[str, Text] | None:
         scope: QueryScope | None = self
         while scope is not None:
@@ -485,7 +513,7 @@ class QueryScope:
             unique = self.binder.alias(name)
             before, volatile_texts = self.binder.relations, self.binder.volatile_texts
             if _names_itself(node.this, name) if recursive else repeats(node.this, name):
-                is_recursive = True
+                is_recursive = self.is_recursive = True
                 text = self._recursive(node.this, name, unique, listed)
             else:
                 text = renamed(self.binder.query(node.this, self), listed)
@@ -499,6 +527,7 @@ class QueryScope:
             self.common[name] = (unique, text)
             listing = ", ".join(names.quoted(output.unique) for output in text.outputs)
             parts.append(f"{names.quoted(unique)}({listing}) AS ({text.sql})")
+            self.common_texts.append(parts[-1])
         return f"WITH {'RECURSIVE ' if is_recursive else ''}{', '.join(parts)} "
 
     def _recursive(self, tree: Any, name: str, unique: str, listed: list[names.Ident]) -> Text:

@@ -52,6 +52,8 @@ class StatementBinder(scopes.NameBinder, Protocol):
 
     def use_volatile(self, name: str, node: exp.Table) -> None: ...
 
+    def pivot_values(self, tree: Any, scope: QueryScope) -> tuple[Any, ...]: ...
+
 
 class SelectBinder:
     """One SELECT: FROM, select list, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY."""
@@ -318,7 +320,9 @@ class SelectBinder:
         bare = pivots.source(node)
         scope = self._scope.for_from
         outputs = self._binder.query(pivots.everything(bare), scope).outputs
-        derived = pivots.query(node, bare, [output.name for output in outputs])
+        wanted = pivots.values_query(node, bare)
+        values = None if wanted is None else self._binder.pivot_values(wanted, scope)
+        derived = pivots.query(node, bare, [output.name for output in outputs], values)
         return self._derived(derived, self._binder.query(derived.this, scope))
 
     def _parenthesised(self, node: exp.Subquery) -> str:

@@ -129,9 +129,11 @@ class Environment:
     """Everything that a text may refer to. binds None: the statement is only described.
 
     columns_max: how many columns its parts may have together before binding ends with ManyColumns.
-    binds and variables hold bound literals by name ("1" for the first `?`). rows_relation: array
-    binds are columns of the relation of that name, which a SELECT without FROM then reads.
-    numbers: of each NEXTVAL, the first number and the step to the next row's.
+    pivots: the values that PIVOTs of unknown values have, by the number of each, as far as they are
+    known; None: such a PIVOT is refused. binds and variables hold bound literals by name ("1" for
+    the first `?`). rows_relation: array binds are columns of the relation of that name, which a
+    SELECT without FROM then reads. numbers: of each NEXTVAL, the first number and the step to the
+    next row's.
     """
 
     context: Context
@@ -139,6 +141,7 @@ class Environment:
     binds: Mapping[str, Any] | None = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
     rows_relation: str = ""
+    pivots: Mapping[int, tuple[Any, ...]] | None = None
     columns_max: int = limits.COLUMNS_MAX
     numbers: tuple[tuple[int, int], ...] = ()
 
