@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sql import errors, limits
 from sql.dialect import (
+    asof,
     columns,
     expressions,
     grammar,
@@ -180,10 +181,11 @@ class SelectBinder:
         side, join_type, method = (
             str(join.args.get(name) or "").upper() for name in ("side", "kind", "method")
         )
-        if join_type not in ("", "INNER", "CROSS", "OUTER") or method not in ("", "NATURAL"):
+        if join_type not in ("", "INNER", "CROSS", "OUTER") or method not in JOIN_METHODS:
             raise errors.unsupported(f"{method} {side} {join_type} JOIN".strip())
-        if join.args.get("match_condition") is not None or join.args.get("global_"):
-            raise errors.unsupported("ASOF JOIN")
+        match = join.args.get("match_condition")
+        if (match is None) is (method == "ASOF") or join.args.get("global_"):
+            raise errors.unsupported("MATCH_CONDITION without ASOF JOIN, or ASOF JOIN without it")
         before = len(self._scope.sources)
         self._joins += 1
         if self._joins > limits.JOINS_MAX:
@@ -192,6 +194,10 @@ class SelectBinder:
         if function is not None:
             return self._unnest(left, join, function, side, start)
         right = self._joined(join.this)
+        if method == "ASOF":
+            if side or join_type:
+                raise errors.unsupported(f"ASOF {side} {join_type} JOIN")
+            return self._asof(left, right, join, start, before)
         conditions = []
         shared = self._shared(join, before, natural=method == "NATURAL")
         if shared:
@@ -219,6 +225,23 @@ class SelectBinder:
         if not conditions:
             return f"{left} CROSS JOIN {right}"
         return f"{left} INNER JOIN {right} ON {' AND '.join(conditions)}"
+
+    def _asof(self, left: str, right: str, join: exp.Join, start: int, before: int) -> str:
+        match, on = join.args["match_condition"], join.args.get("on")
+        conditions = [] if on is None else _conjuncts(on)
+        pairs = asof.keys(match, conditions, self._scope, start, before)
+        shared = self._shared(join, before, natural=False)
+        for ident in shared:
+            ours = self._side_column(ident, slice(start, before), allow_merged=start == 0)
+            pairs.append((ours, self._side_column(ident, slice(before, None), allow_merged=False)))
+        self._outer_join = True
+        text = asof.bind(match, pairs, self._scope, (left, right), start, before)
+        for ident in shared:
+            kept = self._side_column(ident, slice(start, before), allow_merged=start == 0)
+            self._scope.merged[ident.folded] = kept
+            for source in self._scope.sources[before:]:
+                source.hidden.update(source.shown(column) for column in source.find(ident)[:1])
+        return text
 
     def _unnest(
         self,
@@ -733,6 +756,8 @@ class SelectBinder:
             (index + 1 for index, item in enumerate(items) if self._binder.text(item) == key), None
         )
 
+
+JOIN_METHODS = ("", "NATURAL", "ASOF")
 
 CLAUSES = {
     "with_",

@@ -209,7 +209,6 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select * from t pivot(sum(v) for grp in (any))", "000002"),
         ("select id into x from t", "000002"),
         ("select * from t, lateral flatten(input => grp) f", "001065"),
-        ("select * from t asof join u match_condition (t.id >= u.id)", "000002"),
         ("select * from table(generator(rowcount => 5))", "000002"),
         ("select $1 from @stage", "000002"),
         ("select * from t at(timestamp => 'x'::timestamp)", "000002"),
