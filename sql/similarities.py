@@ -12,9 +12,11 @@ PREFIX_WEIGHT = 0.1
 def jaro_winkler(left: str, right: str) -> float:
     """Return a number from 0 to 1. Raises ValueError for texts that are too long to compare.
 
-    Letters match if they are the same, no farther apart than half of the longer text. The time is
-    in proportion to the product of the lengths.
+    A text without letters is similar to none. Letters match if they are the same, no farther apart
+    than half of the longer text. The time is in proportion to the product of the lengths.
     """
+    if not left or not right:
+        return 0.0
     if left == right:
         return 1.0
     if len(left) * len(right) > limits.SIMILARITY_CELLS_MAX:

@@ -114,9 +114,9 @@ def bind(
     # A row is one value, so that the closest one counts even where it holds a NULL.
     fields = "".join(f", '{name}', {names.quoted(name)}" for name, _ in right_items)
     row = f"CASE WHEN \"is_left\" THEN NULL ELSE named_struct('row', 1{fields}) END"
-    found = f'last_value({row}) IGNORE NULLS OVER ({window}) AS "found"'
+    latest = f'last_value({row}) IGNORE NULLS OVER ({window}) AS "found"'
     through = [(name, names.quoted(name)) for name, _ in left_items]
-    beside = f"SELECT *, {found} FROM ({rows}) AS {names.quoted(union)}"
+    beside = f"SELECT *, {latest} FROM ({rows}) AS {names.quoted(union)}"
     closest = code.ColumnUse(relation=matched, name="found")
     through += [
         (name, binder.text(code.call("get_field", closest, name))) for name, _ in right_items

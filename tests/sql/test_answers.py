@@ -676,3 +676,13 @@ def test_in_of_a_query_has_three_values_wherever_it_stands(tmp_path: Path) -> No
         "insert into u values (null, 2), (5, 3)",
         "insert into u2 values (2)",
     )
+
+
+def test_a_text_that_begins_like_a_stage_is_a_text(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select split_part('a@b', '@', 2), strtok('a@b.c', '@.', 3)": ("b", "c"),
+            "select 1, '@x', concat('a', '@', 'b') from (values (1, '@y')) v": (1, "@x", "a@b"),
+        },
+    )
