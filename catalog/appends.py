@@ -257,7 +257,27 @@ def _requirements(
     return [
         {"type": "assert-table-uuid", "uuid": table.table_uuid},
         {"type": "assert-ref-snapshot-id", "ref": branch, "snapshot-id": head},
+        {"type": "assert-current-schema-id", "current-schema-id": table.current_schema_id},
     ]
+
+
+def _check_nulls(table: TableMetadata, added: Sequence[DataFile]) -> None:
+    """Raise RequirementFailed if a file has a NULL in a required column.
+
+    The column may have become required after the file was written.
+    """
+    required = {
+        field["id"]: field["name"]
+        for field in table.current_schema()["fields"]
+        if field["required"]
+    }
+    for file in added:
+        for field_id, count in (file.metrics.null_value_counts or {}).items():
+            if count and field_id in required:
+                raise metadata_errors.RequirementFailed(
+                    f"Requirement failed: column {required[field_id]} has become required, and new"
+                    " rows have no value in it"
+                )
 
 
 def updates_of(branch: str, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -309,6 +329,7 @@ class _Attempt:
     ) -> Built:
         """Write the files of a snapshot of this change on top of head."""
         table = reader.table.metadata
+        _check_nulls(table, change.added)
         while not self._snapshot_id or self._snapshot_id in table.snapshots:
             assert self._added is None, "manifests name the snapshot that adds them"
             self._snapshot_id = int(self._new_id(), 16) >> (128 - _SNAPSHOT_ID_BITS)

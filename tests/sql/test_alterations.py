@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from catalog import sequences
-from sql import errors
+from sql import errors, writes
 from tests.kit import lakes, local_sql
 
 DONE = [("Statement executed successfully.",)]
@@ -105,6 +105,30 @@ def test_alters_at_once_are_all_done_beside_inserts(tmp_path: Path) -> None:
             return_exceptions=True,
         )
         assert sum(outcome == DONE for outcome in taken) == 1
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_an_insert_beside_set_not_null_never_leaves_a_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = writes.Writes.commit
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, b int)")
+
+        async def commit_after_change(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.setattr(writes.Writes, "commit", commit)
+            await local.rows("alter table t alter column b set not null")
+            return await commit(*arguments, **named)
+
+        monkeypatch.setattr(writes.Writes, "commit", commit_after_change)
+        fault = await refusal(local, "insert into t values (1, null)")
+        assert (fault.code, fault.sqlstate) == ("000625", "40001")
+        await local.rows("alter table t alter column b drop not null")
+        monkeypatch.setattr(writes.Writes, "commit", commit_after_change)
+        assert await local.rows("insert into t values (2, 2)") == [(1,)]
+        assert await local.rows("select * from t") == [(2, 2)]
 
     local_sql.run_local(tmp_path, work)
 
