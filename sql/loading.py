@@ -10,6 +10,7 @@ query with TRY_CAST.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -219,6 +220,8 @@ class Loading:
         wanted = _limited(wanted, statement.size_limit)
         if not wanted:
             return _nothing()
+        if statement.purge:
+            self._transactions.check_may_purge(execution, len(wanted))
         decoded = await self._decoded(execution, load, wanted)
         try:
             return await self._loaded(execution, load, decoded, taken)
@@ -381,8 +384,11 @@ class Loading:
         if staged.files or sources:
             staged = dataclasses.replace(staged, summary=summary)
             await self._transactions.keep(execution, staged)
-        if statement.purge:
-            await self._stages.remove([file.info for file in files if not file.is_skipped])
+        purged = [file.info for file in files if statement.purge and not file.faults]
+        if purged:
+            await self._transactions.purge(
+                execution, len(purged), functools.partial(self._stages.purge, load.stage, purged)
+            )
         return _outcome(answer, rows=staged.rows)
 
     async def _staged(

@@ -613,6 +613,14 @@ class Stages:
             ]
             await self._objects.delete_many(BUCKET, wanted)
 
+    async def purge(self, stage: Stage, infos: Sequence[storage_model.ObjectInfo]) -> None:
+        """Remove files that a table has loaded, if the stage's right to be written still holds."""
+        try:
+            stage.recheck()
+        except access_errors.AccessDenied as denied:
+            raise errors.not_authorized(str(denied)) from None
+        await self.remove(infos)
+
     async def make_bucket(self) -> None:
         """Create the bucket of all stages if it does not exist yet; raises SqlError."""
         await self._make_bucket()

@@ -24,7 +24,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,9 @@ class Transaction:
 
     id: as CURRENT_TRANSACTION shows it. receipt_id: of its COMMIT's receipt; "" for a statement on
     its own. pending: the changed tables. judges: their statements' checks of rights. statements,
-    files, size_bytes: what it holds. is_over: nothing may be added any more.
+    files, size_bytes: what it holds. purges: the files that its statements remove from stages once
+    it is committed, as callables. purged: how many files these are. is_over: nothing may be added
+    any more.
     """
 
     id: str
@@ -58,6 +61,8 @@ class Transaction:
     statements: int = 0
     files: int = 0
     size_bytes: int = 0
+    purges: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    purged: int = 0
     is_over: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -263,6 +268,31 @@ class Transactions:
         if transaction.receipt_id:
             _note(session, transaction, added, query_id)
 
+    def check_may_purge(self, execution: planning.Execution, count: int) -> None:
+        """Raise SqlError where the open transaction cannot remember to remove so many files."""
+        transaction = execution.transaction or current(execution.session)
+        purged = count + (0 if transaction is None else transaction.purged)
+        if purged > limits.TRANSACTION_FILES_MAX and not _is_alone(execution):
+            raise errors.unsupported(
+                f"a transaction that purges more than {limits.TRANSACTION_FILES_MAX:,} files"
+            )
+
+    async def purge(
+        self, execution: planning.Execution, count: int, remove: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Have remove called when the statement's changes are committed: now, or after COMMIT.
+
+        count: of the files that it removes.
+        """
+        transaction = execution.transaction or current(execution.session)
+        if transaction is None or _is_alone(execution):
+            await _call_purge(remove)
+            return
+        async with transaction.lock:
+            if not transaction.is_over:
+                transaction.purges.append(remove)
+                transaction.purged += count
+
     # The ends of a transaction
 
     def begin(self, session: sessions.Session, name: str = "") -> Transaction:
@@ -297,6 +327,8 @@ class Transactions:
             try:
                 if transaction.pending:
                     await self._commit(session, transaction)
+                for remove in transaction.purges:
+                    await _call_purge(remove)
             finally:
                 # A session record that is written before this line still has the changes.
                 if session.held is held:
@@ -418,6 +450,14 @@ def _check_room(
     ):
         if count > count_max:
             raise errors.unsupported(f"a transaction with more than {count_max:,} {unit}")
+
+
+async def _call_purge(remove: Callable[[], Awaitable[None]]) -> None:
+    """Remove files whose rows are committed. A file that is not removed is no error."""
+    try:
+        await remove()
+    except (catalog_errors.CatalogError, storage_errors.StorageError, errors.SqlError) as error:
+        logging.getLogger("boathouse.sql.transactions").warning("PURGE failed: %s", error)
 
 
 def _is_alone(execution: planning.Execution) -> bool:

@@ -552,3 +552,38 @@ def test_a_file_that_was_loaded_in_part_is_not_loaded_again(tmp_path: Path) -> N
         assert await local.one("SELECT COUNT(*) FROM t") == 2
 
     run(tmp_path, work)
+
+
+def test_purge_removes_a_loaded_file_when_its_rows_are_committed(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n")
+        for end, count, files in (("ROLLBACK", 0, 1), ("COMMIT", 1, 0)):
+            await local.run("BEGIN")
+            await local.rows("COPY INTO t PURGE = TRUE")
+            assert len(await local.rows("LIST @%t")) == 1
+            await local.run(end)
+            assert await local.one("SELECT COUNT(*) FROM t") == count
+            assert len(await local.rows("LIST @%t")) == files
+
+    run(tmp_path, work)
+
+
+def test_purge_leaves_a_newer_file_of_the_name_and_files_that_were_not_loaded_whole(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n")
+        await local.run("BEGIN")
+        await local.rows("COPY INTO t PURGE = TRUE")
+        await put(local, "@%t", "a.csv", b"2\n")
+        await local.run("COMMIT")
+        await put(local, "@%t", "bad.csv", b"x\n")
+        await put(local, "@%t", "half.csv", b"3\nx\n")
+        await local.rows("COPY INTO t PURGE = TRUE ON_ERROR = CONTINUE FILES = ('bad.csv')")
+        await local.rows("COPY INTO t PURGE = TRUE ON_ERROR = CONTINUE FILES = ('half.csv')")
+        assert [row[0] for row in await local.rows("LIST @%t")] == ["a.csv", "bad.csv", "half.csv"]
+        assert await local.rows("SELECT a FROM t ORDER BY a") == [(1,), (3,)]
+
+    run(tmp_path, work)
