@@ -408,14 +408,18 @@ class Connection(asyncio.Protocol):
     def take_over(self, cycle: cycles.Cycle, size_bytes: int) -> intakes.SocketIntake | None:
         """Let a thread read the rest of the body, size_bytes, until it closes the intake.
 
-        None with TLS, and if the event loop has to go on reading.
+        None with TLS, and if the event loop has to go on reading, also because the process has no
+        descriptor left.
         """
         if not self.is_plain or cycle is not self.newest or self.transport.is_closing():
             return None
         assert self._intake is None, "one thread reads a body"
-        self._pause_reading()
         bare = self.transport.get_extra_info("socket")
-        own = socket.fromfd(bare.fileno(), bare.family, bare.type)
+        try:
+            own = socket.fromfd(bare.fileno(), bare.family, bare.type)
+        except OSError:
+            return None
+        self._pause_reading()
         self._intake = intakes.SocketIntake(own, size_bytes=size_bytes, ended=self._go_on_behind)
         return self._intake
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 
@@ -337,6 +338,26 @@ def test_the_last_body_of_a_connection_is_read_by_the_event_loop(runner, head):
 
     runner(talk())
     assert app.bodies == [bytes(2 * MIB)]
+    assert app.stretches == []
+
+
+@LOOPS
+def test_a_body_is_read_by_the_event_loop_when_no_descriptor_is_left(runner, monkeypatch):
+    app = Reading()
+
+    def refuse(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def talk():
+        async with serving(app) as (reader, writer, _):
+            with monkeypatch.context() as patched:
+                patched.setattr(socket, "fromfd", refuse)
+                writer.write(put(2 * MIB) + bytes(2 * MIB) + GET)
+                assert await answer_of(reader) == answered(2 * MIB)
+                assert await answer_of(reader) == answered(0)
+
+    runner(talk())
+    assert app.bodies == [bytes(2 * MIB), b""]
     assert app.stretches == []
 
 
