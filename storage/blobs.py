@@ -243,19 +243,25 @@ class Blobs:
     def start_reading(
         self, intake: Intake, work: Callable[[memoryview], None]
     ) -> asyncio.Future[None]:
-        """Start work in a reader's thread, with a buffer; close intake when it ends.
+        """Start work in a reader's thread, with a buffer; close intake when it ends, or if no
+        thread can be started.
 
         Only if one `may_read`. Called by Receiver.
         """
         buffer = self._buffers.pop()
-        if not buffer:
-            buffer = memoryview(bytearray(READ_BYTES))
 
-        def end(_: object) -> None:
+        def end(_: object = None) -> None:
             self._buffers.append(buffer)
             intake.close()
 
-        job = asyncio.get_running_loop().run_in_executor(self._readers, work, buffer)
+        try:
+            buffer = buffer or memoryview(bytearray(READ_BYTES))
+            job = asyncio.get_running_loop().run_in_executor(self._readers, work, buffer)
+        except BaseException:
+            # The pool may have queued the work: it keeps this buffer to itself.
+            buffer = memoryview(bytearray())
+            end()
+            raise
         job.add_done_callback(end)
         return job
 
@@ -488,6 +494,8 @@ class Receiver:
         self, file: _File, pieces: Sequence[bytes], intake: Intake, buffer: memoryview
     ) -> None:
         """Read, hash and write until intake has no more; runs in a worker thread."""
+        if self._aborted:
+            return
         try:
             self._work(file, pieces, last=False)
             left_bytes = intake.size_bytes

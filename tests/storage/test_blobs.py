@@ -383,6 +383,29 @@ def test_an_aborted_body_ends_its_thread_and_leaves_nothing(
     assert list((tmp_path / "data" / "tmp").iterdir()) == []
 
 
+def test_a_reading_for_which_no_thread_starts_gives_the_connection_back(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def receive() -> None:
+        intake = folders.Intake(body_of(READ_BYTES))
+        receiver = storage.blobs.receive()
+        await receiver.write(b"first")
+        with monkeypatch.context() as patched:
+            patched.setattr(storage.blobs._readers, "submit", refuse)
+            with pytest.raises(RuntimeError):
+                await receiver.write_from(intake)
+        assert intake.closings == 1
+        assert len(storage.blobs._buffers) == READERS_MAX
+        await receiver.abort()
+
+    asyncio.run(receive())
+    assert folders.blob_files(tmp_path / "data") == set()
+    assert list((tmp_path / "data" / "tmp").iterdir()) == []
+
+
 @pytest.mark.parametrize("finished", [False, True])
 def test_a_body_that_a_thread_has_read_is_removed_when_it_is_refused(
     storage: Storage, tmp_path: Path, finished: bool
