@@ -86,10 +86,10 @@ def test_boto3_walks_a_tables_whole_life(
 def test_an_operation_that_is_not_done_says_so_by_its_name(client: Any, name: str) -> None:
     bucket = client.create_table_bucket(name=name)["arn"]
     with pytest.raises(ClientError) as caught:
-        client.put_table_bucket_metrics_configuration(tableBucketARN=bucket)
+        client.put_table_bucket_logging(tableBucketARN=bucket, tableBucketLoggingStatus={})
     assert caught.value.response["Error"] == {
         "Code": "NotImplementedException",
-        "Message": "PutTableBucketMetricsConfiguration is not implemented.",
+        "Message": "PutTableBucketLogging is not implemented.",
     }
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 
