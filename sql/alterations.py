@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from catalog import idents, receipts, rights, tables
+from catalog import idents, owners, receipts, records, rights, tables
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model
 from sql import (
@@ -175,6 +175,9 @@ class Alterations:
             )
             if planned.checks_nulls and not resolved.is_empty:
                 await self._check_nulls(execution, table.ident, planned.checks_nulls)
+            judge = self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS)
+            if planned.replaces_lists:
+                judge = _unmoved(judge, loaded.pointer)
             try:
                 await self._tables.commit(
                     table.ident,
@@ -182,7 +185,7 @@ class Alterations:
                     planned.updates,
                     by=execution.by,
                     via="sql",
-                    judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
+                    judge=judge,
                     receipt=receipt,
                 )
                 return
@@ -243,6 +246,25 @@ class Alterations:
             text = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {column} IS NULL LIMIT 1)"
             if await self._defaults.value(execution, text):
                 raise errors.null_into_not_null(names.shown(name))
+
+
+def _unmoved(judge: owners.Judge, planned_on: records.Pointer) -> owners.Judge:
+    """Return the check that a table has the metadata on which a change was planned.
+
+    Iceberg has no requirement for properties, so two changes of one property would both succeed,
+    and the second would undo the first.
+    """
+
+    def check(
+        place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+    ) -> None:
+        judge(place, ident, pointer)
+        if pointer is not None and pointer.metadata_location != planned_on.metadata_location:
+            raise metadata_errors.RequirementFailed(
+                f"Requirement failed: {ident.dotted()} was changed by another writer"
+            )
+
+    return check
 
 
 def _is_empty(metadata: model.TableMetadata) -> bool:

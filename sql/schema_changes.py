@@ -45,10 +45,15 @@ class Resolved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchemaPlan:
-    """The updates of one commit, empty if nothing changes. checks_nulls: columns without NULLs."""
+    """The updates of one commit, empty if nothing changes. checks_nulls: columns without NULLs.
+
+    replaces_lists: the updates replace a property that lists types, defaults or keys of several
+    columns, so they are right only for the metadata on which they were planned.
+    """
 
     updates: tuple[Json, ...] = ()
     checks_nulls: tuple[str, ...] = ()
+    replaces_lists: bool = False
 
 
 class _Draft:
@@ -94,8 +99,12 @@ class _Draft:
             column_defaults.PROPERTY: column_defaults.encode(self.defaults),
             keys.PROPERTY: keys.encode(self.keys),
         }
-        updates += _property_updates(properties, metadata.properties)
-        return SchemaPlan(updates=(*updates, *self.more), checks_nulls=tuple(self.checks_nulls))
+        listing = _property_updates(properties, metadata.properties)
+        return SchemaPlan(
+            updates=(*updates, *listing, *self.more),
+            checks_nulls=tuple(self.checks_nulls),
+            replaces_lists=bool(listing),
+        )
 
 
 def plan(

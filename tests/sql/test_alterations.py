@@ -109,6 +109,28 @@ def test_alters_at_once_are_all_done_beside_inserts(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_alters_at_once_keep_each_others_defaults_types_and_keys(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(
+            "create table t (a int, b timestamp, c timestamp, d varchar(3), e varchar(3))"
+        )
+        await asyncio.gather(
+            local.rows("alter table t alter column b set default current_timestamp()"),
+            local.rows("alter table t alter column c set default current_timestamp()"),
+            local.rows("alter table t alter column d set data type varchar(10)"),
+            local.rows("alter table t alter column e set data type varchar(10)"),
+            local.rows("alter table t add unique (a)"),
+            local.rows("alter table t add unique (d)"),
+            local.rows("insert into t (a) values (1)"),
+        )
+        described = {row[0]: row for row in await local.rows("describe table t")}
+        assert [described[name][4] for name in "BC"] == ["current_timestamp()"] * 2
+        assert [described[name][1] for name in "DE"] == ["VARCHAR(10)"] * 2
+        assert [described[name][6] for name in "ABCDE"] == ["Y", "N", "N", "Y", "N"]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_an_insert_beside_set_not_null_never_leaves_a_null(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
