@@ -108,3 +108,15 @@ def is_discarded(reading: batch.Lookup, place: records.Place, object_uuid: str) 
     """Return whether what was kept of a dropped table was given up on request."""
     value = reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid))
     return value is not None and records.decode(value, records.LastName).is_discarded
+
+
+def exists_or_is_kept(reading: batch.Lookup, place: records.Place, object_uuid: str) -> bool:
+    """Return whether a table or view exists, or was dropped and can be restored."""
+    if reading.get(batch.Store.POINTERS, records.uuid_key(place, object_uuid)) is not None:
+        return True
+    value = reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid))
+    if value is None:
+        return False
+    last = records.decode(value, records.LastName)
+    key = records.dropped_key(place, last.namespace_id, last.name, last.dropped_at_ms, object_uuid)
+    return reading.get(batch.Store.POINTERS, key) is not None

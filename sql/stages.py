@@ -14,6 +14,7 @@ that reach the stage's folder alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import hashlib
 import itertools
@@ -27,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import access as catalog_access
+from catalog import departures, idents, records, rights
 from catalog import errors as catalog_errors
-from catalog import idents, records, rights
 from catalog import store as catalog_store
 from server.access import errors as access_errors
 from server.access import model as access_model
@@ -41,6 +42,7 @@ from storage import model as storage_model
 
 BUCKET: Final = "boathouse-stages"
 STATUS: Final = "Statement executed successfully."
+TABLES: Final = "tables/"
 SWEPT_AT_ONCE: Final = 1_000
 
 STAGE_COLUMNS: Final = (
@@ -371,7 +373,7 @@ class Stages:
             )
         demands = self._access.on_object(table.ident, table.pointer.object_uuid, actions)
         return Stage(
-            prefix=f"tables/{table.pointer.object_uuid}/",
+            prefix=f"{TABLES}{table.pointer.object_uuid}/",
             shown="",
             file_format=None,
             recheck=self._access.rechecking(session.principal, demands),
@@ -554,13 +556,13 @@ class Stages:
             stage.recheck()
         except access_errors.AccessDenied as denied:
             raise errors.not_authorized(str(denied)) from None
-        await self.remove(infos)
+        removed = await self.remove(infos)
         return outcomes.Outcome(
             columns=(
                 outcomes.Column(name="name", type="text"),
                 outcomes.Column(name="result", type="text"),
             ),
-            rows=[(shown_name(stage, info), "removed") for info in infos],
+            rows=[(shown_name(stage, info), "removed") for info in removed],
             statement_type_id=outcomes.StatementType.REMOVE,
         )
 
@@ -602,16 +604,35 @@ class Stages:
                 raise errors.unload_exists(name) from None
             raise
 
-    async def remove(self, infos: Sequence[storage_model.ObjectInfo]) -> None:
-        """Remove files that are still those that were listed."""
+    async def remove(
+        self, infos: Sequence[storage_model.ObjectInfo]
+    ) -> list[storage_model.ObjectInfo]:
+        """Remove files that are still those that were listed; return those that it has removed."""
+        removed: list[storage_model.ObjectInfo] = []
         for start in range(0, len(infos), SWEPT_AT_ONCE):
-            wanted = [
-                removals.Removal(
-                    key=info.key, precondition=storage_model.Precondition(if_match=(info.etag,))
-                )
-                for info in infos[start : start + SWEPT_AT_ONCE]
-            ]
-            await self._objects.delete_many(BUCKET, wanted)
+            page = infos[start : start + SWEPT_AT_ONCE]
+            if await self._remove(page):
+                removed += page
+            else:  # one of them has changed: all but those
+                removed += [info for info in page if await self._remove((info,))]
+        return removed
+
+    async def _remove(self, infos: Sequence[storage_model.ObjectInfo]) -> bool:
+        """Remove all these files, or none if one of them has changed or is gone."""
+        wanted = [
+            removals.Removal(
+                key=info.key, precondition=storage_model.Precondition(if_match=(info.etag,))
+            )
+            for info in infos
+        ]
+        try:
+            outcomes_of_files = await self._objects.delete_many(BUCKET, wanted)
+        except (storage_errors.PreconditionFailed, storage_errors.NoSuchKey):
+            return False
+        for outcome in outcomes_of_files:
+            if isinstance(outcome, storage_errors.StorageError):
+                raise outcome
+        return True
 
     async def purge(self, stage: Stage, infos: Sequence[storage_model.ObjectInfo]) -> None:
         """Remove files that a table has loaded, if the stage's right to be written still holds."""
@@ -754,10 +775,14 @@ class Stages:
             self._log.exception("the sweep of stages failed")
 
     async def sweep(self, is_known: Callable[[int], bool] | None) -> None:
-        """Drop stages of ended sessions and of dropped schemas; remove files of dropped stages."""
+        """Drop stages of ended sessions and of dropped schemas; remove files of dropped stages.
+
+        The stage of a table is dropped with it; a table that can be restored keeps it.
+        """
         if is_known is not None:
             for object_type in ("stage", "file format"):
                 await self._drop_orphans(object_type, is_known)
+            await self._empty_table_stages()
         await self._empty_dropped()
 
     async def _drop_orphans(
@@ -810,19 +835,61 @@ class Stages:
             ]
         now_ms = self._store.now_ms()
         for key, value, row in dropped:
-            try:
-                while files := self._objects.list(BUCKET, prefix=row.prefix).objects:
-                    await self._objects.delete_many(
-                        BUCKET, [removals.Removal(key=info.key) for info in files]
-                    )
-            except storage_errors.NoSuchBucket:
-                pass
+            await self._empty(row.prefix)
             if now_ms - row.dropped_at_ms > transfers.SECONDS * 1000:
                 expects = (batch.Expect(store=stagerows.STORE, key=key, value=value),)
                 writes = (batch.Delete(store=stagerows.STORE, key=key),)
                 await self._store.index.commit(
                     batch.Batch(expects=expects, writes=writes, makes_room=True)
                 )
+
+    async def _empty(self, prefix: str) -> None:
+        """Remove the files below a prefix, a page at a time; those that stay are the next sweep's.
+
+        The listing goes on behind what stays, so that it ends.
+        """
+        after: str | None = ""
+        while after is not None:
+            try:
+                page = self._objects.list(BUCKET, prefix=prefix, start_after=after)
+            except storage_errors.NoSuchBucket:
+                return
+            after = page.next_after
+            if page.objects:
+                wanted = [removals.Removal(key=info.key) for info in page.objects]
+                await self._objects.delete_many(BUCKET, wanted)
+
+    async def _empty_table_stages(self) -> None:
+        """Remove the files of the stages of tables that do not exist and cannot be restored.
+
+        Keys for uploads may outlive their table, so each sweep looks at all folders again.
+        """
+        after: str | None = ""
+        while after is not None:
+            folders, after = await asyncio.to_thread(self._folders_without_table, after)
+            for folder in folders:
+                await self._empty(folder)
+
+    def _folders_without_table(self, after: str) -> tuple[list[str], str | None]:
+        try:
+            page = self._objects.list(BUCKET, prefix=TABLES, delimiter="/", start_after=after)
+        except storage_errors.NoSuchBucket:
+            return [], None
+        databases = [info.name for info in self._services.buckets.list() if info.type == "table"]
+        with self._store.index.view() as view:
+            places = []
+            for database in databases:
+                with contextlib.suppress(catalog_errors.NoSuchWarehouse):
+                    places.append(self._store.place(database, view))
+            folders = [
+                folder
+                for folder in page.common_prefixes
+                if not any(
+                    departures.exists_or_is_kept(view, place, folder[len(TABLES) : -1])
+                    for place in places
+                )
+            ]
+        return folders, page.next_after
 
 
 def _is_full(reading: batch.Reading, prefix: bytes) -> bool:

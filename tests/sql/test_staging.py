@@ -575,6 +575,7 @@ def test_purge_leaves_a_newer_file_of_the_name_and_files_that_were_not_loaded_wh
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
         await put(local, "@%t", "a.csv", b"1\n")
+        await put(local, "@%t", "b.csv", b"1\n")
         await local.run("BEGIN")
         await local.rows("COPY INTO t PURGE = TRUE")
         await put(local, "@%t", "a.csv", b"2\n")
@@ -584,6 +585,24 @@ def test_purge_leaves_a_newer_file_of_the_name_and_files_that_were_not_loaded_wh
         await local.rows("COPY INTO t PURGE = TRUE ON_ERROR = CONTINUE FILES = ('bad.csv')")
         await local.rows("COPY INTO t PURGE = TRUE ON_ERROR = CONTINUE FILES = ('half.csv')")
         assert [row[0] for row in await local.rows("LIST @%t")] == ["a.csv", "bad.csv", "half.csv"]
-        assert await local.rows("SELECT a FROM t ORDER BY a") == [(1,), (3,)]
+        assert await local.rows("SELECT a FROM t ORDER BY a") == [(1,), (1,), (3,)]
+
+    run(tmp_path, work)
+
+
+def test_the_stage_of_a_dropped_table_is_emptied_and_one_that_can_be_restored_keeps_it(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        names = ("live", "restorable", "purged")
+        for name in names:
+            await local.run(f"CREATE TABLE {name} (a int)")
+            await put(local, f"@%{name}", f"{name}.csv", b"1\n")
+        await local.lake.tables.drop(local.lake.ident("ns.restorable"), by="me")
+        await local.lake.tables.drop(local.lake.ident("ns.purged"), purge=True, by="me")
+        await local.stages.sweep(lambda _: True)
+        infos = local.lake.storage.objects.list(stages.BUCKET).objects
+        left = {info.key.rpartition("/")[2] for info in infos}
+        assert left == {"live.csv", "restorable.csv"}
 
     run(tmp_path, work)
