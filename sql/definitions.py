@@ -354,6 +354,43 @@ class Definitions:
         )
         return success
 
+    async def undrop_table(
+        self, execution: planning.Execution, statement: operations.UndropTable
+    ) -> outcomes.Outcome:
+        """Restore the table of a name that was dropped last; raises SqlError."""
+        session = execution.session
+        shown = statement.name[-1].folded
+        success = outcomes.status(f"Table {shown} successfully restored.")
+        with self._places.view(session.principal) as catalog:
+            schema = catalog.schema_of(
+                statement.name, database=session.database, schema=session.schema
+            )
+            receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
+            if schema.namespace and self._replays.is_done(receipt):
+                return success
+            missing = catalog.no_table(schema, statement.name, object_type="Table")
+        ident = self._dropped(schema, statement.name[-1])
+        if ident is None:
+            raise missing
+        judge = self._places.judge_undrop(session.principal, missing=missing)
+        await self._tables.undrop(ident, by=execution.by, via="sql", judge=judge, receipt=receipt)
+        return success
+
+    def _dropped(self, schema: places.Schema, name: names.Ident) -> idents.TableIdent | None:
+        """Return the name of the dropped table that UNDROP restores, None if none is kept."""
+        if not schema.namespace:
+            return None
+        for spelling in names.spellings(name):
+            ident = idents.TableIdent(
+                table_bucket=schema.database, namespace=schema.namespace, name=spelling
+            )
+            try:
+                self._tables.dropped(ident)
+            except catalog_errors.NotRestorable:
+                continue
+            return ident
+        return None
+
     async def create_schema(
         self, execution: planning.Execution, statement: operations.CreateSchema
     ) -> outcomes.Outcome:

@@ -128,6 +128,33 @@ class Places:
 
         return check
 
+    def judge_undrop(
+        self, principal: access_model.Principal, *, missing: errors.SqlError
+    ) -> owners.Undrop:
+        """Return the check that principal may restore a table.
+
+        missing: the error for one who may not know what the schema holds.
+        """
+        check_access = self._access.judge_undrop(principal)
+
+        def check(
+            place: records.Place,
+            ident: idents.TableIdent,
+            target: idents.TableIdent,
+            pointer: records.Pointer,
+        ) -> None:
+            try:
+                check_access(place, ident, target, pointer)
+            except access_errors.AccessDenied as denied:
+                listing = self._access.on_namespace(
+                    ident.table_bucket, ident.namespace, "ListTables"
+                )
+                if not self._access.permits(principal, (listing,)):
+                    raise missing from None
+                raise errors.not_authorized(str(denied)) from None
+
+        return check
+
     def judge_sequence(
         self, principal: access_model.Principal, ident: idents.TableIdent, action: str
     ) -> owners.Recheck:

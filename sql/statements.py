@@ -300,6 +300,9 @@ class Statements:
             case operations.CreateSchema():
                 await self._commit_waiting(execution)
                 return await self._definitions.create_schema(execution, operation)
+            case operations.UndropTable():
+                await self._commit_waiting(execution)
+                return await self._definitions.undrop_table(execution, operation)
             case operations.DropTable():
                 await self._commit_waiting(execution)
                 return await self._definitions.drop_table(execution, operation)

@@ -244,6 +244,11 @@ class DropTable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UndropTable:
+    name: names.Name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DropSchema:
     name: names.Name
     if_exists: bool = False
@@ -568,6 +573,7 @@ Operation: TypeAlias = (
     | DropSequence
     | CreateSchema
     | DropTable
+    | UndropTable
     | DropSchema
     | CreateView
     | DropView

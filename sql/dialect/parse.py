@@ -317,6 +317,18 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
     return operations.DropSchema(name=name, if_exists=if_exists, cascade=cascade)
 
 
+def _undrop(reader: reading.TokenReader) -> operations.Operation:
+    start = reader.mark()
+    reader.accept("UNDROP")
+    _ = reader.accept("ICEBERG")
+    if not reader.accept("TABLE"):
+        reader.reset(start)
+        raise errors.unsupported(_refused_name(reader))
+    name = reader.name()
+    reader.finish()
+    return operations.UndropTable(name=name)
+
+
 def _create(reader: reading.TokenReader) -> operations.Operation:
     of_staging = staging.read_create(reader)
     if of_staging is not None:
@@ -458,6 +470,7 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "DESCRIBE": _describe,
     "CREATE": _create,
     "DROP": _drop,
+    "UNDROP": _undrop,
     "INSERT": _insert,
     "COMMENT": comments.read_comment,
     "TRUNCATE": _truncate,
@@ -469,6 +482,6 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
 
 REFUSED = reading.words(
     """
-    GRANT REVOKE CALL EXECUTE UNDROP DECLARE
+    GRANT REVOKE CALL EXECUTE DECLARE
     """
 )

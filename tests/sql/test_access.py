@@ -46,6 +46,8 @@ STATEMENTS = [
     "create table {d}.bob.other as select 1 as x",
     "drop table {d}.bob.secret",
     "drop table if exists {d}.bob.secret",
+    "undrop table {d}.bob.secret",
+    "undrop table {d}.bob.gone",
     "drop schema {d}.bob",
     "drop schema if exists {d}.bob",
     "create schema {d}.bob",

@@ -66,7 +66,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> N
         ("create database d", "CREATE DATABASE"),
         ("create stage s url = 's3://b/'", "CREATE STAGE ... URL"),
         ("drop materialized view v", "DROP MATERIALIZED VIEW"),
-        ("undrop table t", "UNDROP TABLE"),
+        ("undrop schema ns", "UNDROP SCHEMA"),
         ("grant select on t to r", "GRANT"),
         ("call p()", "CALL"),
         ("execute immediate 'select 1'", "EXECUTE IMMEDIATE"),

@@ -1,0 +1,90 @@
+"""UNDROP TABLE: the table of a name that was dropped last comes back, with its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sql import errors, sessions
+from tests.kit import local_sql
+
+
+async def fault_of(local: local_sql.LocalSql, text: str) -> tuple[str, str]:
+    with pytest.raises(errors.SqlError) as caught:
+        await local.rows(text)
+    return caught.value.code, caught.value.message
+
+
+def test_the_table_that_was_dropped_last_comes_back_with_its_rows(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for number in (1, 2):
+            await local.run("create table t (a int)")
+            await local.run(f"insert into t values ({number})")
+            local.lake.clock.now_ms += 1
+            await local.run("drop table t")
+        assert await local.rows("undrop table t") == [("Table T successfully restored.",)]
+        assert await local.rows("select a from t") == [(2,)]
+        await local.run("insert into t values (3)")
+        # The name is taken, so the older one stays where it is.
+        assert (await fault_of(local, "undrop table t"))[0] == "002002"
+        await local.run("alter table t rename to newer")
+        assert await local.rows("undrop table lake.ns.t") == [("Table T successfully restored.",)]
+        assert await local.rows("select a from t union all select a from newer order by 1") == [
+            (1,), (2,), (3,)
+        ]  # fmt: skip
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_what_was_never_dropped_or_is_a_view_is_no_table_to_restore(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        assert (await fault_of(local, "undrop table t"))[0] == "002003"
+        await local.run("create view v as select 1 as a")
+        await local.run("drop view v")
+        assert (await fault_of(local, "undrop table v"))[0] == "002003"
+        assert (await fault_of(local, "undrop table nowhere.t"))[0] == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_repeated_request_restores_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("drop table t")
+        await local.run("undrop table t")
+        first = local.last_id
+        commits = len(local.lake.log())
+        await local.run("undrop table t", query_id=first)
+        assert len(local.lake.log()) == commits
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_restoring_needs_its_own_right_and_that_of_creating(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("drop table t")
+
+        def may(*actions: str) -> None:
+            local.session = sessions.Session(
+                id=1,
+                principal=local_sql.user(
+                    "erin", [{"Effect": "Allow", "Action": list(actions), "Resource": "*"}]
+                ),
+                database="lake",
+                schema="ns",
+            )
+
+        may("s3tables:GetTable")
+        assert (await fault_of(local, "undrop table t"))[0] == "002003"
+        may("s3tables:ListTables", "s3tables:CreateTable")
+        code, message = await fault_of(local, "undrop table t")
+        assert (code, "lake:Undrop" in message) == ("003001", True)
+        may("s3tables:ListTables", "lake:Undrop")
+        code, message = await fault_of(local, "undrop table t")
+        assert (code, "s3tables:CreateTable" in message) == ("003001", True)
+        may("lake:Undrop", "s3tables:CreateTable")
+        assert await local.rows("undrop table t") == [("Table T successfully restored.",)]
+
+    local_sql.run_local(tmp_path, work)
