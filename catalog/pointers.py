@@ -152,6 +152,9 @@ class Pointers:
                 batch.Store.POINTERS, prefix, records.stop_after(prefix), reverse=True
             )
             for key, value in itertools.islice(rows, DROPPED_EXAMINED_MAX):
+                # A name that ends with NUL is a prefix of the keys of another name.
+                if records.dropped_name(key) != (namespace_id, ident.name):
+                    continue
                 dropped = records.decode(value, records.Dropped)
                 if dropped.pointer.object_type != self._object_type or dropped.how != "drop":
                     continue

@@ -16,7 +16,13 @@ from tests.catalog.rest import test_native
 @pytest.fixture
 def rest(tmp_path: Path) -> Iterator[kit.RestServer]:
     drops = ["s3tables:ListTables", "s3tables:DeleteTable", "s3tables:GetTable"]
-    policies = {"dropper": [kit.allow(drops, "*")], "powerless": []}
+    but_t = {"StringEquals": {"s3tables:tableName": "t"}}
+    policies = {
+        "dropper": [kit.allow(drops, "*")],
+        "powerless": [],
+        "restorer": [kit.allow("*", "*"), kit.deny("lake:Undrop", "*", Condition=but_t)],
+        "emptier": [kit.allow(["s3tables:DeleteNamespace"], "*")],
+    }
     with kit.opened(tmp_path / "data", users=policies) as server:
         for namespace in (["ns"], ["ns", "in"]):
             assert server.ask("POST", "namespaces", {"namespace": namespace}).status == 200
@@ -163,3 +169,13 @@ def test_a_discard_answers_what_goes(rest: kit.RestServer) -> None:
     }
     assert ask(rest, "DELETE", path).status == 404
     assert ask(rest, "DELETE", path, user="powerless").status == 403
+
+
+@pytest.mark.parametrize("name", ["t%00", "t%00%00"])
+def test_a_name_that_begins_with_another_restores_nothing_of_that(
+    rest: kit.RestServer, name: str
+) -> None:
+    assert rest.ask("DELETE", "namespaces/ns/tables/t").status == 204
+    assert ask(rest, "POST", "/undrop?table=ns.t&to=ns.u", user="restorer").status == 403
+    assert ask(rest, "POST", f"/undrop?table=ns.{name}&to=ns.u", user="restorer").status == 404
+    assert ask(rest, "POST", "/undrop?table=ns.t&to=ns.u").status == 200
