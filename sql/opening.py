@@ -159,6 +159,7 @@ def open_statements(
         store=store,
         access=access,
         places=all_places,
+        replays=all_replays,
         services=stages.StageServices(
             objects=storage.objects,
             buckets=storage.buckets,

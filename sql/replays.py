@@ -32,9 +32,15 @@ class Replays:
 
     def receipt(self, database: str, query_id: str, *, by: str) -> receipts.Receipt:
         """Return the receipt to store in the statement's transaction. by: ARN of its principal."""
-        place = self._store.place(database)
+        return self.receipt_in(self._store.place(database).bucket_id, query_id, by=by)
+
+    def receipt_in(self, bucket_id: int, query_id: str, *, by: str) -> receipts.Receipt:
+        """Return the receipt of a statement that belongs to no table bucket.
+
+        bucket_id: of the bucket with which the receipt is removed.
+        """
         return receipts.Receipt(
-            key=KEY_PREFIX + records.idempotency_key(place.bucket_id, by, query_id),
+            key=KEY_PREFIX + records.idempotency_key(bucket_id, by, query_id),
             fingerprint=hashlib.blake2b(b"sql", digest_size=16).digest(),
             now_ms=self._store.now_ms(),
         )
@@ -44,3 +50,9 @@ class Replays:
         with self._store.index.view() as view:
             row = receipts.find(view, receipt.key, now_ms=receipt.now_ms)
         return row is not None and row.status in DONE_STATUSES
+
+    def reply(self, receipt: receipts.Receipt) -> bytes | None:
+        """Return the answer that the transaction of that receipt has stored, None without one."""
+        with self._store.index.view() as view:
+            row = receipts.find(view, receipt.key, now_ms=receipt.now_ms)
+        return None if row is None or row.status not in DONE_STATUSES else row.reply

@@ -42,7 +42,7 @@ class StagedStatements:
             case operations.CreateFileFormat():
                 return await self._stages.create_format(session, operation, query_id=query_id)
             case operations.DropStaging():
-                return await self._stages.drop(session, operation)
+                return await self._stages.drop(session, operation, query_id=query_id)
             case operations.DescribeStaging():
                 return self._stages.describe(session, operation)
             case operations.PutFiles():

@@ -28,20 +28,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import access as catalog_access
-from catalog import departures, idents, records, rights
+from catalog import departures, idents, receipts, records, rights
 from catalog import errors as catalog_errors
 from catalog import store as catalog_store
 from server.access import errors as access_errors
 from server.access import model as access_model
 from server.access import principals, tokens
-from sql import errors, fileformats, limits, outcomes, places, sessions, stagerows, transfers
+from sql import (
+    errors,
+    fileformats,
+    limits,
+    outcomes,
+    places,
+    replays,
+    sessions,
+    stagerows,
+    transfers,
+)
 from sql.dialect import names, operations
 from storage import batch, buckets, objects, removals
 from storage import errors as storage_errors
 from storage import model as storage_model
 
 BUCKET: Final = "boathouse-stages"
-STATUS: Final = "Statement executed successfully."
+QUERY_ID: Final = "boathouse-query-id"
+"""User metadata of a file that COPY INTO a stage has stored: the statement's id."""
 TABLES: Final = "tables/"
 SWEPT_AT_ONCE: Final = 1_000
 
@@ -129,11 +140,13 @@ class Stages:
         store: catalog_store.CatalogStore,
         access: catalog_access.Access,
         places: places.Places,
+        replays: replays.Replays,
         services: StageServices,
     ) -> None:
         self._store = store
         self._access = access
         self._places = places
+        self._replays = replays
         self._services = services
         self._objects = services.objects
         self._sweeping: asyncio.Task[None] | None = None
@@ -229,13 +242,19 @@ class Stages:
         return outcomes.status(f"{word} {ident.folded} successfully created.")
 
     async def drop(
-        self, session: sessions.Session, statement: operations.DropStaging
+        self, session: sessions.Session, statement: operations.DropStaging, *, query_id: str
     ) -> outcomes.Outcome:
-        """Drop a stage or a file format; raises SqlError."""
+        """Drop a stage or a file format; raises SqlError. A repeated request drops nothing."""
         shown = statement.name[-1].folded
+        status = f"{shown} successfully dropped."
         try:
             with self._places.view(session.principal) as catalog:
                 home = self._home(session, statement.name, catalog)
+            receipt = self._replays.receipt_in(
+                home.place.bucket_id, query_id, by=session.principal.arn
+            )
+            if self._replays.is_done(receipt):
+                return outcomes.status(status)
             row = self._find(session, home, statement.object_type, statement.name[-1])
             if row is None:
                 raise errors.does_not_exist(statement.object_type.title(), shown)
@@ -258,13 +277,15 @@ class Stages:
                 writes.append(batch.Delete(store=stagerows.STORE, key=key))
                 if statement.object_type == "stage":
                     writes.append(self._dropped(dropped))
-            return batch.Decided(
-                result=None, batch=batch.Batch(writes=tuple(writes), makes_room=True)
-            )
+            if receipts.find(reading, receipt.key, now_ms=receipt.now_ms) is not None:
+                return batch.Decided(result=None)  # the first request was under way
+            writing = batch.Batch(writes=tuple(writes), makes_room=True)
+            storing = receipt.plan()
+            return batch.Decided(result=None, batch=batch.merge((writing, storing)))
 
-        await self._decide(decide)
+        await self._decide(decide, makes_room=True)
         self.sweep_soon(None)
-        return outcomes.status(f"{shown} successfully dropped.")
+        return outcomes.status(status)
 
     def describe(
         self, session: sessions.Session, statement: operations.DescribeStaging
@@ -574,22 +595,26 @@ class Stages:
         adopt: Callable[[Path], Awaitable[storage_model.Received]],
         owner: str,
         overwrites: bool,
+        query_id: str,
     ) -> None:
         """Store files of a statement; raises SqlError if one of them exists and may not change.
 
         After any failure the files that were stored before are removed again. adopt: makes a local
-        file a body; a body that cannot be named is discarded.
+        file a body; a body that cannot be named is discarded. query_id: a file that the same
+        statement stored before a restart is replaced.
         """
         try:
             stage.recheck()
         except access_errors.AccessDenied as denied:
             raise errors.not_authorized(str(denied)) from None
-        condition = storage_model.Precondition(if_none_match=() if overwrites else ("*",))
-        attributes = storage_model.ObjectAttributes(owner=owner)
+        attributes = storage_model.ObjectAttributes(owner=owner, user_metadata={QUERY_ID: query_id})
         stored: list[storage_model.ObjectInfo] = []
         try:
             for name, path in paths_by_name.items():
                 received = await adopt(path)
+                condition = storage_model.Precondition()
+                if not overwrites:
+                    condition = self._absent_or_of(stage.prefix + name, query_id)
                 info = await self._objects.put(
                     BUCKET,
                     stage.prefix + name,
@@ -603,6 +628,16 @@ class Stages:
             if isinstance(error, storage_errors.PreconditionFailed):
                 raise errors.unload_exists(name) from None
             raise
+
+    def _absent_or_of(self, key: str, query_id: str) -> storage_model.Precondition:
+        """Return the condition that a file does not exist, or is one that the statement stored."""
+        try:
+            info = self._objects.head(BUCKET, key)
+        except (storage_errors.NoSuchKey, storage_errors.NoSuchBucket):
+            return storage_model.Precondition(if_none_match=("*",))
+        if info.attributes.user_metadata.get(QUERY_ID) != query_id:
+            return storage_model.Precondition(if_none_match=("*",))
+        return storage_model.Precondition(if_match=(info.etag,))
 
     async def remove(
         self, infos: Sequence[storage_model.ObjectInfo]
@@ -645,6 +680,20 @@ class Stages:
     async def make_bucket(self) -> None:
         """Create the bucket of all stages if it does not exist yet; raises SqlError."""
         await self._make_bucket()
+
+    def receipt(self, session: sessions.Session, query_id: str) -> receipts.Receipt:
+        """Return the receipt of a statement that stores files; raises NoSuchBucket."""
+        bucket_id = self._services.buckets.get(BUCKET).bucket_id
+        return self._replays.receipt_in(bucket_id, query_id, by=session.principal.arn)
+
+    def reply(self, receipt: receipts.Receipt) -> bytes | None:
+        """Return the answer that was stored for a receipt, None without one."""
+        return self._replays.reply(receipt)
+
+    async def keep_reply(self, receipt: receipts.Receipt, reply: object) -> None:
+        """Store the answer of a statement, as JSON, for its repeated request."""
+        with contextlib.suppress(storage_errors.ExpectationFailed):
+            await self._store.index.commit(receipt.plan(reply=reply))
 
     async def _make_bucket(self) -> None:
         account = self._services.root.account_id
@@ -739,9 +788,9 @@ class Stages:
             raise missing
         return row
 
-    async def _decide(self, decision: batch.Decision[Any]) -> Any:
+    async def _decide(self, decision: batch.Decision[Any], *, makes_room: bool = False) -> Any:
         try:
-            return await self._store.index.decide(decision, makes_room=False)
+            return await self._store.index.decide(decision, makes_room=makes_room)
         except access_errors.AccessDenied as denied:
             raise errors.not_authorized(str(denied)) from None
 

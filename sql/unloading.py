@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from sql import (
     compiler,
     engine,
@@ -28,6 +30,14 @@ from storage import model as storage_model
 MAX_FILE_SIZE: Final = 5 << 30
 SUFFIXES: Final = {"GZIP": ".gz", "BZ2": ".bz2", "ZSTD": ".zst", "NONE": ""}
 PARQUET_CODECS: Final = {"AUTO": "snappy", "SNAPPY": "snappy", "NONE": "none"}
+
+
+class _Unloaded(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A file of the answer. key: below its stage."""
+
+    key: str
+    size_bytes: int
+    rows: int
 
 
 class Unloading:
@@ -67,6 +77,10 @@ class Unloading:
         if not 1 <= statement.max_file_size <= MAX_FILE_SIZE:
             raise errors.invalid_parameter("MAX_FILE_SIZE", statement.max_file_size)
         await self._stages.make_bucket()
+        receipt = self._stages.receipt(session, execution.query_id)
+        answered = self._stages.reply(receipt)
+        if answered is not None:  # the client did not get the first request's answer
+            return _answer(statement, msgspec.json.decode(answered, type=list[_Unloaded]))
         folder = self._scratch / self._new_id()
         await asyncio.to_thread(self._disk.make_folder, folder)
         try:
@@ -79,10 +93,16 @@ class Unloading:
                 adopt=self._blobs.adopt,
                 owner=execution.by,
                 overwrites=statement.overwrite,
+                query_id=execution.query_id,
             )
         finally:
             await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
-        return _answer(statement, keys, finished)
+        unloaded = [
+            _Unloaded(key=key, size_bytes=file.size_bytes, rows=file.rows)
+            for key, file in zip(keys, finished.files, strict=True)
+        ]
+        await self._stages.keep_reply(receipt, unloaded)
+        return _answer(statement, unloaded)
 
     async def _written(
         self,
@@ -219,23 +239,18 @@ def _keys(
     return [f"{path}_0_0_{number}{extension}" for number in range(count)]
 
 
-def _answer(
-    statement: operations.Unload, keys: Sequence[str], finished: engine.Finished
-) -> outcomes.Outcome:
-    size_bytes = sum(file.size_bytes for file in finished.files)
+def _answer(statement: operations.Unload, unloaded: Sequence[_Unloaded]) -> outcomes.Outcome:
+    size_bytes = sum(file.size_bytes for file in unloaded)
     if statement.detailed_output:
         columns: tuple[tuple[str, Any], ...] = (
             ("FILE_NAME", "text"),
             ("FILE_SIZE", "fixed"),
             ("ROW_COUNT", "fixed"),
         )
-        rows: list[tuple[Any, ...]] = [
-            (key, file.size_bytes, file.rows)
-            for key, file in zip(keys, finished.files, strict=True)
-        ]
+        rows: list[tuple[Any, ...]] = [(file.key, file.size_bytes, file.rows) for file in unloaded]
     else:
         columns = (("rows_unloaded", "fixed"), ("input_bytes", "fixed"), ("output_bytes", "fixed"))
-        rows = [(finished.rows, size_bytes, size_bytes)]
+        rows = [(sum(file.rows for file in unloaded), size_bytes, size_bytes)]
     return outcomes.Outcome(
         columns=tuple(
             outcomes.Column(name=name, type="fixed", precision=38, scale=0)

@@ -224,6 +224,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         store=lake.store,
         access=access,
         places=found,
+        replays=replays.Replays(store=lake.store),
         services=stages.StageServices(
             objects=lake.storage.objects,
             buckets=lake.storage.buckets,

@@ -606,3 +606,47 @@ def test_the_stage_of_a_dropped_table_is_emptied_and_one_that_can_be_restored_ke
         assert left == {"live.csv", "restorable.csv"}
 
     run(tmp_path, work)
+
+
+def test_a_repeated_drop_or_unload_gets_the_first_answer_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        unload = "COPY INTO @s/x FROM (SELECT 1 AS a) DETAILED_OUTPUT = TRUE"
+        await local.run("CREATE STAGE s")
+        first = await local.rows(unload)
+        unload_id = local.last_id
+        await put(local, "@s/x_0_0_0.csv.gz", "other", b"")
+        before = await local.rows("LIST @s")
+        assert await local.rows(unload, query_id=unload_id) == first
+        assert await local.rows("LIST @s") == before
+        assert (await refused(local, unload)).code == "001030"
+        dropped = await local.rows("DROP STAGE s")
+        drop_id = local.last_id
+        await local.run("CREATE STAGE s")
+        assert await local.rows("DROP STAGE s", query_id=drop_id) == dropped
+        assert await local.rows("LIST @s") == []
+        assert (await refused(local, "DROP STAGE nosuch")).code == "002003"
+
+    run(tmp_path, work)
+
+
+def test_an_unload_that_was_cut_off_replaces_its_own_files_when_it_is_repeated(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        unload = "COPY INTO @s/x FROM (SELECT 1 AS a)"
+        await local.run("CREATE STAGE s")
+        keep_reply = local.stages.keep_reply
+
+        async def stopped(*_: Any) -> None:
+            raise RuntimeError("the server stops here")
+
+        local.stages.keep_reply = stopped  # type: ignore[method-assign]  # a seam
+        with pytest.raises(RuntimeError):
+            await local.rows(unload)
+        local.stages.keep_reply = keep_reply  # type: ignore[method-assign]
+        assert len(await local.rows(unload, query_id=local.last_id)) == 1
+        assert len(await local.rows("LIST @s")) == 1
+
+    run(tmp_path, work)
