@@ -11,9 +11,11 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from catalog import errors as catalog_errors
 from catalog import idents, namespaces, receipts, records, rights, tables
+from catalog.metadata import errors as metadata_errors
 from server.access import model as access_model
 from sql import (
     column_defaults,
@@ -30,6 +32,17 @@ from sql import (
     writes,
 )
 from sql.dialect import names, operations, resolve, sqltypes
+
+ATTEMPTS_MAX: Final = 10
+"""How often CREATE TABLE is executed, each time on a newer state."""
+
+CHANGED_MEANWHILE: Final = (
+    catalog_errors.TableAlreadyExists,
+    catalog_errors.ViewAlreadyExists,
+    catalog_errors.NoSuchTable,
+    metadata_errors.RequirementFailed,
+)
+"""What CREATE TABLE raises if its table has changed since the statement looked it up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +89,22 @@ class Definitions:
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
     ) -> outcomes.Outcome:
-        """Create a table, with the rows of a query for CTAS; raises SqlError."""
+        """Create a table, with the rows of a query for CTAS; raises SqlError.
+
+        With OR REPLACE or IF NOT EXISTS it is no error that another session creates, replaces or
+        drops the table meanwhile: the statement is executed again on the newest state.
+        """
+        may_repeat = statement.replace or statement.if_not_exists
+        for _ in range(ATTEMPTS_MAX - 1 if may_repeat else 0):
+            try:
+                return await self._create_table(execution, statement)
+            except CHANGED_MEANWHILE:
+                continue
+        return await self._create_table(execution, statement)
+
+    async def _create_table(
+        self, execution: planning.Execution, statement: operations.CreateTable
+    ) -> outcomes.Outcome:
         session = execution.session
         shown = statement.name[-1].folded
         success = f"Table {shown} successfully created."
@@ -345,13 +373,18 @@ class Definitions:
             if statement.if_exists and error.code == "002003":
                 return already_dropped(shown)
             raise
-        await self._tables.drop(
-            table.ident,
-            by=execution.by,
-            via="sql",
-            judge=self._places.judge(session.principal, rights.DROP_ACTIONS),
-            receipt=receipt,
-        )
+        try:
+            await self._tables.drop(
+                table.ident,
+                by=execution.by,
+                via="sql",
+                judge=self._places.judge(session.principal, rights.DROP_ACTIONS),
+                receipt=receipt,
+            )
+        except catalog_errors.NoSuchTable:  # another session dropped it meanwhile
+            if not statement.if_exists:
+                raise
+            return already_dropped(shown)
         return success
 
     async def undrop_table(
@@ -410,23 +443,29 @@ class Definitions:
             receipt = self._replays.receipt(database, execution.query_id, by=execution.by)
             is_done = self._replays.is_done(receipt)
             is_taken = catalog.has_schema(database, ident)
+        exists = outcomes.status(f"{ident.folded} already exists, statement succeeded.")
         if is_taken and not is_done:
             if not statement.if_not_exists:
                 raise errors.already_exists("Object", ident.folded)
-            return outcomes.status(f"{ident.folded} already exists, statement succeeded.")
+            return exists
         properties = {"comment": statement.comment} if statement.comment else {}
         if not is_done:
-            await self._namespaces.create(
-                database,
-                namespace,
-                properties,
-                by=execution.by,
-                via="sql",
-                judge=self._places.judge_namespace(
-                    session.principal, database, namespace, "CreateNamespace"
-                ),
-                receipt=receipt,
-            )
+            try:
+                await self._namespaces.create(
+                    database,
+                    namespace,
+                    properties,
+                    by=execution.by,
+                    via="sql",
+                    judge=self._places.judge_namespace(
+                        session.principal, database, namespace, "CreateNamespace"
+                    ),
+                    receipt=receipt,
+                )
+            except catalog_errors.NamespaceAlreadyExists:
+                if not statement.if_not_exists:
+                    raise
+                return exists
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
@@ -495,17 +534,22 @@ class Definitions:
             table = places.FoundTable(ident=ident, pointer=pointer)
             self._places.check_drop(session.principal, table)
 
-        await self._namespaces.drop_whole(
-            schema.database,
-            schema.namespace,
-            check=check,
-            by=execution.by,
-            via="sql",
-            judge=self._places.judge_namespace(
-                session.principal, schema.database, schema.namespace, "DeleteNamespace"
-            ),
-            receipt=receipt,
-        )
+        try:
+            await self._namespaces.drop_whole(
+                schema.database,
+                schema.namespace,
+                check=check,
+                by=execution.by,
+                via="sql",
+                judge=self._places.judge_namespace(
+                    session.principal, schema.database, schema.namespace, "DeleteNamespace"
+                ),
+                receipt=receipt,
+            )
+        except catalog_errors.NoSuchNamespace:  # another session dropped it meanwhile
+            if not statement.if_exists:
+                raise
+            success = already_dropped(shown)
         if (session.database, session.schema) == (schema.database, schema.name):
             session.schema = None
         return success

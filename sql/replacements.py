@@ -6,7 +6,8 @@ that removes every file and adds those of the query. So no reader sees a moment 
 and time travel reads the states before with their own columns.
 
 A table that others commit meanwhile is replaced with their changes too, unless the query has read
-it: then that is a conflict, and RequirementFailed is raised.
+it, or others gave out the ids of the new columns: then that is a conflict, and RequirementFailed is
+raised. `sql.definitions` executes the statement again then.
 """
 
 from __future__ import annotations

@@ -216,13 +216,18 @@ class ViewStatements:
             raise
         if target.is_done:
             return success
-        await self._views.drop(
-            target.ident,
-            by=execution.by,
-            via="sql",
-            judge=self._places.judge(execution.session.principal, rights.DROP_ACTIONS),
-            receipt=target.receipt,
-        )
+        try:
+            await self._views.drop(
+                target.ident,
+                by=execution.by,
+                via="sql",
+                judge=self._places.judge(execution.session.principal, rights.DROP_ACTIONS),
+                receipt=target.receipt,
+            )
+        except catalog_errors.NoSuchView:  # another session dropped it meanwhile
+            if not statement.if_exists:
+                raise
+            return definitions.already_dropped(shown)
         return success
 
     def _drop_temporary(self, session: sessions.Session, name: names.Name) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sql import errors
+from sql import errors, replacements
 from tests.kit import local_sql
 
 REPLACING = ("create or replace table t (x int)", "create or replace table t as select 1 as x")
@@ -167,5 +169,76 @@ def test_a_replaced_table_may_load_again_what_it_had_loaded(tmp_path: Path) -> N
         assert len(local.lake.tables.taken(ident).loads) == 1
         await local.run("create or replace table t (a int)")
         assert local.lake.tables.taken(ident).loads == ()
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("definition", ["(a int)", "as select 1 as a"])
+def test_replacements_at_once_all_succeed(tmp_path: Path, definition: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        done = [("Table T successfully created.",)]
+        for _ in range(2):  # on a new name, then on a table that exists
+            answers = await asyncio.gather(
+                *(local.rows(f"create or replace table t {definition}") for _ in range(4))
+            )
+            assert answers == [done] * 4
+        assert await local.rows("select * from t") == ([] if "int" in definition else [(1,)])
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("definition", ["(a int)", "as select 1 as a"])
+def test_a_replacement_beside_a_drop_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, definition: str
+) -> None:
+    plan = replacements.Replacements.plan
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (b int)")
+
+        async def drop_before_plan(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.setattr(replacements.Replacements, "plan", plan)
+            await local.rows("drop table t")
+            return await plan(*arguments, **named)
+
+        monkeypatch.setattr(replacements.Replacements, "plan", drop_before_plan)
+        done = [("Table T successfully created.",)]
+        assert await local.rows(f"create or replace table t {definition}") == done
+        assert [row[0] for row in await local.rows("describe table t")] == ["A"]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("create table if not exists t (a int)", "Table T successfully created."),
+        ("create table if not exists t as select 1 as a", "Table T successfully created."),
+        ("create schema if not exists t", "Schema T successfully created."),
+        ("create view if not exists t as select 1 as a", "View T successfully created."),
+    ],
+)
+def test_if_not_exists_at_once_creates_one_and_fails_for_none(
+    tmp_path: Path, text: str, first: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        answers = await asyncio.gather(*(local.one(text) for _ in range(4)))
+        assert answers.count(first) == 1
+        assert answers.count("T already exists, statement succeeded.") == 3
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("object_type", ["table", "view", "schema"])
+def test_if_exists_at_once_drops_one_and_fails_for_none(tmp_path: Path, object_type: str) -> None:
+    definitions = {"table": "t (a int)", "view": "t as select 1 as a", "schema": "t"}
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(f"create {object_type} {definitions[object_type]}")
+        answers = await asyncio.gather(
+            *(local.one(f"drop {object_type} if exists t") for _ in range(4))
+        )
+        assert answers.count("T successfully dropped.") == 1
+        assert answers.count("Drop statement executed successfully (T already dropped).") == 3
 
     local_sql.run_local(tmp_path, work)
