@@ -171,13 +171,16 @@ class Planner:
         return self._planned(dataclasses.replace(query, settings=settings))
 
     def _planned(self, query: engine.EngineQuery) -> Run:
+        prunes = not _reads_floats(query)
+        if not prunes:
+            query = _without_statistics(query)
         key = f"{query.settings}{query.limits.memory_bytes}"
         context = self._context(key, query)
         for name in query.functions:
             context.register_udf(_function(name, query.settings.timezone))
         names: list[str] = []
         for number, relation in enumerate(query.relations):
-            names += _register(context, relation, f"__{number}")
+            names += _register(context, relation, f"__{number}", prunes=prunes)
         allowed = (
             datafusion.SQLOptions()
             .with_allow_ddl(False)
@@ -287,8 +290,30 @@ def _frugal(query: engine.EngineQuery) -> engine.EngineQuery:
 
 
 def _without_statistics(query: engine.EngineQuery) -> engine.EngineQuery:
-    options = {**query.settings.options, "datafusion.execution.collect_statistics": "false"}
+    options = {
+        **query.settings.options,
+        "datafusion.execution.collect_statistics": "false",
+        "datafusion.execution.parquet.enable_page_index": "false",
+    }
     return dataclasses.replace(query, settings=dataclasses.replace(query.settings, options=options))
+
+
+def _reads_floats(query: engine.EngineQuery) -> bool:
+    """Return whether a query may read a column of floats from files.
+
+    Their statistics leave NaN out, and the library trusts them: it would read a column of 1.5 and
+    NaN as 1.5 in each row, and skip rows with NaN, which is greater than every other value.
+    """
+    for relation in query.relations:
+        if not relation.groups:
+            continue
+        compared = any(group.equality_deletes for group in relation.groups)
+        for column in pa.ipc.read_schema(pa.py_buffer(relation.schema)):
+            if not pa.types.is_floating(column.type):
+                continue
+            if compared or engine.quoted(column.name)[1:-1] in query.text:
+                return True
+    return False
 
 
 def _without_views(schema: bytes) -> bytes:
@@ -411,11 +436,14 @@ def _function(name: str, zone: str) -> Any:
     )
 
 
-def _register(context: Any, relation: engine.Relation, prefix: str) -> list[str]:
-    """Make relation known to context; return every name that this took."""
+def _register(context: Any, relation: engine.Relation, prefix: str, *, prunes: bool) -> list[str]:
+    """Make relation known to context; return every name that this took.
+
+    prunes: skip parts of files whose statistics exclude the query's conditions.
+    """
     plain = len(relation.groups) == 1 and relation.rows is None
     if plain and _is_as_it_is(relation.groups[0]):
-        _register_files(context, relation.name, relation.groups[0])
+        _register_files(context, relation.name, relation.groups[0], prunes=prunes)
         return [relation.name]
     schema = pa.ipc.read_schema(pa.py_buffer(relation.schema))
     columns = ", ".join(engine.quoted(name) for name in schema.names)
@@ -423,7 +451,7 @@ def _register(context: Any, relation: engine.Relation, prefix: str) -> list[str]
     parts = []
     for number, group in enumerate(relation.groups):
         name = f"{prefix}_{number}"
-        _register_files(context, name, group)
+        _register_files(context, name, group, prunes=prunes)
         taken.append(name)
         parts.append(_group_text(context, group, name, columns, taken))
     if relation.rows is not None or not parts:
@@ -448,11 +476,14 @@ def _batches(table: pa.Table) -> list[pa.RecordBatch]:
     return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
 
 
-def _register_files(context: Any, name: str, group: engine.Group) -> None:
+def _register_files(context: Any, name: str, group: engine.Group, *, prunes: bool) -> None:
     schema = pa.ipc.read_schema(pa.py_buffer(group.schema))
     # A plain path is a glob pattern: a folder called `[x]` would match no file, without an error.
     folder = Path(group.directory).as_uri() + "/"
-    context.register_listing_table(name, folder, schema=schema)
+    if prunes:
+        context.register_listing_table(name, folder, schema=schema)
+    else:
+        context.register_parquet(name, folder, schema=schema, parquet_pruning=False)
 
 
 def _group_text(
