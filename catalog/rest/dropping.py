@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from catalog import drops, errors, idents, namespaces, records, rights
 from server import asgi, calls, native
+from server.access import errors as access_errors
 
 if TYPE_CHECKING:
     from catalog.rest.native import TablesServices
@@ -54,7 +55,19 @@ async def drop_namespace(services: TablesServices, call: calls.Call) -> asgi.Res
     def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
         is_purged = purge and pointer.object_type == "table"
         actions = rights.PURGE_ACTIONS if is_purged else rights.DROP_ACTIONS
-        access.check(principal, access.on_object(ident, pointer.object_uuid, actions))
+        try:
+            access.check(principal, access.on_object(ident, pointer.object_uuid, actions))
+        except access_errors.AccessDenied as error:
+            listing = access.on_namespace(table_bucket, ident.namespace, "ListTables")
+            if access.permits(principal, (listing,)):
+                raise
+            # The refusal of a table names it.
+            raise access_errors.AccessDenied(
+                f"{principal.arn} is not authorized to drop every table and view of namespace"
+                f" {idents.dotted(namespace)}",
+                action=error.action,
+                resource=listing.resource,
+            ) from None
 
     def check_child(child: idents.Namespace) -> None:
         access.check(principal, (access.on_namespace(table_bucket, child, "DeleteNamespace"),))

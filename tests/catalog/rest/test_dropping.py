@@ -21,7 +21,8 @@ def rest(tmp_path: Path) -> Iterator[kit.RestServer]:
         "dropper": [kit.allow(drops, "*")],
         "powerless": [],
         "restorer": [kit.allow("*", "*"), kit.deny("lake:Undrop", "*", Condition=but_t)],
-        "emptier": [kit.allow(["s3tables:DeleteNamespace"], "*")],
+        "emptier": [kit.allow("s3tables:DeleteNamespace", "*")],
+        "lister": [kit.allow(["s3tables:DeleteNamespace", "s3tables:ListTables"], "*")],
     }
     with kit.opened(tmp_path / "data", users=policies) as server:
         for namespace in (["ns"], ["ns", "in"]):
@@ -169,6 +170,19 @@ def test_a_discard_answers_what_goes(rest: kit.RestServer) -> None:
     }
     assert ask(rest, "DELETE", path).status == 404
     assert ask(rest, "DELETE", path, user="powerless").status == 403
+
+
+@pytest.mark.parametrize("more", ["", "&dry_run=true"])
+def test_a_refused_recursive_drop_names_tables_only_to_those_who_may_list_them(
+    rest: kit.RestServer, more: str
+) -> None:
+    rest.make_table("deep.secret")
+    hidden = ask(rest, "DELETE", f"/namespaces?namespace=deep{more}", user="emptier")
+    assert (hidden.status, b"secret" in hidden.body) == (403, False), hidden.body
+    assert b"every table and view of namespace deep" in hidden.body
+    shown = ask(rest, "DELETE", f"/namespaces?namespace=deep{more}", user="lister")
+    assert (shown.status, b"deep.secret" in shown.body) == (403, True), shown.body
+    assert rest.ask("HEAD", "namespaces/deep/tables/secret").status == 204
 
 
 @pytest.mark.parametrize("name", ["t%00", "t%00%00"])
