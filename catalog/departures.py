@@ -55,8 +55,7 @@ def plan_drop(
 
     purge: as requested; None if the request does not say, so that the setting decides.
     """
-    rule = settings.get(PURGE_ON_DROP, "asked")
-    if (purge and rule != "never") or (purge is None and rule == "always"):
+    if is_purge(settings, purge=purge):
         return DropPlan(leaving=None, summary={"operation": "drop", "purge": True})
     days = settings.get(DROPPED_TABLE_DAYS, DROPPED_TABLE_DAYS_DEFAULT)
     kept_until_ms = now_ms + days * day_ms
@@ -64,6 +63,12 @@ def plan_drop(
         leaving=Leaving(how="drop", kept_until_ms=kept_until_ms),
         summary={"operation": "drop", "purge": False, KEPT_UNTIL: kept_until_ms},
     )
+
+
+def is_purge(settings: Mapping[str, Any], *, purge: bool | None) -> bool:
+    """Return whether a drop frees the table's files. settings, purge: as in `plan_drop`."""
+    rule = settings.get(PURGE_ON_DROP, "asked")
+    return (bool(purge) and rule != "never") or (purge is None and rule == "always")
 
 
 def plan_unregistration() -> DropPlan:

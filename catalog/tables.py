@@ -509,8 +509,8 @@ class Tables:
         via: str = "rest",
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
-    ) -> None:
-        """Drop a table. purge: the next sweep frees its files (`catalog.sweep`).
+    ) -> records.Pointer:
+        """Drop a table, and return its pointer. purge: the next sweep frees its files.
 
         purge None: the table bucket's setting `purge_on_drop` decides. Without purge the table can
         be restored for `dropped_table_days`. Frees no bytes. Raises NoSuchTable, StaleVersionToken,
@@ -522,7 +522,7 @@ class Tables:
                 place.bucket.settings, purge=purge, now_ms=now_ms, day_ms=self._store.day_ms
             )
 
-        await self._pointers.drop(
+        return await self._pointers.drop(
             ident,
             depart,
             version_token=version_token,

@@ -289,8 +289,8 @@ class Views:
         via: str = "rest",
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
-    ) -> None:
-        """Drop a view. It can be restored for `dropped_table_days`.
+    ) -> records.Pointer:
+        """Drop a view, and return its pointer. It can be restored for `dropped_table_days`.
 
         Raises NoSuchView, Protected.
         """
@@ -300,7 +300,7 @@ class Views:
                 place.bucket.settings, purge=False, now_ms=now_ms, day_ms=self._store.day_ms
             )
 
-        await self._pointers.drop(
+        return await self._pointers.drop(
             ident,
             depart,
             by=by,

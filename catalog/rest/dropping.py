@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from catalog import drops, errors, idents, namespaces, records, rights
+from catalog import departures, drops, errors, idents, namespaces, records, rights
 from server import asgi, calls, native
 from server.access import errors as access_errors
 
@@ -31,16 +31,20 @@ async def drop_table(services: TablesServices, call: calls.Call) -> asgi.Respons
     engine = services.tables if object_type == "table" else services.views
     pointer = engine.pointer(ident)
     counted = await services.drops.measure(ident.table_bucket, [pointer])
+    is_purge = _is_purge(services, ident.table_bucket, purge=purge)
     if not dry_run:
         judge = access.judge(call.principal, actions)
+        by, seen = call.principal.arn, pointer
         if object_type == "table":
-            await services.tables.drop(
-                ident, purge=purge, by=call.principal.arn, via="native", judge=judge
+            pointer = await services.tables.drop(
+                ident, purge=purge, by=by, via="native", judge=judge
             )
         else:
-            await services.views.drop(ident, by=call.principal.arn, via="native", judge=judge)
+            pointer = await services.views.drop(ident, by=by, via="native", judge=judge)
+        if pointer != seen:  # another table has the name, or this one has more files
+            counted = await services.drops.measure(ident.table_bucket, [pointer])
     return asgi.json_response(
-        _answer(dry_run, purge, counted, namespaces=[], items=[(ident, pointer)])
+        _answer(dry_run, is_purge, counted, namespaces=[], items=[(ident, pointer)])
     )
 
 
@@ -74,10 +78,10 @@ async def drop_namespace(services: TablesServices, call: calls.Call) -> asgi.Res
 
     contents = services.namespaces.contents(table_bucket, namespace)
     await namespaces.check_contents(contents, check=check, check_child=check_child)
-    counted = await services.drops.measure(
-        table_bucket, [item.entry.pointer for item in contents.items]
-    )
+    counted = await services.drops.measure(table_bucket, _pointers(contents))
+    is_purge = _is_purge(services, table_bucket, purge=purge)
     if not dry_run:
+        seen = contents
         contents = await services.namespaces.drop_whole(
             table_bucket,
             namespace,
@@ -90,7 +94,9 @@ async def drop_namespace(services: TablesServices, call: calls.Call) -> asgi.Res
                 principal, (access.on_namespace(table_bucket, namespace, "DeleteNamespace"),)
             ),
         )
-    return asgi.json_response(_answer_contents(dry_run, purge, counted, contents))
+        if _pointers(contents) != _pointers(seen):
+            counted = await services.drops.measure(table_bucket, _pointers(contents))
+    return asgi.json_response(_answer_contents(dry_run, is_purge, counted, contents))
 
 
 async def undrop_table(services: TablesServices, call: calls.Call) -> asgi.Response:
@@ -201,6 +207,16 @@ def _type_of(call: calls.Call) -> ObjectType:
     if text == "view":
         return "view"
     raise errors.InvalidCatalogRequest(f"type is table or view, not {text[:100]!r}")
+
+
+def _is_purge(services: TablesServices, table_bucket: str, *, purge: bool) -> bool:
+    """Return whether a drop frees files: the table bucket's setting may forbid it."""
+    bucket = services.access.store.bucket(table_bucket)
+    return departures.is_purge(bucket.settings, purge=purge)
+
+
+def _pointers(contents: namespaces.NamespaceContents) -> list[records.Pointer]:
+    return [item.entry.pointer for item in contents.items]
 
 
 def _answer_contents(

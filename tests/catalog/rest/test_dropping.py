@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from catalog import drops
 from tests.catalog.rest import rest_server as kit
 from tests.catalog.rest import test_native
+from tests.kit import lakes
 
 
 @pytest.fixture
@@ -193,3 +195,36 @@ def test_a_name_that_begins_with_another_restores_nothing_of_that(
     assert ask(rest, "POST", "/undrop?table=ns.t&to=ns.u", user="restorer").status == 403
     assert ask(rest, "POST", f"/undrop?table=ns.{name}&to=ns.u", user="restorer").status == 404
     assert ask(rest, "POST", "/undrop?table=ns.t&to=ns.u").status == 200
+
+
+def test_a_drop_answers_that_the_buckets_setting_forbids_the_purge(rest: kit.RestServer) -> None:
+    assert ask(rest, "PATCH", "", {"purge_on_drop": "never"}).status == 200
+    for path in ("/tables?table=ns.t", "/namespaces?namespace=ns"):
+        for more in ("&dry_run=true", ""):
+            answer = ask(rest, "DELETE", f"{path}&purge=true{more}")
+            assert (answer.status, answer.json["purge"]) == (200, False)
+    assert len(ask(rest, "GET", "/dropped").json["dropped"]) == 2
+
+
+@pytest.mark.parametrize("path", ["/tables?table=ns.in.t", "/namespaces?namespace=ns.in"])
+def test_a_drop_answers_what_it_dropped_if_the_table_was_replaced_meanwhile(
+    rest: kit.RestServer, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    measure = drops.Drops.measure
+    uuids: list[str] = []
+
+    async def replacing(self: drops.Drops, *arguments: Any, **more: Any) -> drops.CountedFiles:
+        counted = await measure(self, *arguments, **more)
+        if not uuids:
+            ident = rest.lake.ident("ns.in.t")
+            await rest.lake.tables.drop(ident, by=lakes.BY)
+            table = await rest.lake.tables.create(ident, schema=lakes.SCHEMA, by=lakes.BY)
+            uuids.append(table.pointer.object_uuid)
+            location = table.pointer.metadata_location
+            uuids.append(str(location).removeprefix("s3://lake/"))
+        return counted
+
+    monkeypatch.setattr(drops.Drops, "measure", replacing)
+    answer = ask(rest, "DELETE", path).json
+    assert [each["object_uuid"] for each in answer["tables"]] == uuids[:1]
+    assert [each["key"] for each in answer["listed"]] == uuids[1:]
