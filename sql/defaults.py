@@ -158,7 +158,7 @@ class Defaults:
         database, schema, name = default.sequence
         namespace = tuple(schema.split("."))
         ident = idents.TableIdent(table_bucket=database, namespace=namespace, name=name)
-        judge = self._places.judge_sequence(execution.session.principal, ident, rights.WRITE_DATA)
+        judge = self._places.judge_sequence(execution.session.principal, (ident, rights.WRITE_DATA))
         return await self._sequences.reserve(database, namespace, name, rows, judge=judge)
 
     async def count_rows(

@@ -156,13 +156,17 @@ class Places:
         return check
 
     def judge_sequence(
-        self, principal: access_model.Principal, ident: idents.TableIdent, action: str
+        self, principal: access_model.Principal, *demanded: tuple[idents.TableIdent, str]
     ) -> owners.Recheck:
-        """Return the check that principal is allowed an action on a sequence.
+        """Return the check that principal is allowed actions, each on the sequence beside it.
 
         For policies a sequence is a table of its name without a uuid.
         """
-        demands = self._access.on_sequence(ident, action)
+        demands = [
+            demand
+            for ident, action in demanded
+            for demand in self._access.on_sequence(ident, action)
+        ]
 
         def check() -> None:
             try:
@@ -502,6 +506,43 @@ class CatalogView:
             if not self._permits(listing):
                 raise missing from None
             raise
+
+    def check_sequence(
+        self, ident: idents.TableIdent, action: str, *, missing: errors.SqlError
+    ) -> None:
+        """Raise SqlError 003001 unless the caller may do action; missing for a hidden sequence."""
+        try:
+            self.check(self._access.on_sequence(ident, action))
+        except errors.SqlError:
+            if not self.lists_sequences(ident.table_bucket, ident.namespace):
+                raise missing from None
+            raise
+
+    def check_new_sequence(
+        self, ident: idents.TableIdent, action: str, *, missing: errors.SqlError | None
+    ) -> None:
+        """Raise SqlError 003001 unless the caller may create a sequence.
+
+        missing: raised instead if the sequence's schema is hidden.
+        """
+        try:
+            self.check(self._access.on_sequence(ident, action))
+        except errors.SqlError:
+            if missing is not None and not self._may_know_schema(
+                ident.table_bucket, ident.namespace
+            ):
+                raise missing from None
+            raise
+
+    def lists_sequences(self, database: str, namespace: idents.Namespace) -> bool:
+        """Return whether the caller may list a schema's sequences, as it may list its tables."""
+        return self._permits(self._access.on_namespace(database, namespace, "ListTables"))
+
+    def may_describe_sequence(self, ident: idents.TableIdent) -> bool:
+        """Return whether the caller may know more of a sequence than its name and times."""
+        return self._access.permits(
+            self._principal, self._access.on_sequence(ident, rights.LOAD_ACTIONS[0])
+        )
 
     def check_new_table(
         self, ident: idents.TableIdent, *, missing: errors.SqlError | None = None

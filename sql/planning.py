@@ -291,7 +291,7 @@ class Planning:
         following: dict[names.Name, tuple[int, int]] = {}
         for name, count in counts.items():
             ident = self.sequence(execution, name)
-            judge = self._places.judge_sequence(principal, ident, rights.WRITE_DATA)
+            judge = self._places.judge_sequence(principal, (ident, rights.WRITE_DATA))
             following[name] = await self._sequences.reserve(
                 ident.table_bucket, ident.namespace, ident.name, count, judge=judge
             )
@@ -303,19 +303,25 @@ class Planning:
         return dataclasses.replace(query_tables, numbers=tuple(numbers))
 
     def sequence(self, execution: Execution, name: names.Name) -> idents.TableIdent:
-        """Return the sequence that a name refers to. Raises SqlError 002003."""
+        """Return the sequence that a name refers to, if the caller may take numbers of it.
+
+        Raises SqlError 002003 for a sequence that does not exist or is hidden; 003001.
+        """
         session = execution.session
         with self._places.view(session.principal) as catalog:
             schema = catalog.schema_of(name, database=session.database, schema=session.schema)
-        if not schema.namespace:
-            raise errors.does_not_exist("Sequence", names.dotted(name))
-        listed = self._sequences.list(schema.database, schema.namespace)
-        stored = names.find_one(name[-1], [each.name for each in listed])
-        if stored is None:
-            raise errors.does_not_exist("Sequence", names.dotted(name))
-        return idents.TableIdent(
-            table_bucket=schema.database, namespace=schema.namespace, name=stored
-        )
+            missing = catalog.no_table(schema, name, object_type="Sequence")
+            if not schema.namespace:
+                raise missing
+            listed = self._sequences.list(schema.database, schema.namespace)
+            stored = names.find_one(name[-1], [each.name for each in listed])
+            if stored is None:
+                raise missing
+            ident = idents.TableIdent(
+                table_bucket=schema.database, namespace=schema.namespace, name=stored
+            )
+            catalog.check_sequence(ident, rights.WRITE_DATA, missing=missing)
+        return ident
 
     async def count_rows(
         self, execution: Execution, query: resolve.BoundQuery, query_tables: QueryTables

@@ -167,20 +167,21 @@ class Shows:
                 place = catalog.schema_of(name, database=session.database, schema=session.schema)
             except errors.SqlError as error:
                 raise (missing if error.code == "002003" else error) from None
-            if not catalog.lists_schema(place.database, place.namespace):
+            if not catalog.lists_sequences(place.database, place.namespace):
                 raise missing
-        listed = self._sequences.list(place.database, place.namespace)
-        stored = names.find_one(name[-1], [each.name for each in listed])
-        if stored is None:
-            raise missing
+            listed = self._sequences.list(place.database, place.namespace)
+            stored = names.find_one(name[-1], [each.name for each in listed])
+            if stored is None:
+                raise missing
+            rows = [
+                _sequence_row(catalog, place.database, place.namespace, each)
+                for each in listed
+                if each.name == stored
+            ]
         columns = LISTINGS["SEQUENCES"].columns
         return outcomes.Outcome(
             columns=tuple(_column(column) for column in columns),
-            rows=[
-                _sequence_row(place.database, place.namespace, each)
-                for each in listed
-                if each.name == stored
-            ],
+            rows=rows,
             statement_type_id=outcomes.StatementType.DESCRIBE,
         )
 
@@ -394,10 +395,10 @@ class Shows:
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         for database, namespace in _schemas_in(catalog, session, statement):
-            if not catalog.lists_schema(database, namespace):
+            if not catalog.lists_sequences(database, namespace):
                 continue
             for sequence in self._sequences.list(database, namespace):
-                yield _sequence_row(database, namespace, sequence)
+                yield _sequence_row(catalog, database, namespace, sequence)
 
     def parameters(
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
@@ -824,17 +825,23 @@ LISTINGS: Mapping[str, Listing] = {
 
 
 def _sequence_row(
-    database: str, namespace: idents.Namespace, sequence: sequences.SequenceState
+    catalog: places.CatalogView,
+    database: str,
+    namespace: idents.Namespace,
+    sequence: sequences.SequenceState,
 ) -> Row:
+    """Return the row of a sequence; its numbers and comment only for a caller who may read it."""
+    ident = idents.TableIdent(table_bucket=database, namespace=namespace, name=sequence.name)
+    may_describe = catalog.may_describe_sequence(ident)
     return (
         names.shown(sequence.name),
         names.shown(database),
         names.shown(idents.dotted(namespace)),
-        sequence.next,
-        sequence.increment,
+        sequence.next if may_describe else None,
+        sequence.increment if may_describe else None,
         information_schema.moment(sequence.created_at_ms),
         sequence.created_by.rpartition("/")[2].rpartition(":")[2],
-        sequence.comment,
+        sequence.comment if may_describe else "",
         "ROLE",
         "Y",
     )

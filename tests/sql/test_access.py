@@ -52,6 +52,31 @@ STATEMENTS = [
     "drop schema if exists {d}.bob",
     "create schema {d}.bob",
     "create schema if not exists {d}.bob",
+    "alter table {d}.bob.secret add column x int",
+    "alter table if exists {d}.bob.secret add column x int",
+    "alter table {d}.bob.secret rename to {d}.bob.other",
+    "alter table {d}.bob.secret swap with {d}.bob.secret",
+    "create or replace table {d}.bob.secret (id int)",
+    "truncate table if exists {d}.bob.secret",
+    "comment if exists on table {d}.bob.secret is 'x'",
+    "comment on column {d}.bob.secret.id is 'x'",
+    "comment on schema {d}.bob is 'x'",
+    "create or replace view {d}.bob.secret as select 1 as x",
+    "create temporary view {d}.bob.secret as select 1 as x",
+    "drop view if exists {d}.bob.secret",
+    "alter view {d}.bob.secret rename to {d}.bob.other",
+    "show primary keys in table {d}.bob.secret",
+    "create sequence {d}.bob.numbers",
+    "create or replace sequence {d}.bob.numbers",
+    "create sequence if not exists {d}.bob.numbers",
+    "alter sequence {d}.bob.numbers set increment = 2",
+    "alter sequence {d}.bob.numbers rename to {d}.bob.other",
+    "comment on sequence {d}.bob.numbers is 'x'",
+    "drop sequence {d}.bob.numbers",
+    "drop sequence if exists {d}.bob.numbers",
+    "describe sequence {d}.bob.numbers",
+    "show sequences in schema {d}.bob",
+    "select {d}.bob.numbers.nextval",
 ]
 
 
@@ -76,6 +101,8 @@ def answers_of(path: Path, name: str, *, database: str, state: State) -> list[ob
     async def work(local: local_sql.LocalSql) -> list[object]:
         if state != "nothing":
             await local.run("create schema bob")
+        if state in ("table", "view"):
+            await local.run("create sequence bob.numbers")
         if state == "table":
             await local.run("create table bob.secret (id int, word varchar)")
             await local.run("insert into bob.secret values (1, 'hidden')")

@@ -123,18 +123,60 @@ def test_nextval_elsewhere_is_refused_and_takes_no_number(tmp_path: Path, text: 
     local_sql.run_local(tmp_path, work)
 
 
+def allow(*actions: str, table: str = "*") -> dict[str, Any]:
+    return {
+        "Effect": "Allow",
+        "Action": [f"s3tables:{action}" for action in actions],
+        "Resource": "*",
+        "Condition": {"StringLike": {"s3tables:tableName": table}},
+    }
+
+
+LISTING = {"Effect": "Allow", "Action": "s3tables:ListTables", "Resource": "*"}
+
+
 def test_rights_on_a_sequence_are_those_on_a_table_of_its_name(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
-        await local.rows("create sequence s")
+        await local.rows("create sequence s comment = 'c'")
+        texts = ("select s.nextval", "drop sequence s", "alter sequence s set increment 2")
         local.session.principal = local_sql.user("stranger", [])
-        for text in ("select s.nextval", "drop sequence s", "create sequence x",
-                     "alter sequence s set increment 2"):  # fmt: skip
+        for text in texts:
+            assert await code_of(local, text) == "002003"
+        assert await code_of(local, "create sequence x") == "003001"
+        local.session.principal = local_sql.user("lister", [LISTING])
+        for text in (*texts, "create table d (n int default s.nextval)"):
             assert await code_of(local, text) == "003001"
-        allowed = {"Effect": "Allow", "Action": "s3tables:PutTableData", "Resource": "*"}
-        local.session.principal = local_sql.user("writer", [allowed])
+        (row,) = await local.rows("describe sequence s")
+        assert (row[0], row[3], row[4], row[7]) == ("S", None, None, "")
+        local.session.principal = local_sql.user("writer", [allow("PutTableData")])
         assert await local.one("select s.nextval") == 1
         local.session.principal = lakes.ROOT
         assert await local.one("select s.nextval") == 2
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_replacing_and_renaming_a_sequence_need_the_rights_of_both_effects(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create sequence s")
+        await local.rows('create sequence "Mixed"')
+        assert await local.one("select s.nextval") == 1
+        local.session.principal = local_sql.user("maker", [LISTING, allow("CreateTable")])
+        assert await code_of(local, "create or replace sequence s") == "003001"
+        await local.rows("create sequence free")
+        changes = allow("UpdateTableMetadataLocation", "PutTableData", "DeleteTable", table="s")
+        lower = allow("UpdateTableMetadataLocation", "PutTableData", "DeleteTable", table="mixed")
+        local.session.principal = local_sql.user("changer", [LISTING, changes, lower])
+        assert await code_of(local, "alter sequence s rename to t") == "003001"
+        for text in (  # the policy allows another name, which no sequence has
+            "alter sequence mixed set increment 5",
+            "drop sequence mixed",
+            "select mixed.nextval",
+        ):
+            assert await code_of(local, text) == "003001"
+        assert await local.one("select s.nextval") == 2
+        local.session.principal = lakes.ROOT
+        assert await local.one('select "Mixed".nextval') == 1
 
     local_sql.run_local(tmp_path, work)
 
