@@ -172,10 +172,8 @@ class _Scanner:
                 end = self._enclosed(line, at)
                 if end is None:
                     return None
-                at = end
-                if dialect.trims or self._ends_cr:
-                    at += len(line[at:]) - len(line[at:].lstrip(" " if dialect.trims else ""))
-                if self._ends_cr and line[at:] == "\r":
+                at = _after_blanks(line, end) if dialect.trims else end
+                if self._ends_cr and at == len(line) - 1 and line[at] == "\r":
                     at += 1
                 if at < len(line) and not (dialect.field and line.startswith(dialect.field, at)):
                     return Fault(
@@ -187,9 +185,7 @@ class _Scanner:
                         column=len(self._fields) - 1,
                     )
             else:
-                start = at
-                if dialect.trims:
-                    start += len(line[at:]) - len(line[at:].lstrip(" "))
+                start = _after_blanks(line, at) if dialect.trims else at
                 if dialect.quote and line.startswith(dialect.quote, start):
                     self._open, self._open_length = [], 0
                     at = start + 1
@@ -259,6 +255,13 @@ class _Scanner:
         is_null = raw in self._plain_nulls or value in dialect.null_if
         self._fields.append(None if is_null else value)
         return len(line) if match is None else end
+
+
+def _after_blanks(line: str, at: int) -> int:
+    # Not a slice of the rest: a line may have millions of fields.
+    while at < len(line) and line[at] == " ":
+        at += 1
+    return at
 
 
 def dialect_of(options: Any) -> Dialect:

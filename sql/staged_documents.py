@@ -12,6 +12,9 @@ from typing import Any, Final
 LENGTH_MAX: Final = 16 << 20
 """Characters of one JSON document, as of a VARIANT."""
 
+EXPONENT_MAX: Final = 100
+"""A number with a larger exponent is written with it."""
+
 
 class BadDocument(Exception):
     """A text is not JSON from here on. line, character: from 1."""
@@ -182,39 +185,42 @@ def without_nulls(value: Any) -> Any:
 
 
 def dumps(value: Any) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of Arrow as JSON has it."""
+    """Return a value of Arrow, or of `loads`, as JSON. Numbers keep all their digits."""
     match value:
         case dict():
-            return {str(key): _plain(each) for key, each in value.items()}
+            members = [f"{_text(str(key))}:{dumps(each)}" for key, each in value.items()]
+            return f"{{{','.join(members)}}}"
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return f"[{','.join([dumps(each) for each in value])}]"
         case decimal.Decimal():
-            whole = value == value.to_integral_value()
-            return int(value) if whole else _Number(format(value, "f"))
+            return _number(value)
         case bytes():
-            return value.hex().upper()
+            return _text(value.hex().upper())
         case datetime.datetime():
-            return value.isoformat(sep=" ")
+            return _text(value.isoformat(sep=" "))
         case datetime.date() | datetime.time():
-            return value.isoformat()
-        case bool() | int() | float() | str() | None:
-            return value
-    return str(value)
+            return _text(value.isoformat())
+        case bool() | int() | float() | None:
+            return json.dumps(value)
+    return _text(str(value))
 
 
-class _Number(float):
-    """A number of more digits than a float has; json writes its repr."""
+def loads(text: str) -> Any:
+    """Return the value of a JSON text; numbers are Decimal."""
+    return json.loads(text, parse_float=decimal.Decimal, parse_int=decimal.Decimal)
 
-    def __new__(cls, text: str) -> _Number:
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
 
-    text: str
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
-    def __repr__(self) -> str:
-        return self.text
+
+def _number(value: decimal.Decimal) -> str:
+    """Return a number's digits, without a fraction of zeros.
+
+    One with a large exponent keeps it: `1e999999999` has more digits than memory holds.
+    """
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or abs(exponent) > EXPONENT_MAX:
+        return str(value)
+    whole = value.to_integral_value()
+    return format(whole if whole == value else value, "f")

@@ -15,7 +15,6 @@ import bz2
 import codecs
 import contextlib
 import datetime
-import decimal
 import gzip
 import json
 import zlib
@@ -48,6 +47,7 @@ from sql.staged_columns import (
 BLOCK_BYTES: Final = 1 << 20
 BATCH_ROWS: Final = 16_384
 BATCH_CHARACTERS: Final = 16 << 20
+BATCH_CELLS: Final = 1 << 20
 RATIO_FROM_BYTES: Final = 1 << 30
 RATIO_MAX: Final = 200
 """From so many bytes on, a file may not expand to more than so many times its size."""
@@ -301,6 +301,7 @@ def _write_records(
     numbers: list[int] = []
     lines: list[int] = []
     held = 0
+    rows_max = max(1, min(BATCH_ROWS, BATCH_CELLS // max(width, 1)))
 
     def flush() -> None:
         nonlocal held
@@ -340,7 +341,7 @@ def _write_records(
             numbers.append(report.parsed)
             lines.append(record.line)
             held += sum(map(len, filter(None, fields)))
-            if len(rows) >= BATCH_ROWS or held >= BATCH_CHARACTERS:
+            if len(rows) >= rows_max or held >= BATCH_CHARACTERS:
                 flush()
             if order.purpose == "infer" and report.parsed >= SAMPLED_ROWS:
                 break
@@ -455,7 +456,7 @@ def _read_json(order: engine.StagedRead, file_format: fileformats.FileFormat) ->
                 continue
             if value("STRIP_NULL_VALUES"):
                 text = staged_documents.dumps(
-                    staged_documents.without_nulls(json.loads(text, parse_float=decimal.Decimal))
+                    staged_documents.without_nulls(staged_documents.loads(text))
                 )
             yield text, line
 
@@ -515,7 +516,8 @@ def _members(order: engine.StagedRead) -> list[DecodedColumn]:
     for number in range(len(order.files)):
         path = Path(order.directory) / engine.file_name(number)
         for text in pq.read_table(path, columns=["$1"]).column(0).to_pylist():
-            document = json.loads(str(text))
+            # An integer of any length: its type alone is of interest.
+            document = json.loads(str(text), parse_int=lambda _: 0)
             for name, value in document.items() if isinstance(document, dict) else ():
                 type_name = _type_of_value(value)
                 before = types.get(name, "null")

@@ -650,3 +650,16 @@ def test_an_unload_that_was_cut_off_replaces_its_own_files_when_it_is_repeated(
         assert len(await local.rows("LIST @s")) == 1
 
     run(tmp_path, work)
+
+
+def test_documents_without_their_nulls_keep_the_digits_of_their_numbers(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE v (doc variant)")
+        await put(local, "@%v", "a.json", b'{"a": 1234567890123456789.125, "b": null}')
+        await local.rows("COPY INTO v FILE_FORMAT = (TYPE = JSON STRIP_NULL_VALUES = TRUE)")
+        assert await local.one("SELECT doc:a::number(38, 3) FROM v") == decimal.Decimal(
+            "1234567890123456789.125"
+        )
+        assert await local.one("SELECT COUNT(doc:b) FROM v") == 0
+
+    run(tmp_path, work)
