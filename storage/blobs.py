@@ -3,9 +3,9 @@
 A body of up to INLINE_BYTES_MAX stays in memory and goes into the index with its name. A larger one
 is hashed and written in a worker thread, BATCH_BYTES at a time and at most one batch behind the
 network, into `tmp/`; then fsynced, moved to `blobs/`, and its folder fsynced. Only then may the
-index name it. A blob never changes afterwards. A worker thread may also read the bytes itself, from
-an Intake: then a body takes one hop to a thread, and its bytes are hashed and written from the
-buffer into which they were received.
+index name it. While all bodies together hold much memory, batches are smaller. A blob never changes
+afterwards. A worker thread may also read the bytes itself, from an Intake: then a body takes one
+hop to a thread, and its bytes are hashed and written from the buffer into which they were received.
 
 This module names nothing. A body that is received and then refused must be discarded; files that a
 crash leaves unnamed are removed at the next start.
@@ -39,6 +39,11 @@ from storage.model import (
 
 INLINE_BYTES_MAX = 64 << 10
 BATCH_BYTES = 1 << 20
+HELD_BYTES_MAX = 64 << 20
+"""What all bodies that are being received hold in memory before batches become smaller: many slow
+clients would hold a batch each."""
+CROWDED_BATCH_BYTES = 128 << 10
+"""A batch then. More than INLINE_BYTES_MAX, so that a small body stays in memory."""
 WORKERS = 8
 READERS_MAX = 6
 """Threads that read bodies from an Intake, at a time; they have a pool of their own, because they
@@ -88,6 +93,7 @@ class Blobs:
         self._index = index
         self._new_id = new_id
         self._held: Counter[str] = Counter()
+        self._held_bytes = 0
         self._comparing = asyncio.Semaphore(COMPARED_AT_ONCE_MAX)
         self._published: set[str] = set()
         self._pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="blobs")
@@ -289,6 +295,20 @@ class Blobs:
         """Forget a blob file that was removed."""
         self._published.discard(blob)
 
+    @property
+    def batch_bytes(self) -> int:
+        """How many bytes of a body are collected before they are written."""
+        return BATCH_BYTES if self._held_bytes <= HELD_BYTES_MAX else CROWDED_BATCH_BYTES
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in memory of all bodies that are being received."""
+        return self._held_bytes
+
+    def note_held(self, change_bytes: int) -> None:
+        """Count bytes that a body takes or gives back. Called by Receiver."""
+        self._held_bytes += change_bytes
+
     def new_file(self) -> _File:
         """Return a new file, named by a fresh id. Called by Receiver."""
         blob = self._new_id()
@@ -384,6 +404,7 @@ class Receiver:
         self._digester = checksums.Digester(digests)
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
+        self._held_bytes = 0
         self._size_bytes = 0
         self._file: _File | None = None
         self._job: asyncio.Future[None] | None = None
@@ -401,10 +422,11 @@ class Receiver:
         self._pieces.append(data)
         self._waiting_bytes += len(data)
         self._size_bytes += len(data)
-        if self._waiting_bytes >= BATCH_BYTES:
+        self._hold(self._held_bytes + len(data))
+        if self._waiting_bytes >= self._blobs.batch_bytes:
             await self._end_job()
             pieces, file = self._take()
-            self._job = self._blobs.start(lambda: self._work(file, pieces, last=False))
+            self._begin(self._blobs.start(lambda: self._work(file, pieces, last=False)))
 
     @property
     def may_read(self) -> bool:
@@ -427,9 +449,8 @@ class Receiver:
             return 0
         size_bytes = self._size_bytes
         pieces, file = self._take()
-        self._job = self._blobs.start_reading(
-            intake, lambda buffer: self._read(file, pieces, intake, buffer)
-        )
+        work = functools.partial(self._read, file, pieces, intake)
+        self._begin(self._blobs.start_reading(intake, work))
         await self._end_job()
         return self._size_bytes - size_bytes
 
@@ -437,6 +458,13 @@ class Receiver:
         """Return the body, durable but not yet named. Raises DiskFull."""
         assert not self._finished, "finish is called once"
         self._finished = True
+        try:
+            return await self._finish()
+        finally:
+            self._waiting_bytes = 0
+            self._hold(0)
+
+    async def _finish(self) -> Received:
         await self._end_job()
         if self._file is None and self._size_bytes <= INLINE_BYTES_MAX:
             data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -449,7 +477,7 @@ class Receiver:
             )
         pieces, file = self._take()
         if not self._published:
-            self._job = self._blobs.start(lambda: self._work(file, pieces, last=True))
+            self._begin(self._blobs.start(lambda: self._work(file, pieces, last=True)))
             await self._end_job()
         return _received_file(file.blob, self._size_bytes, self._digester.digests())
 
@@ -460,9 +488,13 @@ class Receiver:
         the callee owns the cleanup.
         """
         self._pieces = []
+        self._waiting_bytes = 0
         self._aborted = True
-        with contextlib.suppress(Exception):
-            await self._end_job()
+        try:
+            with contextlib.suppress(Exception):
+                await self._end_job()
+        finally:
+            self._hold(0)
         if self._file is not None:
             file, self._file = self._file, None
             await self._blobs.run(file.remove)
@@ -471,6 +503,16 @@ class Receiver:
         if self._job is not None:
             await asyncio.shield(self._job)
             self._job = None
+
+    def _begin(self, job: asyncio.Future[None]) -> None:
+        """Take a job that works on the bytes of `_take`."""
+        self._job = job
+        job.add_done_callback(lambda _: self._hold(self._waiting_bytes))
+
+    def _hold(self, size_bytes: int) -> None:
+        """Count size_bytes as what this body holds in memory: what waits and what is written."""
+        self._blobs.note_held(size_bytes - self._held_bytes)
+        self._held_bytes = size_bytes
 
     def _take(self) -> tuple[list[bytes], _File]:
         pieces, self._pieces, self._waiting_bytes = self._pieces, [], 0

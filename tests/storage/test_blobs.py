@@ -13,6 +13,8 @@ import pytest
 from storage import bodies, checksums, errors
 from storage.blobs import (
     BATCH_BYTES,
+    CROWDED_BATCH_BYTES,
+    HELD_BYTES_MAX,
     INLINE_BYTES_MAX,
     READ_BYTES,
     READERS_MAX,
@@ -264,6 +266,31 @@ def test_a_blobs_file_never_changes(storage: Storage, tmp_path: Path) -> None:
     second = asyncio.run(storage.blobs.store(body_of(BATCH_BYTES)))
     assert first.body != second.body
     assert len(folders.blob_files(tmp_path / "data")) == 2
+
+
+def test_many_bodies_at_once_hold_bounded_memory(storage: Storage) -> None:
+    piece = body_of(CROWDED_BATCH_BYTES // 2)
+    count = 3 * HELD_BYTES_MAX // BATCH_BYTES
+
+    async def receive() -> None:
+        receivers = [storage.blobs.receive() for _ in range(count)]
+        held = []
+        for _ in range(BATCH_BYTES // len(piece) - 1):  # each stays below a whole batch
+            for receiver in receivers:
+                await receiver.write(piece)
+                held.append(storage.blobs.held_bytes)
+        # Each body has at most one batch that is being written and one that is not full.
+        assert max(held) <= HELD_BYTES_MAX + 2 * count * CROWDED_BATCH_BYTES
+        for receiver in receivers[:-1]:
+            await receiver.abort()
+        received = await receivers[-1].finish()
+        assert storage.blobs.read(received.body) == piece * (BATCH_BYTES // len(piece) - 1)
+        assert storage.blobs.held_bytes == 0
+        await storage.blobs.store(piece[:INLINE_BYTES_MAX])
+        await storage.blobs.store(piece * 40)
+        assert storage.blobs.held_bytes == 0
+
+    asyncio.run(receive())
 
 
 class Waiting(folders.Intake):
