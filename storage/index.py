@@ -203,6 +203,9 @@ class Index:
         self._closed = False
         self._queue: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
         self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
+        self.long_turn = asyncio.Lock()
+        """Held for a Batch that takes the writer long: one at a time, so that Batches of others
+        get in between."""
         try:
             self._databases = self._open_databases()
             page_bytes = self._environment.stat()["psize"]

@@ -331,6 +331,7 @@ class Uploads:
             self._blobs,
             key,
             lambda equal: lambda reading: complete(reading, equal),
+            is_long=len(parts) > objects.LONG_SEGMENTS,
         )
 
     def joined(
