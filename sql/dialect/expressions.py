@@ -67,7 +67,9 @@ class NameResolver(Protocol):
 
     def exists(self, node: exp.Expression) -> Expr: ...
 
-    def in_query(self, operand: list[Expr], node: exp.Expression, *, negated: bool) -> Expr: ...
+    def in_query(
+        self, operand: list[Expr], node: exp.Expression, *, negated: bool, only_true: bool
+    ) -> Expr: ...
 
 
 def bind(node: Any, scope: NameResolver) -> Expr:
@@ -251,9 +253,42 @@ def _connective(word: str, node_type: type, terms_max: int) -> Callable[[Any, Na
         parts = [
             rewrites.as_boolean(bind(part, scope)) for part in _chain(node, node_type, terms_max)
         ]
-        return exprs.derived(code.joined(parts, word), sqltypes.BOOLEAN, parts)
+        return exprs.derived(code.joined(_apart(parts, word), word), sqltypes.BOOLEAN, parts)
 
     return handler
+
+
+def _apart(parts: list[Expr], word: str) -> list[code.Part]:
+    """Return the operands of AND or OR, with lists of values for one operand kept apart.
+
+    The engine makes one list of two, and FALSE of `a IN (1) AND a IN (2)`, TRUE of
+    `a NOT IN (1) OR a NOT IN (2)`, also where a is NULL. It looks into no CASE.
+    """
+    separated: list[code.Part] = []
+    listed: set[str] = set()
+    for part in parts:
+        operand = _operand_of_list(part.code, word)
+        operand_text = "" if operand is None else emit.text(operand)
+        if operand_text and operand_text in listed:
+            whens = ((code.TRUE, code.TRUE), (code.FALSE, code.FALSE))
+            separated.append(code.case(whens, operand=part))
+        else:
+            separated.append(part)
+        listed.add(operand_text)
+    return separated
+
+
+def _operand_of_list(item: code.Code, word: str) -> code.Part | None:
+    """Return what a part of AND or OR compares with a list, or with values one by one."""
+    if isinstance(item, code.Among):
+        return None if isinstance(item.members[0], code.Subquery) else item.operand
+    operator, connective = ("=", "OR") if word == "AND" else ("<>", "AND")
+    if isinstance(item, code.Infix) and set(item.operators) == {connective}:
+        first = item.operands[0]
+        first = first.code if isinstance(first, Expr) else first
+        if isinstance(first, code.Infix) and first.operators == (operator,):
+            return first.operands[0]
+    return None
 
 
 def _not(node: exp.Not, scope: NameResolver) -> Expr:
@@ -272,7 +307,7 @@ def _comparison(operator: str) -> Callable[[Any, NameResolver], Expr]:
         if isinstance(right, exp.Anonymous) and str(right.this).upper() == "ALL":
             right = exp.All(this=exp.Tuple(expressions=right.expressions))
         if isinstance(right, exp.Any | exp.All) or isinstance(left, exp.Any | exp.All):
-            return _quantified(left, right, operator, scope)
+            return _quantified(node, left, right, operator, scope)
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             return _row_comparison(left, right, operator, scope)
         return rewrites.compare(bind(left, scope), bind(right, scope), operator)
@@ -280,7 +315,7 @@ def _comparison(operator: str) -> Callable[[Any, NameResolver], Expr]:
     return handler
 
 
-def _quantified(left: Any, right: Any, operator: str, scope: NameResolver) -> Expr:
+def _quantified(node: Any, left: Any, right: Any, operator: str, scope: NameResolver) -> Expr:
     """= ANY (query) is IN, <> ALL (query) is NOT IN, as sqlglot also spells those.
 
     Another comparison with ALL is false where its opposite holds for ANY.
@@ -292,7 +327,9 @@ def _quantified(left: Any, right: Any, operator: str, scope: NameResolver) -> Ex
     if is_query and operator == ("<>" if of_all else "="):
         operands = left.expressions if isinstance(left, exp.Tuple) else [left]
         bound_operands = [bind(operand, scope) for operand in operands]
-        return scope.in_query(bound_operands, right.this, negated=of_all)
+        return scope.in_query(
+            bound_operands, right.this, negated=of_all, only_true=_only_true_counts(node, of_all)
+        )
     if isinstance(left, exp.Tuple):
         raise errors.unsupported(f"{operator} {construct_name(right)} of rows")
     operand = bind(left, scope)
@@ -433,7 +470,8 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
     if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
         query = node.expressions[0]
     if query is not None:
-        return scope.in_query(operands, query, negated=negated)
+        only_true = _only_true_counts(node.parent if negated else node, negated)
+        return scope.in_query(operands, query, negated=negated, only_true=only_true)
     if len(operands) > 1 and len(node.expressions) <= limits.LIST_MEMBERS_MAX:
         return _row_in(operands, node.expressions, scope, negated=negated)
     if len(node.expressions) > limits.LIST_MEMBERS_MAX:
@@ -451,6 +489,18 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
     rewrites.shared(operands[0])
     each = [rewrites.compare(operands[0], member, "=") for member in members]
     return exprs.derived(_any_of(each, negated=negated), sqltypes.BOOLEAN, each)
+
+
+def _only_true_counts(node: Any, negated: bool) -> bool:
+    """Whether an IN, if it stands in a filter, may be false where it is NULL.
+
+    So is one that AND alone, or no NOT IN with OR, connects with the rest of the filter.
+    """
+    connectives = (exp.Paren, exp.And) if negated else (exp.Paren, exp.And, exp.Or)
+    parent = node.parent
+    while isinstance(parent, connectives):
+        parent = parent.parent
+    return parent is None or isinstance(parent, exp.Where | exp.Having | exp.Qualify | exp.Join)
 
 
 def _are_alike(operands: list[Expr]) -> bool:

@@ -48,7 +48,7 @@ class Constants:
     def exists(self, node: Any) -> Expr:
         raise errors.unsupported("a query in AT or BEFORE")
 
-    def in_query(self, operands: list[Expr], node: Any, *, negated: bool) -> Expr:
+    def in_query(self, operands: list[Expr], node: Any, *, negated: bool, only_true: bool) -> Expr:
         raise errors.unsupported("a query in AT or BEFORE")
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
-from sql.plan import code
+from sql.plan import code, emit
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -413,13 +413,14 @@ class QueryScope:
         count = code.Subquery(text=f"SELECT count(*) FROM ({text.sql}) AS {alias}")
         return Expr(code=code.infix(count, ">", 0), type=sqltypes.BOOLEAN, nullable=False)
 
-    def in_query(self, operands: list[Expr], node: Any, *, negated: bool) -> Expr:
+    def in_query(self, operands: list[Expr], node: Any, *, negated: bool, only_true: bool) -> Expr:
+        """Return IN or NOT IN. only_true: in a filter, false may stand for NULL."""
         volatile_texts = self.binder.volatile_texts
         text = self.binder.query(_inner(node), self)
         if len(text.outputs) != len(operands):
             raise errors.unsupported("IN (SELECT ...) of another number of columns")
         if len(operands) > 1:
-            return self._row_in_query(operands, text, negated=negated)
+            return self._row_in_query(operands, text, negated=negated, only_true=only_true)
         output = text.outputs[0]
         sql_type = sqltypes.unified([operands[0].type, output.type])
         if sql_type is None or sql_type.name == "null":
@@ -427,15 +428,33 @@ class QueryScope:
         operand = rewrites.implicit(operands[0], sql_type)
         if not sqltypes.same_in_engine(output.type, sql_type):
             text = self.binder.converted(text, [sql_type])
-        if text.is_correlated or not self.is_filtering:
+        if text.is_correlated or not self._is_exact(operand, output, negated, only_true):
             if self.binder.volatile_texts > volatile_texts:
                 raise errors.repeated_volatile()
+            if operand.aggregate or operand.window:
+                raise errors.subquery_unsupported()
             rewrites.shared(operand)
             return self._counted_in_query(operand, _inner(node), text, negated=negated)
         among = code.Among(
             operand=operand, members=(code.Subquery(text=text.sql),), negated=negated
         )
         return exprs.derived(among, sqltypes.BOOLEAN, operands, nullable=True)
+
+    def _is_exact(self, operand: Expr, output: Output, negated: bool, only_true: bool) -> bool:
+        """Whether the engine's own IN has the answer: it is never NULL, and is a join of the rows.
+
+        In another place than `only_true` it is false for NULL; NOT IN of what is no column is true.
+        """
+        if not self.is_filtering:
+            return False
+        if not (operand.nullable or output.nullable):
+            return True
+        if operand.aggregate or operand.window:
+            return only_true
+        if not (only_true and negated):
+            return only_true
+        own = [emit.relations_of(source.columns[0].bound) for source in self.sources]
+        return not emit.relations_of(operand).isdisjoint(set().union(*own))
 
     def _counted_in_query(self, operand: Expr, query: Any, text: Text, *, negated: bool) -> Expr:
         """Return IN (query) by counts of rows: those that are equal, those that are NULL, and all.
@@ -478,7 +497,9 @@ class QueryScope:
         computed = code.case(whens, code.TRUE if negated else code.FALSE)
         return exprs.derived(computed, sqltypes.BOOLEAN, [operand], nullable=True)
 
-    def _row_in_query(self, operands: list[Expr], text: Text, *, negated: bool) -> Expr:
+    def _row_in_query(
+        self, operands: list[Expr], text: Text, *, negated: bool, only_true: bool
+    ) -> Expr:
         alias = self.binder.alias("rows")
         same = [
             rewrites.compare(
@@ -493,8 +514,8 @@ class QueryScope:
             for operand, output in zip(operands, text.outputs, strict=True)
         ]
         nullable = [part.nullable for part in operands] + [part.nullable for part in text.outputs]
-        if negated and any(nullable):
-            raise errors.unsupported("NOT IN of rows that may hold NULL")
+        if any(nullable) and (negated or not only_true):
+            raise errors.unsupported("IN of rows that may hold NULL, in NOT IN or in an expression")
         where = self.binder.text(code.joined(same, "AND"))
         rows = f"SELECT 1 FROM ({text.sql}) AS {names.quoted(alias)} WHERE {where}"
         exists = code.Prefix(word="EXISTS", operand=code.Subquery(text=rows))

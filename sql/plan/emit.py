@@ -90,6 +90,25 @@ def subqueries_length(expression: Expr) -> int:
     return total
 
 
+def relations_of(part: code.Part) -> set[str]:
+    """Return the relations whose columns an expression reads, but for those of queries in it."""
+    relations: set[str] = set()
+    visited: set[int] = set()
+    stack: list[code.Part | str] = [part]
+    while stack:
+        piece = stack.pop()
+        if isinstance(piece, Expr):
+            piece = piece.code
+        if id(piece) in visited:
+            continue
+        visited.add(id(piece))
+        if isinstance(piece, code.ColumnUse):
+            relations.add(piece.relation)
+        elif not isinstance(piece, str):
+            stack += PIECES[type(piece)](piece)
+    return relations
+
+
 def quoted(identifier: str) -> str:
     """Return an identifier as the engine takes it literally."""
     return '"' + identifier.replace('"', '""') + '"'

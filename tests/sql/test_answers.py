@@ -699,6 +699,49 @@ def test_in_of_a_query_has_three_values_wherever_it_stands(tmp_path: Path) -> No
     )
 
 
+def test_in_of_a_query_that_is_null_is_not_false_where_that_differs(tmp_path: Path) -> None:
+    nulls = "(select c from u)"
+    answers(
+        tmp_path,
+        {
+            f"select a from t where a not in {nulls} or a = 3": (3,),
+            f"select a from t where not (a in {nulls} and b = 1)": (2,),
+            f"select a from t where case when a not in {nulls} then 1 else 3 end < 2": [],
+            f"select a from t where case when a in {nulls} then 1 else 3 end < 2": (1,),
+            f"select a from t where (a in {nulls} or b = 2) and true order by a": [(1,), (2,)],
+            f"select a from t where a not in {nulls}": [],
+            f"select a from t where 7 not in {nulls}": [],
+            f"select a from t where null not in {nulls}": [],
+            "select count(*) from t where null not in (select c from u where c > 99)": (4,),
+            "select count(*) from t where 7 not in (select c from u where c is not null)": (4,),
+            f"select b from t group by b having sum(a) not in {nulls} or b = 2": "002031",
+            "select a from t where not ((a, b) in (select c, c from u) or a = 5)": "000002",
+        },
+        "create table t (a int, b int)",
+        "create table u (c int)",
+        "insert into t values (1, 1), (2, 2), (3, 1), (null, 1)",
+        "insert into u values (1), (null)",
+    )
+
+
+def test_two_lists_of_one_operand_are_null_where_it_is_null(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select k in (2) and k in (1, 3) from t": [(False,), (None,), (False,)],
+            "select k not in (2, 7) or k not in (1, 3) from t": [(True,), (None,), (True,)],
+            "select k in (2, 7) and k not in (2, 7) from t": [(False,), (None,), (False,)],
+            "select (k = 1 or k = 2) and (k = 3 or k = 4) from t": [(False,), (None,), (False,)],
+            "select (k <> 1 and k <> 2) or (k <> 3 and k <> 4) from t": [(True,), (None,), (True,)],
+            "select k from t where not (k in (2, 7) and k in (1, 3)) order by k": [(1,), (3,)],
+            "select k from t where k not in (2) or k not in (1, 3) order by k": [(1,), (3,)],
+            "select q in (null) and q not in (0, 1) from t": [(False,), (False,), (None,)],
+        },
+        "create table t (k int, q int not null)",
+        "insert into t values (1, 0), (null, 1), (3, 2)",
+    )
+
+
 def test_a_text_that_begins_like_a_stage_is_a_text(tmp_path: Path) -> None:
     answers(
         tmp_path,
