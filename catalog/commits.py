@@ -526,6 +526,17 @@ async def run(work: Callable[..., Result], *arguments: Any, large: bool, **named
     return work(*arguments, **named)
 
 
+async def outcome_of(running: asyncio.Future[Result]) -> Result:
+    """Return the outcome of a started commit, however often the caller is cancelled.
+
+    A caller that left before would take a commit for failed that may yet succeed.
+    """
+    while not running.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait((running,))
+    return running.result()
+
+
 def _without_metadata(ident: idents.TableIdent) -> errors.TableWithoutMetadata:
     return errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
 

@@ -208,11 +208,7 @@ class Staging:
                 keeps_added=keeps_added,
             )
         )
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait((running,))
-            return running.result()
+        return await commits.outcome_of(running)
 
     async def _commit(
         self,

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from catalog import (
     appends,
+    commits,
     files,
     idents,
     layout,
@@ -173,11 +174,7 @@ class Writes:
         running = asyncio.ensure_future(
             self._commit(staged, principal=principal, query_id=query_id)
         )
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait((running,))
-            return running.result()
+        return await commits.outcome_of(running)
 
     async def _commit(
         self, staged: Staged, *, principal: access_model.Principal, query_id: str

@@ -361,6 +361,41 @@ def test_a_commit_of_unknown_outcome_removes_nothing(
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize("text", ["update t set a = 2", "insert into t values (2)"])
+def test_a_statement_that_is_cancelled_twice_while_it_commits_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The statement's time may be over when its client cancels it too."""
+    started, may_go_on = asyncio.Event(), asyncio.Event()
+
+    def delayed(commit: Any) -> Any:
+        async def delayed_commit(*arguments: Any, **named: Any) -> Any:
+            started.set()
+            await may_go_on.wait()
+            return await commit(*arguments, **named)
+
+        return delayed_commit
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1)")
+        with monkeypatch.context() as patched:
+            for name in ("commit", "commit_many"):
+                patched.setattr(tables.Tables, name, delayed(getattr(tables.Tables, name)))
+            running = asyncio.create_task(local.rows(text))
+            await started.wait()
+            for _ in range(3):
+                running.cancel()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            may_go_on.set()
+            assert (await running)[0][0] == 1
+        rows = await local.rows("select a from t order by a")
+        assert rows == ([(2,)] if text.startswith("update") else [(1,), (2,)])
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_the_end_of_a_session_removes_the_files_of_its_transaction(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int)")
