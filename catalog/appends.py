@@ -69,6 +69,7 @@ class FileChange:
     operation: append, overwrite, delete or replace. removed: the identities of live files, as
     `identity` returns them. summary: further fields of the snapshot's summary. needs_head: what it
     adds depends on rows that are not there, so it fits no other snapshot than the one it has read.
+    schema_id: of the table's schema for which the rows were checked, None if it is not known.
     """
 
     operation: str
@@ -77,6 +78,7 @@ class FileChange:
     removed: frozenset[Any] = frozenset()
     summary: Mapping[str, str] = field(default_factory=dict)
     needs_head: bool = False
+    schema_id: int | None = None
 
     @property
     def reads(self) -> bool:
@@ -128,6 +130,7 @@ class Appends:
         summary: Mapping[str, str] | None = None,
         extra_updates: Sequence[Mapping[str, Any]] = (),
         staged: LoadedTable | None = None,
+        schema_id: int | None = None,
         principal: access_model.Principal,
         via: str = "sql",
         judge: owners.Judge | None = None,
@@ -139,8 +142,9 @@ class Appends:
         with them. based_on: the snapshot that the caller has read, None if there was none; if files
         are removed or rows deleted, it must still be the branch's head. summary: further fields of
         the snapshot's summary. extra_updates: in the same commit, before the snapshot. staged: the
-        result of a staged create; the commit then creates the table with its files. principal: the
-        writer, which also reads the table's files; manifests of other tables that it may not read
+        result of a staged create; the commit then creates the table with its files. schema_id: as
+        in FileChange. principal: the writer, which also reads the table's files; manifests of other
+        tables that it may not read
         stay as they are. judge: as in `Commits.commit`. Raises RequirementFailed if the branch
         moved, MetadataFileMissing, ForeignFileRefused if such a manifest must be read,
         InvalidCatalogRequest for a file that is not live or fits no spec, and the errors of
@@ -152,6 +156,7 @@ class Appends:
             added=tuple(added),
             removed=frozenset(identity(file) for file in removed),
             summary=summary or {},
+            schema_id=schema_id,
         )
         attempt = _Attempt(
             files=self._files, scans=self._scans, new_id=self._new_id, ident=ident, by=principal.arn
@@ -261,23 +266,52 @@ def _requirements(
     ]
 
 
-def _check_nulls(table: TableMetadata, added: Sequence[DataFile]) -> None:
-    """Raise RequirementFailed if a file has a NULL in a required column.
+def _check_columns(table: TableMetadata, change: FileChange) -> None:
+    """Raise RequirementFailed if the new rows do not fit the table's columns.
 
-    The column may have become required after the file was written.
+    After the rows were checked a column of theirs may have been dropped, and another one may have
+    its name now; and a column may have become required. The files count their NULLs, unless the
+    table keeps no metrics of the column.
     """
-    required = {
-        field["id"]: field["name"]
-        for field in table.current_schema()["fields"]
-        if field["required"]
-    }
-    for file in added:
-        for field_id, count in (file.metrics.null_value_counts or {}).items():
-            if count and field_id in required:
+    current = table.current_schema()
+    required = {field["id"]: field["name"] for field in current["fields"] if field["required"]}
+    checked = _schema(table, change)
+    if checked is not None and change.added:
+        columns = datatypes.columns(current)
+        for field_id, column in datatypes.columns(checked).items():
+            if field_id not in columns:
                 raise metadata_errors.RequirementFailed(
-                    f"Requirement failed: column {required[field_id]} has become required, and new"
-                    " rows have no value in it"
+                    f"Requirement failed: column {column.full_name} was dropped while rows with it"
+                    " were written"
                 )
+    strict = (
+        set()
+        if checked is None
+        else {field["id"] for field in checked["fields"] if field["required"]}
+    )
+    for file in change.added:
+        if file.content != Content.DATA:
+            continue
+        counts = file.metrics.null_value_counts or {}
+        for field_id, name in required.items():
+            unknown = checked is not None and field_id not in strict
+            if counts.get(field_id, unknown):
+                raise metadata_errors.RequirementFailed(
+                    f"Requirement failed: column {name} has become required, and new rows have no"
+                    " value in it"
+                )
+
+
+def _schema(table: TableMetadata, change: FileChange) -> Mapping[str, Any] | None:
+    """Return the schema for which rows were checked; None if it is the current one or unknown."""
+    if change.schema_id is None or change.schema_id == table.current_schema_id:
+        return None
+    for schema in table.schemas:
+        if schema["schema-id"] == change.schema_id:
+            return schema
+    raise metadata_errors.RequirementFailed(
+        "Requirement failed: the table has no longer the schema for which rows were written"
+    )
 
 
 def updates_of(branch: str, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -329,7 +363,9 @@ class _Attempt:
     ) -> Built:
         """Write the files of a snapshot of this change on top of head."""
         table = reader.table.metadata
-        _check_nulls(table, change.added)
+        await commits.run(
+            _check_columns, table, change, large=len(change.added) > SUMMARISED_HERE_MAX
+        )
         while not self._snapshot_id or self._snapshot_id in table.snapshots:
             assert self._added is None, "manifests name the snapshot that adds them"
             self._snapshot_id = int(self._new_id(), 16) >> (128 - _SNAPSHOT_ID_BITS)

@@ -100,6 +100,7 @@ class Staged:
             removed=frozenset(appends.identity(file) for file in self.removed),
             summary={**self.summary, **named},
             needs_head=self.needs_head,
+            schema_id=self.target.loaded.metadata.current_schema_id,
         )
 
     @property
@@ -189,6 +190,7 @@ class Writes:
                 based_on=staged.based_on,
                 staged=target.loaded if target.is_staged else None,
                 summary=change.summary,
+                schema_id=change.schema_id,
                 principal=principal,
                 via="sql",
                 judge=_same_table(target),

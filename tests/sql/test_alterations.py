@@ -155,6 +155,46 @@ def test_an_insert_beside_set_not_null_never_leaves_a_null(
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    ("alters", "is_kept"),
+    [
+        (("drop column b", "add column b int"), False),
+        (("drop column b",), False),
+        (("alter column b set not null",), False),
+        (("add column c int", "rename column b to d"), True),
+    ],
+)
+def test_an_insert_beside_alters_keeps_all_its_values_or_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alters: tuple[str, ...], is_kept: bool
+) -> None:
+    """Without metrics no file says whether it has NULLs."""
+    commit = writes.Writes.commit
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, b int)")
+        ident = local.lake.ident("ns.t")
+        metrics = {"write.metadata.metrics.default": "none"}
+        update = {"action": "set-properties", "updates": metrics}
+        await local.lake.tables.commit(ident, [], [update], by="x")
+
+        async def commit_after_changes(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.setattr(writes.Writes, "commit", commit)
+            for alter in alters:
+                await local.rows(f"alter table t {alter}")
+            return await commit(*arguments, **named)
+
+        monkeypatch.setattr(writes.Writes, "commit", commit_after_changes)
+        if is_kept:
+            assert await local.rows("insert into t values (1, 2)") == [(1,)]
+            assert await local.rows("select a, d, c from t") == [(1, 2, None)]
+            return
+        fault = await refusal(local, "insert into t values (1, 2), (2, null)")
+        assert (fault.code, fault.sqlstate) == ("000625", "40001")
+        assert await local.rows("select * from t") == []
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_default_of_a_new_column_needs_version_3_once_there_are_rows(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.rows("create table t (a int)")
