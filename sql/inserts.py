@@ -33,6 +33,13 @@ class Inserts:
         self, execution: planning.Execution, statement: operations.Insert
     ) -> outcomes.Outcome:
         """Add the rows of a query to a table, or replace its rows by them; raises SqlError."""
+        if statement.overwrite and not execution.describe_only:
+            return await transactions.replaced(lambda: self._insert(execution, statement))
+        return await self._insert(execution, statement)
+
+    async def _insert(
+        self, execution: planning.Execution, statement: operations.Insert
+    ) -> outcomes.Outcome:
         session = execution.session
 
         def find_target(catalog: places.CatalogView) -> places.FoundTable:
@@ -90,6 +97,11 @@ class Inserts:
         self, execution: planning.Execution, statement: operations.Truncate
     ) -> outcomes.Outcome:
         """Remove all rows of a table; raises SqlError."""
+        return await transactions.replaced(lambda: self._truncate(execution, statement))
+
+    async def _truncate(
+        self, execution: planning.Execution, statement: operations.Truncate
+    ) -> outcomes.Outcome:
         session = execution.session
         success = outcomes.status("Statement executed successfully.")
         try:

@@ -64,6 +64,13 @@ class MultiInserts:
         self, execution: planning.Execution, statement: operations.InsertAll
     ) -> outcomes.Outcome:
         """Add the rows of a query to the tables of its clauses; raises SqlError."""
+        if statement.overwrite and not execution.describe_only:
+            return await transactions.replaced(lambda: self._insert(execution, statement))
+        return await self._insert(execution, statement)
+
+    async def _insert(
+        self, execution: planning.Execution, statement: operations.InsertAll
+    ) -> outcomes.Outcome:
         session = execution.session
         actions = rights.READ_ACTIONS[:2] if execution.describe_only else rights.COMMIT_ACTIONS
 

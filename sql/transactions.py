@@ -38,7 +38,7 @@ from storage import errors as storage_errors
 from storage import model
 
 if TYPE_CHECKING:
-    from sql import planning
+    from sql import outcomes, planning
 
 
 @dataclass(kw_only=True, slots=True)
@@ -150,54 +150,27 @@ class Transactions:
             raise
 
     async def replace_rows(self, execution: planning.Execution, *changes: writes.Staged) -> None:
-        """Like `keep`, for changes that also remove all rows that their tables have.
+        """Like `keep`, for changes that also remove all rows that their statement has read.
 
-        changes: the new rows alone. Rows that others add while the statement runs stay. If others
-        have removed rows meanwhile, those that are left are removed.
+        changes: the new rows alone. Rows that others add while the statement runs stay.
         """
-        session = execution.session
         try:
-            for number in range(1, limits.REPLACE_ATTEMPTS_MAX + 1):
-                replacing = [
-                    await self._replacing(session, change, again=number > 1) for change in changes
-                ]
-                try:
-                    await self._take(execution, replacing)
-                    return
-                except metadata_errors.RequirementFailed:
-                    if number == limits.REPLACE_ATTEMPTS_MAX:
-                        raise
+            replacing = [
+                dataclasses.replace(
+                    change,
+                    removed=await self._writes.live_files(
+                        change.target.loaded, principal=execution.session.principal
+                    ),
+                    based_on=change.target.loaded.metadata.current_snapshot_id,
+                )
+                for change in changes
+            ]
+            await self._take(execution, replacing)
         except catalog_errors.CommitStateUnknown:
             raise  # the changes may be committed, so their files stay
         except BaseException:
             await asyncio.shield(self._drop(changes))
             raise
-
-    async def _replacing(
-        self, session: sessions.Session, change: writes.Staged, *, again: bool
-    ) -> writes.Staged:
-        """Return the change with all live files of the table as removed ones.
-
-        again: of its newest state instead of the one that the statement has read.
-        """
-        target = change.target
-        if again:
-            ident = target.loaded.ident
-            newest = await self.table(session, ident, self._tables.pointer(ident))
-            if newest.pointer.object_uuid != target.loaded.pointer.object_uuid:
-                raise catalog_errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
-            schema_ids = {each.metadata.current_schema_id for each in (newest, target.loaded)}
-            if change.files and len(schema_ids) > 1:
-                raise metadata_errors.RequirementFailed(
-                    f"Requirement failed: the columns of {ident.dotted()} have changed"
-                )
-            target = dataclasses.replace(target, loaded=newest)
-        return dataclasses.replace(
-            change,
-            target=target,
-            removed=await self._writes.live_files(target.loaded, principal=session.principal),
-            based_on=target.loaded.metadata.current_snapshot_id,
-        )
 
     async def _take(self, execution: planning.Execution, changes: Sequence[writes.Staged]) -> None:
         """Add changes to the transaction, or commit them. If that fails, their data files stay."""
@@ -422,6 +395,17 @@ class Transactions:
             if query_id and await self._writes.is_committed(ident, query_id):
                 return True
         return False
+
+
+async def replaced(run: Callable[[], Awaitable[outcomes.Outcome]]) -> outcomes.Outcome:
+    """Run a statement that replaces rows; run it again where others have changed them meanwhile.
+
+    Its new rows may come from the rows that were changed, so that all of it runs again.
+    """
+    for _ in range(1, limits.REPLACE_ATTEMPTS_MAX):
+        with contextlib.suppress(metadata_errors.RequirementFailed):
+            return await run()
+    return await run()
 
 
 def _check_room(

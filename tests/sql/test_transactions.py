@@ -11,7 +11,7 @@ import pytest
 from catalog import errors as catalog_errors
 from catalog import holds, tables
 from server.access import model
-from sql import errors, limits, sessions
+from sql import errors, limits, sessions, transactions
 from tests.kit import local_sql, sweeps
 
 READS_WRITES = (
@@ -128,6 +128,36 @@ def test_rows_that_others_add_stay_beside_an_overwrite(tmp_path: Path) -> None:
         lists = {name for name in files_of(local, "ns.t", "metadata") if "/snap-" in name}
         metadata = local.lake.load(local.lake.ident("ns.t")).metadata
         assert len(lists) == len(metadata.snapshot_ids)  # those of earlier bases are removed
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "insert overwrite into t select a * 10 from t",
+        "insert overwrite all into t values (a * 10) select a from t",
+    ],
+)
+def test_an_overwrite_beside_a_delete_and_an_insert_reads_again_what_it_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    replace_rows = transactions.Transactions.replace_rows
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1), (2)")
+
+        async def replace_later(*arguments: Any) -> None:
+            monkeypatch.setattr(transactions.Transactions, "replace_rows", replace_rows)
+            other = Other(local)
+            await other.rows("delete from t where a = 1")
+            await other.rows("insert into t values (3)")
+            await replace_rows(*arguments)
+
+        monkeypatch.setattr(transactions.Transactions, "replace_rows", replace_later)
+        assert await local.rows(text) == [(2,)]
+        assert await local.rows("select a from t order by a") == [(20,), (30,)]
 
     local_sql.run_local(tmp_path, work)
 
