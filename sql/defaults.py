@@ -28,6 +28,7 @@ from sql.dialect import elements, operations, resolve, sqltypes
 NO_TABLES = planning.QueryTables(shapes=(), tables=(), ready={})
 
 EXPRESSION_CHARACTERS_MAX: Final = 4_096
+WHOLE_NUMBERS: Final = ("int", "long")
 
 
 class Defaults:
@@ -98,8 +99,12 @@ class Defaults:
         length = column_type.length
         if length is not None and len(value) > length:
             raise errors.too_long(str(value)[:100])
+        if iceberg_type in WHOLE_NUMBERS:
+            value = int(value)  # the engine computes '7' and 7.4 for such a column as decimals
         try:
-            return column_defaults.Default(constant=catalog_values.to_json(iceberg_type, value))
+            constant = catalog_values.to_json(iceberg_type, value)
+            catalog_values.from_json(iceberg_type, constant)
+            return column_defaults.Default(constant=constant)
         except catalog_values.InvalidValue:
             raise errors.unsupported(f"DEFAULT {text[:100]}") from None
 

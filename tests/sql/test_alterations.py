@@ -408,6 +408,22 @@ def test_identity_numbers_are_unique_over_concurrent_inserts_and_restarts(tmp_pa
     local_sql.run_local(tmp_path, restarted)
 
 
+def test_a_default_of_another_type_is_stored_in_the_columns_type(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, b int default '7', c int default 7.6, d int)")
+        await local.rows("alter table t alter column d set default '-3'")
+        fields = local.lake.load(local.lake.ident("ns.t")).metadata.current_schema()["fields"]
+        stored = [field.get("write-default") for field in fields]
+        assert stored == [None, 7, 8, -3]
+        assert [type(value) for value in stored[1:]] == [int, int, int]
+        await local.rows("insert into t (a) values (1)")
+        assert await local.rows("select * from t") == [(1, 7, 8, -3)]
+        fault = await refusal(local, "create table u (a int default '9223372036854775808')")
+        assert fault.code in ("000002", "100039")
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_defaults_fill_the_columns_that_an_insert_leaves_out(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.rows(
