@@ -449,3 +449,41 @@ def test_a_completion_that_is_sent_again_is_answered_as_the_first_one_whatever_i
             MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]},
             IfNoneMatch="*",
         )
+
+
+@pytest.mark.long
+def test_an_upload_of_ten_thousand_parts_is_completed_over_the_wire(
+    store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store.storage.uploads, "_part_bytes_min", 1)
+    count = 10_000
+    bodies = [b"%d;" % number for number in range(1, count + 1)]
+    digests = [hashlib.md5(body).digest() for body in bodies]
+    named = {"Bucket": bucket, "Key": "k"}
+    upload_id = s3.create_multipart_upload(**named)["UploadId"]
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=20)
+    for number, (body, digest) in enumerate(zip(bodies, digests, strict=True), 1):
+        target = f"/{bucket}/k?partNumber={number}&uploadId={upload_id}"
+        signed = kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+        connection.request("PUT", target, body=body, headers=signed)
+        response = connection.getresponse()
+        response.read()
+        assert (response.status, response.headers["etag"]) == (200, f'"{digest.hex()}"')
+    connection.close()
+    pages = s3.get_paginator("list_parts").paginate(**named, UploadId=upload_id)
+    listed = [part["PartNumber"] for page in pages for part in page["Parts"]]
+    assert listed == list(range(1, count + 1))
+    parts = [
+        {"PartNumber": number, "ETag": digest.hex()} for number, digest in enumerate(digests, 1)
+    ]
+    for _ in range(2):  # a repeated completion gets the first answer
+        done = s3.complete_multipart_upload(
+            **named, UploadId=upload_id, MultipartUpload={"Parts": parts}
+        )
+        assert done["ETag"] == f'"{hashlib.md5(b"".join(digests)).hexdigest()}-{count}"'
+    assert s3.get_object(**named)["Body"].read() == b"".join(bodies)
+    last = s3.get_object(**named, PartNumber=count)
+    assert last["PartsCount"] == count
+    assert last["Body"].read() == bodies[-1]
+    s3.delete_object(**named)
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
