@@ -159,7 +159,9 @@ async def discard_table(services: TablesServices, call: calls.Call) -> asgi.Resp
     def judge(
         place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
     ) -> None:
-        access.check(call.principal, access.on_object(ident, object_uuid, actions))
+        assert pointer is not None, "what is given up has a pointer"
+        # The request may spell the uuid in another way, and the ARN must be the table's.
+        access.check(call.principal, access.on_object(ident, pointer.object_uuid, actions))
 
     try:
         dropped = await engine.discard(table_bucket, object_uuid, judge=judge)
@@ -167,7 +169,7 @@ async def discard_table(services: TablesServices, call: calls.Call) -> asgi.Resp
         access.check(call.principal, (access.on_bucket(table_bucket, "ListTables"),))
         raise
     counted = await services.drops.measure(table_bucket, [dropped.pointer])
-    return asgi.json_response({"object_uuid": object_uuid, **_count(counted)})
+    return asgi.json_response({"object_uuid": dropped.pointer.object_uuid, **_count(counted)})
 
 
 def named(call: calls.Call) -> idents.TableIdent:

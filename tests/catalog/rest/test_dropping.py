@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from catalog import drops
+from storage import settings
 from tests.catalog.rest import rest_server as kit
 from tests.catalog.rest import test_native
 from tests.kit import lakes
@@ -228,3 +229,19 @@ def test_a_drop_answers_what_it_dropped_if_the_table_was_replaced_meanwhile(
     answer = ask(rest, "DELETE", path).json
     assert [each["object_uuid"] for each in answer["tables"]] == uuids[:1]
     assert [each["key"] for each in answer["listed"]] == uuids[1:]
+
+
+def test_a_discard_asks_for_the_rights_on_the_table_however_its_uuid_is_spelled(
+    rest: kit.RestServer,
+) -> None:
+    pointer = rest.lake.tables.pointer(rest.lake.ident("ns.t"))
+    table_arn = f"{kit.BUCKET_ARN}/table/{pointer.object_uuid}"
+    policy = kit.deny("lake:RunMaintenance", table_arn, Principal="*")
+    bucket_id = rest.lake.store.place("lake").bucket_id
+    planned = settings.plan_policy(bucket_id, pointer.object_uuid, json.dumps(policy))
+    rest.run(rest.lake.storage.index.commit(planned))
+    assert rest.ask("DELETE", "namespaces/ns/tables/t").status == 204
+    for spelling in (pointer.object_uuid, pointer.object_uuid.upper()):
+        answer = ask(rest, "DELETE", f"/dropped?object_uuid={spelling}", user="restorer")
+        assert answer.status == 403, answer.body
+    assert ask(rest, "POST", "/undrop?table=ns.t").status == 200
