@@ -65,6 +65,15 @@ def plan_drop(
     )
 
 
+def dropped_after(pointer: records.Pointer, now_ms: int) -> int:
+    """Return the time from which a dropped table is kept for its days.
+
+    If the clock was set back for the drop, it is the time of the table's last change: counted from
+    the drop, the days could be over when the clock is right again.
+    """
+    return max(now_ms, pointer.modified_at_ms)
+
+
 def is_purge(settings: Mapping[str, Any], *, purge: bool | None) -> bool:
     """Return whether a drop frees the table's files. settings, purge: as in `plan_drop`."""
     rule = settings.get(PURGE_ON_DROP, "asked")

@@ -299,7 +299,7 @@ class Namespaces:
                         place.bucket.settings,
                         # A view is never purged: it has no files but its metadata.
                         purge=purge if item.entry.pointer.object_type == "table" else False,
-                        now_ms=now_ms,
+                        now_ms=departures.dropped_after(item.entry.pointer, now_ms),
                         day_ms=self._store.day_ms,
                     ),
                 )

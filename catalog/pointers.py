@@ -110,7 +110,7 @@ class Pointers:
             check_token(entry.pointer, version_token)
             await check(entry.pointer)
             now_ms = self._store.now_ms()
-            departure = depart(place, now_ms)
+            departure = depart(place, departures.dropped_after(entry.pointer, now_ms))
             removed = self.change(
                 ident,
                 entry.namespace_id,

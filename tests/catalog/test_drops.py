@@ -191,6 +191,22 @@ def test_a_table_is_not_restored_once_a_sweep_gave_it_up_even_if_the_clock_goes_
         undrop(ns)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_table_that_is_dropped_while_the_clock_is_set_back_is_kept_for_its_days(
+    ns: lakes.Lake, whole: bool
+) -> None:
+    table = create(ns)
+    sweeps.pass_days(ns, -31)
+    if whole:
+        ns.run(ns.namespaces.drop_whole("lake", ("ns",), check=lambda *_: None, by=BY))
+        ns.run(ns.namespaces.create("lake", ("ns",), by=BY))
+    else:
+        drop(ns)
+    sweeps.pass_days(ns, 31 + 29)
+    sweeps.run(ns)
+    assert undrop(ns).object_uuid == table.pointer.object_uuid
+
+
 def test_a_dry_run_of_the_sweep_gives_no_dropped_table_up(ns: lakes.Lake) -> None:
     create(ns)
     drop(ns)
