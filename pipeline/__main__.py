@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -78,13 +79,8 @@ def _ingest(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     places = _places(options.source)
-    if not options.master.startswith("local") and options.engine != "arrow":
-        for place in places:
-            if isinstance(place, settings.LocalPath):
-                raise errors.BadArgument(
-                    f"a Spark cluster cannot read {place}, a file of this machine; put it into a "
-                    "bucket, or use --master 'local[*]'"
-                )
+    if options.engine != "arrow":
+        _check_readable(places, options.master)
     load = jobs.Load(
         places=places,
         reader=reading.reader(options.format, _reader_options(options.option)),
@@ -115,6 +111,16 @@ def _ingest(
     return dataclasses.asdict(done), _loaded_sentence(load, done)
 
 
+def _check_readable(places: Iterable[settings.Place], master: str) -> None:
+    """Raise BadArgument for a file of this machine that Spark would read on other machines."""
+    for place in places:
+        if isinstance(place, settings.LocalPath) and not master.startswith("local"):
+            raise errors.BadArgument(
+                f"a Spark cluster cannot read {place}, a file of this machine; put it into a "
+                "bucket, or use --master 'local[*]'"
+            )
+
+
 def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
     if done.snapshot_id is None:
         return f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
@@ -135,6 +141,7 @@ def _run(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     pipeline = _pipeline(options.name, Path(options.pipelines))
+    _check_readable(pipeline.load.places, options.master)
     kept, done = runs.run(server, pipeline, open_spark=_opener(options, server, say), say=say)
     return dataclasses.asdict(kept), f"run {kept.run_id}: {_loaded_sentence(pipeline.load, done)}"
 
@@ -144,18 +151,28 @@ def _list(
 ) -> tuple[dict[str, Any], str]:
     folder = Path(options.pipelines)
     names = sorted(path.stem for path in folder.glob("*.toml"))
-    listed = []
+    listed: list[dict[str, Any]] = []
+    broken = 0
     for name in names:
-        pipeline = _pipeline(name, folder)
+        try:
+            pipeline = _pipeline(name, folder)
+        except errors.BadArgument as error:
+            say(f"{name}: cannot be run: {error}")
+            listed.append({"name": name, "error": str(error)})
+            broken += 1
+            continue
         target, mode = pipeline.load.table.full, pipeline.load.mode
         say(f"{name}: {mode} into {target}. {pipeline.description}".rstrip())
         listed.append({"name": name, "target": target, "mode": mode})
-    return {"pipelines": listed}, f"{progress.counted(len(names), 'pipeline')} in {folder}"
+    but = f", {broken} of them cannot be run," if broken else ""
+    return {"pipelines": listed}, f"{progress.counted(len(names), 'pipeline')} in {folder}{but}"
 
 
 def _history(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
+    if options.limit < 1:
+        raise errors.BadArgument(f"--limit is {options.limit}; it must be at least 1")
     rows = runs.history(server, options.warehouse, pipeline=options.name, limit=options.limit)
     for row in rows:
         said = row["error"] or progress.counted(row["rows"], "row")
@@ -367,7 +384,7 @@ def _places(texts: list[str]) -> tuple[settings.Place, ...]:
 
 def _schema(server: settings.ServerEndpoint, text: str, file_format: str) -> dict[str, str]:
     """Return the column types that a file or a table names. Raises BadArgument, NoServer."""
-    if file_format not in {"csv", "json"}:
+    if file_format not in reading.TYPED_BY_LOAD:
         raise errors.BadArgument(f"--schema: {file_format} files have a schema of their own")
     if Path(text).is_file():
         try:

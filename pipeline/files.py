@@ -116,6 +116,10 @@ def merge(
         raise errors.BadArgument(
             f"{names.mode} merge needs {names.key}: the columns that identify a row"
         )
+    columns = [part.lower() for part in (*key, *([delete_flag] if delete_flag else []))]
+    for name in columns:
+        if columns.count(name) > 1:
+            raise errors.BadArgument(f"{names.key} and {names.flag} name column {name!r} twice")
     return jobs.Merge(key=key, order_by=order_by, delete_flag=delete_flag)
 
 
@@ -125,6 +129,8 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
     _check_keys(source, _SOURCE_KEYS, "source.", needed=("from",))
     mode = _one_of(document.get("mode", "append"), settings.MODES, "mode")
     file_format = _one_of(source.get("format", "csv"), settings.FORMATS, "source.format")
+    if "schema" in source and file_format not in reading.TYPED_BY_LOAD:
+        raise errors.BadArgument(f"source.schema: {file_format} files have a schema of their own")
     retries = document.get("retries", 0)
     if not 0 <= retries <= RETRIES_MAX:
         raise errors.BadArgument(f"retries is {retries}; it must be 0 to {RETRIES_MAX}")
@@ -137,7 +143,7 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
         places=tuple(settings.parse_place(text) for text in source["from"]),
         reader=reading.reader(
             cast(settings.Format, file_format),
-            {key: str(value) for key, value in source.get("options", {}).items()},
+            {key: _option(key, value) for key, value in source.get("options", {}).items()},
         ),
         table=settings.parse_table(document["target"]),
         partitions=settings.parse_partitions(document["partition_by"])
@@ -173,6 +179,15 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
     return Pipeline(
         name=name, description=document.get("description", ""), load=load, retries=retries
     )
+
+
+def _option(name: str, value: Any) -> str:
+    """Return an option of Spark's reader as Spark writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        raise errors.BadArgument(f"source.options.{name} must be a text, a number, true or false")
+    return str(value)
 
 
 def _check_names(transforms: Iterable[jobs.SqlTransform]) -> None:

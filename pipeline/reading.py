@@ -198,6 +198,8 @@ _TEXT_FORMATS = (
     "encoding", "charset", "compression", "dateFormat", "timestampFormat", "timestampNTZFormat",
     "enableDateTimeParsingFallback", "singleVariantColumn",
 )  # fmt: skip
+TYPED_BY_LOAD: Final = frozenset({"csv", "json"})
+"""Formats whose files have no types of their own, so that a load's schema gives them."""
 OPTIONS: Final[Mapping[settings.Format, tuple[str, ...]]] = {
     "csv": (
         *_EVERY_FORMAT, *_TEXT_FORMATS, "sep", "delimiter", "quote", "escape", "header",

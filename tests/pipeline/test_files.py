@@ -54,6 +54,12 @@ def test_the_least_file_appends_csv() -> None:
     )  # fmt: skip
 
 
+def test_options_have_the_types_of_toml() -> None:
+    text = LEAST + "options = { header = false, samplingRatio = 0.5, sep = ';' }"
+    reader = files.parse("p", text).load.reader
+    assert [reader.options[name] for name in ("header", "sep")] == ["false", ";"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -68,6 +74,13 @@ def test_the_least_file_appends_csv() -> None:
         ("mode = 'upsert'\n" + LEAST, "p.toml: mode is 'upsert'; it must be one of append"),
         ("mode = 'merge'\n" + LEAST, "p.toml: mode merge needs key"),
         ("key = ['id']\n" + LEAST, "p.toml: key is for mode merge"),
+        ("mode = 'merge'\nkey = ['id', 'ID']\n" + LEAST, "flag name column 'id' twice"),
+        ("mode = 'merge'\nkey = ['a']\ndelete_flag = 'A'\n" + LEAST, "name column 'a' twice"),
+        (
+            LEAST + "format = 'parquet'\nschema = { id = 'long' }",
+            "p.toml: source.schema: parquet files have a schema of their own",
+        ),
+        (LEAST + "options = { sep = [';'] }", "p.toml: source.options.sep must be a text"),
         (LEAST + "[[transform]]\nname = 'a'\n", "p.toml: transform.sql is missing"),
         (LEAST + "[[transform]]\nname = 'a b'\nsql = 's'", "must have letters, digits and _"),
         (LEAST + "[[transform]]\nname = 'Target'\nsql = 's'", "'Target' is taken"),

@@ -335,3 +335,35 @@ def test_an_interrupt_that_a_library_swallowed_ends_the_job_before_its_next_step
     assert capsys.readouterr().err.splitlines() == [
         "pipeline: ingest was interrupted; run the same command again to finish it"
     ]
+
+
+LEAST = 'target = "lake.a.b"\n[source]\nfrom = ["./files/"]\n'
+
+
+def test_list_names_a_broken_pipeline_and_shows_the_others(
+    server: server_kit.Running, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name, text in (("a", LEAST), ("b", "target ="), ("c d", LEAST), ("e", LEAST)):
+        (tmp_path / f"{name}.toml").write_text(text)
+    code, said = run(capsys, "list", "--pipelines", str(tmp_path), "--data", str(server.data))
+    assert code == 0
+    assert (said[0], said[3]) == (
+        "pipeline: a: append into lake.a.b.", "pipeline: e: append into lake.a.b."
+    )  # fmt: skip
+    assert said[1].startswith("pipeline: b: cannot be run: b.toml: Invalid value")
+    assert said[2].startswith("pipeline: c d: cannot be run: 'c d' is not a pipeline's name")
+    assert said[4].startswith(f"pipeline: 4 pipelines in {tmp_path}, 2 of them cannot be run, in")
+
+
+def test_a_pipeline_of_local_files_does_not_run_on_a_cluster(
+    server: server_kit.Running, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.toml").write_text(LEAST)
+    data = ("--data", str(server.data))
+    code, said = run(
+        capsys, "run", "a", "--pipelines", str(tmp_path), "--master", "spark://x:1", *data
+    )
+    assert (code, len(said)) == (2, 1)
+    assert "a Spark cluster cannot read ./files/" in said[0]
+    code, said = run(capsys, "history", "--limit", "0", *data)
+    assert (code, said) == (2, ["pipeline: history failed: --limit is 0; it must be at least 1"])
