@@ -27,6 +27,10 @@ RETRIED = (
 """Failures that another attempt may not meet; a load is exactly once, however often it runs."""
 APPENDS_MAX = 5
 """How often a run's row is written again because another run's came first."""
+HISTORY_AGES = tuple(datetime.timedelta(days=days) for days in (1, 7, 30))
+"""The times that a history reads, one after the other until it has enough runs, then all."""
+_PROPERTIES = {"commit.manifest-merge.enabled": "true"}
+"""Each run is a commit; without this each would add a manifest that every reader opens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,16 +110,30 @@ def history(
     server: settings.ServerEndpoint, warehouse: str, *, pipeline: str | None, limit: int
 ) -> list[Mapping[str, Any]]:
     """Return the latest runs, the newest first. Raises PipelineError."""
-    return sorted(
-        _rows(server, warehouse, {"pipeline": pipeline} if pipeline else {}),
-        key=lambda row: row["started_at"],
-        reverse=True,
-    )[:limit]
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg import expressions
+
+    equal, since = _untyped(expressions.EqualTo), _untyped(expressions.GreaterThanOrEqual)
+    condition: Any = equal("pipeline", pipeline) if pipeline else expressions.AlwaysTrue()
+    now = datetime.datetime.now(datetime.UTC)
+    conditions = [
+        expressions.And(condition, since("started_at", (now - age).isoformat()))
+        for age in HISTORY_AGES
+    ]
+    rows: list[Mapping[str, Any]] = []
+    for each in (*conditions, condition):
+        rows = _rows(server, warehouse, each)
+        if len(rows) >= limit:
+            break
+    return sorted(rows, key=lambda row: row["started_at"], reverse=True)[:limit]
 
 
 def find(server: settings.ServerEndpoint, warehouse: str, run_id: str) -> Mapping[str, Any]:
     """Return one run. Raises PipelineError."""
-    rows = _rows(server, warehouse, {"run_id": run_id})
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg import expressions
+
+    rows = _rows(server, warehouse, _untyped(expressions.EqualTo)("run_id", run_id))
     if not rows:
         raise errors.BadArgument(f"there is no run {run_id} in {warehouse}.{NAMESPACE}.{TABLE}")
     return rows[0]
@@ -175,7 +193,9 @@ def _append(server: settings.ServerEndpoint, warehouse: str, kept: PipelineRun) 
             try:
                 with contextlib.suppress(TableAlreadyExistsError):
                     if not catalog.table_exists((NAMESPACE, TABLE)):
-                        catalog.create_table((NAMESPACE, TABLE), schema=_schema())
+                        catalog.create_table(
+                            (NAMESPACE, TABLE), schema=_schema(), properties=_PROPERTIES
+                        )
                 catalog.load_table((NAMESPACE, TABLE)).append(rows)
                 return
             except CommitFailedException:
@@ -183,17 +203,18 @@ def _append(server: settings.ServerEndpoint, warehouse: str, kept: PipelineRun) 
                     raise
 
 
+def _untyped(expression: Any) -> Any:
+    """Return a class of PyIceberg's expressions; what it takes beside its fields has no types."""
+    return expression
+
+
 def _rows(
-    server: settings.ServerEndpoint, warehouse: str, wanted: Mapping[str, str]
+    server: settings.ServerEndpoint, warehouse: str, condition: Any
 ) -> list[Mapping[str, Any]]:
+    """Return the runs for which a condition holds; none if there is no table of runs."""
     # Imported here: jobs of Spark need none of them.
-    from pyiceberg import expressions
     from pyiceberg.exceptions import NoSuchTableError
 
-    equal: Any = expressions.EqualTo
-    condition: Any = expressions.AlwaysTrue()
-    for column, value in wanted.items():
-        condition = expressions.And(condition, equal(column, value))
     with _failures():
         try:
             table = catalogs.opened(server, warehouse).load_table((NAMESPACE, TABLE))
@@ -209,7 +230,12 @@ def _failures() -> Any:
     # Imported here: jobs of Spark need none of them.
     import pyarrow
     import requests
-    from pyiceberg.exceptions import CommitFailedException, RESTError
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NoSuchNamespaceError,
+        NoSuchTableError,
+        RESTError,
+    )
 
     try:
         yield
@@ -217,3 +243,7 @@ def _failures() -> Any:
         raise errors.NoServer(f"the server does not answer: {error}") from error
     except (RESTError, CommitFailedException, OSError, pyarrow.ArrowException) as error:
         raise errors.PipelineError(f"the server refused: {error}") from error
+    except (NoSuchNamespaceError, NoSuchTableError, ValueError) as error:
+        # A table of this name that has other columns, or that was dropped meanwhile.
+        reason = " ".join(str(error).split())
+        raise errors.PipelineError(f"{NAMESPACE}.{TABLE} cannot be used: {reason}") from error

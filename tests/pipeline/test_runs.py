@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import datetime
 import json
 from typing import Any
 
 import pytest
 
-from pipeline import errors, files, jobs, runs, settings
+from pipeline import errors, files, jobs, runs, settings, sources
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Lake, Raw, Small, no_spark
 
@@ -187,3 +189,58 @@ def test_a_commit_after_the_checks_makes_the_run_check_again(lake: Lake, raw: Ra
 
 def test_the_places_of_a_file_are_those_of_a_command(raw: Raw) -> None:
     assert pipeline_of(raw, "places").load.places == (settings.parse_place(raw.uri("in/")),)
+
+
+def test_a_history_reads_older_runs_only_for_as_many_as_it_wants(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = pipeline_of(raw, "recent")
+    raw.put("in/1.csv", "id\n1\n")
+    kept, _ = runs.run(small.server, pipeline, open_spark=no_spark, say=small.said.append)
+    run_ids = [kept.run_id]
+    for days in (2, 3, 40):
+        older = kept.started_at - datetime.timedelta(days=days)
+        run_ids.append(f"recent-{days}")
+        row = dataclasses.replace(kept, run_id=run_ids[-1], started_at=older)
+        runs._append(small.server, "lake", row)
+
+    def latest(limit: int) -> list[str]:
+        rows = runs.history(small.server, "lake", pipeline="recent", limit=limit)
+        return [row["run_id"] for row in rows]
+
+    assert [latest(limit) for limit in (1, 2, 3, 4, 9)] == [
+        run_ids[:1], run_ids[:2], run_ids[:3], run_ids, run_ids
+    ]  # fmt: skip
+    read: list[Any] = []
+    rows = runs._rows
+
+    def counted(*arguments: Any) -> Any:
+        read.append(rows(*arguments))
+        return read[-1]
+
+    monkeypatch.setattr(runs, "_rows", counted)
+    assert latest(1) == run_ids[:1]
+    assert [len(each) for each in read] == [1]
+    properties = small.catalog.load_table("system.pipeline_runs").properties
+    assert properties["commit.manifest-merge.enabled"] == "true"
+
+
+def test_a_table_of_runs_that_does_not_fit_fails_no_run(small: Small, raw: Raw) -> None:
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import LongType, NestedField
+
+    sources.client(small.server, "s3tables").create_table_bucket(name="elsewhere-runs")
+    catalog = load_catalog(
+        "elsewhere-runs", **{**small.catalog.properties, "warehouse": "elsewhere-runs"}
+    )
+    catalog.create_namespace("system")
+    catalog.create_table("system.pipeline_runs", Schema(NestedField(1, "id", LongType())))
+    raw.put("in/1.csv", "id\n1\n")
+    text = f'target = "elsewhere-runs.a.b"\n[source]\nfrom = ["{raw.uri("in/")}"]\n'
+    said: list[str] = []
+    kept, _ = runs.run(small.server, files.parse("p", text), open_spark=no_spark, say=said.append)
+    assert kept.status == "succeeded"
+    assert said[-1].startswith(
+        "the run could not be kept in system.pipeline_runs: system.pipeline_runs cannot be used: "
+    )
