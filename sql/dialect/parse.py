@@ -76,7 +76,7 @@ def split_flow(text: str) -> list[str]:
     """Return the statements of a text that `->>` joins; raises SqlError for an empty one."""
     statements, start, last = [], 0, 0
     for token in tokenize(text):
-        if token.text == "->>" and token.token_type is not TokenType.STRING:
+        if text[token.start : token.end + 1] == "->>":
             if not text[start : token.start].strip():
                 raise _syntax_error_at(text, token.start)
             statements.append(text[start : token.start])

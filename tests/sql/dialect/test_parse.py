@@ -352,3 +352,9 @@ def test_identifier_of_another_text_is_refused_by_name(text: str) -> None:
     with pytest.raises(errors.SqlError) as caught:
         parse.parse(f"describe table identifier('{text}')")
     assert (caught.value.code, "IDENTIFIER" in caught.value.message) == ("000002", True)
+
+
+def test_a_text_or_a_name_that_is_an_arrow_joins_no_statements() -> None:
+    for text in ("select '->>'", "select $$->>$$", 'select 1 as "->>"', "select 1 -- ->>"):
+        assert parse.split_flow(text) == [text]
+    assert parse.split_flow("show x ->> select $$->>$$") == ["show x ", " select $$->>$$"]
