@@ -108,7 +108,7 @@ NAMES_COMPARED_MAX: Final = 10_000
 """Stored names of one level that are compared with an unquoted name that is stored in neither lower
 nor upper case. With more stored names, such a name must be quoted."""
 SCANNED_RESULT_BYTES_MAX: Final = 256 << 20
-"""The encoded bytes of a result that RESULT_SCAN reads."""
+"""The encoded bytes of all results that one statement reads by RESULT_SCAN, each use counted."""
 
 SIMILARITY_CELLS_MAX: Final = 1_000_000
 """The product of the lengths of two texts that JAROWINKLER_SIMILARITY compares."""

@@ -448,10 +448,13 @@ class Planning:
         stored: list[relations.PinnedTable | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
+        scanned_bytes = 0
         for use in needs.uses:
             name = f"{use.index}:{names.dotted(use.name)}"
             if use.result_id:
                 result = await execution.results.stored(session, use.result_id)
+                scanned_bytes += result.size_bytes
+                results.check_size(scanned_bytes)
                 shape, ready[use.index] = await results.relation(result, name, zone=execution.zone)
                 described.append(shape)
                 stored.append(None)

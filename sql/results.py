@@ -42,17 +42,22 @@ class StoredResults(Protocol):
         """
 
 
+def check_size(size_bytes: int) -> None:
+    """Raise SqlError if the results that one statement reads are too large together."""
+    if size_bytes > limits.SCANNED_RESULT_BYTES_MAX:
+        raise errors.resources_exhausted(
+            f"the results that a statement reads by RESULT_SCAN or $1 have at most "
+            f"{limits.SCANNED_RESULT_BYTES_MAX >> 20} MiB together"
+        )
+
+
 async def relation(
     result: StoredResult, name: str, *, zone: str
 ) -> tuple[shapes.TableShape, engine.Relation]:
-    """Return a result as a table's shape and its relation; raises SqlError if it is too large.
+    """Return a result as a table's shape and its relation. zone: in which instants are shown.
 
-    zone: the session's, in which the engine shows instants.
+    The caller has checked the size with `check_size`.
     """
-    if result.size_bytes > limits.SCANNED_RESULT_BYTES_MAX:
-        raise errors.resources_exhausted(
-            f"RESULT_SCAN reads at most {limits.SCANNED_RESULT_BYTES_MAX >> 20} MiB"
-        )
     if result.chunks or len(result.inline) > limits.RESULT_THREAD_BYTES_MIN:
         return await asyncio.to_thread(_relation, result, name, zone)
     return _relation(result, name, zone)

@@ -126,6 +126,15 @@ def test_a_result_that_is_not_stored_is_refused(tmp_path: Path) -> None:
             chunks=(shelves.ShelvedBytes(b"", size),),
         )
         assert await refusal("select * from table(result_scan('large'))") == "000625"
+        local.results.kept["half"] = results.StoredResult(
+            columns=outcome.columns,
+            format="json",
+            inline=b"[]",
+            chunks=(shelves.ShelvedBytes(b"", limits.SCANNED_RESULT_BYTES_MAX // 2 + 1),),
+        )
+        half = "table(result_scan('half'))"
+        assert await local.one(f"select count(*) from {half}") == 0
+        assert await refusal(f"select 1 from {half} x, {half} y") == "000625"
 
     local_sql.run_local(tmp_path, work)
 
