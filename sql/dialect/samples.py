@@ -82,7 +82,7 @@ def _so_many(
     # The order is a column: the engine fails on a sort by a volatile call if no column is read.
     drawn = f'SELECT *, {scope.binder.text(_random())} AS "{ORDER}" FROM {text}'
     kept = names.quoted(alias)
-    return f'(SELECT * FROM ({drawn}) AS {kept} ORDER BY "{ORDER}" LIMIT {count}) AS {kept}'
+    return f'(SELECT * FROM ({drawn}) AS {kept} ORDER BY "{ORDER}" LIMIT {int(count)}) AS {kept}'
 
 
 def _by_contents(
@@ -133,6 +133,8 @@ def _number(node: Any, scope: QueryScope, most: int) -> decimal.Decimal | None:
             value = decimal.Decimal(value)
         except decimal.InvalidOperation:
             raise _invalid(value) from None
+        if not value.is_finite():
+            raise _invalid(value)
     is_number = isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= most or (most == ROWS_MAX and value != int(value)):
         raise _invalid(value)

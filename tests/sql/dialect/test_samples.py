@@ -75,6 +75,8 @@ def test_a_sample_of_another_form_is_refused(tmp_path: Path) -> None:
         tmp_path,
         {
             "select * from t sample (101)": "001008",
+            "select * from t sample ('nan')": "001008",
+            "select count(*) from t sample ('1e1' rows)": (0,),
             "select * from t sample (-1)": "001003",
             "select * from t sample (1.5 rows)": "001008",
             "select * from t sample (1000001 rows)": "001008",
