@@ -330,6 +330,10 @@ class Statements:
                 | operations.CopyInto()
                 | operations.Unload()
             ):
+                match operation:
+                    case operations.CreateStage() | operations.CreateFileFormat():
+                        if not operation.temporary:
+                            await self._commit_waiting(execution)
                 return await self._staged_statements.run(execution, operation)
             case operations.Use():
                 return self._use(execution, operation)

@@ -663,3 +663,16 @@ def test_documents_without_their_nulls_keep_the_digits_of_their_numbers(tmp_path
         assert await local.one("SELECT COUNT(doc:b) FROM v") == 0
 
     run(tmp_path, work)
+
+
+def test_creating_a_stage_commits_the_open_transaction_as_all_ddl_does(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        for number, text in enumerate(("STAGE s", "FILE FORMAT f TYPE = CSV"), start=1):
+            await local.run("BEGIN")
+            await local.run("INSERT INTO t VALUES (1)")
+            await local.run(f"CREATE {text}")
+            await local.run("ROLLBACK")
+            assert await local.one("SELECT COUNT(*) FROM t") == number
+
+    run(tmp_path, work)
