@@ -94,10 +94,14 @@ class StagedReads:
         self._now_ms = now_ms
         self._new_id = new_id
 
-    async def open(self, session: sessions.Session, text: str, *, query_id: str) -> Opened | None:
+    async def open(
+        self, session: sessions.Session, text: str, *, query_id: str, describe_only: bool = False
+    ) -> Opened | None:
         """Return the new text and the tables of a text with staged files; None for any other.
 
-        The caller gives the folders to `close`. Raises SqlError, also for a file that is damaged.
+        describe_only: the tables have their columns and no rows; at most the schemas of files are
+        read. The caller gives the folders to `close`. Raises SqlError, also for a file that is
+        damaged.
         """
         if staged_texts.MENTIONS.search(text) is None:
             return None
@@ -117,6 +121,10 @@ class StagedReads:
                     session, use.file_format, base=stage.file_format
                 )
                 file_format = file_format or fileformats.FileFormat()
+                if describe_only and (use.infers or _has_listed_columns(file_format)):
+                    columnar |= set() if use.infers else {False}
+                    tables[use.name] = _described(session, use, file_format, staged, self._scratch)
+                    continue
                 infos = await self._stages.files(
                     stage, use.location.path, pattern=use.pattern, listed=use.files
                 )
@@ -129,7 +137,7 @@ class StagedReads:
                     width=max(staged.width, 1),
                     members=staged.members,
                     documents=staged.wants_document,
-                    purpose="infer" if use.infers else "decode",
+                    purpose="infer" if use.infers or describe_only else "decode",
                 )
                 folders.append(decoded.folder)
                 _check_read(stage, decoded)
@@ -137,12 +145,15 @@ class StagedReads:
                     tables[use.name] = _schema_table(use, file_format, decoded, stage)
                     continue
                 columnar.add(file_format.type in COLUMNAR)
-                tables[use.name] = dataclasses.replace(
-                    decoded.table,
-                    columns=tuple(
-                        column for column in decoded.table.columns if column.name[0] != "#"
-                    ),
-                )
+                table = decoded.table
+                if describe_only:
+                    listed = _columns_of_schema(
+                        decoded,
+                        is_columnar=file_format.type in COLUMNAR,
+                        documents=staged.wants_document,
+                    )
+                    table = _table(listed, decoded.folder, _zone(session), is_empty=True)
+                tables[use.name] = _without_marks(table)
         except BaseException:
             await self.close(folders)
             raise
@@ -202,8 +213,8 @@ class StagedReads:
             rows, _ = await engine.collect(await self._engine.run(query))
             packed = rows["report"][0].as_py()
             report = msgspec.msgpack.decode(packed, type=staged_columns.DecodingReport)
-            zone = str(session.parameter("TIMEZONE"))
-            table = _table(report.columns, folder, zone, is_empty=purpose == "infer" or not infos)
+            is_empty = purpose == "infer" or not infos
+            table = _table(report.columns, folder, _zone(session), is_empty=is_empty)
         except BaseException:
             await self.close((folder,))
             raise
@@ -214,6 +225,57 @@ class StagedReads:
             return [self._links.path_of(info) for info in infos]
         except storage_errors.BodyMissing:
             raise errors.staged_file_missing("of the stage") from None
+
+
+def _zone(session: sessions.Session) -> str:
+    return str(session.parameter("TIMEZONE"))
+
+
+def _has_listed_columns(file_format: fileformats.FileFormat) -> bool:
+    """Return whether the text of a query tells the columns of its files."""
+    if file_format.type == "CSV":
+        return not file_format.value("PARSE_HEADER")
+    return file_format.type not in COLUMNAR
+
+
+def _described(
+    session: sessions.Session,
+    use: staged_texts.StagedUse,
+    file_format: fileformats.FileFormat,
+    staged: staged_texts.StagedText,
+    folder: Path,
+) -> StagedTable:
+    """Return the columns of staged files, none of which is read."""
+    if use.infers:
+        return _schema_rows([])
+    is_text = file_format.type == "CSV"
+    columns = [
+        staged_columns.DecodedColumn(name=f"${number}", type="string", is_document=not is_text)
+        for number in range(1, (max(staged.width, 1) if is_text else 1) + 1)
+    ]
+    return _without_marks(_table(columns, folder, _zone(session), is_empty=True))
+
+
+def _columns_of_schema(
+    decoded: Decoded, *, is_columnar: bool, documents: bool
+) -> list[staged_columns.DecodedColumn]:
+    """Return the columns that decoding would give files of which the schema was read."""
+    columns = decoded.report.columns
+    if not is_columnar:  # text with a header
+        return [
+            staged_columns.DecodedColumn(name=f"${number}", type="string")
+            for number in range(1, len(columns) + 1)
+        ]
+    listed = [dataclasses.replace(column, name=f"$1:{column.name}") for column in columns]
+    if documents:
+        listed.append(staged_columns.DecodedColumn(name="$1", type="string", is_document=True))
+    return listed
+
+
+def _without_marks(table: StagedTable) -> StagedTable:
+    """Return the table without the columns by which COPY finds files and lines."""
+    columns = tuple(column for column in table.columns if column.name[0] != "#")
+    return dataclasses.replace(table, columns=columns)
 
 
 def _table(
@@ -297,6 +359,10 @@ def _schema_table(
         else:
             expression = f"$1:{column.name}::{shown}"
         rows.append((name, shown, column.nullable, expression, ", ".join(file_names), number))
+    return _schema_rows(rows)
+
+
+def _schema_rows(rows: Sequence[Sequence[Any]]) -> StagedTable:
     schema = pa.schema(
         [pa.field(name, tabletypes.stored_type(type_name)) for name, type_name in INFERRED]
     )

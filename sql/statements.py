@@ -145,7 +145,9 @@ class Statements:
         staged: staged_reads.Opened | None = None
         try:
             if not COPIES.match(text):
-                staged = await self._staged_reads.open(session, text, query_id=query_id)
+                staged = await self._staged_reads.open(
+                    session, text, query_id=query_id, describe_only=describe_only
+                )
             compiled = await self._compiler.compile(
                 text if staged is None else staged.text, owner=session.principal.name
             )

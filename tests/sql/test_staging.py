@@ -676,3 +676,36 @@ def test_creating_a_stage_commits_the_open_transaction_as_all_ddl_does(tmp_path:
             assert await local.one("SELECT COUNT(*) FROM t") == number
 
     run(tmp_path, work)
+
+
+def test_describing_a_query_of_staged_files_decodes_none_of_them(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        await local.run("CREATE FILE FORMAT pq TYPE = PARQUET")
+        await local.run("CREATE FILE FORMAT js TYPE = JSON")
+        await put(local, "@s/broken", "a.csv.gz", gzip.compress(b"1\n" * 100)[:-12])
+        await put(local, "@s/pq", "a.parquet", parquet(a=[1], b=["x"]))
+
+        async def described(text: str) -> list[tuple[str, str]]:
+            outcome = await local.run(text, describe_only=True)
+            return [(column.name, column.type) for column in outcome.columns]
+
+        assert (await refused(local, "SELECT $1, $2 FROM @s/broken")).code == "100064"
+        assert await described("SELECT $1 a, $2::int b, metadata$filename c FROM @s/broken") == [
+            ("A", "text"), ("B", "fixed"), ("C", "text"),
+        ]  # fmt: skip
+        js = "@s/broken (FILE_FORMAT => 'js')"
+        assert await described(f"SELECT $1 a, $1:x::int b FROM {js}") == [
+            ("A", "variant"), ("B", "fixed"),
+        ]  # fmt: skip
+        inferred = "TABLE(INFER_SCHEMA(LOCATION => '@s/broken', FILE_FORMAT => 'js'))"
+        assert len(await described(f"SELECT * FROM {inferred}")) == 6
+        for text in ("$1:a::int a, $1:b::varchar b", "$1 a", "$1:a a, $1:nosuch b"):
+            text = f"SELECT {text} FROM @s/pq (FILE_FORMAT => 'pq')"
+            outcome = await local.run(text)
+            assert outcome.batches is not None
+            assert [batch.num_rows async for batch in outcome.batches] == [1]
+            columns = outcome.columns
+            assert await described(text) == [(each.name, each.type) for each in columns]
+
+    run(tmp_path, work)
