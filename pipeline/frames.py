@@ -43,7 +43,7 @@ def read(
     }
     read_format = {"csv": _csv, "json": _json, "parquet": _typed, "orc": _typed}[reader.format]
     load = _Load(spark=spark, s3=s3, reader=reader, fresh=fresh, columns=live, fixed=fixed)
-    frame = _spelled(read_format(load), own)
+    frame = spelled(read_format(load), own)
     if not schema:
         return frame
     absent = {
@@ -275,7 +275,7 @@ def _spark_type(name: str, otherwise: Any) -> Any:
     }.get(name, otherwise)
 
 
-def _spelled(frame: Any, own: Mapping[str, str]) -> Any:
+def spelled(frame: Any, own: Mapping[str, str]) -> Any:
     """Return the frame with the table's own spelling of names. own: it, by name in lower case.
 
     To Spark, `ID` and `id` are one name; it could not write a table that has both.

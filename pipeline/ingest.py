@@ -154,13 +154,17 @@ def _load(
     say(wanted.sentence)
     load_id = uuid.uuid4().hex
     with _namespace(spark, load.table):
+        columns = frames.live_columns(spark, load.table)
         # Columns of a transform's sources are not those of the table.
-        columns = {} if load.transforms else frames.live_columns(spark, load.table)
-        frame = frames.read(spark, s3, load.reader, fresh, columns, load.types)
+        read_as = {} if load.transforms else columns
+        frame = frames.read(spark, s3, load.reader, fresh, read_as, load.types)
         with contextlib.ExitStack() as block:
             frame = block.enter_context(queries.transformed(spark, load, frame))
-            basis, counts = merging.read(spark, load.table), None
-            if load.merge is not None:
+            frame = frames.spelled(frame, {name.lower(): name for name in columns})
+            counts = None
+            if load.merge is None:
+                basis = merging.read(spark, load.table)
+            else:
                 with frames.located(s3, load.reader, fresh):
                     merged = block.enter_context(
                         merging.merged(spark, load.table, load.merge, frame)
@@ -169,7 +173,7 @@ def _load(
             if load.checks:  # the rows that are checked are those that are written
                 frame = frame.persist()
                 block.callback(frame.unpersist)
-            transaction, added = _transaction(spark, load, frame)
+            transaction, added = _transaction(spark, load, frame, basis)
             with (
                 progress.watching("writing", spark.counters),
                 frames.located(s3, load.reader, fresh),
@@ -179,21 +183,28 @@ def _load(
             with _given_back(transaction, files):
                 checks = queries.checked(spark, load, frame, basis, say=say)
         with _given_back(transaction, files):
-            if load.mode != "replace" and basis.table is not None and (load.merge or load.checks):
+            is_live = load.mode != "replace" and basis.table is not None
+            is_checked = is_live and bool(load.checks)
+            if is_live and load.merge is not None:
                 change = _overwrite(spark, transaction, basis, files)
             else:
                 change = _append(transaction, files)
             summary = loads.summary(s3, fresh, load, load_id=load_id)
             for name, value in summary.items():
                 change.set(name, value)
-            change.commit()
+            # The transaction may have opened after another client's commit.
+            with _contested(load.table):
+                change.commit()
             moved = sources.changed(s3, load.places, fresh)
             if moved:
                 raise errors.source_changed(moved[0].place)
             snapshot = transaction.table().currentSnapshot()
             say(f"committing {progress.counted(len(files), 'file')}")
             with _contested(load.table):
-                transaction.commitTransaction()
+                if is_checked:
+                    _commit_unless_changed(transaction, basis)
+                else:
+                    transaction.commitTransaction()
         written = dict(snapshot.summary())
         return jobs.Loaded(
             rows=int(written.get("added-records", 0))
@@ -217,6 +228,20 @@ def _append(transaction: Any, files: Any) -> Any:
     return append
 
 
+def _commit_unless_changed(transaction: Any, basis: merging.Basis) -> None:
+    """Commit a transaction of the basis's table, once, if nothing was committed since.
+
+    `commitTransaction` would apply it to what another client has committed, unchecked.
+    """
+    operations = basis.table.operations()
+    # The transaction has refreshed the table once, when it opened.
+    opened = operations.current()
+    snapshot = opened.currentSnapshot()
+    if (None if snapshot is None else int(snapshot.snapshotId())) != basis.snapshot_id:
+        raise errors.Overtaken("another client has just changed the table")
+    operations.commit(opened, transaction.table().operations().current())
+
+
 def _overwrite(spark: session.Spark, transaction: Any, basis: merging.Basis, files: Any) -> Any:
     """Return an overwrite that fails if a commit followed the snapshot that the load has read."""
     overwrite = transaction.newOverwrite()
@@ -238,7 +263,7 @@ def _plan(
     frame = frames.read(spark, s3, load.reader, wanted.fresh, columns, load.types)
     if load.merge is not None:
         merging.check(load.merge, frame)
-        frame = merging.stored_columns(load.merge, frame)
+        frame = merging.stored_columns(load.merge, frame, columns)
     schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
     catalog = spark.catalog(load.table.warehouse)
     identifier = spark.identifier(load.table)
@@ -278,7 +303,7 @@ def _given_back(transaction: Any, files: Any) -> Iterator[None]:
     """Delete the data files if the load certainly failed."""
     try:
         yield
-    except (errors.SourceChanged, errors.Overtaken, errors.CheckFailed):
+    except (errors.SourceChanged, errors.Overtaken, errors.CheckFailed, errors.BadArgument):
         for file in files:
             # The sweep removes files that stay; the load's own error matters more.
             with contextlib.suppress(Exception):
@@ -375,16 +400,17 @@ def _column(frame: Any, name: str) -> str | None:
     return ".".join(f"`{part}`" for part in parts)
 
 
-def _transaction(spark: session.Spark, load: jobs.Load, frame: Any) -> tuple[Any, tuple[str, ...]]:
-    """Open the transaction: a new table's creation, or a live table's new columns."""
-    catalog = spark.catalog(load.table.warehouse)
-    identifier = spark.identifier(load.table)
+def _transaction(
+    spark: session.Spark, load: jobs.Load, frame: Any, basis: merging.Basis
+) -> tuple[Any, tuple[str, ...]]:
+    """Open the transaction: a new table's creation, or the new columns of the basis's table."""
     schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
-    if not catalog.tableExists(identifier):
-        builder = catalog.buildTable(identifier, schema)
+    table = basis.table
+    if table is None:
+        catalog = spark.catalog(load.table.warehouse)
+        builder = catalog.buildTable(spark.identifier(load.table), schema)
         spec = _partition_spec(spark, schema, load.partitions)
         return builder.withPartitionSpec(spec).createTransaction(), ()
-    table = catalog.loadTable(identifier)
     _check_partitions(spark, table, load.partitions)
     evolved = table.updateSchema().unionByNameWith(schema).apply()
     added = _names_added(spark, table.schema(), evolved)

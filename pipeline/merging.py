@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,12 @@ _TEXT = "__boathouse_text"
 _MATCHED = "__boathouse_matched"
 _NEWEST = "__boathouse_newest"
 _STORED = "__boathouse_stored"
+# Spark's own JSON has milliseconds, and leaves absent values out.
+_WHOLE_TEXT = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,9 +85,14 @@ def check(merge: jobs.Merge, frame: Any) -> None:
             raise errors.BadArgument(f"{option} names {name!r}, which is no plain column")
 
 
-def stored_columns(merge: jobs.Merge, frame: Any) -> Any:
-    """Return the frame without the delete flag, which no table stores."""
+def stored_columns(merge: jobs.Merge, frame: Any, live: Iterable[str]) -> Any:
+    """Return the frame without the delete flag, which is stored only where the table has it.
+
+    live: the names of the table's columns.
+    """
     flag = (merge.delete_flag or "").lower()
+    if flag in {name.lower() for name in live}:
+        return frame
     return frame.select(*(_column(name) for name in frame.columns if name.lower() != flag))
 
 
@@ -101,12 +112,13 @@ def merged(
         newest = _newest(merge, held[0])
         # Before the rows are read: a commit in between is a conflict, not a lost change.
         basis = read(spark, target)
+        _check_types(spark, merge, held[0], basis)
         if basis.snapshot_id is None:
             held.append(newest.persist())
             yield _all_new(merge, held[-1], basis)
             return
         stored = spark.session.read.table(target.quoted)
-        held.append(_applied(merge, newest, stored).persist())
+        held.append(_applied(merge, in_order(newest, stored), stored).persist())
         yield _rewriting(merge, held[-1], stored, basis)
     finally:
         for each in held:
@@ -147,6 +159,74 @@ def without_files(stored: Any, files: frozenset[str]) -> Any:
         .join(functions.broadcast(gone), [_FILE], "left_anti")
         .drop(_FILE)
     )
+
+
+def in_order(frame: Any, stored: Any) -> Any:
+    """Return the frame with the fields inside its maps in the order of a table's frame.
+
+    A union of two frames compares the fields inside maps by position, all others by name.
+    """
+    wanted = {field.name.lower(): field.dataType for field in stored.schema}
+    for field in frame.schema:
+        table_type = wanted.get(field.name.lower())
+        if table_type is not None and "map<" in field.dataType.simpleString():
+            column = _in_order(_column(field.name), field.dataType, table_type)
+            frame = frame.withColumn(field.name, column)
+    return frame
+
+
+def _in_order(column: Any, own: Any, wanted: Any) -> Any:
+    """Return a column of type `own` with its fields in the order of the type `wanted`."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions, types
+
+    if own.simpleString() == wanted.simpleString():
+        return column
+    if isinstance(own, types.ArrayType) and isinstance(wanted, types.ArrayType):
+        return functions.transform(
+            column, lambda each: _in_order(each, own.elementType, wanted.elementType)
+        )
+    if isinstance(own, types.MapType) and isinstance(wanted, types.MapType):
+        return functions.transform_values(
+            column, lambda _, value: _in_order(value, own.valueType, wanted.valueType)
+        )
+    if isinstance(own, types.StructType) and isinstance(wanted, types.StructType):
+        fields = [
+            _in_order(column.getField(field.name), own[field.name].dataType, field.dataType)
+            if field.name in own.names
+            else functions.lit(None).cast(field.dataType)
+            for field in wanted
+        ]
+        fields = [each.alias(field.name) for each, field in zip(fields, wanted, strict=True)]
+        fields += [
+            column.getField(name).alias(name) for name in own.names if name not in wanted.names
+        ]
+        return functions.when(column.isNotNull(), functions.struct(*fields))
+    return column
+
+
+def _check_types(spark: session.Spark, merge: jobs.Merge, frame: Any, basis: Basis) -> None:
+    """Raise BadSource for a column whose type does not fit the table's.
+
+    Spark would compare text with numbers, and so find `01` equal to 1.
+    """
+    if basis.table is None:
+        return
+    stored = stored_columns(merge, frame, _names(basis.table))
+    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(stored._jdf.schema())  # noqa: SLF001 - py4j
+    try:
+        basis.table.updateSchema().unionByNameWith(schema).apply()
+    except Exception as error:
+        if session.thrown(error) is None:
+            raise
+        raise errors.BadSource(
+            f"the rows do not fit the table: {session.reason(error)}; nothing was loaded"
+        ) from error
+
+
+def _names(table: Any) -> list[str]:
+    """Return the names of a Java table's columns."""
+    return [str(column.name()) for column in table.schema().columns()]
 
 
 def _check_keys(merge: jobs.Merge, frame: Any) -> None:
@@ -196,11 +276,14 @@ def _text_of_row(frame: Any) -> Any:
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import functions
 
-    return functions.to_json(functions.struct(*(_column(name) for name in frame.columns)))
+    return functions.to_json(
+        functions.struct(*(_column(name) for name in frame.columns)), _WHOLE_TEXT
+    )
 
 
 def _all_new(merge: jobs.Merge, newest: Any, basis: Basis) -> Merged:
-    rows = stored_columns(merge, newest.filter(~_is_deleted(merge)))
+    live = [] if basis.table is None else _names(basis.table)
+    rows = stored_columns(merge, newest.filter(~_is_deleted(merge)), live)
     counts = jobs.MergeCounts(inserted=rows.count(), updated=0, deleted=0)
     return Merged(rows=rows, basis=basis, counts=counts)
 
@@ -264,7 +347,7 @@ def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, basis: Basis) -> Me
         # A column that the sources do not have keeps its value.
         if name.lower() not in {present.lower() for present in applied.columns}:
             added = added.withColumn(name, functions.col(_STORED).getField(name))
-    added = stored_columns(merge, added).drop(_MATCHED, _FILE, _NEWEST, _STORED)
+    added = stored_columns(merge, added, stored.columns).drop(_MATCHED, _FILE, _NEWEST, _STORED)
     rows = added
     if rewritten:
         unchanged = (

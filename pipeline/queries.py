@@ -97,7 +97,7 @@ def _selected(spark: session.Spark, what: str, sql: str) -> Any:
     try:
         parser = spark.session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - py4j
         plan = parser.parsePlan(sql)
-        if _has_statement(spark, plan):
+        if _has_statement(spark, plan) or not _is_query(spark, sql):
             raise errors.BadArgument(f"{what} is no SELECT")
         return spark.session.sql(sql)
     except Exception as error:
@@ -119,10 +119,24 @@ def _has_statement(spark: session.Spark, plan: Any) -> bool:
     return False
 
 
+def _is_query(spark: session.Spark, sql: str) -> bool:
+    """Return whether a text that Spark parses is a query: CALL, for one, is not.
+
+    Spark's own parser is asked, since Iceberg's takes any statement for a query.
+    """
+    try:
+        spark.jvm.org.apache.spark.sql.execution.SparkSqlParser().parseQuery(sql.rstrip(" \t\r\n;"))
+    except Exception as error:
+        if (session.thrown(error) or ("", ""))[0] != "ParseException":
+            raise
+        return False
+    return True
+
+
 def _target(spark: session.Spark, load: jobs.Load, frame: Any, basis: merging.Basis) -> Any:
     """Return the rows that the table will have."""
     if load.mode == "replace" or basis.snapshot_id is None:
         return frame
     stored = spark.session.read.table(load.table.quoted)
     stored = merging.without_files(stored, basis.rewritten)
-    return stored.unionByName(frame, allowMissingColumns=True)
+    return stored.unionByName(merging.in_order(frame, stored), allowMissingColumns=True)

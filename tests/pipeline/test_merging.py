@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from pipeline import errors, jobs, settings
+from pipeline import errors, jobs, merging, settings
 from tests.pipeline.lake import Lake, Raw
 
 pytestmark = pytest.mark.spark
@@ -126,3 +128,91 @@ def test_a_commit_between_reading_and_writing_makes_the_merge_start_again(
     assert done.merged == jobs.MergeCounts(inserted=0, updated=2, deleted=0)
     assert lake.rows("raced.t") == [{"id": 1, "v": "b"}, {"id": 2, "v": "b"}]
     assert any("another client has just changed" in sentence for sentence in said)
+
+
+def test_a_commit_before_the_transaction_opens_makes_the_merge_start_again(
+    lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw.put("in/1.csv", "id,v\n1,a\n")
+    lake.ingest(raw, "early.t")
+    raw.put("in/2.csv", "id,v\n1,b\n2,b\n")
+    raw.put("other/3.csv", "id,v\n2,c\n")
+    read = merging.read
+    others = ["other/"]
+
+    def read_then_another_commits(spark: Any, target: Any) -> merging.Basis:
+        basis = read(spark, target)
+        while others:
+            lake.ingest(raw, "early.t", prefix=others.pop())
+        return basis
+
+    monkeypatch.setattr(merging, "read", read_then_another_commits)
+    assert merged(lake, raw, "early.t", BY_ID).merged == jobs.MergeCounts(
+        inserted=0, updated=2, deleted=0
+    )
+    assert lake.rows("early.t") == [{"id": 1, "v": "b"}, {"id": 2, "v": "b"}]
+
+
+def parquet(rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink)
+    return bytes(sink.getvalue())
+
+
+def test_keys_of_another_type_than_the_tables_are_refused(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,v\n1,a\n")
+    lake.ingest(raw, "typed.t")
+    before = lake.state("typed.t")
+    raw.put("texts/2.parquet", parquet([{"id": "01", "v": "b"}]))
+    with pytest.raises(errors.PipelineError, match="id: int -> string"):
+        merged(lake, raw, "typed.t", BY_ID, prefix="texts/", format="parquet")
+    assert lake.state("typed.t") == before
+
+
+def test_a_delete_flag_that_the_table_has_as_a_column_is_stored(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,at,gone,v\n1,1,false,a\n2,1,false,b\n3,1,true,c\n")
+    lake.ingest(raw, "flagged.t")
+    raw.put("in/2.csv", "id,at,gone,v\n1,2,false,A\n2,2,true,B\n4,2,false,d\n")
+    merged(lake, raw, "flagged.t", NEWEST)
+    assert lake.rows("flagged.t") == [
+        {"id": 1, "at": 2, "gone": False, "v": "A"},
+        {"id": 3, "at": 1, "gone": True, "v": "c"},
+        {"id": 4, "at": 2, "gone": False, "v": "d"},
+    ]
+
+
+def test_rows_that_differ_by_a_microsecond_are_two_rows(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,t\n1,2026-01-01T00:00:00.000001Z\n1,2026-01-01T00:00:00.000002Z\n")
+    with pytest.raises(errors.BadSource, match="2 different rows with id = 1"):
+        merged(lake, raw, "micro.t", BY_ID)
+
+
+def test_a_merge_that_changes_no_row_takes_its_sources(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,at,gone,v\n1,5,false,new\n")
+    merged(lake, raw, "still.t", NEWEST)
+    raw.put("in/2.csv", "id,at,gone,v\n1,4,false,old\n9,1,true,\n")
+    raw.put("in/3.csv", "id,at,gone,v\n")
+    done = merged(lake, raw, "still.t", NEWEST)
+    assert (done.merged, done.files) == (jobs.MergeCounts(inserted=0, updated=0, deleted=0), 0)
+    assert len(lake.taken("still.t")) == 3
+    assert lake.rows("still.t") == [{"id": 1, "at": 5, "v": "new"}]
+
+
+def test_fields_inside_lists_and_maps_keep_their_names(lake: Lake, raw: Raw) -> None:
+    parts = pa.struct([("sku", pa.string()), ("note", pa.string())])
+    turned = pa.struct([("note", pa.string()), ("sku", pa.string())])
+
+    def rows(*numbers: int, inside: pa.StructType) -> bytes:
+        part = {"sku": "s", "note": "n"}
+        columns = [("id", pa.int64()), ("l", pa.list_(inside)), ("m", pa.map_(pa.string(), inside))]
+        values = [{"id": number, "l": [part], "m": [("k", part)]} for number in numbers]
+        return parquet(values, pa.schema(columns))
+
+    raw.put("in/1.parquet", rows(1, 2, inside=parts))
+    lake.ingest(raw, "inside.t", format="parquet")
+    raw.put("in/2.parquet", rows(2, inside=turned))
+    merged(lake, raw, "inside.t", BY_ID, format="parquet")
+    part = {"sku": "s", "note": "n"}
+    assert lake.rows("inside.t") == [
+        {"id": number, "l": [part], "m": [("k", part)]} for number in (1, 2)
+    ]

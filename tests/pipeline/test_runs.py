@@ -146,6 +146,10 @@ def test_transforms_are_loaded_and_checks_pass_before_anything_is_visible(
         ("insert into lake.runs.safe select 9", "transform bad is no SELECT"),
         ("with x as (select 1) insert into lake.runs.safe select * from x", "is no SELECT"),
         ("cache table lake.runs.safe", "transform bad is no SELECT"),
+        ("call lake.system.expire_snapshots('runs.safe')", "transform bad is no SELECT"),
+        ("execute immediate 'drop table lake.runs.safe'", "transform bad is no SELECT"),
+        ("begin drop table lake.runs.safe; end", "transform bad is no SELECT"),
+        ("from source insert into lake.runs.safe select 9", "transform bad is no SELECT"),
         ("selct 1", "transform bad: "),
         ("select nothing from source", "transform bad: "),
     ],
@@ -185,6 +189,57 @@ def test_a_commit_after_the_checks_makes_the_run_check_again(lake: Lake, raw: Ra
     with pytest.raises(errors.CheckFailed, match="few"):
         runs.run(lake.server, pipeline_of(raw, "raced", text), open_spark=lake.open_spark, say=say)
     assert [row["id"] for row in lake.rows("runs.raced")] == [1, 5]
+
+
+@pytest.mark.spark
+def test_a_transform_spells_columns_as_the_table_does(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,amount\n1,1\n")
+    lake.ingest(raw, "runs.spelled")
+    raw.put("in/2.csv", "id,amount\n2,2\n")
+    text = '[[transform]]\nname = "t"\nsql = "select id as ID, amount as Amount from source;"\n'
+    _, done = runs.run(
+        lake.server,
+        pipeline_of(raw, "spelled", text),
+        open_spark=lake.open_spark,
+        say=lake.said.append,
+    )
+    assert done.columns_added == ()
+    assert lake.rows("runs.spelled") == [{"id": 1, "amount": 1}, {"id": 2, "amount": 2}]
+
+
+@pytest.mark.spark
+def test_a_deletion_after_the_checks_makes_the_run_check_again(lake: Lake, raw: Raw) -> None:
+    raw.put("other/1.csv", "id\n1\n")
+    lake.ingest(raw, "runs.emptied", prefix="other/")
+    raw.put("in/2.csv", "id\n2\n")
+
+    def say(sentence: str) -> None:
+        if sentence.startswith("committing"):
+            lake.catalog.load_table("runs.emptied").delete()
+
+    text = '[[check]]\nname = "all"\nsql = "select count(*) from target having count(*) < 2"\n'
+    with pytest.raises(errors.CheckFailed, match="all"):
+        runs.run(
+            lake.server, pipeline_of(raw, "emptied", text), open_spark=lake.open_spark, say=say
+        )
+    assert lake.rows("runs.emptied") == []
+
+
+@pytest.mark.spark
+def test_a_check_that_is_wrong_leaves_no_file(lake: Lake, raw: Raw) -> None:
+    raw.put("other/1.csv", "id\n1\n")
+    lake.ingest(raw, "runs.wrong", prefix="other/")
+    before = lake.state("runs.wrong")
+    raw.put("in/2.csv", "id\n2\n")
+    text = '[[check]]\nname = "typo"\nsql = "select nothing from target"\n'
+    with pytest.raises(errors.BadArgument, match="check typo: "):
+        runs.run(
+            lake.server,
+            pipeline_of(raw, "wrong", text),
+            open_spark=lake.open_spark,
+            say=lake.said.append,
+        )
+    assert lake.state("runs.wrong") == before
 
 
 def test_the_places_of_a_file_are_those_of_a_command(raw: Raw) -> None:
