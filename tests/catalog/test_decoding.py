@@ -7,8 +7,10 @@ import io
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -118,10 +120,18 @@ async def killed_while_it_decodes(decoder: decoding.ChildDecoder, data: bytes) -
     child = decoder.process_id
     assert child is not None
     os.kill(child, signal.SIGSTOP)  # it will not have answered when it dies
-    asking = asyncio.create_task(decoder.decode(data, MANIFEST))
-    await asyncio.sleep(0)
-    os.kill(child, signal.SIGKILL)
-    await asking
+    is_asked, ask = asyncio.Event(), decoder._ask
+
+    async def told(*request: Any) -> AsyncIterator[tuple[decoding.Frame, bytes]]:
+        is_asked.set()  # the request is sent before another task runs
+        async for answer in ask(*request):
+            yield answer
+
+    with mock.patch.object(decoder, "_ask", told):
+        asking = asyncio.create_task(decoder.decode(data, MANIFEST))
+        await is_asked.wait()
+        os.kill(child, signal.SIGKILL)
+        await asking
 
 
 def test_a_file_that_ends_the_child_twice_is_refused_for_a_while_and_no_other(

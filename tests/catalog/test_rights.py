@@ -100,7 +100,13 @@ class Doors:
         sweep: Any = None
         unused: Any = None
         services = native.TablesServices(
-            tables=self.lake.tables, access=self.access, sweep=sweep, principals=unused
+            namespaces=unused,
+            tables=self.lake.tables,
+            views=unused,
+            drops=unused,
+            access=self.access,
+            sweep=sweep,
+            principals=unused,
         )
         call = SimpleNamespace(
             value={"warehouse": "lake"},

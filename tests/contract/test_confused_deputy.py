@@ -33,7 +33,7 @@ POLICY = {
     "Statement": [
         {
             "Effect": "Allow",
-            "Action": "s3tables:*",
+            "Action": ["s3tables:*", "lake:RunMaintenance"],
             "Resource": "*",
             "Condition": {"StringEquals": {"s3tables:namespace": "mine"}},
         }

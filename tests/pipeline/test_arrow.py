@@ -19,7 +19,7 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from pipeline import arrow, errors, ingest, jobs, loads, settings, sources
+from pipeline import arrow, catalogs, errors, ingest, jobs, loads, settings, sources
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, Small, a_load, no_spark
 
@@ -596,7 +596,7 @@ def test_a_small_load_whose_commit_got_no_answer_is_finished_by_the_next_run(
 def test_a_catalog_that_accepts_a_request_and_never_answers_is_no_server(
     small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:
-    monkeypatch.setattr(arrow, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(catalogs, "ANSWER_SECONDS", 0.5)
     over = threading.Event()
 
     def never_answered(method: str, path: str) -> bool:

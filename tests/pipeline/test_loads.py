@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from pipeline import errors, loads, settings, sources
-from tests.pipeline.lake import Raw
+from tests.pipeline.lake import Raw, a_load
 
 
 def read(count: int) -> list[sources.Source]:
@@ -27,15 +27,18 @@ def rows(count: int) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_summary_of_up_to_a_hundred_sources_holds_the_list(raw: Raw, count: int) -> None:
-    entries = loads.summary(raw.s3, read(count), mode="append", load_id="unused")
+    entries = loads.summary(
+        raw.s3, read(count), a_load("lake.a.b", place=raw.place()), load_id="unused"
+    )
     assert entries.keys() == {"boathouse.loads", "boathouse.loads.mode"}
     assert entries["boathouse.loads.mode"] == "append"
     assert json.loads(entries["boathouse.loads"]) == rows(count)
 
 
 def test_summary_of_more_names_an_object_that_holds_the_list(raw: Raw) -> None:
+    load = a_load("lake.a.b", place=raw.place(), mode="replace")
     for load_id in (uuid.uuid4().hex, uuid.uuid4().hex):
-        entries = loads.summary(raw.s3, read(101), mode="replace", load_id=load_id)
+        entries = loads.summary(raw.s3, read(101), load, load_id=load_id)
         assert entries == {
             "boathouse.loads": json.dumps({"object": f"s3://boathouse-loads/{load_id}.json"}),
             "boathouse.loads.mode": "replace",

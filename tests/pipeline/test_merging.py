@@ -209,10 +209,10 @@ def test_fields_inside_lists_and_maps_keep_their_names(lake: Lake, raw: Raw) -> 
         return parquet(values, pa.schema(columns))
 
     raw.put("in/1.parquet", rows(1, 2, inside=parts))
-    lake.ingest(raw, "inside.t", format="parquet")
+    lake.ingest(raw, "inside_maps.t", format="parquet")
     raw.put("in/2.parquet", rows(2, inside=turned))
-    merged(lake, raw, "inside.t", BY_ID, format="parquet")
+    merged(lake, raw, "inside_maps.t", BY_ID, format="parquet")
     part = {"sku": "s", "note": "n"}
-    assert lake.rows("inside.t") == [
+    assert lake.rows("inside_maps.t") == [
         {"id": number, "l": [part], "m": [("k", part)]} for number in (1, 2)
     ]

@@ -54,6 +54,7 @@ QUERY = ("403 AccessDenied", "403 SignatureDoesNotMatch", "403 InvalidClientToke
 ICEBERG = ("401 NotAuthorizedException",) * 3
 NATIVE = ("401 Unauthorized",) * 3
 NO_ROUTE = ("405 MethodNotAllowed",)
+LOGGING = "/buckets/arn%3Aaws%3As3tables%3Aus-east-1%3A000000000000%3Abucket%2Flake/logging"
 DOORS = [
     ("GET", "/", "s3", S3, 200),
     ("PUT", "/never-made", "s3", S3, None),
@@ -62,7 +63,8 @@ DOORS = [
     ("PUT", "/lake?logging", "s3", S3, 501),
     ("GET", "/buckets", "s3tables", S3TABLES, 200),
     # An unsigned POST to a bucket is an upload by a form, and this one has none.
-    ("POST", "/start-table-migration", "s3tables", ("412 PreconditionFailed", *S3TABLES[1:]), 501),
+    ("POST", "/start-table-migration", "s3tables", ("412 PreconditionFailed", *S3TABLES[1:]), 400),
+    ("PUT", LOGGING, "s3tables", S3TABLES, 501),
     ("GET", "/no/such/route", "s3tables", S3TABLES, 404),
     ("GET", "/iceberg/v1/config", "s3tables", ICEBERG, 200),
     ("GET", "/iceberg/v1/config", "glue", ICEBERG, 200),
