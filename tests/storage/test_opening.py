@@ -341,7 +341,7 @@ def test_the_sweep_goes_on_after_a_failure(
     asyncio.run(serve())
     storage.close()
     assert refusing.refusals == 0
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "the sweep failed and will be tried again"
     ]
 
