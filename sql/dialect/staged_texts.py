@@ -174,7 +174,6 @@ def _infer(
     files = options.pop("FILES", None)
     ignores_case = options.pop("IGNORE_CASE", False) is True
     file_format = _format(options.pop("FILE_FORMAT", None))
-    options.pop("MAX_RECORDS_PER_FILE", None)
     if options:
         raise errors.unsupported(f"INFER_SCHEMA ({next(iter(options))} => ...)")
     use = StagedUse(

@@ -399,6 +399,11 @@ def test_infer_schema_names_the_columns_of_files(tmp_path: Path) -> None:
         ]
         rows = await local.rows(infer.format("a.csv") + " FILE_FORMAT => 'c'))")
         assert rows == [("id", "NUMBER(2, 0)"), ("price", "NUMBER(3, 2)"), ("day", "DATE")]
+        with pytest.raises(errors.SqlError, match="MAX_RECORDS_PER_FILE") as refused:
+            await local.rows(
+                infer.format("a.csv") + " FILE_FORMAT => 'c', MAX_RECORDS_PER_FILE => 1))"
+            )
+        assert refused.value.code == "000002"
 
     run(tmp_path, work)
 
