@@ -129,6 +129,14 @@ class Pointers:
         place = self._store.place(ident.table_bucket)
         return await self._store.write(plan, keys=self.keys(place, ident), place=place)
 
+    def dropped(
+        self, ident: idents.TableIdent, *, object_uuid: str | None = None
+    ) -> records.Dropped:
+        """Return what `undrop` would restore. Raises NoSuchWarehouse, NotRestorable."""
+        with self._store.index.view() as view:
+            place = self._store.place(ident.table_bucket, view)
+            return self.find_dropped(view, place, ident, object_uuid=object_uuid).dropped
+
     def find_dropped(
         self,
         reading: batch.Reading,

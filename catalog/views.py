@@ -348,10 +348,8 @@ class Views:
     def dropped(
         self, ident: idents.TableIdent, *, object_uuid: str | None = None
     ) -> records.Dropped:
-        """Return what `undrop` would restore. Raises NoSuchWarehouse, NotRestorable."""
-        with self._store.index.view() as view:
-            place = self._store.place(ident.table_bucket, view)
-            return self._pointers.find_dropped(view, place, ident, object_uuid=object_uuid).dropped
+        """Return what `undrop` would restore; see `Pointers.dropped`."""
+        return self._pointers.dropped(ident, object_uuid=object_uuid)
 
     async def rename(
         self,

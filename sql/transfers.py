@@ -1,4 +1,4 @@
-"""rule: what a client is told about the files that it uploads or downloads itself.
+"""rule: the answers of PUT and GET, by which a client uploads or downloads files itself.
 
 The Python connector from release 5 on has a client of S3 that takes any endpoint, so it gets
 temporary keys and the address of the S3 face. The clients of S3 in other drivers speak to AWS's
