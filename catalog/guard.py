@@ -243,6 +243,9 @@ class _Noting:
     ) -> Iterator[tuple[bytes, bytes]]:
         raise AssertionError("a ruling reads single rows, which can be expected")
 
+    def weigh(self, rows: int) -> None:
+        self._reading.weigh(rows)
+
 
 _ACTIONS: Final[Mapping[guard.Access, str]] = {
     "read": rights.action_of(rights.READ_DATA),

@@ -84,6 +84,10 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Write: TypeAlias = Put | Delete
 
 
+class TakesLong(Exception):
+    """A Batch counted more rows than the writer takes without a long turn; see `Reading.weigh`."""
+
+
 class Lookup(Protocol):
     """A view that returns the value under one key."""
 
@@ -100,6 +104,13 @@ class Reading(Lookup, Protocol):
     def scan(
         self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def weigh(self, rows: int) -> None:
+        """Count rows that a plan is about to read or write, where they may be thousands.
+
+        Raises TakesLong if the Batch has no long turn and has counted more than it may; the index
+        catches it, and plans the Batch again in its turn. Does nothing outside the transaction.
+        """
 
 
 class Entering(Reading, Protocol):

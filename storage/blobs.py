@@ -131,6 +131,25 @@ class Blobs:
             await receiver.abort()
             raise
 
+    async def store_again(
+        self, body: SegmentBody, byte_range: ByteRange | None, *, digests: frozenset[str]
+    ) -> Received:
+        """Store the bytes of a stored body, or of byte_range of it, as a body of their own.
+
+        Raises BodyMissing, DiskFull.
+        """
+        # Not closed here: a thread may still be in it when the caller is cancelled. It closes its
+        # file when the last reference to it ends.
+        walk = self._walk(self.slices(body, byte_range))
+        receiver = self.receive(digests=digests)
+        try:
+            while data := await self.run(lambda: next(walk, b"")):
+                await receiver.write(data)
+            return await receiver.finish()
+        except BaseException:
+            await receiver.abort()
+            raise
+
     async def adopt(
         self, path: Path, *, digests: frozenset[str] = frozenset({checksums.MD5})
     ) -> Received:

@@ -150,6 +150,7 @@ def recount(
     """
     if not added and len(removed) == 1 and removed[0].indexed:
         return _recount_one(reading, removed[0], -1, now_ms)
+    reading.weigh(len(added) + len(removed))
     changes: Counter[tuple[str, bool]] = Counter()
     segments: dict[tuple[str, bool], Segment] = {}
     for sequence, change in ((added, 1), (removed, -1)):

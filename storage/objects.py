@@ -13,7 +13,6 @@ of tables deletes it. The caller decides which key may be written or deleted.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -77,11 +76,6 @@ HIDDEN_MAX = 1000
 READ_BYTES_MAX = 64 << 20
 COMPARISONS_MAX = 4
 """Bodies with which one write is compared, byte for byte, before it is refused as a conflict."""
-
-LONG_SEGMENTS = 700
-LONG_RECORD_BYTES = 64 << 10
-"""A change that counts more segments than that, or removes records with more bytes, takes the
-writer ten milliseconds or more: 10,000 segments take 0.15 s. See `Index.long_turn`."""
 
 Result = TypeVar("Result")
 
@@ -199,8 +193,9 @@ class Objects:
     ) -> asyncio.Future[tuple[ObjectInfo, bool]]:
         """Do what `put` does for a body in memory, in one attempt.
 
-        The future has the object, and whether the body is a new one; or an error of `put`, or
-        Unproven, if bytes must be compared first. Then `put` may be called with the same body.
+        The future has the object, and whether the body is a new one; or an error of `put`; or
+        Unproven, if bytes must be compared first, or TakesLong. Then `put` may be called with the
+        same body.
         """
         assert isinstance(received.body, InlineBody), "nothing is to be discarded"
         plan = self._planning(bucket, key, received, attributes, precondition, expects)
@@ -336,8 +331,7 @@ class Objects:
 
             return copy
 
-        is_long = len(source.body.segments) > LONG_SEGMENTS
-        return await decide_once(self._index, self._blobs, key, decide, is_long=is_long)
+        return await decide_once(self._index, self._blobs, key, decide)
 
     async def delete(
         self,
@@ -429,20 +423,10 @@ class Objects:
         frees = not isinstance(bucket, BucketInfo) or bucket.versioning is None
         makes_room = frees or all(removal.version_id is not None for removal in wanted)
         if derive:
-            is_long = self._record_bytes(bucket_id, wanted) > LONG_RECORD_BYTES
-            async with self._index.long_turn if is_long else contextlib.nullcontext():
-                await self._index.commit(
-                    Batch(expects=expects, derive=tuple(derive), makes_room=makes_room)
-                )
-        return outcome
-
-    def _record_bytes(self, bucket_id: int, wanted: Sequence[removals.Removal]) -> int:
-        """Return at most how many bytes the records have that deletions remove."""
-        with self._index.view() as view:
-            return sum(
-                versions.record_bytes(view, bucket_id, removal.key, removal.version_id)
-                for removal in wanted
+            await self._index.commit(
+                Batch(expects=expects, derive=tuple(derive), makes_room=makes_room)
             )
+        return outcome
 
     def count_segments(
         self, bucket: BucketInfo, wanted: Sequence[tuple[str, str | None]]
@@ -812,20 +796,17 @@ async def decide_once(
     blobs: Blobs,
     key: str,
     decide: Callable[[puts.Equal | None], Decision[Result]],
-    *,
-    is_long: bool = False,
 ) -> Result:
     """Write to a key that may be write-once; compare the bytes if digests do not decide.
 
     decide: returns the decision, given a pair of bodies with equal bytes. The decision raises
-    Unproven for a pair that it needs compared. is_long: it takes the writer long. Raises
-    ContentDiffers, ExpectationFailed, and the decision's errors.
+    Unproven for a pair that it needs compared. Raises ContentDiffers, ExpectationFailed, and the
+    decision's errors.
     """
     equal: puts.Equal | None = None
     for _ in range(COMPARISONS_MAX):
         try:
-            async with index.long_turn if is_long else contextlib.nullcontext():
-                return await index.decide(decide(equal))
+            return await index.decide(decide(equal))
         except puts.Unproven as unproven:
             stored, body = unproven.equal
             if not await blobs.are_equal(SegmentBody(segments=stored), body):

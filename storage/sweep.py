@@ -32,7 +32,8 @@ INTERVAL_S = 1.0
 ROW_GRACE_MS = 1_000
 FILE_GRACE_MS = 60_000
 STEP_MAX = 500
-"""How many rows one transaction of the sweep frees."""
+"""How many rows one transaction of the sweep frees. An object's row counts as many as its body has
+segments; one that has more is freed alone, with what came before it."""
 ID_BYTES = 4
 OBJECT_STORES = (Store.OBJECTS, Store.VERSIONS, Store.UPLOADS, Store.TOMBSTONES, Store.PREFIXES)
 OTHER_ROWS = (
@@ -377,8 +378,8 @@ def _forget_row(row: tuple[bytes, str]) -> tuple[Write, ...]:
 
 
 def _bucket_rows(view: ReadView, bucket_id: int, now_ms: int) -> Iterator[Derivation]:
-    """Yield derivations that remove up to STEP_MAX rows of a deleted bucket, an upload's parts
-    before the upload.
+    """Yield derivations that remove STEP_MAX rows of a deleted bucket, an upload's parts before the
+    upload.
 
     No request reaches these rows any more, so they still exist when the writer runs.
     """
@@ -388,18 +389,19 @@ def _bucket_rows(view: ReadView, bucket_id: int, now_ms: int) -> Iterator[Deriva
         for key, value in view.scan(store, start, stop):
             upload_id = keys.suffix_of(key) if store is Store.UPLOADS else None
             if upload_id:
-                for part in _part_rows(view, upload_id, now_ms):
-                    if left == 0:
+                for part, segments in _part_rows(view, upload_id):
+                    if left <= 0:
                         return
-                    left -= 1
-                    yield part
-            if left == 0:
+                    left -= max(1, len(segments))
+                    yield _removal(Store.PARTS, part, segments, now_ms)
+            if left <= 0:
                 return
-            left -= 1
-            yield _removal(store, key, _segments_of(store, key, value), now_ms)
+            segments = _segments_of(store, key, value)
+            left -= max(1, len(segments))
+            yield _removal(store, key, segments, now_ms)
     for store, prefix in OTHER_ROWS:
         for key, _ in view.scan(store, prefix + start, prefix + stop):
-            if left == 0:
+            if left <= 0:
                 return
             left -= 1
             yield _removal(store, key, (), now_ms)
@@ -425,9 +427,10 @@ def forgotten_buckets(view: ReadView) -> Iterator[int]:
             start = prefix + keys.bucket_range(bucket_id)[1]
 
 
-def _part_rows(view: ReadView, upload_id: bytes, now_ms: int) -> Iterator[Derivation]:
+def _part_rows(view: ReadView, upload_id: bytes) -> Iterator[tuple[bytes, tuple[Segment, ...]]]:
+    """Yield the rows of an upload's parts, with the segments of each."""
     for key, value in view.scan(Store.PARTS, upload_id, keys.successor(upload_id)):
-        yield _removal(Store.PARTS, key, records.decode_part(value).segments, now_ms)
+        yield key, records.decode_part(value).segments
 
 
 def _segments_of(store: Store, key: bytes, value: bytes) -> tuple[Segment, ...]:

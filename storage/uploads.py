@@ -64,6 +64,9 @@ from storage.model import (
 PART_NUMBER_MAX = 10_000
 PART_BYTES_MIN = 5 << 20
 PAGE_ENTRIES_MAX = 1000
+COPIED_SEGMENTS_MAX = 4
+"""Segments of its source that a copied part shares; the bytes of more are stored again: an object
+has 40,000 segments at most, however often its parts are copied from objects made of copies."""
 
 _NUMBER = struct.Struct(">H")
 
@@ -188,38 +191,56 @@ class Uploads:
         *,
         expects: tuple[Expect, ...] = (),
     ) -> PartInfo:
-        """Make a stored body, or byte_range of it, a part. Its bytes are read, not copied.
+        """Make a stored body, or byte_range of it, a part. Its bytes are read.
 
-        Raises NoSuchBucket, NoSuchUpload, InvalidPart (number), SourceGone, BodyDamaged,
-        ExpectationFailed.
+        They are copied if they lie in more than COPIED_SEGMENTS_MAX segments. Raises NoSuchBucket,
+        NoSuchUpload, InvalidPart (number), SourceGone, BodyDamaged, DiskFull, ExpectationFailed.
         """
         _check_number(part_number)
         upload = self.get(bucket, key, upload_id)
         algorithm = upload.checksum_algorithm
-        wanted = {checksums.MD5, *(() if algorithm is None else (algorithm,))}
-        with self._blobs.hold(source.body):
-            digests = await self._blobs.digest(source.body, byte_range, wanted)
-        if byte_range is None:
-            checksums.check_stored(digests, source.crc64nvme, source.key)
+        wanted = frozenset({checksums.MD5, *(() if algorithm is None else (algorithm,))})
+        naming: tuple[Write, ...] = ()
         segments = source.body.segments
         if byte_range is not None:
             segments = bodies.cut(segments, byte_range)
-        record = records.PartRecord(
-            etag=etags.of_digest(digests[checksums.MD5]),
-            size_bytes=sum(segment.length for segment in segments),
-            crc64nvme=int.from_bytes(digests[checksums.CRC64NVME], "big"),
-            modified_at_ms=self._now_ms(),
-            segments=segments,
-            checksums={}
-            if algorithm is None
-            else {algorithm: checksums.to_text(digests[algorithm])},
-        )
+        shared, copied = segments, None
+        with self._blobs.hold(source.body):
+            if len(segments) > COPIED_SEGMENTS_MAX:
+                copied = await self._blobs.store_again(source.body, byte_range, digests=wanted)
+                digests, shared = copied.digests, ()
+            else:
+                digests = await self._blobs.digest(source.body, byte_range, wanted)
+        now_ms = self._now_ms()
+        try:
+            if byte_range is None:
+                checksums.check_stored(digests, source.crc64nvme, source.key)
+            if copied is not None:
+                row = bodies.row_name(now_ms, self._new_id())
+                segments, naming = bodies.name_new(copied.body, row=row)
+            record = records.PartRecord(
+                etag=etags.of_digest(digests[checksums.MD5]),
+                size_bytes=sum(segment.length for segment in segments),
+                crc64nvme=int.from_bytes(digests[checksums.CRC64NVME], "big"),
+                modified_at_ms=now_ms,
+                segments=segments,
+                checksums={}
+                if algorithm is None
+                else {algorithm: checksums.to_text(digests[algorithm])},
+            )
 
-        def derive(reading: Reading) -> Sequence[Write]:
-            lookups.check_source(reading, source)
-            return _plan_part(reading, bucket, key, upload_id, part_number, record, segments)
+            def derive(reading: Reading) -> Sequence[Write]:
+                lookups.check_source(reading, source)
+                part = _plan_part(reading, bucket, key, upload_id, part_number, record, shared)
+                return (*naming, *part)
 
-        await self._index.commit(Batch(expects=expects, derive=(derive,)))
+            await self._index.commit(Batch(expects=expects, derive=(derive,)))
+        except (errors.CommitUnknown, errors.IndexClosed):
+            raise
+        except Exception:
+            if copied is not None:
+                await self._blobs.discard(copied)
+            raise
         return _part_info(part_number, record)
 
     def list_parts(
@@ -331,7 +352,6 @@ class Uploads:
             self._blobs,
             key,
             lambda equal: lambda reading: complete(reading, equal),
-            is_long=len(parts) > objects.LONG_SEGMENTS,
         )
 
     def joined(
@@ -482,6 +502,7 @@ def _parts_of(
     start = _part_key(upload_id, first)
     stop = keys.successor(bytes.fromhex(upload_id))
     for row, value in reading.scan(Store.PARTS, start, stop):
+        reading.weigh(1)
         yield int(_NUMBER.unpack(row[-_NUMBER.size :])[0]), records.decode_part(value)
 
 

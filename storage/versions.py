@@ -121,24 +121,6 @@ def find(reading: Reading, bucket_id: int, key: bytes, version_id: str) -> Store
     return Stored(address=address, row=row, value=value, newest=False)
 
 
-def record_bytes(reading: Reading, bucket_id: int, key: str, version_id: str | None) -> int:
-    """Return at most how many bytes the record has of a version, of the newest for None.
-
-    Decodes nothing: a record of 10,000 segments has a million bytes.
-    """
-    encoded = key.encode("utf-8", "surrogatepass")
-    if not 1 <= len(encoded) <= keys.KEY_BYTES_MAX:
-        return 0
-    address = keys.locate(reading, bucket_id, encoded)
-    newest = None if address is None else reading.get(Store.OBJECTS, address)
-    if address is None or newest is None:
-        return 0
-    older = None
-    if version_id is not None and is_version_id(version_id):
-        older = reading.get(Store.VERSIONS, _row_of(address, version_id))
-    return len(newest) if older is None else max(len(newest), len(older))
-
-
 def plan_succession(
     reading: Reading,
     bucket_id: int,

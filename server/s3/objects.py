@@ -25,7 +25,7 @@ from server.s3 import (
     operations,
     wire,
 )
-from storage import byteranges, checksums, conditions, locks, model, puts
+from storage import batch, byteranges, checksums, conditions, locks, model, puts
 from storage import errors as storage_errors
 
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
@@ -138,6 +138,7 @@ def _put_arrived(
             storage_errors.ContentDiffers,
             storage_errors.ExpectationFailed,
             puts.Unproven,
+            batch.TakesLong,
         ):
             return _receive_and_put(services, call, arrived)
 

@@ -14,6 +14,7 @@ from storage import errors, sweep
 from storage.batch import Batch, Store
 from storage.model import BucketInfo
 from storage.opening import Storage
+from storage.uploads import Uploads
 from tests.kit import folders
 
 
@@ -207,6 +208,42 @@ def test_a_discarded_bucket_is_emptied_in_small_steps_whatever_hangs_on_a_row(
     with storage.index.view() as view:
         for store in (Store.UPLOADS, Store.PARTS, Store.BODIES, Store.RELEASED):
             assert list(view.scan(store, b"")) == []
+
+
+def test_a_discarded_bucket_is_emptied_by_the_segments_of_its_objects(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "STEP_MAX", 5)
+    steps: list[int] = []
+    commit = storage.index.commit
+
+    async def counting(batch: Batch) -> None:
+        steps.append(len(batch.derive))
+        await commit(batch)
+
+    async def fill_and_sweep() -> None:
+        await folders.make_bucket(storage)
+        uploads = Uploads(
+            index=storage.index,
+            blobs=storage.blobs,
+            now_ms=folders.Clock(),
+            new_id=folders.Ids("parts"),
+            part_bytes_min=0,
+        )
+        for key in ("a", "b", "c", "d"):
+            upload_id = (await uploads.create("raw", key, attributes=folders.PLAIN)).upload_id
+            sent = []
+            for number in range(1, 4):
+                received = await storage.blobs.store(b"x", digests=folders.MD5)
+                part = await uploads.put_part("raw", key, upload_id, number, received)
+                sent.append((number, part.etag))
+            await uploads.complete("raw", key, upload_id, sent)
+        await storage.buckets.delete("raw", discard=True)
+        monkeypatch.setattr(storage.index, "commit", counting)
+        await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1)
+
+    asyncio.run(fill_and_sweep())
+    assert [count for count in steps if count] == [2, 2]
 
 
 def test_tombstones_and_uploads_do_not_keep_a_bucket(storage: Storage, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from storage.model import (
     Precondition,
     Repeated,
     SharedBytes,
-    UploadInfo,
 )
 from storage.opening import Storage
 from storage.removals import Removal
@@ -740,51 +739,3 @@ def test_list_never_returns_more_than_a_thousand(storage: Storage) -> None:
     assert len(page.objects) == 1000
     assert page.next_after == "0999"
     assert storage.objects.list("raw", max_keys=0).next_after is None
-
-
-@pytest.mark.parametrize("change", ["delete", "delete a version", "copy", "complete"])
-def test_a_small_write_does_not_wait_for_all_changes_of_many_segments(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
-    """Sixteen deletions of 10,000 segments each held all other writers for two seconds."""
-    monkeypatch.setattr(objects, "LONG_SEGMENTS", 0)
-    monkeypatch.setattr(objects, "LONG_RECORD_BYTES", 0)
-    some = [put(storage, f"k{number}", BIG) for number in range(4)]
-    ended: list[str] = []
-
-    async def complete(key: str) -> None:
-        upload = await storage.uploads.create("raw", key, attributes=folders.PLAIN)
-        received = await storage.blobs.store(BIG, digests=folders.MD5)
-        part = await storage.uploads.put_part("raw", key, upload.upload_id, 1, received)
-        completing.append((upload, [(1, part.etag)]))
-
-    async def note(name: str, work: Awaitable[Any]) -> None:
-        await work
-        ended.append(name)
-
-    async def race() -> None:
-        for info in some:
-            await complete(info.key)
-        changes: list[Awaitable[Any]]
-        if change == "copy":
-            changes = [
-                storage.objects.copy(info, "raw", info.key + "c", attributes=folders.PLAIN)
-                for info in some
-            ]
-        elif change == "complete":
-            changes = [
-                storage.uploads.complete("raw", upload.key, upload.upload_id, parts)
-                for upload, parts in completing
-            ]
-        else:
-            version_id = None if change == "delete" else "null"
-            changes = [
-                storage.objects.delete("raw", info.key, version_id=version_id) for info in some
-            ]
-        small = folders.put(storage, "small", b"x")
-        await asyncio.gather(*(note("change", each) for each in changes), note("put", small))
-
-    completing: list[tuple[UploadInfo, list[tuple[int, str]]]] = []
-    run(race())
-    assert ended.count("change") == len(some)
-    assert ended.index("put") <= 1

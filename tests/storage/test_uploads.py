@@ -364,6 +364,66 @@ def test_copy_part_shares_a_range_of_the_source(
     assert (count(storage, Store.BODIES), count(storage, Store.BLOBS)) == (0, 0)
 
 
+def test_copy_part_of_many_segments_stores_their_bytes_again(
+    storage: Storage, clock: folders.Clock, tmp_path: Path
+) -> None:
+    """Parts that are copied from objects made of copies would have any number of segments."""
+    uploads = Uploads(
+        index=storage.index,
+        blobs=storage.blobs,
+        now_ms=clock,
+        new_id=folders.Ids("uploads"),
+        part_bytes_min=0,
+    )
+    contents = [bytes([65 + number]) * 30_000 for number in range(5)]
+
+    def copied(key: str, source: ObjectInfo, byte_range: ByteRange | None) -> ObjectInfo:
+        upload = create(uploads, key)
+        copying = uploads.copy_part("raw", key, upload.upload_id, 1, source, byte_range)
+        return complete(uploads, upload, [run(copying)])
+
+    first = create(uploads, "source")
+    sent = [send(storage, uploads, first, n, data) for n, data in enumerate(contents, 1)]
+    source = complete(uploads, first, sent)
+    assert len(source.body.segments) == 5
+    four = copied("four", source, ByteRange(start=0, stop=120_000))
+    assert four.body.segments == source.body.segments[:4]
+    five = copied("five", source, None)
+    assert len(five.body.segments) == 1
+    assert storage.objects.read(five) == b"".join(contents)
+    assert five.crc64nvme == source.crc64nvme
+    cut = copied("cut", source, ByteRange(start=1, stop=149_999))
+    assert storage.objects.read(cut) == b"".join(contents)[1:-1]
+    for key in ("source", "four", "five", "cut"):
+        run(storage.objects.delete("raw", key))
+    sweep(storage)
+    assert folders.blob_files(tmp_path / "data") == set()
+    assert (count(storage, Store.BODIES), count(storage, Store.BLOBS)) == (0, 0)
+
+
+def test_copy_part_of_many_segments_that_is_refused_leaves_no_file(
+    storage: Storage, clock: folders.Clock, tmp_path: Path
+) -> None:
+    uploads = Uploads(
+        index=storage.index,
+        blobs=storage.blobs,
+        now_ms=clock,
+        new_id=folders.Ids("uploads"),
+        part_bytes_min=0,
+    )
+    first = create(uploads, "source")
+    sent = [send(storage, uploads, first, number, FULL) for number in range(1, 6)]
+    source = complete(uploads, first, sent)
+    upload = create(uploads)
+    files = folders.blob_files(tmp_path / "data")
+    absent = Expect(store=Store.BUCKETS, key=b"raw", value=None)
+    copying = uploads.copy_part("raw", "k", upload.upload_id, 1, source, expects=(absent,))
+    with pytest.raises(errors.ExpectationFailed):
+        run(copying)
+    assert uploads.list_parts("raw", "k", upload.upload_id).parts == ()
+    assert folders.blob_files(tmp_path / "data") == files
+
+
 def test_a_part_whose_expectation_fails_is_not_stored_and_its_body_is_kept(
     storage: Storage,
 ) -> None:

@@ -313,25 +313,6 @@ def test_the_segments_that_deletions_release_are_those_of_the_versions_they_remo
     assert counts(("a", None), ("b", None)) == [3, 0]
 
 
-def test_the_bytes_of_a_version_s_record_are_at_least_its_own(storage: Storage) -> None:
-    described = ObjectAttributes(user_metadata={"x": "y" * 1000})
-    first = put(storage, "k", b"x", attributes=described)
-    set_versioning(storage, "Enabled")
-    second = put(storage, "k", b"y", attributes=described)
-    put(storage, "k", b"z")
-    bucket_id = storage.buckets.get("raw").bucket_id
-
-    def record_bytes(key: str, version_id: str | None) -> int:
-        with storage.index.view() as view:
-            return versions.record_bytes(view, bucket_id, key, version_id)
-
-    assert 0 < record_bytes("k", None) < 1000
-    assert record_bytes("k", first.version_id) > 1000
-    assert record_bytes("k", second.version_id) > 1000
-    assert record_bytes("k", "no id") == record_bytes("k", None)
-    assert [record_bytes(key, None) for key in ("", "l", "k" * 2000, "\ud800")] == [0, 0, 0, 0]
-
-
 def test_delete_many_removes_versions_and_writes_markers_in_one_transaction(
     storage: Storage,
 ) -> None:
