@@ -16,11 +16,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from server.access import rootkeys
-from storage import errors, expiry, lifecycle, locks, records
+from storage import errors, expiry, lifecycle, locks, records, uploads
 from storage.disk import Disk
 from storage.model import (
     NULL_VERSION,
@@ -240,6 +241,16 @@ def copy_part(key: str, number: int) -> Step:
         )
 
     return step
+
+
+async def copy_part_again(storage: Storage, world: World) -> None:
+    """Copy a part from an object of more segments than a part shares."""
+    source = storage.objects.head("raw", "parts")
+    assert len(source.body.segments) > 2
+    world.uploads["raw", LONG][2] = source.size_bytes
+    upload_id = upload_id_of(storage, LONG)
+    with mock.patch.object(uploads, "COPIED_SEGMENTS_MAX", 2):
+        await storage.uploads.copy_part("raw", LONG, upload_id, 2, source)
 
 
 async def complete(storage: Storage, world: World) -> None:
@@ -512,6 +523,7 @@ STEPS: tuple[Step, ...] = (
     sweep,
     create_upload(LONG),
     put_part(LONG, 1, BIG),
+    copy_part_again,
     abort,
     delete_many,
     delete("parts"),
