@@ -10,26 +10,29 @@ files, which never change, are read afterwards.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from catalog import errors as catalog_errors
-from catalog import idents, records, tables
+from catalog import idents, sequences, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
-    column_defaults,
+    descriptions,
     engine,
     errors,
+    information_views,
     ipc,
     keys,
     limits,
-    outcomes,
+    listings,
     places,
+    sessions,
+    stagerows,
+    stages,
     stored_views,
     tabletypes,
 )
@@ -58,48 +61,34 @@ class Listed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gathered:
-    """The input of a view of INFORMATION_SCHEMA, read in one view of the catalog."""
+    """The input of a view of INFORMATION_SCHEMA, read in one view of the catalog.
+
+    tables: those that are still to be described. objects: the others that the view lists.
+    """
 
     view: str
     database: str
-    databases: Sequence[str] = ()
-    namespaces: Sequence[idents.Namespace] = ()
+    objects: Sequence[Any] = ()
     tables: Sequence[Listed] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Description:
-    """A table's or view's values in listings.
-
-    rows and size_bytes are None, and columns are empty, for a table whose metadata cannot be read
-    or that the caller may list but not load. rows and size_bytes are None for every view. view: its
-    query and the like; None for a table, and for a view that is described no further. is_declared:
-    a table that was created as an ICEBERG one, or by a client of another API.
-    """
-
-    ident: idents.TableIdent
-    object_type: records.ObjectType
-    created_at_ms: int
-    altered_at_ms: int
-    rows: int | None
-    size_bytes: int | None
-    comment: str
-    owner: str
-    cluster_by: str
-    columns: Sequence[ColumnDescription]
-    keys: Sequence[keys.KeyDescription] = ()
-    view: stored_views.View | None = None
-    is_declared: bool = True
 
 
 class InformationSchema:
     """Describes tables of the catalog for SHOW, DESCRIBE and the views."""
 
-    def __init__(self, *, tables: tables.Tables, views: stored_views.StoredViews) -> None:
+    def __init__(
+        self,
+        *,
+        tables: tables.Tables,
+        views: stored_views.StoredViews,
+        sequences: sequences.Sequences,
+        stages: stages.Stages,
+    ) -> None:
         self._tables = tables
         self._views = views
+        self._sequences = sequences
+        self._stages = stages
 
-    async def describe(self, listed: Listed, *, with_columns: bool) -> Description:
+    async def describe(self, listed: Listed, *, with_columns: bool) -> descriptions.Description:
         """Return the description of a table that the caller may see. Damaged metadata is no error.
 
         with_columns: a description without them is small.
@@ -111,7 +100,7 @@ class InformationSchema:
                 pass
         pointer = listed.table.pointer
         is_empty = listed.may_describe and pointer.metadata_location is None
-        return Description(
+        return descriptions.Description(
             ident=listed.table.ident,
             object_type=pointer.object_type,
             created_at_ms=pointer.created_at_ms,
@@ -124,12 +113,14 @@ class InformationSchema:
             columns=(),
         )
 
-    async def _described(self, table: places.FoundTable, *, with_columns: bool) -> Description:
+    async def _described(
+        self, table: places.FoundTable, *, with_columns: bool
+    ) -> descriptions.Description:
         if table.pointer.object_type == "view":
             return await self._described_view(table, with_columns=with_columns)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         summary = _summary(loaded)
-        return Description(
+        return descriptions.Description(
             ident=table.ident,
             object_type="table",
             created_at_ms=table.pointer.created_at_ms,
@@ -148,9 +139,11 @@ class InformationSchema:
             is_declared=loaded.metadata.properties.get(tabletypes.FORM) != tabletypes.PLAIN,
         )
 
-    async def _described_view(self, table: places.FoundTable, *, with_columns: bool) -> Description:
+    async def _described_view(
+        self, table: places.FoundTable, *, with_columns: bool
+    ) -> descriptions.Description:
         view = await self._views.load(table)
-        return Description(
+        return descriptions.Description(
             ident=table.ident,
             object_type="view",
             created_at_ms=table.pointer.created_at_ms,
@@ -160,26 +153,27 @@ class InformationSchema:
             comment=view.comment,
             owner=_owner(table),
             cluster_by="",
-            columns=view_columns(view) if with_columns else (),
+            columns=descriptions.view_columns(view) if with_columns else (),
             view=view,
+            definition=stored_views.definition(view),
         )
 
-    async def describe_whole(self, table: places.FoundTable) -> Description:
+    async def describe_whole(self, table: places.FoundTable) -> descriptions.Description:
         """Return the description of a table or view that the caller may load.
 
         Raises the errors of metadata that is absent or damaged.
         """
         return await self._described(table, with_columns=True)
 
-    async def columns_of(self, loaded: tables.LoadedTable) -> list[ColumnDescription]:
+    async def columns_of(self, loaded: tables.LoadedTable) -> list[descriptions.ColumnDescription]:
         """Return a table's current columns; those of a wide table are computed in a thread."""
         if len(loaded.metadata.current_schema()["fields"]) > limits.COLUMNS_HERE_MAX:
-            return await asyncio.to_thread(columns_of, loaded)
-        return columns_of(loaded)
+            return await asyncio.to_thread(descriptions.columns_of, loaded)
+        return descriptions.columns_of(loaded)
 
     async def describe_all(
         self, listed: Sequence[Listed], *, with_columns: bool
-    ) -> list[Description]:
+    ) -> list[descriptions.Description]:
         """Return the descriptions of tables, in order. Raises SqlError for too many columns."""
         descriptions = []
         columns = 0
@@ -193,20 +187,90 @@ class InformationSchema:
         return descriptions
 
     def gather(
-        self, catalog: places.CatalogView, view: names.Ident, place: places.Schema
+        self,
+        catalog: places.CatalogView,
+        session: sessions.Session,
+        view: names.Ident,
+        place: places.Schema,
     ) -> Gathered:
         """Return the input of a view of INFORMATION_SCHEMA; raises SqlError 002003."""
-        positions = names.find(view, list(VIEWS))
+        positions = names.find(view, list(information_views.INFORMATION_VIEWS))
         if not positions:
             raise errors.does_not_exist("Object", f"INFORMATION_SCHEMA.{view.folded}")
-        stored = list(VIEWS)[positions[0]]
+        stored = list(information_views.INFORMATION_VIEWS)[positions[0]]
+        described = information_views.INFORMATION_VIEWS[stored]
+        database = place.database
         return Gathered(
             view=stored,
-            database=place.database,
-            databases=catalog.databases() if stored == "databases" else (),
-            namespaces=catalog.schemas(place.database) if stored == "schemata" else (),
-            tables=every_object(catalog, place.database, OF_OBJECTS.get(stored, ())),
+            database=database,
+            objects=self._objects(catalog, session, described.source, database),
+            tables=every_object(catalog, database, described.object_types),
         )
+
+    def _objects(
+        self,
+        catalog: places.CatalogView,
+        session: sessions.Session,
+        source: information_views.Source,
+        database: str,
+    ) -> Sequence[Any]:
+        """Return the objects of a database, other than tables, that the caller may see."""
+        match source:
+            case "tables":
+                return ()
+            case "here":
+                return (listings.ListedDatabase(name=database, created_at_ms=0),)
+            case "databases":
+                return [
+                    listings.ListedDatabase(name=name, created_at_ms=0)
+                    for name in catalog.databases()
+                ]
+            case "schemas":
+                stored = [idents.dotted(namespace) for namespace in catalog.schemas(database)]
+                return [
+                    listings.ListedSchema(database=database, name=name)
+                    for name in (*stored, places.INFORMATION_SCHEMA)
+                ]
+        schemas = [(database, namespace) for namespace in catalog.schemas(database)]
+        listed = (
+            self.sequences(catalog, schemas)
+            if source == "sequences"
+            else self.staging(source, session, schemas, count_max=limits.DESCRIBED_TABLES_MAX + 1)
+        )
+        objects = list(itertools.islice(listed, limits.DESCRIBED_TABLES_MAX + 1))
+        if len(objects) > limits.DESCRIBED_TABLES_MAX:
+            raise errors.information_schema_too_large()
+        return objects
+
+    def sequences(
+        self, catalog: places.CatalogView, schemas: Sequence[tuple[str, idents.Namespace]]
+    ) -> Iterator[listings.ListedSequence]:
+        """Yield the sequences of schemas that the caller may list."""
+        for database, namespace in schemas:
+            if not catalog.lists_sequences(database, namespace):
+                continue
+            for state in self._sequences.list(database, namespace):
+                ident = idents.TableIdent(
+                    table_bucket=database, namespace=namespace, name=state.name
+                )
+                yield listings.ListedSequence(
+                    database=database,
+                    namespace=namespace,
+                    state=state,
+                    may_describe=catalog.may_describe_sequence(ident),
+                )
+
+    def staging(
+        self,
+        source: Literal["stages", "file formats"],
+        session: sessions.Session,
+        schemas: Sequence[tuple[str, idents.Namespace]],
+        *,
+        count_max: int,
+    ) -> Iterator[listings.ListedStaging]:
+        """Yield the stages or file formats of schemas that the caller may see."""
+        object_type = OBJECT_TYPES[source]
+        return iter(self._stages.listed(object_type, session, schemas, count_max=count_max))
 
     async def relation(
         self, gathered: Gathered, name: str, *, zone: str
@@ -215,41 +279,58 @@ class InformationSchema:
 
         zone: the session's, in which the engine shows instants.
         """
-        columns, _ = VIEWS[gathered.view]
-        descriptions = await self.describe_all(
-            gathered.tables, with_columns=gathered.view == "columns"
-        )
-        size = len(gathered.namespaces) + sum(1 + len(each.columns) for each in descriptions)
+        view = information_views.INFORMATION_VIEWS[gathered.view]
+        described = await self.describe_all(gathered.tables, with_columns=view.has_columns)
+        size = len(gathered.objects) + sum(1 + len(each.columns) for each in described)
         if size > limits.ROWS_HERE_MAX:
-            table, encoded = await asyncio.to_thread(_table_of, gathered, descriptions, zone)
+            table, encoded = await asyncio.to_thread(_table_of, gathered, described, zone)
         else:
-            table, encoded = _table_of(gathered, descriptions, zone)
+            table, encoded = _table_of(gathered, described, zone)
         shape = shapes.TableShape(
             relation=name,
             path=(gathered.database, places.INFORMATION_SCHEMA, gathered.view),
-            columns=tuple(shapes.ShapeColumn(name=column[0], type=column[1]) for column in columns),
+            columns=tuple(
+                shapes.ShapeColumn(name=column.name, type=TYPES[column.type])
+                for column in view.columns
+            ),
             rows=table.num_rows,
         )
         relation = engine.Relation(name=name, schema=ipc.encode_schema(table.schema), rows=encoded)
         return shape, relation
 
 
+OBJECT_TYPES: Mapping[Literal["stages", "file formats"], stagerows.ObjectType] = {
+    "stages": "stage",
+    "file formats": "file format",
+}
+TYPES: Mapping[listings.ColumnType, sqltypes.SqlType] = {
+    "text": sqltypes.TEXT,
+    "number": sqltypes.integer(38, 0, sqltypes.INT64_HIGH),
+    "moment": sqltypes.TIMESTAMP_LTZ,
+}
+
+
 def _table_of(
-    gathered: Gathered, descriptions: Sequence[Description], zone: str
+    gathered: Gathered, described: Sequence[descriptions.Description], zone: str
 ) -> tuple[pa.Table, bytes]:
     """Return a view's rows as an Arrow table and as an IPC stream.
 
     At most ROWS_AT_ONCE rows are Python values at one time.
     """
-    columns, rows_of = VIEWS[gathered.view]
-    arrow = {**ARROW, "timestamp_ltz": pa.timestamp("us", zone)}
-    schema = pa.schema([(column[0], arrow[column[1].name]) for column in columns])
-    rows = iter(rows_of(gathered, descriptions))
+    view = information_views.INFORMATION_VIEWS[gathered.view]
+    arrow: Mapping[listings.ColumnType, pa.DataType] = {
+        "text": pa.string(),
+        "number": pa.int64(),
+        "moment": pa.timestamp("us", zone),
+    }
+    schema = pa.schema([(column.name, arrow[column.type]) for column in view.columns])
+    of_tables = (each for table in described for each in view.parts(table))
+    objects = itertools.chain(gathered.objects, of_tables)
     batches = []
-    while some := list(itertools.islice(rows, limits.ROWS_AT_ONCE)):
+    while some := list(itertools.islice(objects, limits.ROWS_AT_ONCE)):
         arrays = [
-            pa.array(values, field.type)
-            for values, field in zip(zip(*some, strict=True), schema, strict=True)
+            pa.array([column.value(each) for each in some], field.type)
+            for column, field in zip(view.columns, schema, strict=True)
         ]
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
     table = pa.Table.from_batches(batches, schema=schema)
@@ -288,192 +369,6 @@ def every_object(
     return listed
 
 
-# Rows
-
-
-def _databases(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
-    for name in gathered.databases:
-        yield (names.shown(name), None, "NO", "", None, None, 1, "STANDARD")
-
-
-def _schemata(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
-    for namespace in gathered.namespaces:
-        yield _schema_row(gathered.database, names.shown(idents.dotted(namespace)))
-    yield _schema_row(gathered.database, places.INFORMATION_SCHEMA.upper())
-
-
-def _tables(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
-    for table in described:
-        yield (
-            names.shown(gathered.database),
-            names.shown(idents.dotted(table.ident.namespace)),
-            names.shown(table.ident.name),
-            table.owner or None,
-            "VIEW" if table.object_type == "view" else "BASE TABLE",
-            "NO",
-            table.cluster_by or None,
-            table.rows,
-            table.size_bytes,
-            1 if table.object_type == "table" else None,
-            moment(table.created_at_ms),
-            moment(table.altered_at_ms),
-            "YES" if table.object_type == "table" and table.is_declared else "NO",
-            "NO",
-            "NO",
-            table.comment or None,
-        )
-
-
-def _views(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
-    for each in described:
-        yield (
-            names.shown(gathered.database),
-            names.shown(idents.dotted(each.ident.namespace)),
-            names.shown(each.ident.name),
-            each.owner or None,
-            each.view.text if each.view else None,
-            "NONE",
-            "NO",
-            "NO",
-            "YES" if each.view and each.view.is_secure else "NO",
-            moment(each.created_at_ms),
-            moment(each.altered_at_ms),
-            each.comment or None,
-        )
-
-
-def _columns(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
-    for table in described:
-        prefix = (
-            names.shown(gathered.database),
-            names.shown(idents.dotted(table.ident.namespace)),
-            names.shown(table.ident.name),
-        )
-        for position, column in enumerate(table.columns, start=1):
-            yield (*prefix, *_column_row(column, position))
-
-
-Row = tuple[Any, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnDescription:
-    """One column of a table. name: as reported. default: the expression's text; "" without."""
-
-    name: str
-    type: sqltypes.SqlType
-    nullable: bool
-    comment: str
-    default: str = ""
-    identity: tuple[int, int] | None = None
-
-    @property
-    def autoincrement(self) -> str:
-        """The start and increment of AUTOINCREMENT as SHOW COLUMNS has them; "" without."""
-        if self.identity is None:
-            return ""
-        start, increment = self.identity
-        return f"IDENTITY START {start} INCREMENT {increment} ORDER"
-
-
-def columns_of(loaded: tables.LoadedTable) -> list[ColumnDescription]:
-    """Return a table's current columns."""
-    schema = loaded.metadata.current_schema()
-    shape = tabletypes.shape_columns(schema, loaded.metadata.properties)
-    defaults = column_defaults.read(loaded.metadata.properties)
-    return [
-        ColumnDescription(
-            name=names.shown(column.name),
-            type=column.type,
-            nullable=column.nullable,
-            comment=str(field.get("doc", "")),
-            default=_default_text(field, column.type, defaults.get(field["id"])),
-            identity=defaults[field["id"]].identity if field["id"] in defaults else None,
-        )
-        for field, column in zip(schema["fields"], shape, strict=True)
-    ]
-
-
-def _default_text(
-    field: Mapping[str, Any], sql_type: sqltypes.SqlType, default: column_defaults.Default | None
-) -> str:
-    """Return a default as Snowflake SQL; "" without one, and for AUTOINCREMENT."""
-    if default is not None:
-        if default.sequence:
-            return ".".join((*map(names.written, default.sequence), "NEXTVAL"))
-        return default.expression
-    constant = field.get("write-default")
-    if constant is None:
-        return ""
-    if isinstance(constant, bool):
-        return str(constant).upper()
-    if sql_type.name in ("fixed", "real"):
-        return str(constant)
-    text = "'" + str(constant).replace("\\", "\\\\").replace("'", "''") + "'"
-    return text if sql_type.name == "text" else f"CAST({text} AS {sqltypes.shown(sql_type)})"
-
-
-def view_columns(view: stored_views.View) -> list[ColumnDescription]:
-    """Return a view's columns."""
-    return [
-        ColumnDescription(
-            name=names.shown(column.name),
-            type=column.type,
-            nullable=column.nullable,
-            comment=comment,
-        )
-        for column, comment in zip(view.columns, view.comments, strict=True)
-    ]
-
-
-def moment(ms: int) -> datetime.datetime:
-    """Return a time of the catalog as a TIMESTAMP_LTZ."""
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
-
-
-def plain_type(sql_type: sqltypes.SqlType) -> str:
-    """Return DATA_TYPE: the type without its parameters."""
-    return {"fixed": "NUMBER", "real": "FLOAT"}.get(sql_type.name, sql_type.name.upper())
-
-
-def _schema_row(database: str, name: str) -> Row:
-    return (names.shown(database), name, None, "NO", None, None, None)
-
-
-def _column_row(column: ColumnDescription, position: int) -> Row:
-    sql_type = column.type
-    length = None
-    if sql_type.name == "text":
-        length = sql_type.length or outcomes.TEXT_LENGTH_MAX
-    elif sql_type.name == "binary":
-        length = sql_type.length or outcomes.BINARY_LENGTH_MAX
-    octets = (
-        min(4 * length, outcomes.TEXT_LENGTH_MAX) if length and sql_type.name == "text" else length
-    )
-    is_number = sql_type.name == "fixed"
-    return (
-        column.name,
-        position,
-        column.default or None,
-        "YES" if column.nullable else "NO",
-        plain_type(sql_type),
-        length,
-        octets,
-        sql_type.precision if is_number else None,
-        10 if is_number else None,
-        sql_type.scale if is_number else None,
-        sql_type.scale if sql_type.name in ("time", "timestamp_ntz", "timestamp_ltz") else None,
-        "NO" if column.identity is None else "YES",
-        None if column.identity is None else str(column.identity[0]),
-        None if column.identity is None else str(column.identity[1]),
-        None if column.identity is None else "BY DEFAULT",
-        None if column.identity is None else "NO",
-        None if column.identity is None else "YES",
-        None,
-        column.comment or None,
-    )
-
-
 def _owner(table: places.FoundTable) -> str:
     return table.pointer.created_by.rpartition("/")[2].rpartition(":")[2]
 
@@ -501,112 +396,3 @@ def _cluster_by(loaded: tables.LoadedTable) -> str:
         if field["transform"] == "identity" and field["source-id"] in by_id
     ]
     return f"LINEAR({', '.join(keys)})" if keys else ""
-
-
-COUNT = sqltypes.integer(38, 0, sqltypes.INT64_HIGH)
-TEXT, MOMENT = sqltypes.TEXT, sqltypes.TIMESTAMP_LTZ
-ARROW: Mapping[str, pa.DataType] = {
-    "text": pa.string(),
-    "fixed": pa.int64(),
-}
-
-RowsOf = Callable[[Gathered, Sequence[Description]], Iterator[Row]]
-OF_OBJECTS: Mapping[str, Sequence[Literal["table", "view"]]] = {
-    "tables": ("table", "view"),
-    "columns": ("table", "view"),
-    "views": ("view",),
-}
-"""The views with rows of tables or views, and of which."""
-
-VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
-    "databases": (
-        (
-            ("database_name", TEXT),
-            ("database_owner", TEXT),
-            ("is_transient", TEXT),
-            ("comment", TEXT),
-            ("created", MOMENT),
-            ("last_altered", MOMENT),
-            ("retention_time", COUNT),
-            ("type", TEXT),
-        ),
-        _databases,
-    ),
-    "schemata": (
-        (
-            ("catalog_name", TEXT),
-            ("schema_name", TEXT),
-            ("schema_owner", TEXT),
-            ("is_transient", TEXT),
-            ("created", MOMENT),
-            ("last_altered", MOMENT),
-            ("comment", TEXT),
-        ),
-        _schemata,
-    ),
-    "tables": (
-        (
-            ("table_catalog", TEXT),
-            ("table_schema", TEXT),
-            ("table_name", TEXT),
-            ("table_owner", TEXT),
-            ("table_type", TEXT),
-            ("is_transient", TEXT),
-            ("clustering_key", TEXT),
-            ("row_count", COUNT),
-            ("bytes", COUNT),
-            ("retention_time", COUNT),
-            ("created", MOMENT),
-            ("last_altered", MOMENT),
-            ("is_iceberg", TEXT),
-            ("is_dynamic", TEXT),
-            ("is_temporary", TEXT),
-            ("comment", TEXT),
-        ),
-        _tables,
-    ),
-    "views": (
-        (
-            ("table_catalog", TEXT),
-            ("table_schema", TEXT),
-            ("table_name", TEXT),
-            ("table_owner", TEXT),
-            ("view_definition", TEXT),
-            ("check_option", TEXT),
-            ("is_updatable", TEXT),
-            ("insertable_into", TEXT),
-            ("is_secure", TEXT),
-            ("created", MOMENT),
-            ("last_altered", MOMENT),
-            ("comment", TEXT),
-        ),
-        _views,
-    ),
-    "columns": (
-        (
-            ("table_catalog", TEXT),
-            ("table_schema", TEXT),
-            ("table_name", TEXT),
-            ("column_name", TEXT),
-            ("ordinal_position", COUNT),
-            ("column_default", TEXT),
-            ("is_nullable", TEXT),
-            ("data_type", TEXT),
-            ("character_maximum_length", COUNT),
-            ("character_octet_length", COUNT),
-            ("numeric_precision", COUNT),
-            ("numeric_precision_radix", COUNT),
-            ("numeric_scale", COUNT),
-            ("datetime_precision", COUNT),
-            ("is_identity", TEXT),
-            ("identity_start", TEXT),
-            ("identity_increment", TEXT),
-            ("identity_generation", TEXT),
-            ("identity_cycle", TEXT),
-            ("identity_ordered", TEXT),
-            ("data_type_alias", TEXT),
-            ("comment", TEXT),
-        ),
-        _columns,
-    ),
-}

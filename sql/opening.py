@@ -91,7 +91,24 @@ def open_statements(
     all_places = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
     stored = stored_views.StoredViews(views=catalog_views)
-    described = information_schema.InformationSchema(tables=tables, views=stored)
+    all_sequences = sequences.Sequences(store=store)
+    all_replays = replays.Replays(store=store)
+    all_stages = stages.Stages(
+        store=store,
+        access=access,
+        places=all_places,
+        replays=all_replays,
+        services=stages.StageServices(
+            objects=storage.objects,
+            buckets=storage.buckets,
+            root=root,
+            ring=ring,
+            region=region,
+        ),
+    )
+    described = information_schema.InformationSchema(
+        tables=tables, views=stored, sequences=all_sequences, stages=all_stages
+    )
     read = relations.Relations(
         engine=engine,
         scans=scans,
@@ -116,7 +133,6 @@ def open_statements(
         appends=all_appends,
         new_id=store.new_id,
     )
-    all_replays = replays.Replays(store=store)
     all_staging = staging.Staging(
         tables=tables,
         appends=all_appends,
@@ -133,7 +149,6 @@ def open_statements(
         now_ms=store.now_ms,
         new_id=store.new_id,
     )
-    all_sequences = sequences.Sequences(store=store)
     plans = planning.Planning(
         places=all_places,
         tables=tables,
@@ -154,19 +169,6 @@ def open_statements(
         engine=engine,
         places=all_places,
         sequences=all_sequences,
-    )
-    all_stages = stages.Stages(
-        store=store,
-        access=access,
-        places=all_places,
-        replays=all_replays,
-        services=stages.StageServices(
-            objects=storage.objects,
-            buckets=storage.buckets,
-            root=root,
-            ring=ring,
-            region=region,
-        ),
     )
     reads = staged_reads.StagedReads(
         engine=engine,
@@ -213,9 +215,7 @@ def open_statements(
         shows=show.Shows(
             places=all_places,
             described=described,
-            sequences=all_sequences,
             default_database=default_database,
-            stages=all_stages,
         ),
         planning=plans,
         definitions=definitions.Definitions(

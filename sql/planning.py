@@ -576,7 +576,7 @@ class Planning:
         if not schema.namespace:
             if use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
-            return self._described.gather(catalog, use.name[-1], schema)
+            return self._described.gather(catalog, session, use.name[-1], schema)
         table: places.FoundTable | stored_views.View | None = None
         if all(view.is_temporary for view in reference.within):
             table = stored_views.find_temporary(session, schema, use.name[-1])

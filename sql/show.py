@@ -1,8 +1,8 @@
 """engine: SHOW and DESCRIBE: listings of what the caller may see.
 
-Each listing of SHOW is one row of LISTINGS. Column names are lower case and in Snowflake's order,
-because drivers read some by position. Listings of objects that Boathouse does not have are empty,
-with Snowflake's columns. `sql.information_schema` describes the tables of a listing.
+`sql.show_listings` has the listings with their columns. This module finds the objects of each
+source in the statement's scope, without those that the caller may not see.
+`sql.information_schema` describes the tables of a listing.
 """
 
 from __future__ import annotations
@@ -10,75 +10,24 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
-from catalog import idents, rights, sequences
+from catalog import idents, rights
 from sql import (
+    descriptions,
     errors,
     information_schema,
-    keys,
     limits,
+    listings,
     outcomes,
     places,
     sessions,
-    stagerows,
-    stages,
+    show_listings,
     stored_views,
 )
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
-
-Row = tuple[Any, ...]
-
-MOMENTS = frozenset({"created_on"})
-NUMBERS = frozenset(
-    {
-        "next_value",
-        "interval",
-        "rows",
-        "bytes",
-        "key_sequence",
-        "min_num_arguments",
-        "max_num_arguments",
-    }
-)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-OBJECTS = _words(
-    """
-    created_on name database_name schema_name kind comment cluster_by rows bytes owner
-    retention_time owner_role_type is_hybrid is_dynamic is_iceberg
-    """
-)
-KEYS = _words(
-    """
-    created_on database_name schema_name table_name column_name key_sequence constraint_name rely
-    comment
-    """
-)
-FOREIGN_KEYS = _words(
-    """
-    created_on pk_database_name pk_schema_name pk_table_name pk_column_name fk_database_name
-    fk_schema_name fk_table_name fk_column_name key_sequence update_rule delete_rule fk_name pk_name
-    deferrability rely comment
-    """
-)
-ROUTINES = _words(
-    """
-    created_on name schema_name is_builtin is_aggregate is_ansi min_num_arguments max_num_arguments
-    arguments description catalog_name is_table_function valid_for_clustering is_secure secrets
-    external_access_integrations is_external_function language is_memoizable is_data_metric
-    """
-)
-
-TERSE = _words("created_on name kind database_name schema_name")
 
 DESCRIBE_COLUMNS = (
     "name",
@@ -104,40 +53,31 @@ class Shows:
         *,
         places: places.Places,
         described: information_schema.InformationSchema,
-        sequences: sequences.Sequences,
         default_database: str | None,
-        stages: stages.Stages,
     ) -> None:
         self._places = places
         self._described = described
-        self._sequences = sequences
         self._default_database = default_database
-        self._stages = stages
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
         """Return the listing; raises SqlError 002043 if its scope does not exist."""
-        listing = LISTINGS.get(statement.listing)
+        listing = show_listings.LISTINGS.get(statement.listing)
         if listing is None:
             raise errors.unsupported(f"SHOW {statement.listing}")
         if statement.history:
             raise errors.unsupported(f"SHOW {statement.listing} HISTORY")
-        if (
-            listing.is_of_one_table
-            and listing.of_table is not None
-            and statement.scope_type in ("table", "name")
-        ):
-            rows = await self._rows_of_one(listing.of_table, session, statement)
-        elif listing.of_table is not None:
-            rows = await self._rows_of_tables(listing, listing.of_table, session, statement)
+        objects: Sequence[Any]
+        if listing.source != "tables":
+            objects = await asyncio.to_thread(self._objects, listing, session, statement)
+        elif listing.is_of_one_table and statement.scope_type in ("table", "name"):
+            table = self._find(session, statement.scope, object_type="Table")
+            described = await self._described.describe_whole(table)
+            objects = await asyncio.to_thread(lambda: list(listing.parts(described)))
         else:
-            rows = await asyncio.to_thread(self._rows, listing, session, statement)
-        columns = TERSE if statement.terse and listing.has_terse else listing.columns
-        page = functools.partial(_page, rows, listing, statement)
-        rows = await asyncio.to_thread(page) if len(rows) > limits.ROWS_HERE_MAX else page()
-        return outcomes.Outcome(
-            columns=tuple(_column(name) for name in columns),
-            rows=rows,
-            statement_type_id=outcomes.StatementType.SHOW,
+            objects = await self._objects_of_tables(listing, session, statement)
+        columns = listing.terse if statement.terse and listing.terse else listing.columns
+        return await _in_thread_if_many(
+            objects, functools.partial(_outcome, objects, listing, columns, statement)
         )
 
     async def describe(
@@ -150,7 +90,7 @@ class Shows:
             return self._describe_sequence(session, statement.name)
         temporary = self._find_temporary(session, statement.name)
         if temporary is not None:
-            return _described(information_schema.view_columns(temporary), (), ())
+            return _described(descriptions.view_columns(temporary), (), ())
         table = self._find(session, statement.name, object_type=statement.object_type.title())
         if statement.object_type == "view" and table.pointer.object_type == "table":
             raise errors.described_does_not_exist("View", names.dotted(statement.name))
@@ -169,19 +109,15 @@ class Shows:
                 raise (missing if error.code == "002003" else error) from None
             if not catalog.lists_sequences(place.database, place.namespace):
                 raise missing
-            listed = self._sequences.list(place.database, place.namespace)
-            stored = names.find_one(name[-1], [each.name for each in listed])
+            schemas = [(place.database, place.namespace)]
+            listed = {each.state.name: each for each in self._described.sequences(catalog, schemas)}
+            stored = names.find_one(name[-1], list(listed))
             if stored is None:
                 raise missing
-            rows = [
-                _sequence_row(catalog, place.database, place.namespace, each)
-                for each in listed
-                if each.name == stored
-            ]
-        columns = LISTINGS["SEQUENCES"].columns
+        columns = show_listings.SEQUENCES
         return outcomes.Outcome(
-            columns=tuple(_column(column) for column in columns),
-            rows=rows,
+            columns=tuple(map(listings.result_column, columns)),
+            rows=[listings.row(columns, listed[stored])],
             statement_type_id=outcomes.StatementType.DESCRIBE,
         )
 
@@ -223,13 +159,14 @@ class Shows:
         with self._places.view(session.principal) as catalog:
             return list(_tables_in(catalog, session, statement))
 
-    def _rows(
-        self, listing: Listing, session: sessions.Session, statement: operations.Show
-    ) -> list[Row]:
-        if listing.rows is None:
-            return []
+    def _objects(
+        self,
+        listing: show_listings.Listing,
+        session: sessions.Session,
+        statement: operations.Show,
+    ) -> list[Any]:
         with self._places.view(session.principal) as catalog:
-            return list(listing.rows(self, catalog, session, statement))
+            return list(self._of_source(listing.source, catalog, session, statement))
 
     def _describe_container(
         self, session: sessions.Session, statement: operations.Describe
@@ -245,54 +182,40 @@ class Shows:
                 ) from None
             raise
         return outcomes.Outcome(
-            columns=tuple(_column(name) for name in ("created_on", "name", "kind")),
+            columns=CONTAINED,
             rows=listed,
             statement_type_id=outcomes.StatementType.DESCRIBE,
         )
 
-    async def _rows_of_one(
+    async def _objects_of_tables(
         self,
-        of_table: Callable[[information_schema.Description], Iterator[Row]],
+        listing: show_listings.Listing,
         session: sessions.Session,
         statement: operations.Show,
-    ) -> list[Row]:
-        table = self._find(session, statement.scope, object_type="Table")
-        described = await self._described.describe_whole(table)
-        return await asyncio.to_thread(lambda: list(of_table(described)))
-
-    async def _rows_of_tables(
-        self,
-        listing: Listing,
-        of_table: Callable[[information_schema.Description], Iterator[Row]],
-        session: sessions.Session,
-        statement: operations.Show,
-    ) -> list[Row]:
-        """Return the rows that tables have in a listing, at least as many as are shown."""
+    ) -> Sequence[Any]:
+        """Return the objects that tables have in a listing, at least as many as are shown."""
         if listing.is_of_referencing:
-            return await self._exported_keys(of_table, session, statement)
+            return await self._exported_keys(listing, session, statement)
         listed = await asyncio.to_thread(self._tables_of, session, statement)
         if listing.is_sorted:
-            described = await self._described.describe_all(listed, with_columns=False)
-            return await asyncio.to_thread(
-                lambda: [row for table in described for row in of_table(table)]
-            )
-        rows: list[Row] = []
+            return await self._described.describe_all(listed, with_columns=False)
+        objects: list[Any] = []
         for each in listed:
             table = await self._described.describe(each, with_columns=True)
             few = len(table.columns) <= limits.COLUMNS_HERE_MAX
-            page = functools.partial(_of_one_table, of_table, table, listing, statement)
-            rows += page() if few else await asyncio.to_thread(page)
-            if len(rows) >= limits.SHOWN_ROWS_MAX:
+            page = functools.partial(_page, listing.parts(table), listing, statement)
+            objects += page() if few else await asyncio.to_thread(page)
+            if len(objects) >= limits.SHOWN_ROWS_MAX:
                 break
             await asyncio.sleep(0)
-        return rows
+        return objects
 
     async def _exported_keys(
         self,
-        of_table: Callable[[information_schema.Description], Iterator[Row]],
+        listing: show_listings.Listing,
         session: sessions.Session,
         statement: operations.Show,
-    ) -> list[Row]:
+    ) -> list[Any]:
         """Return the keys, of any table of the database, that reference a table in scope."""
         wanted: set[tuple[str, ...]]
         if statement.scope_type == "table" and statement.scope:
@@ -308,7 +231,7 @@ class Shows:
             )
             for i in idents_in_scope
         }
-        rows: list[Row] = []
+        exported: list[Any] = []
         for database in {i.table_bucket for i in idents_in_scope}:
             everywhere = dataclasses.replace(
                 statement,
@@ -317,151 +240,134 @@ class Shows:
             )
             for each in await asyncio.to_thread(self._tables_of, session, everywhere):
                 table = await self._described.describe(each, with_columns=False)
-                rows += [row for row in of_table(table) if row[1:4] in wanted]
-                if len(rows) >= limits.SHOWN_ROWS_MAX:
-                    return rows
+                exported += [each for each in listing.parts(table) if each.key.referenced in wanted]
+                if len(exported) >= limits.SHOWN_ROWS_MAX:
+                    return exported
                 await asyncio.sleep(0)
-        return rows
+        return exported
 
-    # The rows of each listing
+    # The sources of listings
 
-    def databases(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        for name in catalog.databases():
-            yield (
-                information_schema.moment(catalog.created_at_ms(name)),
-                names.shown(name),
-                "Y" if name == self._default_database else "N",
-                "Y" if name == session.database else "N",
-                "",
-                "",
-                "",
-                "",
-                "1",
-                "STANDARD",
-                "",
-                "",
-                "",
-            )
-
-    def schemas(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        for database in _databases_in(catalog, session, statement):
-            listed: list[idents.Namespace] = [
-                *catalog.schemas(database),
-                (places.INFORMATION_SCHEMA,),
-            ]
-            for namespace in listed:
-                name = idents.dotted(namespace)
-                is_own = name == places.INFORMATION_SCHEMA
-                stored = () if is_own else namespace
-                current = database == session.database and name == session.schema
-                yield (
-                    information_schema.moment(catalog.created_at_ms(database, stored)),
-                    names.shown(name),
-                    "N",
-                    "Y" if current else "N",
-                    names.shown(database),
-                    "",
-                    "" if is_own else catalog.comment(database, namespace),
-                    "",
-                    "1",
-                    "",
-                )
-
-    def stages(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        yield from self._staging("stage", catalog, session, statement)
-
-    def file_formats(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        yield from self._staging("file format", catalog, session, statement)
-
-    def _staging(
+    def _of_source(
         self,
-        object_type: stagerows.ObjectType,
+        source: show_listings.Source,
         catalog: places.CatalogView,
         session: sessions.Session,
         statement: operations.Show,
-    ) -> Iterator[Row]:
-        schemas = list(_schemas_in(catalog, session, statement))
-        return iter(self._stages.listed(object_type, session, schemas))
+    ) -> Iterable[Any]:
+        """Return the objects in the statement's scope that the caller may see."""
+        match source:
+            case "databases":
+                return self._databases(catalog, session)
+            case "schemas":
+                return _schemas(catalog, session, statement)
+            case "sequences":
+                schemas = list(_schemas_in(catalog, session, statement))
+                return self._described.sequences(catalog, schemas)
+            case "stages" | "file formats":
+                schemas = list(_schemas_in(catalog, session, statement))
+                return self._described.staging(
+                    source, session, schemas, count_max=limits.SHOWN_ROWS_MAX
+                )
+            case "functions":
+                # Functions belong to no database and no schema.
+                return _functions() if statement.scope_type in ("", "account") else ()
+            case "parameters":
+                return _parameters(session)
+            case "variables":
+                return [
+                    listings.ListedVariable(
+                        session_id=session.id, name=name, value=variable.text, type=variable.type
+                    )
+                    for name, variable in sorted(session.variables.items())
+                ]
+            case "warehouses":
+                return (listings.ListedWarehouse(name=session.warehouse),)
+        return ()
 
-    def sequences(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        for database, namespace in _schemas_in(catalog, session, statement):
-            if not catalog.lists_sequences(database, namespace):
-                continue
-            for sequence in self._sequences.list(database, namespace):
-                yield _sequence_row(catalog, database, namespace, sequence)
-
-    def parameters(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        for name in sorted(session_parameters.PARAMETERS):
-            parameter = session_parameters.PARAMETERS[name]
-            is_set = name in session.parameters
-            type_name = {"flag": "BOOLEAN", "number": "NUMBER"}.get(parameter.value_type, "STRING")
-            yield (
-                name,
-                _text_of(session.parameter(name)),
-                _text_of(parameter.default),
-                "SESSION" if is_set else "",
-                parameter.description,
-                type_name,
+    def _databases(
+        self, catalog: places.CatalogView, session: sessions.Session
+    ) -> Iterator[listings.ListedDatabase]:
+        for name in catalog.databases():
+            yield listings.ListedDatabase(
+                name=name,
+                created_at_ms=catalog.created_at_ms(name),
+                is_default=name == self._default_database,
+                is_current=name == session.database,
             )
 
-    def variables(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        for name in sorted(session.variables):
-            variable = session.variables[name]
-            yield (str(session.id), None, None, name, variable.text, variable.type, "")
 
-    def warehouses(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        current = session.warehouse
-        yield (current, "STARTED", "STANDARD", "X-Small", "0", "0", "Y", "Y", "DataFusion")
-
-    def functions(
-        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[Row]:
-        """Return a row for each function; functions belong to no database and no schema."""
-        if statement.scope_type not in ("", "account"):
-            return
-        for name, function in functions.FUNCTIONS.items():
-            yield (
-                None,
-                name,
-                "",
-                "Y",
-                "Y" if function.function_type == "aggregate" else "N",
-                None,
-                function.low,
-                function.high,
-                functions.signature(name),
-                "",
-                "",
-                "N",
-                "N",
-                "N",
-                None,
-                None,
-                "N",
-                "",
-                "N",
-                "N",
+def _schemas(
+    catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
+) -> Iterator[listings.ListedSchema]:
+    for database in _databases_in(catalog, session, statement):
+        stored: list[idents.Namespace] = [*catalog.schemas(database), ()]
+        for namespace in stored:
+            name = idents.dotted(namespace) if namespace else places.INFORMATION_SCHEMA
+            yield listings.ListedSchema(
+                database=database,
+                name=name,
+                created_at_ms=catalog.created_at_ms(database, namespace),
+                is_current=database == session.database and name == session.schema,
+                comment=catalog.comment(database, namespace) if namespace else "",
             )
+
+
+def _functions() -> Iterator[listings.ListedFunction]:
+    for name, function in functions.FUNCTIONS.items():
+        yield listings.ListedFunction(name=name, function=function)
+
+
+def _parameters(session: sessions.Session) -> Iterator[listings.ListedParameter]:
+    for name in sorted(session_parameters.PARAMETERS):
+        parameter = session_parameters.PARAMETERS[name]
+        yield listings.ListedParameter(
+            name=name,
+            value=_text_of(session.parameter(name)),
+            default=_text_of(parameter.default),
+            is_set=name in session.parameters,
+            description=parameter.description,
+            type={"flag": "BOOLEAN", "number": "NUMBER"}.get(parameter.value_type, "STRING"),
+        )
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _outcome(
+    objects: Sequence[Any],
+    listing: show_listings.Listing,
+    columns: Sequence[listings.ListedColumn],
+    statement: operations.Show,
+) -> outcomes.Outcome:
+    """Return the rows of the objects that the statement's filters and LIMIT leave."""
+    shown = _page(objects, listing, statement)
+    return outcomes.Outcome(
+        columns=tuple(map(listings.result_column, columns)),
+        rows=[listings.row(columns, each) for each in shown],
+        statement_type_id=outcomes.StatementType.SHOW,
+    )
+
+
+def _page(
+    objects: Iterable[Any], listing: show_listings.Listing, statement: operations.Show
+) -> list[Any]:
+    return listings.page(objects, listing.name_of, statement, is_sorted=listing.is_sorted)
+
+
+async def _in_thread_if_many(
+    objects: Sequence[Any], answer: Callable[[], outcomes.Outcome]
+) -> outcomes.Outcome:
+    if len(objects) > limits.ROWS_HERE_MAX:
+        return await asyncio.to_thread(answer)
+    return answer()
 
 
 def _described(
-    columns: Sequence[information_schema.ColumnDescription],
+    columns: Sequence[descriptions.ColumnDescription],
     primary: Collection[str],
     unique: Collection[str],
 ) -> outcomes.Outcome:
@@ -484,7 +390,7 @@ def _described(
         for column in columns
     ]
     return outcomes.Outcome(
-        columns=tuple(_column(name) for name in DESCRIBE_COLUMNS),
+        columns=tuple(outcomes.Column(name=name, type="text") for name in DESCRIBE_COLUMNS),
         rows=rows,
         statement_type_id=outcomes.StatementType.DESCRIBE,
     )
@@ -513,7 +419,7 @@ def _tables_in(
     catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
 ) -> Iterator[information_schema.Listed]:
     for database, namespace in _schemas_in(catalog, session, statement):
-        object_types = LISTINGS[statement.listing].object_types
+        object_types = show_listings.LISTINGS[statement.listing].object_types
         for listed in information_schema.list_objects(catalog, database, namespace, object_types):
             if _may_match(listed.table.ident.name, statement):
                 yield listed
@@ -550,7 +456,7 @@ def _schema_in_scope(
 
 def _described_names(
     catalog: places.CatalogView, session: sessions.Session, statement: operations.Describe
-) -> list[Row]:
+) -> list[tuple[Any, ...]]:
     if statement.object_type == "database":
         database = catalog.visible_database(statement.name[0])
         return [
@@ -560,416 +466,21 @@ def _described_names(
     place = catalog.visible_schema(statement.name, database=session.database)
     return [
         (None, names.shown(ident.name), shown)
-        for object_type, shown in OBJECT_TYPES.items()
+        for object_type, shown in show_listings.OBJECT_TYPES.items()
         for ident in catalog.tables(place.database, place.namespace, object_type)
     ]
 
 
-OBJECT_TYPES: Mapping[Literal["table", "view"], str] = {"table": "TABLE", "view": "VIEW"}
-
-
-def _objects(table: information_schema.Description) -> Iterator[Row]:
-    yield (*_object_row(table), "", "N", "N", _is_iceberg(table))
-
-
-def _is_iceberg(table: information_schema.Description) -> str:
-    return "Y" if table.object_type == "table" and table.is_declared else "N"
-
-
-def _views(each: information_schema.Description) -> Iterator[Row]:
-    yield (
-        information_schema.moment(each.created_at_ms),
-        names.shown(each.ident.name),
-        "",
-        names.shown(each.ident.table_bucket),
-        names.shown(idents.dotted(each.ident.namespace)),
-        each.owner,
-        each.comment,
-        "" if each.view is None else stored_views.definition(each.view),
-        "true" if each.view is not None and each.view.is_secure else "false",
-        "false",
-        "",
-        "OFF",
-    )
-
-
-def _tables(table: information_schema.Description) -> Iterator[Row]:
-    yield (
-        *_object_row(table),
-        "OFF",
-        "OFF",
-        "OFF",
-        None,
-        None,
-        "N",
-        "N",
-        "",
-        "N",
-        None,
-        "N",
-        _is_iceberg(table),
-        "N",
-        "N",
-    )
-
-
-def _primary_keys(table: information_schema.Description) -> Iterator[Row]:
-    yield from _key_rows(table, "primary")
-
-
-def _unique_keys(table: information_schema.Description) -> Iterator[Row]:
-    yield from _key_rows(table, "unique")
-
-
-def _key_rows(table: information_schema.Description, key_type: keys.KeyType) -> Iterator[Row]:
-    for key in table.keys:
-        if key.type != key_type:
-            continue
-        for number, column in enumerate(key.columns, start=1):
-            yield (
-                information_schema.moment(table.created_at_ms),
-                names.shown(table.ident.table_bucket),
-                names.shown(idents.dotted(table.ident.namespace)),
-                names.shown(table.ident.name),
-                column,
-                number,
-                key.name,
-                "true" if key.is_reliable else "false",
-                None,
-            )
-
-
-def _imported_keys(table: information_schema.Description) -> Iterator[Row]:
-    for key in table.keys:
-        if key.type != "foreign":
-            continue
-        pairs = zip(key.columns, key.referenced_columns, strict=False)
-        for number, (column, referenced) in enumerate(pairs, start=1):
-            yield (
-                information_schema.moment(table.created_at_ms),
-                *key.referenced,
-                referenced,
-                names.shown(table.ident.table_bucket),
-                names.shown(idents.dotted(table.ident.namespace)),
-                names.shown(table.ident.name),
-                column,
-                number,
-                key.on_update,
-                key.on_delete,
-                key.name,
-                None,
-                "NOT DEFERRABLE",
-                "true" if key.is_reliable else "false",
-                None,
-            )
-
-
-def _columns(table: information_schema.Description) -> Iterator[Row]:
-    yield from _column_rows(table.ident, table.columns)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
-    """One listing of SHOW.
-
-    columns: in Snowflake's order. rows: returns its rows in a session; None if Boathouse has no
-    such objects, so that the listing is empty. of_table: returns the rows of one table or view, for
-    listings over those of object_types. named_by: the column that LIKE, STARTS WITH and LIMIT FROM
-    compare. is_sorted: by that column, else in the order of rows. has_terse: SHOW TERSE returns the
-    five columns of TERSE. is_of_one_table: IN names the table whose columns or keys are listed.
-    is_of_referencing: the keys of other tables that reference the tables in scope.
-    """
-
-    columns: Sequence[str]
-    rows: (
-        Callable[[Shows, places.CatalogView, sessions.Session, operations.Show], Iterator[Row]]
-        | None
-    )
-    of_table: Callable[[information_schema.Description], Iterator[Row]] | None = None
-    object_types: Sequence[Literal["table", "view"]] = ("table", "view")
-    named_by: str = "name"
-    is_sorted: bool = True
-    has_terse: bool = False
-    is_of_one_table: bool = False
-    is_of_referencing: bool = False
-
-
-_LISTING_OF_TABLES = Listing(
-    columns=OBJECTS[:11]
-    + _words(
-        """
-        automatic_clustering change_tracking search_optimization search_optimization_progress
-        search_optimization_bytes is_external enable_schema_evolution owner_role_type is_event
-        budget is_hybrid is_iceberg is_dynamic is_immutable
-        """
-    ),
-    rows=None,
-    of_table=_tables,
-    object_types=("table",),
-    has_terse=True,
-)
-
-LISTINGS: Mapping[str, Listing] = {
-    "DATABASES": Listing(
-        columns=_words(
-            """
-            created_on name is_default is_current origin owner comment options retention_time kind
-            budget owner_role_type object_visibility
-            """
-        ),
-        rows=Shows.databases,
-        has_terse=True,
-    ),
-    "SCHEMAS": Listing(
-        columns=_words(
-            """
-            created_on name is_default is_current database_name owner comment options
-            retention_time owner_role_type
-            """
-        ),
-        rows=Shows.schemas,
-        has_terse=True,
-    ),
-    "OBJECTS": Listing(columns=OBJECTS, rows=None, of_table=_objects, has_terse=True),
-    "TABLES": _LISTING_OF_TABLES,
-    "ICEBERG TABLES": _LISTING_OF_TABLES,
-    "VIEWS": Listing(
-        columns=_words(
-            """
-            created_on name reserved database_name schema_name owner comment text is_secure
-            is_materialized owner_role_type change_tracking
-            """
-        ),
-        rows=None,
-        of_table=_views,
-        object_types=("view",),
-        has_terse=True,
-    ),
-    "COLUMNS": Listing(
-        columns=_words(
-            """
-            table_name schema_name column_name data_type null? default kind expression comment
-            database_name autoincrement schema_evolution_record
-            """
-        ),
-        rows=None,
-        of_table=_columns,
-        named_by="column_name",
-        is_sorted=False,
-        is_of_one_table=True,
-    ),
-    "PARAMETERS": Listing(
-        columns=_words("key value default level description type"),
-        rows=Shows.parameters,
-        named_by="key",
-    ),
-    "VARIABLES": Listing(
-        columns=_words("session_id created_on updated_on name value type comment"),
-        rows=Shows.variables,
-    ),
-    "WAREHOUSES": Listing(
-        columns=_words("name state type size running queued is_default is_current comment"),
-        rows=Shows.warehouses,
-    ),
-    "PRIMARY KEYS": Listing(
-        columns=KEYS,
-        rows=None,
-        of_table=_primary_keys,
-        named_by="table_name",
-        is_sorted=False,
-        is_of_one_table=True,
-    ),
-    "UNIQUE KEYS": Listing(
-        columns=KEYS,
-        rows=None,
-        of_table=_unique_keys,
-        named_by="table_name",
-        is_sorted=False,
-        is_of_one_table=True,
-    ),
-    "IMPORTED KEYS": Listing(
-        columns=FOREIGN_KEYS,
-        rows=None,
-        of_table=_imported_keys,
-        named_by="fk_table_name",
-        is_sorted=False,
-        is_of_one_table=True,
-    ),
-    "EXPORTED KEYS": Listing(
-        columns=FOREIGN_KEYS,
-        rows=None,
-        of_table=_imported_keys,
-        named_by="fk_table_name",
-        is_sorted=False,
-        is_of_referencing=True,
-    ),
-    "FUNCTIONS": Listing(columns=ROUTINES, rows=Shows.functions),
-    "BUILTIN FUNCTIONS": Listing(columns=ROUTINES, rows=Shows.functions),
-    "USER FUNCTIONS": Listing(columns=ROUTINES, rows=None),
-    "PROCEDURES": Listing(columns=ROUTINES, rows=None),
-    "USER PROCEDURES": Listing(columns=ROUTINES, rows=None),
-    "STAGES": Listing(columns=stages.STAGE_COLUMNS, rows=Shows.stages),
-    "FILE FORMATS": Listing(columns=stages.FORMAT_COLUMNS, rows=Shows.file_formats),
-    "SEQUENCES": Listing(
-        columns=_words(
-            """
-            name database_name schema_name next_value interval created_on owner comment
-            owner_role_type ordered
-            """
-        ),
-        rows=Shows.sequences,
-    ),
-    "INDEXES": Listing(columns=_words("name table is_unique columns included_columns"), rows=None),
-}
-"""The listings of SHOW, by their names."""
-
-
-def _sequence_row(
-    catalog: places.CatalogView,
-    database: str,
-    namespace: idents.Namespace,
-    sequence: sequences.SequenceState,
-) -> Row:
-    """Return the row of a sequence; its numbers and comment only for a caller who may read it."""
-    ident = idents.TableIdent(table_bucket=database, namespace=namespace, name=sequence.name)
-    may_describe = catalog.may_describe_sequence(ident)
-    return (
-        names.shown(sequence.name),
-        names.shown(database),
-        names.shown(idents.dotted(namespace)),
-        sequence.next if may_describe else None,
-        sequence.increment if may_describe else None,
-        information_schema.moment(sequence.created_at_ms),
-        sequence.created_by.rpartition("/")[2].rpartition(":")[2],
-        sequence.comment if may_describe else "",
-        "ROLE",
-        "Y",
-    )
-
-
 def _may_match(stored: str, statement: operations.Show) -> bool:
     """Return whether a table can be in the listing; other tables are not described."""
-    if LISTINGS[statement.listing].named_by != "name":
+    if show_listings.LISTINGS[statement.listing].named_by != "name":
         return True
-    shown = names.shown(stored)
-    if statement.like is not None and not names.like_pattern(statement.like).fullmatch(shown):
-        return False
-    return statement.starts_with is None or shown.startswith(statement.starts_with)
+    return bool(listings.page([names.shown(stored)], str, statement, is_sorted=False))
 
 
-def _page(rows: list[Row], listing: Listing, statement: operations.Show) -> list[Row]:
-    """Return the rows that the statement's filters and LIMIT leave; five columns for TERSE."""
-    shown = _paged(rows, listing, statement)
-    if statement.terse and listing.has_terse:
-        return _terse(shown, listing.columns, statement.listing)
-    return shown
-
-
-def _of_one_table(
-    of_table: Callable[[information_schema.Description], Iterator[Row]],
-    table: information_schema.Description,
-    listing: Listing,
-    statement: operations.Show,
-) -> list[Row]:
-    """Return the rows of one table that pass the statement's filters."""
-    return _paged(list(of_table(table)), listing, statement)
-
-
-def _paged(rows: list[Row], listing: Listing, statement: operations.Show) -> list[Row]:
-    named_by = listing.columns.index(listing.named_by) if rows else 0
-    page = sorted(rows, key=lambda row: str(row[named_by])) if listing.is_sorted else rows
-    if statement.like is not None:
-        pattern = names.like_pattern(statement.like)
-        page = [row for row in page if pattern.fullmatch(str(row[named_by]))]
-    if statement.starts_with is not None:
-        page = [row for row in page if str(row[named_by]).startswith(statement.starts_with)]
-    if statement.limit_from is not None:
-        page = [row for row in page if str(row[named_by]) > statement.limit_from]
-    shown_max = limits.SHOWN_ROWS_MAX
-    return page[: shown_max if statement.limit is None else min(statement.limit, shown_max)]
-
-
-def _terse(rows: list[Row], columns: Sequence[str], object_type: str) -> list[Row]:
-    terse = []
-    for row in rows:
-        named = dict(zip(columns, row, strict=True))
-        schema = named["name"] if object_type == "SCHEMAS" else named.get("schema_name", "")
-        terse.append(
-            (
-                named["created_on"],
-                named["name"],
-                "VIEW" if object_type == "VIEWS" else named.get("kind", ""),
-                named.get("database_name", ""),
-                schema if object_type != "DATABASES" else "",
-            )
-        )
-    return terse
-
-
-def _object_row(description: information_schema.Description) -> Row:
-    return (
-        information_schema.moment(description.created_at_ms),
-        names.shown(description.ident.name),
-        names.shown(description.ident.table_bucket),
-        names.shown(idents.dotted(description.ident.namespace)),
-        OBJECT_TYPES["view" if description.object_type == "view" else "table"],
-        description.comment,
-        description.cluster_by,
-        description.rows,
-        description.size_bytes,
-        description.owner,
-        "1",
-    )
-
-
-def _column_rows(
-    ident: idents.TableIdent, columns: Sequence[information_schema.ColumnDescription]
-) -> Iterator[Row]:
-    for column in columns:
-        yield (
-            names.shown(ident.name),
-            names.shown(idents.dotted(ident.namespace)),
-            column.name,
-            _data_type(column),
-            "true" if column.nullable else "NOT_NULL",
-            column.default,
-            "COLUMN",
-            "",
-            column.comment,
-            names.shown(ident.table_bucket),
-            column.autoincrement,
-            "",
-        )
-
-
-def _data_type(column: information_schema.ColumnDescription) -> str:
-    """Return SHOW COLUMNS' data_type: JSON."""
-    sql_type = column.type
-    type_fields: dict[str, Any] = {"type": sql_type.name.upper()}
-    match sql_type.name:
-        case "fixed":
-            type_fields |= {"precision": sql_type.precision, "scale": sql_type.scale}
-        case "text":
-            length = sql_type.length or outcomes.TEXT_LENGTH_MAX
-            octets = min(4 * length, outcomes.TEXT_LENGTH_MAX)
-            type_fields |= {"length": length, "byteLength": octets, "fixed": False}
-        case "binary":
-            length = sql_type.length or outcomes.BINARY_LENGTH_MAX
-            type_fields |= {"length": length, "byteLength": length, "fixed": True}
-        case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
-            type_fields |= {"precision": 0, "scale": sql_type.scale}
-    return json.dumps({**type_fields, "nullable": column.nullable}, separators=(",", ":"))
-
-
-def _column(name: str) -> outcomes.Column:
-    if name in MOMENTS or name == "updated_on":
-        return outcomes.Column(name=name, type="timestamp_ltz", scale=3)
-    if name in NUMBERS:
-        return outcomes.Column(name=name, type="fixed", precision=38, scale=0)
-    return outcomes.Column(name=name, type="text")
-
-
-def _text_of(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+CONTAINED = (
+    outcomes.Column(name="created_on", type="timestamp_ltz", scale=3),
+    outcomes.Column(name="name", type="text"),
+    outcomes.Column(name="kind", type="text"),
+)
+"""The columns of DESCRIBE SCHEMA and DESCRIBE DATABASE."""

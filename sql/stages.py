@@ -38,6 +38,7 @@ from sql import (
     errors,
     fileformats,
     limits,
+    listings,
     outcomes,
     places,
     replays,
@@ -55,37 +56,6 @@ QUERY_ID: Final = "boathouse-query-id"
 """User metadata of a file that COPY INTO a stage has stored: the statement's id."""
 TABLES: Final = "tables/"
 SWEPT_AT_ONCE: Final = 1_000
-
-STAGE_COLUMNS: Final = (
-    "created_on",
-    "name",
-    "database_name",
-    "schema_name",
-    "url",
-    "has_credentials",
-    "has_encryption_key",
-    "owner",
-    "comment",
-    "region",
-    "type",
-    "cloud",
-    "notification_channel",
-    "storage_integration",
-    "endpoint",
-    "owner_role_type",
-    "directory_enabled",
-)
-FORMAT_COLUMNS: Final = (
-    "created_on",
-    "name",
-    "database_name",
-    "schema_name",
-    "type",
-    "owner",
-    "comment",
-    "format_options",
-    "owner_role_type",
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -322,9 +292,11 @@ class Stages:
         object_type: stagerows.ObjectType,
         session: sessions.Session,
         schemas: Sequence[tuple[str, idents.Namespace]],
-    ) -> list[tuple[Any, ...]]:
-        """Return SHOW's rows for the stages or file formats of schemas that the caller may see."""
-        rows: list[tuple[Any, ...]] = []
+        *,
+        count_max: int,
+    ) -> list[listings.ListedStaging]:
+        """Return stages or file formats of schemas that the caller may see, at most count_max."""
+        listed: list[listings.ListedStaging] = []
         with self._store.index.view() as view:
             for database, namespace in schemas:
                 sees = self._access.on_namespace(database, namespace, "GetNamespace")
@@ -344,10 +316,16 @@ class Stages:
                     stop = stagerows.stop_after(start)
                     for _, value in view.scan(stagerows.STORE, start, stop):
                         row = stagerows.decode(value, stagerows.StagingRow)
-                        rows.append(_shown(object_type, row, self._services.region))
-                        if len(rows) >= limits.SHOWN_ROWS_MAX:
-                            return rows
-        return rows
+                        listed.append(
+                            listings.ListedStaging(
+                                row=row,
+                                region=self._services.region,
+                                file_format=_format_of(row),
+                            )
+                        )
+                        if len(listed) >= count_max:
+                            return listed
+        return listed
 
     # What statements use
 
@@ -996,28 +974,3 @@ def _matching(
 def _http_date(info: storage_model.ObjectInfo) -> str:
     moment = datetime.datetime.fromtimestamp(info.modified_at_ms / 1000, datetime.UTC)
     return moment.strftime("%a, %d %b %Y %H:%M:%S GMT")
-
-
-def _shown(
-    object_type: stagerows.ObjectType, row: stagerows.StagingRow, region: str
-) -> tuple[Any, ...]:
-    moment = datetime.datetime.fromtimestamp(row.created_at_ms / 1000, datetime.UTC)
-    head = (
-        moment,
-        names.shown(row.name),
-        names.shown(row.table_bucket),
-        names.shown(".".join(row.namespace)),
-    )
-    owner = row.owner.rpartition("/")[2].rpartition(":")[2].upper()
-    temporary = row.session_id != stagerows.PERMANENT
-    if object_type == "stage":
-        stage_type = "INTERNAL TEMPORARY" if temporary else "INTERNAL"
-        return (
-            *head, "", "N", "N", owner, row.comment, region, stage_type,
-            None, None, None, None, "ROLE", "N",
-        )  # fmt: skip
-    file_format = _format_of(row) or fileformats.FileFormat()
-    options = ", ".join(
-        f"{name}={fileformats.shown(value)}" for name, value in file_format.options.items()
-    )
-    return (*head, row.format_type, owner, row.comment, options, "ROLE")

@@ -18,7 +18,7 @@ from server.aws import model as aws_model
 from server.iam import face as iam_face
 from server.sts import face as sts_face
 from sql import errors as sql_errors
-from sql import show
+from sql import show_listings
 from sql.dialect import operations, parse
 from sql.rest import routes as sql_routes
 from storage import batch
@@ -225,7 +225,7 @@ def test_compatibility_names_every_kind_of_statement_as_the_code_has_it() -> Non
 def test_compatibility_names_every_show_as_the_code_has_it() -> None:
     said = states([cells for cells in section("SQL") if len(cells) == 2], 1)
     built = {name for name, done in said.items() if done != "no"}
-    assert built == {f"SHOW {words}" for words in show.LISTINGS}
+    assert built == {f"SHOW {words}" for words in show_listings.LISTINGS}
 
 
 def test_compatibility_names_every_native_operation() -> None:

@@ -203,7 +203,25 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         new_id=new_id,
     )
     stored = stored_views.StoredViews(views=lake.views)
-    described = information_schema.InformationSchema(tables=lake.tables, views=stored)
+    all_sequences = sequences.Sequences(store=lake.store)
+    all_stages = stages.Stages(
+        store=lake.store,
+        access=access,
+        places=found,
+        replays=replays.Replays(store=lake.store),
+        services=stages.StageServices(
+            objects=lake.storage.objects,
+            buckets=lake.storage.buckets,
+            root=ROOT,
+            ring=tokens.KeyRing(
+                keys=(tokens.SigningKey(key_id="k", secret=b"s" * 32),), master=b"m" * 32
+            ),
+            region="us-east-1",
+        ),
+    )
+    described = information_schema.InformationSchema(
+        tables=lake.tables, views=stored, sequences=all_sequences, stages=all_stages
+    )
     read = relations.Relations(
         engine=the_engine,
         scans=planned,
@@ -219,21 +237,6 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         tables=lake.tables,
         appends=committed,
         new_id=new_id,
-    )
-    all_stages = stages.Stages(
-        store=lake.store,
-        access=access,
-        places=found,
-        replays=replays.Replays(store=lake.store),
-        services=stages.StageServices(
-            objects=lake.storage.objects,
-            buckets=lake.storage.buckets,
-            root=ROOT,
-            ring=tokens.KeyRing(
-                keys=(tokens.SigningKey(key_id="k", secret=b"s" * 32),), master=b"m" * 32
-            ),
-            region="us-east-1",
-        ),
     )
     reads = staged_reads.StagedReads(
         engine=the_engine,
@@ -262,7 +265,6 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         now_ms=lake.clock,
         new_id=new_id,
     )
-    all_sequences = sequences.Sequences(store=lake.store)
     plans = planning.Planning(
         places=found,
         tables=lake.tables,
@@ -319,9 +321,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         shows=show.Shows(
             places=found,
             described=described,
-            sequences=all_sequences,
             default_database="lake",
-            stages=all_stages,
         ),
         planning=plans,
         definitions=definitions.Definitions(

@@ -123,3 +123,58 @@ def test_rows_are_only_of_what_the_caller_may_see(tmp_path: Path) -> None:
         assert await local.rows("select column_name from information_schema.columns") == [("A",)]
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_sequences_stages_formats_and_keys_are_views_too(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table p (id int primary key, v int unique)")
+        await local.run("create table c (id int, p int constraint to_p references p (id))")
+        await local.run("create sequence counting start 5 increment 2 comment = 'ids'")
+        await local.run("create stage files comment = 'inbox'")
+        await local.run("create temporary stage passing")
+        await local.run("create file format lines type = csv field_delimiter = '|'")
+        assert await local.rows(
+            "select table_name, constraint_type, enforced "
+            "from information_schema.table_constraints "
+            "order by 1, 2"
+        ) == [("C", "FOREIGN KEY", "NO"), ("P", "PRIMARY KEY", "NO"), ("P", "UNIQUE", "NO")]
+        assert await local.rows(
+            "select sequence_schema || '.' || sequence_name, next_value + 1, increment, comment "
+            "from information_schema.sequences"
+        ) == [("NS.COUNTING", 6, "2", "ids")]
+        assert await local.rows(
+            "select stage_name, stage_type, comment from information_schema.stages order by 1"
+        ) == [("FILES", "Internal Named", "inbox"), ("PASSING", "Internal Temporary", None)]
+        assert await local.rows(
+            "select file_format_name, file_format_type, format_options like '%|%' "
+            "from information_schema.file_formats"
+        ) == [("LINES", "CSV", True)]
+        assert await local.rows(
+            "select catalog_name from information_schema.information_schema_catalog_name"
+        ) == [("LAKE",)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_sequences_and_stages_that_the_caller_may_not_see_have_no_rows(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create sequence counting start 5 comment = 'ids'")
+        await local.run("create stage files")
+        everything = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"}
+        hidden: dict[str, object] = {"Effect": "Deny", "Resource": "*"}
+        numbers = "select sequence_name, next_value, comment from information_schema.sequences"
+        stages = "select stage_name from information_schema.stages"
+        local.session.principal = local_sql.user(
+            "narrow", [everything, {**hidden, "Action": "s3tables:ListTables"}]
+        )
+        assert await local.rows(numbers) == []
+        local.session.principal = local_sql.user(
+            "short", [everything, {**hidden, "Action": "s3tables:GetTable"}]
+        )
+        assert await local.rows(numbers) == [("COUNTING", None, None)]
+        local.session.principal = local_sql.user(
+            "blind", [everything, {**hidden, "Action": "s3tables:GetNamespace"}]
+        )
+        assert await local.rows(stages) == []
+
+    local_sql.run_local(tmp_path, work)

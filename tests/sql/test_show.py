@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sql import errors, show
+from sql import errors, show, show_listings
 from sql.dialect import functions
 from tests.kit import local_sql
 
@@ -29,12 +29,14 @@ def named(rows: list[tuple[Any, ...]], place: int = 1) -> list[Any]:
 
 def test_every_listing_has_snowflakes_columns_in_their_order(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
-        for words, listing in show.LISTINGS.items():
+        for words, listing in show_listings.LISTINGS.items():
             outcome = await local.run(f"show {words.lower()}")
-            assert [column.name for column in outcome.columns] == list(listing.columns), words
+            assert [column.name for column in outcome.columns] == [
+                each.name for each in listing.columns
+            ], words
             assert all(len(row) == len(listing.columns) for row in outcome.rows or ()), words
-        tables = show.LISTINGS["TABLES"].columns
-        assert tables[:11] == show.LISTINGS["OBJECTS"].columns[:11]
+        tables = show_listings.LISTINGS["TABLES"].columns
+        assert tables[:11] == show_listings.LISTINGS["OBJECTS"].columns[:11]
         assert len(tables) == 25
 
     local_sql.run_local(tmp_path, work)

@@ -1,0 +1,114 @@
+"""rule: what listings say of a table, a view and their columns.
+
+Values come from a table's metadata, in Snowflake's spelling. Never reads anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sql import column_defaults, keys, tabletypes
+from sql.dialect import names, sqltypes
+
+if TYPE_CHECKING:
+    from catalog import idents, records, tables
+    from sql import stored_views
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Description:
+    """A table's or view's values in listings.
+
+    rows and size_bytes are None, and columns are empty, for a table whose metadata cannot be read
+    or that the caller may list but not load. rows and size_bytes are None for every view. view:
+    its query and the like; None for a table, and for a view that is described no further.
+    definition: the statement that creates a view. is_declared: a table that was created as an
+    ICEBERG one, or by a client of another API.
+    """
+
+    ident: idents.TableIdent
+    object_type: records.ObjectType
+    created_at_ms: int
+    altered_at_ms: int
+    rows: int | None
+    size_bytes: int | None
+    comment: str
+    owner: str
+    cluster_by: str
+    columns: Sequence[ColumnDescription]
+    keys: Sequence[keys.KeyDescription] = ()
+    view: stored_views.View | None = None
+    definition: str = ""
+    is_declared: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnDescription:
+    """One column of a table. name: as reported. default: the expression's text; "" without."""
+
+    name: str
+    type: sqltypes.SqlType
+    nullable: bool
+    comment: str
+    default: str = ""
+    identity: tuple[int, int] | None = None
+
+    @property
+    def autoincrement(self) -> str:
+        """The start and increment of AUTOINCREMENT as SHOW COLUMNS has them; "" without."""
+        if self.identity is None:
+            return ""
+        start, increment = self.identity
+        return f"IDENTITY START {start} INCREMENT {increment} ORDER"
+
+
+def columns_of(loaded: tables.LoadedTable) -> list[ColumnDescription]:
+    """Return a table's current columns."""
+    schema = loaded.metadata.current_schema()
+    shape = tabletypes.shape_columns(schema, loaded.metadata.properties)
+    defaults = column_defaults.read(loaded.metadata.properties)
+    return [
+        ColumnDescription(
+            name=names.shown(column.name),
+            type=column.type,
+            nullable=column.nullable,
+            comment=str(field.get("doc", "")),
+            default=_default_text(field, column.type, defaults.get(field["id"])),
+            identity=defaults[field["id"]].identity if field["id"] in defaults else None,
+        )
+        for field, column in zip(schema["fields"], shape, strict=True)
+    ]
+
+
+def _default_text(
+    field: Mapping[str, Any], sql_type: sqltypes.SqlType, default: column_defaults.Default | None
+) -> str:
+    """Return a default as Snowflake SQL; "" without one, and for AUTOINCREMENT."""
+    if default is not None:
+        if default.sequence:
+            return ".".join((*map(names.written, default.sequence), "NEXTVAL"))
+        return default.expression
+    constant = field.get("write-default")
+    if constant is None:
+        return ""
+    if isinstance(constant, bool):
+        return str(constant).upper()
+    if sql_type.name in ("fixed", "real"):
+        return str(constant)
+    text = "'" + str(constant).replace("\\", "\\\\").replace("'", "''") + "'"
+    return text if sql_type.name == "text" else f"CAST({text} AS {sqltypes.shown(sql_type)})"
+
+
+def view_columns(view: stored_views.View) -> list[ColumnDescription]:
+    """Return a view's columns."""
+    return [
+        ColumnDescription(
+            name=names.shown(column.name),
+            type=column.type,
+            nullable=column.nullable,
+            comment=comment,
+        )
+        for column, comment in zip(view.columns, view.comments, strict=True)
+    ]
