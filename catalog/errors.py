@@ -89,6 +89,10 @@ class Protected(CatalogError):
     """A table, view, namespace or table bucket is protected from being dropped."""
 
 
+class TableBucketNotEmpty(CatalogError):
+    """A table bucket has namespaces or files that its deletion would lose."""
+
+
 class ForeignFileRefused(CatalogError):
     """A table's metadata names a file of another table, which the caller may not read."""
 

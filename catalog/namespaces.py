@@ -149,23 +149,20 @@ class Namespaces:
                 raise errors.NamespaceAlreadyExists(
                     f"Namespace already exists: {idents.dotted(levels)}"
                 )
-            namespace_id, interning = _intern(reading, place, levels)
-            row = records.NamespaceRow(
-                namespace_id=namespace_id,
-                object_uuid=object_uuid,
+            row, creation = plan_creation(
+                reading,
+                place,
+                levels,
+                parent,
                 properties=stored,
-                created_at_ms=now_ms,
-                created_by=by,
-                modified_at_ms=now_ms,
-                modified_by=by,
+                object_uuid=object_uuid,
+                by=by,
+                via=via,
+                now_ms=now_ms,
             )
-            change = _change(
-                levels, parent, before=None, after=row, summary={"operation": "create-namespace"}
-            )
-            done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             result = _describe(place, levels, row)
             note = _receipt(receipt, {"properties": stored, "location": result.location})
-            return batch.Decided(result=result, batch=batch.merge((interning, done, *note)))
+            return batch.Decided(result=result, batch=batch.merge((creation, *note)))
 
         return await self._store.decide(decide, place=place, judge=judge)
 
@@ -270,8 +267,10 @@ class Namespaces:
         via: str = "rest",
         judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
+        successor: Mapping[str, str] | None = None,
     ) -> NamespaceContents:
         """Drop a namespace with all its tables and views, as one commit, and return what it held.
+        successor: the properties of a new namespace of its name, created in the same commit.
 
         check: raises for a table or view that may not be dropped, check_child for a namespace in
         it; then nothing is. Without check_child namespaces in it are refused. purge: as in
@@ -308,13 +307,17 @@ class Namespaces:
             rows = {each.namespace: each for each in contents.namespaces}
             for each in reversed(contents.namespaces):
                 above = rows.get(each.namespace[:-1], parent)
+                is_replaced = successor is not None and each.namespace == namespace
+                after = self._successor(each.row, successor, by, now_ms) if is_replaced else None
                 changes.append(
                     _change(
                         each.namespace,
                         above,
                         before=each.value,
-                        after=None,
-                        summary={"operation": "drop-namespace"},
+                        after=after,
+                        summary={
+                            "operation": "replace-namespace" if is_replaced else "drop-namespace"
+                        },
                     )
                 )
             committed = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
@@ -333,6 +336,24 @@ class Namespaces:
             return Planned(result=contents, batch=whole)
 
         return await self._store.write(plan, keys=(), place=self._store.place(table_bucket))
+
+    def _successor(
+        self,
+        row: records.NamespaceRow,
+        properties: Mapping[str, str] | None,
+        by: str,
+        now_ms: int,
+    ) -> records.NamespaceRow:
+        """Return the row of a new namespace under the name of another, with an id of its own."""
+        return records.NamespaceRow(
+            namespace_id=row.namespace_id,
+            object_uuid=sites.hyphenated(self._store.new_id()),
+            properties=dict(properties or {}),
+            created_at_ms=now_ms,
+            created_by=by,
+            modified_at_ms=now_ms,
+            modified_by=by,
+        )
 
     def contents(self, table_bucket: str, namespace: idents.Namespace) -> NamespaceContents:
         """Return what a namespace holds, at every depth. Raises as `drop_whole` does."""
@@ -383,6 +404,36 @@ class Namespaces:
         if len(namespace) == 1:
             return None
         return self._store.namespace(reading, place, namespace[:-1])
+
+
+def plan_creation(
+    reading: batch.Reading,
+    place: records.Place,
+    namespace: idents.Namespace,
+    parent: FoundNamespace | None,
+    *,
+    properties: Mapping[str, str],
+    object_uuid: str,
+    by: str,
+    via: str,
+    now_ms: int,
+) -> tuple[records.NamespaceRow, batch.Batch]:
+    """Return the row of a new namespace, and the Batch that creates it. parent: None at the top."""
+    namespace_id, interning = _intern(reading, place, namespace)
+    row = records.NamespaceRow(
+        namespace_id=namespace_id,
+        object_uuid=object_uuid,
+        properties=dict(properties),
+        created_at_ms=now_ms,
+        created_by=by,
+        modified_at_ms=now_ms,
+        modified_by=by,
+    )
+    change = _change(
+        namespace, parent, before=None, after=row, summary={"operation": "create-namespace"}
+    )
+    done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+    return row, batch.merge((interning, done))
 
 
 async def check_contents(

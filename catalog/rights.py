@@ -33,7 +33,9 @@ PURGE: Final = "lake:RunMaintenance"
 PURGE_ACTIONS: Final = (*DROP_ACTIONS, PURGE)
 UNDROP: Final = "lake:Undrop"
 
-LIST_KEYS: Final = "lake:Admin"
+ADMINISTER: Final = "lake:Admin"
+"""The action of changing a table bucket's settings and comment."""
+LIST_KEYS: Final = ADMINISTER
 """The action of listing a table bucket's keys across tables: the keys contain table names."""
 
 

@@ -134,6 +134,7 @@ class LateSql:
             engine=_sql_engine(parts.settings, parts.storage),
             reading_children=limits.READERS_MAX if parts.settings.sql_workers else 0,
             default_database=default_database,
+            seeds=parts.settings.bucket_seeds,
             region=parts.settings.region,
             version=sessions.SERVER_VERSION,
             root=parts.principals.root,

@@ -95,12 +95,6 @@ class Conflict(S3TablesError):
     """The request conflicts with the current state."""
 
 
-class TableBucketNotEmpty(Conflict):
-    """A table bucket still has namespaces or files."""
-
-    sentence = "The bucket that you tried to delete is not empty."
-
-
 class BucketNameTaken(Conflict):
     """Another account, or a general bucket, has the name."""
 

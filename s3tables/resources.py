@@ -14,6 +14,7 @@ from catalog import access as catalog_access
 from catalog import idents, owners, records, rights
 from catalog.namespaces import Namespace, Namespaces
 from catalog.sweep import sweeping
+from catalog.table_buckets import TableBuckets
 from catalog.tables import Tables
 from s3tables import errors, names
 from s3tables.labels import Labels, TableKey
@@ -61,6 +62,16 @@ class Resources:
     region: str
     account_id: str
     seeds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def table_buckets(self) -> TableBuckets:
+        """The engine of table buckets, which holds no state."""
+        return TableBuckets(
+            store=self.access.store,
+            namespaces=self.namespaces,
+            region=self.region,
+            seeds=self.seeds,
+        )
 
     def bucket(self, arn: str) -> storage_model.BucketInfo:
         """Return the table bucket with this ARN. Raises NoSuchTableBucket."""

@@ -81,6 +81,9 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     catalog_errors.NoSuchTable: _not_found("The specified table does not exist."),
     catalog_errors.NoSuchView: _not_found("The specified table does not exist."),
     catalog_errors.Protected: _conflict(),
+    catalog_errors.TableBucketNotEmpty: _conflict(
+        "The bucket that you tried to delete is not empty."
+    ),
     catalog_errors.NamespaceAlreadyExists: _conflict(
         "A namespace with an identical name already exists in the bucket."
     ),

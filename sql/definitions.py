@@ -445,6 +445,8 @@ class Definitions:
             is_taken = catalog.has_schema(database, ident)
         exists = outcomes.status(f"{ident.folded} already exists, statement succeeded.")
         if is_taken and not is_done:
+            if statement.replace:
+                return await self._replace_schema(execution, statement, database)
             if not statement.if_not_exists:
                 raise errors.already_exists("Object", ident.folded)
             return exists
@@ -467,6 +469,45 @@ class Definitions:
                     raise
                 return exists
         session.database, session.schema = database, ident.stored
+        return outcomes.status(f"Schema {ident.folded} successfully created.")
+
+    async def _replace_schema(
+        self,
+        execution: planning.Execution,
+        statement: operations.CreateSchema,
+        database: str,
+    ) -> outcomes.Outcome:
+        """Drop a schema with its tables and views, and create it anew, in one commit."""
+        session, ident = execution.session, statement.name[-1]
+        with self._places.view(session.principal) as catalog:
+            schema = catalog.schema((names.Ident(text=database, quoted=True), ident), database=None)
+            if not schema.namespace:
+                raise errors.unsupported("CREATE OR REPLACE SCHEMA INFORMATION_SCHEMA")
+            catalog.check_drop_schema(statement.name, schema)
+        judges = [
+            self._places.judge_namespace(session.principal, database, schema.namespace, action)
+            for action in ("DeleteNamespace", "CreateNamespace")
+        ]
+
+        def judge() -> None:
+            for each in judges:
+                each()
+
+        def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
+            table = places.FoundTable(ident=ident, pointer=pointer)
+            self._places.check_drop(session.principal, table)
+
+        await self._namespaces.drop_whole(
+            database,
+            schema.namespace,
+            check=check,
+            by=execution.by,
+            via="sql",
+            judge=judge,
+            receipt=self._replays.receipt(database, execution.query_id, by=execution.by),
+            successor={"comment": statement.comment} if statement.comment else {},
+        )
+        session.database, session.schema = database, schema.name
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
     async def alter_schema(

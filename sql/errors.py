@@ -225,6 +225,16 @@ def invalid_identifier(
     )
 
 
+def invalid_name(object_type: str, name: str, reason: str) -> SqlError:
+    """CREATE of an object whose name the catalog cannot hold."""
+    return _compilation("001008", "22023", f"invalid {object_type} name '{name}': {reason}")
+
+
+def not_empty(message: str) -> SqlError:
+    """DROP or REPLACE of an object that holds others."""
+    return SqlError("002030", "2BP01", f"SQL execution error:\n{message}")
+
+
 def ambiguous_column(
     name: str, *, line: int | None = None, position: int | None = None
 ) -> SqlError:

@@ -168,7 +168,7 @@ def _invalid(text: str) -> errors.SqlError:
 
 
 def _not_empty(text: str) -> errors.SqlError:
-    return errors.SqlError("002030", "2BP01", f"SQL execution error:\n{text}")
+    return errors.not_empty(text)
 
 
 def _unreadable(text: str) -> errors.SqlError:
@@ -196,6 +196,7 @@ OF_CATALOG: Final[errortables.Table[Fault]] = {
     sequence_errors.NoSuchSequence: _absent("Sequence"),
     sequence_errors.SequenceAlreadyExists: _exists,
     catalog_errors.NamespaceNotEmpty: _not_empty,
+    catalog_errors.TableBucketNotEmpty: _not_empty,
     catalog_errors.InvalidCatalogRequest: _invalid,
     catalog_errors.ForeignFileRefused: errors.not_authorized,
     catalog_errors.Protected: errors.not_authorized,

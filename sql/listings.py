@@ -40,6 +40,7 @@ class ListedDatabase:
     created_at_ms: int
     is_default: bool = False
     is_current: bool = False
+    comment: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

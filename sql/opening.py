@@ -7,9 +7,22 @@ the first child.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from catalog import access, appends, files, namespaces, readers, scans, sequences, staging, tables
+from catalog import (
+    access,
+    appends,
+    files,
+    namespaces,
+    readers,
+    scans,
+    sequences,
+    staging,
+    table_buckets,
+    tables,
+)
 from catalog import store as catalog_store
 from catalog import views as catalog_views
 from server.access import model, tokens
@@ -17,6 +30,7 @@ from sql import (
     alterations,
     changes,
     compiler,
+    databases,
     defaults,
     definitions,
     engine,
@@ -76,6 +90,7 @@ def open_statements(
     engine: engine.Engine,
     reading_children: int,
     default_database: str | None,
+    seeds: Mapping[str, Mapping[str, Any]],
     region: str,
     version: str,
     root: model.Principal,
@@ -86,7 +101,7 @@ def open_statements(
 
     engine: a WorkerEngine, or an InlineEngine where a setting asks for no children. Its spill
     directory may be the folder's `tmp`, which every start empties. reading_children: how many read
-    large statements; 0 for none.
+    large statements; 0 for none. seeds: by name, the settings of a new database's table bucket.
     """
     all_places = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
@@ -230,6 +245,13 @@ def open_statements(
             replacements=replacements.Replacements(
                 tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
             ),
+        ),
+        databases=databases.Databases(
+            places=all_places,
+            table_buckets=table_buckets.TableBuckets(
+                store=store, namespaces=namespaces, region=region, seeds=seeds
+            ),
+            replays=all_replays,
         ),
         numbering=numbering.Numbering(
             places=all_places, sequences=all_sequences, replays=all_replays

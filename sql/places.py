@@ -16,8 +16,9 @@ from typing import Literal
 
 from catalog import access as catalog_access
 from catalog import errors as catalog_errors
-from catalog import idents, owners, records, rights
+from catalog import idents, owners, records, rights, table_buckets
 from catalog import store as catalog_store
+from server.access import arns
 from server.access import errors as access_errors
 from server.access import model as access_model
 from sql import errors, limits
@@ -51,11 +52,15 @@ class Places:
         self._store = store
         self._access = access
 
-    def check_drop(self, principal: access_model.Principal, table: FoundTable) -> None:
+    def check_drop(
+        self,
+        principal: access_model.Principal,
+        table: FoundTable,
+        *,
+        actions: Sequence[str] = rights.DROP_ACTIONS,
+    ) -> None:
         """Raise SqlError 003001 unless principal may drop a table of a schema that is dropped."""
-        demands = self._access.on_object(
-            table.ident, table.pointer.object_uuid, rights.DROP_ACTIONS
-        )
+        demands = self._access.on_object(table.ident, table.pointer.object_uuid, actions)
         try:
             self._access.check(principal, demands)
         except access_errors.AccessDenied:
@@ -77,6 +82,39 @@ class Places:
         def check() -> None:
             try:
                 self._access.recheck(principal, demands)
+            except access_errors.AccessDenied as denied:
+                raise errors.not_authorized(str(denied)) from None
+
+        return check
+
+    def judge_database(
+        self, principal: access_model.Principal, database: str, actions: Sequence[str]
+    ) -> owners.Recheck:
+        """Return the check that principal is still allowed actions on a database."""
+        return self._judge_demands(
+            principal, [self._access.on_bucket(database, action) for action in actions]
+        )
+
+    def judge_new_database(
+        self, principal: access_model.Principal, database: str, schema: str
+    ) -> owners.Recheck:
+        """Return the check that principal may create a database with a schema."""
+        arn = arns.table_bucket_arn(self._access.region, principal.account_id, database)
+        first = rights.of_namespace(arn, (schema,))
+        return self._judge_demands(
+            principal,
+            [
+                rights.demand("CreateTableBucket", rights.of_bucket(arn)),
+                rights.demand("CreateNamespace", first),
+            ],
+        )
+
+    def _judge_demands(
+        self, principal: access_model.Principal, demands: Sequence[access_model.Demand]
+    ) -> owners.Recheck:
+        def check() -> None:
+            try:
+                self._access.check(principal, demands)
             except access_errors.AccessDenied as denied:
                 raise errors.not_authorized(str(denied)) from None
 
@@ -265,11 +303,13 @@ class CatalogView:
         row = self._store.find_namespace(self._reading, place, namespace)
         return 0 if row is None else row.row.created_at_ms
 
-    def comment(self, database: str, namespace: idents.Namespace) -> str:
-        """Return a schema's comment, which is a property of its namespace."""
+    def comment(self, database: str, namespace: idents.Namespace = ()) -> str:
+        """Return the comment of a database, or of a schema, where it is a property."""
         place = self._place(database)
         if place is None:
             return ""
+        if not namespace:
+            return str(place.bucket.settings.get(table_buckets.COMMENT, ""))
         row = self._store.find_namespace(self._reading, place, namespace)
         return "" if row is None else row.row.properties.get("comment", "")
 
@@ -470,6 +510,15 @@ class CatalogView:
             self._access.check(self._principal, demands)
         except access_errors.AccessDenied as denied:
             raise errors.not_authorized(str(denied)) from None
+
+    def check_database(self, ident: names.Ident, database: str, actions: Sequence[str]) -> None:
+        """Raise SqlError unless the caller may do actions; 002003 for a hidden database."""
+        try:
+            self.check([self._access.on_bucket(database, action) for action in actions])
+        except errors.SqlError:
+            if not self._may_know_database(database):
+                raise _no_database(ident.folded) from None
+            raise
 
     def check_new_schema(self, name: names.Name, database: str) -> None:
         """Raise SqlError unless the caller may create a schema of this name."""

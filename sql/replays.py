@@ -16,9 +16,13 @@ import hashlib
 from typing import Final
 
 from catalog import receipts, records, store
+from storage import sweep
 
 KEY_PREFIX: Final = b"s"
 """Prefix that separates statements' receipts from those of the Iceberg face."""
+
+NO_BUCKET: Final = sweep.NO_BUCKET
+"""In `receipt_in`, for statements about the server's account, or about a bucket as a whole."""
 
 DONE_STATUSES: Final = range(200, 300)
 """What a receipt says of a transaction that did its work; others remember refusals."""

@@ -294,6 +294,7 @@ class Shows:
                 created_at_ms=catalog.created_at_ms(name),
                 is_default=name == self._default_database,
                 is_current=name == session.database,
+                comment=catalog.comment(name),
             )
 
 

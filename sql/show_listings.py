@@ -91,7 +91,7 @@ DATABASES = (
     text("is_current", lambda each: "Y" if each.is_current else "N"),
     text("origin"),
     text("owner"),
-    text("comment"),
+    text("comment", lambda each: each.comment),
     text("options"),
     text("retention_time", "1"),
     text("kind", "STANDARD"),

@@ -32,6 +32,7 @@ from sql import (
     changes,
     compiler,
     constants,
+    databases,
     definitions,
     engine,
     errors,
@@ -94,6 +95,7 @@ class Statements:
         shows: show.Shows,
         planning: planning.Planning,
         definitions: definitions.Definitions,
+        databases: databases.Databases,
         transactions: transactions.Transactions,
         alterations: alterations.Alterations,
         views: views.ViewStatements,
@@ -114,6 +116,7 @@ class Statements:
         self._shows = shows
         self._planning = planning
         self._definitions = definitions
+        self._databases = databases
         self._transactions = transactions
         self._alterations = alterations
         self._views = views
@@ -287,6 +290,15 @@ class Statements:
             case operations.AlterTable():
                 await self._commit_waiting(execution)
                 return await self._alterations.alter_table(execution, operation)
+            case operations.CreateDatabase():
+                await self._commit_waiting(execution)
+                return await self._databases.create(execution, operation)
+            case operations.AlterDatabase():
+                await self._commit_waiting(execution)
+                return await self._databases.alter(execution, operation)
+            case operations.DropDatabase():
+                await self._commit_waiting(execution)
+                return await self._databases.drop(execution, operation)
             case operations.CreateSequence():
                 await self._commit_waiting(execution)
                 return await self._numbering.create(execution, operation)

@@ -14,7 +14,18 @@ from typing import Any, TypeAlias
 import msgspec
 
 from storage import bodies, errors, keys, lifecycle, locks, lookups, names, records
-from storage.batch import Batch, Decided, Delete, Expect, Lookup, Put, Reading, Store, Write
+from storage.batch import (
+    Batch,
+    Decided,
+    Delete,
+    Expect,
+    Lookup,
+    Put,
+    Reading,
+    Store,
+    Write,
+    merge,
+)
 from storage.index import Index
 from storage.model import BucketInfo, BucketType, NowMs, Versioning
 
@@ -110,25 +121,20 @@ class Buckets:
                     owner=record.owner,
                     type=record.type,
                 )
-            counted = reading.get(Store.META, NEXT_BUCKET)
-            bucket_id = 1 if counted is None else int(_ID.unpack(counted)[0])
-            value = records.encode_bucket(
+            value, creation = plan_row(
+                reading,
+                name,
                 records.BucketRecord(
-                    bucket_id=bucket_id,
+                    bucket_id=next_bucket_id(reading),
                     type=bucket_type,
                     owner=owner,
                     region=region,
                     created_at_ms=created_at_ms,
                     settings=dict(settings or {}),
                 ),
-                "Enabled" if object_lock else None,
                 object_lock=object_lock,
             )
-            writes = (
-                Put(store=Store.META, key=NEXT_BUCKET, value=_ID.pack(bucket_id + 1)),
-                Put(store=Store.BUCKETS, key=name.encode(), value=value),
-            )
-            return Decided(result=value, batch=Batch(writes=writes))
+            return Decided(result=value, batch=creation)
 
         return records.bucket_info(name, await self._index.decide(decide))
 
@@ -147,13 +153,14 @@ class Buckets:
         bucket_id: int | None = None,
         check: SettingsCheck | None = None,
         expects: tuple[Expect, ...] = (),
+        also: Batch | None = None,
     ) -> BucketInfo:
         """Replace a bucket's settings by change(settings), atomically. Raises NoSuchBucket.
 
         change: pure; it may refuse by raising, and may be called more than once. bucket_id: the
         expected id, so that another bucket of the same name is not changed. check: is called with
         the settings in the transaction that changes them. expects: further rows as they must be;
-        raises ExpectationFailed.
+        raises ExpectationFailed. also: committed with the change.
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
@@ -167,7 +174,10 @@ class Buckets:
                 acls=records.has_acls(before),
             )
             put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
-            return Decided(result=value, batch=Batch(expects=expects, writes=(put,)))
+            changing = Batch(expects=expects, writes=(put,))
+            return Decided(
+                result=value, batch=merge((changing, *(() if also is None else (also,))))
+            )
 
         return records.bucket_info(name, await self._index.decide(decide))
 
@@ -316,6 +326,38 @@ class Buckets:
             )
 
         return Batch(derive=(derive,), makes_room=True)
+
+
+def next_bucket_id(reading: Lookup) -> int:
+    """Return the id that the next bucket gets."""
+    counted = reading.get(Store.META, NEXT_BUCKET)
+    return 1 if counted is None else int(_ID.unpack(counted)[0])
+
+
+def plan_row(
+    reading: Lookup, name: str, record: records.BucketRecord, *, object_lock: bool = False
+) -> tuple[bytes, Batch]:
+    """Return the row of a new bucket, and the Batch that writes it.
+
+    record: with the id of `next_bucket_id`. The Batch expects that no other bucket gets the id, and
+    that the name has the bucket, or none, that it has in reading: a bucket of that name is
+    replaced, and its rows are for the caller to release.
+    """
+    value = records.encode_bucket(
+        record, "Enabled" if object_lock else None, object_lock=object_lock
+    )
+    key, counted = name.encode(), reading.get(Store.META, NEXT_BUCKET)
+    creation = Batch(
+        expects=(
+            Expect(store=Store.META, key=NEXT_BUCKET, value=counted),
+            Expect(store=Store.BUCKETS, key=key, value=reading.get(Store.BUCKETS, key)),
+        ),
+        writes=(
+            Put(store=Store.META, key=NEXT_BUCKET, value=_ID.pack(record.bucket_id + 1)),
+            Put(store=Store.BUCKETS, key=key, value=value),
+        ),
+    )
+    return value, creation
 
 
 def lifecycle_key(bucket_id: int) -> bytes:

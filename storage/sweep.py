@@ -35,6 +35,8 @@ STEP_MAX = 500
 """How many rows one transaction of the sweep frees. An object's row counts as many as its body has
 segments; one that has more is freed alone, with what came before it."""
 ID_BYTES = 4
+NO_BUCKET = 0
+"""In the place of a bucket's id in rows of no bucket: the receipts of SQL statements about all."""
 OBJECT_STORES = (Store.OBJECTS, Store.VERSIONS, Store.UPLOADS, Store.TOMBSTONES, Store.PREFIXES)
 OTHER_ROWS = (
     *(
@@ -412,7 +414,8 @@ def forgotten_buckets(view: ReadView) -> Iterator[int]:
 
     An older release left the rows of the catalog behind.
     """
-    bucket_ids = {records.bucket_id(value) for _, value in view.scan(Store.BUCKETS, b"")}
+    bucket_ids = {NO_BUCKET}
+    bucket_ids |= {records.bucket_id(value) for _, value in view.scan(Store.BUCKETS, b"")}
     bucket_ids |= {
         int(records.decode_released(value).name)
         for _, value in view.scan(Store.RELEASED, b"b", keys.successor(b"b"))

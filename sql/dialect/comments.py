@@ -10,12 +10,12 @@ NAME_PARTS_MAX = 4
 
 
 def read_comment(reader: reading.TokenReader) -> operations.Operation:
-    """Return the change that COMMENT ON makes: of a table, view, column, schema or sequence."""
+    """Return the change that COMMENT ON makes of a table, view, column, schema or other object."""
     reader.expect("COMMENT")
     if_exists = reader.accept("IF", "EXISTS")
     reader.expect("ON")
     object_type = reader.next_word()
-    if object_type not in ("TABLE", "VIEW", "COLUMN", "SCHEMA", "SEQUENCE"):
+    if object_type not in ("TABLE", "VIEW", "COLUMN", "SCHEMA", "DATABASE", "SEQUENCE"):
         raise errors.unsupported(f"COMMENT ON {object_type}")
     if object_type == "COLUMN":
         parts = [reader.ident()]
@@ -33,6 +33,10 @@ def read_comment(reader: reading.TokenReader) -> operations.Operation:
         )
     name = reader.name()
     comment = _read_text(reader)
+    if object_type == "DATABASE":
+        if len(name) != 1:
+            raise errors.invalid_identifier(names.dotted(name))
+        return operations.AlterDatabase(name=name[0], comment=comment, if_exists=if_exists)
     if object_type == "SCHEMA":
         return _alter_schema(name, comment, if_exists=if_exists)
     if object_type == "VIEW":
@@ -59,6 +63,8 @@ def read_alter_schema(reader: reading.TokenReader) -> operations.AlterSchema:
         comment = reader.string()
     elif reader.accept("UNSET", "COMMENT"):
         comment = ""
+    elif reader.accept("RENAME"):
+        raise errors.unsupported("ALTER SCHEMA ... RENAME TO (a namespace keeps its name)")
     else:
         raise errors.unsupported(f"ALTER SCHEMA ... {reader.peek_word()}")
     reader.finish()

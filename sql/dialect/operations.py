@@ -231,10 +231,37 @@ class AlterSchema:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CreateDatabase:
+    name: names.Ident
+    comment: str = ""
+    if_not_exists: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterDatabase:
+    """ALTER DATABASE and COMMENT ON DATABASE. comment: "" removes it."""
+
+    name: names.Ident
+    comment: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropDatabase:
+    """cascade: with its tables and views, for good."""
+
+    name: names.Ident
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CreateSchema:
     name: names.Name
     if_not_exists: bool = False
     comment: str | None = None
+    replace: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -568,6 +595,9 @@ Operation: TypeAlias = (
     | CreateTable
     | AlterTable
     | AlterSchema
+    | CreateDatabase
+    | AlterDatabase
+    | DropDatabase
     | CreateSequence
     | AlterSequence
     | DropSequence

@@ -21,6 +21,7 @@ from sql.dialect import (
     changes,
     columns,
     comments,
+    databases,
     elements,
     grammar,
     multi_inserts,
@@ -243,6 +244,8 @@ def _alter(reader: reading.TokenReader) -> operations.Operation:
         return comments.read_alter_schema(reader)
     if reader.accept("ALTER", "SEQUENCE"):
         return sequences.read_alter(reader)
+    if reader.accept("ALTER", "DATABASE"):
+        return databases.read_alter(reader)
     reader.reset(start)
     if not reader.accept("ALTER", "SESSION"):
         raise errors.unsupported(_refused_name(reader))
@@ -298,6 +301,8 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     if reader.accept("DROP", "SEQUENCE"):
         return sequences.read_drop(reader)
+    if reader.accept("DROP", "DATABASE"):
+        return databases.read_drop(reader)
     reader.accept("DROP")
     if reader.accept("VIEW"):
         return views.read_drop(reader)
@@ -338,10 +343,10 @@ def _create(reader: reading.TokenReader) -> operations.Operation:
     replace = reader.accept("OR", "REPLACE")
     if reader.accept("SEQUENCE"):
         return sequences.read_create(reader, replace=replace)
+    if reader.accept("DATABASE") or reader.accept("TRANSIENT", "DATABASE"):
+        return databases.read_create(reader, replace=replace)
     if reader.accept("SCHEMA") or reader.accept("TRANSIENT", "SCHEMA"):
-        if replace:
-            raise errors.unsupported("CREATE OR REPLACE SCHEMA")
-        return _create_schema(reader)
+        return _create_schema(reader, replace=replace)
     if views.is_create(reader, start):
         return views.read_create(reader, _query_tree)
     reader.reset(start)
@@ -377,7 +382,7 @@ def _is_create_table(reader: reading.TokenReader) -> bool:
     return reader.accept("TABLE")
 
 
-def _create_schema(reader: reading.TokenReader) -> operations.Operation:
+def _create_schema(reader: reading.TokenReader, *, replace: bool) -> operations.Operation:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
     comment = None
@@ -387,7 +392,9 @@ def _create_schema(reader: reading.TokenReader) -> operations.Operation:
             comment = reader.string()
         else:
             raise errors.unsupported(f"CREATE SCHEMA ... {reader.peek_word()}")
-    return operations.CreateSchema(name=name, if_not_exists=if_not_exists, comment=comment)
+    return operations.CreateSchema(
+        name=name, if_not_exists=if_not_exists, comment=comment, replace=replace
+    )
 
 
 def _describe(reader: reading.TokenReader) -> operations.Operation:

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from catalog import commit, errors, idents, records, tables
+from catalog import commit, emptiness, errors, idents, records, tables
 from catalog.metadata import creation
 from catalog.store import CatalogStore
 from catalog.views import Views
-from s3tables import emptiness
-from s3tables import errors as s3tables_errors
 from s3tables.labels import Labels, TableKey
 from storage import batch, model
 from storage import errors as storage_errors
@@ -188,7 +186,7 @@ def test_a_table_bucket_with_a_namespace_created_meanwhile_is_not_deleted(
     async def create() -> None:
         await lake.namespaces.create("lake", ("ns",), by=BY)
 
-    with meanwhile(lake, monkeypatch, create), pytest.raises(s3tables_errors.TableBucketNotEmpty):
+    with meanwhile(lake, monkeypatch, create), pytest.raises(errors.TableBucketNotEmpty):
         lake.run(_awaited(drop_bucket(lake)))
     assert lake.namespaces.exists("lake", ("ns",))
 
@@ -439,7 +437,7 @@ def test_a_table_bucket_with_an_object_put_meanwhile_is_not_deleted(
     async def put() -> None:
         await _put(lake, "a/b")
 
-    with meanwhile(lake, monkeypatch, put), pytest.raises(s3tables_errors.TableBucketNotEmpty):
+    with meanwhile(lake, monkeypatch, put), pytest.raises(errors.TableBucketNotEmpty):
         lake.run(_awaited(drop_bucket(lake)))
     assert [each.key for each in lake.storage.objects.list("lake").objects] == ["a/b"]
 
@@ -492,9 +490,7 @@ def test_a_put_and_the_deletion_of_its_table_bucket_do_not_both_succeed(lake: la
         answers = await asyncio.gather(*works, return_exceptions=True)
         refused = [each for each in answers if isinstance(each, Exception)]
         assert len(refused) == 1, answers
-        assert isinstance(
-            refused[0], storage_errors.NoSuchBucket | s3tables_errors.TableBucketNotEmpty
-        )
+        assert isinstance(refused[0], storage_errors.NoSuchBucket | errors.TableBucketNotEmpty)
         if isinstance(refused[0], storage_errors.NoSuchBucket):
             assert _rows(lake, bucket_id, batch.Store.OBJECTS) == []
             await _make_bucket(lake)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catalog import access as catalog_access
-from catalog import appends, files, guard, readers, scans, sequences, staging
+from catalog import appends, files, guard, readers, scans, sequences, staging, table_buckets
 from server.access import arns, decide, model, policies, tokens
 from sql import (
     alterations,
     changes,
     compiler,
+    databases,
     defaults,
     definitions,
     encode,
@@ -336,6 +337,13 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             replacements=replacements.Replacements(
                 tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
             ),
+        ),
+        databases=databases.Databases(
+            places=found,
+            table_buckets=table_buckets.TableBuckets(
+                store=lake.store, namespaces=lake.namespaces, region="us-east-1", seeds={}
+            ),
+            replays=stored_replays,
         ),
         numbering=numbering.Numbering(
             places=found, sequences=all_sequences, replays=stored_replays

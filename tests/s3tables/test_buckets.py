@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from catalog import claims, idents, receipts, records
-from s3tables import buckets, emptiness, errors
+from catalog import claims, emptiness, idents, receipts, records, table_buckets
+from catalog import errors as catalog_errors
 from storage import batch, keys, sweep
 from storage import model as storage_model
 from tests.kit import lakes
@@ -265,7 +265,7 @@ def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_fi
         emptiness.check_empty(reading, storage.buckets.get(name))
         assert reading.rows == 2
     service.put_object(name, "other/table/data/f.parquet", b"x")
-    with storage.index.view() as view, pytest.raises(errors.TableBucketNotEmpty):
+    with storage.index.view() as view, pytest.raises(catalog_errors.TableBucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
 
 
@@ -309,7 +309,7 @@ def test_an_object_that_comes_after_the_look_at_a_table_bucket_is_seen_before_it
 ) -> None:
     leave_deleted_tables(service, client, sales)
     name = sales.rpartition("/")[2]
-    look, looks = buckets._look, []
+    look, looks = table_buckets.TableBuckets._look, []
 
     def look_and_put(*arguments: Any) -> Any:
         seen = look(*arguments)
@@ -318,7 +318,7 @@ def test_an_object_that_comes_after_the_look_at_a_table_bucket_is_seen_before_it
             service.lake.storage.index.commit_now(put_row(service, name, key))
         return seen
 
-    monkeypatch.setattr(buckets, "_look", look_and_put)
+    monkeypatch.setattr(table_buckets.TableBuckets, "_look", look_and_put)
     if key.startswith("sales/"):
         client.delete_table_bucket(tableBucketARN=sales)
         assert len(looks) == 2
@@ -363,7 +363,7 @@ def test_an_object_named_like_a_deleted_table_does_not_hide_its_neighbours(
     with storage.index.view() as view:
         emptiness.check_empty(view, storage.buckets.get(name))
     service.put_object(name, "sales/first-2", b"x")
-    with storage.index.view() as view, pytest.raises(errors.TableBucketNotEmpty):
+    with storage.index.view() as view, pytest.raises(catalog_errors.TableBucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
 
 

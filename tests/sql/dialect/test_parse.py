@@ -63,7 +63,12 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> N
         ("create materialized view v as select 1", "CREATE MATERIALIZED VIEW"),
         ("alter view v add row access policy p on (a)", "ALTER VIEW ... ADD ROW"),
         ("create temporary table t (a int)", "CREATE TEMPORARY TABLE"),
-        ("create database d", "CREATE DATABASE"),
+        ("create database d clone e", "CREATE DATABASE ... CLONE"),
+        (
+            "alter database d rename to e",
+            "ALTER DATABASE ... RENAME TO (a table bucket keeps its name)",
+        ),
+        ("alter schema s rename to t", "ALTER SCHEMA ... RENAME TO (a namespace keeps its name)"),
         ("create stage s url = 's3://b/'", "CREATE STAGE ... URL"),
         ("drop materialized view v", "DROP MATERIALIZED VIEW"),
         ("undrop schema ns", "UNDROP SCHEMA"),

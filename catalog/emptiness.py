@@ -15,23 +15,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import claims, departures, history, records
-from s3tables import errors
+from catalog import claims, departures, errors, history, records
 from storage import batch, keys
+from storage import errors as storage_errors
 from storage import model as storage_model
 from storage import records as storage_records
 
 LOCATIONS_MAX: Final = 100_000
 """Locations of deleted tables that are examined; a bucket with more has to wait for the sweep."""
 
-
-class Changed(Exception):
-    """The table bucket is not as it was when it was found empty."""
+NOT_EMPTY: Final = "The table bucket is not empty"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Empty:
-    """When a bucket was empty. sequence: of its log. object_changes: as the index counts them."""
+    """When a bucket was looked at. sequence: of its log. object_changes: as the index counts."""
 
     sequence: int
     object_changes: int
@@ -63,7 +61,7 @@ def check_no_namespace(reading: batch.Reading, bucket: storage_model.BucketInfo)
     place = records.Place(bucket=bucket)
     start = records.pointer_range(place, "namespace", records.ROOT_NAMESPACE_ID)
     for _ in reading.scan(batch.Store.POINTERS, start, records.stop_after(start)):
-        raise errors.TableBucketNotEmpty
+        raise errors.TableBucketNotEmpty(NOT_EMPTY)
 
 
 def check_unchanged(
@@ -73,23 +71,29 @@ def check_unchanged(
     *,
     object_changes: int,
 ) -> None:
-    """Raise Changed, or TableBucketNotEmpty, unless a table bucket is as it was when it was empty.
+    """Raise ExpectationFailed unless a table bucket is as it was when it was looked at.
 
-    reading: the transaction that deletes it. object_changes: as counted now. Reads two rows.
+    reading: the transaction that deletes it. object_changes: as counted now. Reads one row.
     """
-    check_no_namespace(reading, bucket)
     sequence = history.last_sequence(reading, bucket.bucket_id)
     if Empty(sequence=sequence, object_changes=object_changes) != seen:
-        raise Changed
+        raise storage_errors.ExpectationFailed(
+            "the table bucket has changed", store=batch.Store.BUCKETS, key=bucket.name.encode()
+        )
 
 
 def check_empty(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
-    """Raise TableBucketNotEmpty if deleting the table bucket would lose a namespace or a file.
+    """Raise TableBucketNotEmpty if deleting the table bucket would lose a namespace or a file."""
+    check_no_namespace(reading, bucket)
+    check_no_file(reading, bucket)
+
+
+def check_no_file(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
+    """Raise TableBucketNotEmpty if deleting the table bucket would lose a file.
 
     Only the first file of a deleted table is examined: locations never overlap, so the same answer
     holds for all files below one.
     """
-    check_no_namespace(reading, bucket)
     purges: Mapping[str, bool] | None = None
     passed: bytes | None = b""
     for _ in range(LOCATIONS_MAX):
@@ -98,15 +102,15 @@ def check_empty(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Non
             return
         claimed = claims.find_location(reading, bucket.bucket_id, key.decode())
         if claimed is None:
-            raise errors.TableBucketNotEmpty
+            raise errors.TableBucketNotEmpty(NOT_EMPTY)
         if purges is None:
             purges = read_purges(reading, bucket)
         if not purges.get(claimed[1].object_uuid, False):
-            raise errors.TableBucketNotEmpty
+            raise errors.TableBucketNotEmpty(NOT_EMPTY)
         below = claimed[0].path.encode() + b"/"
         # An object whose key is the location itself sorts before the keys below the location.
         passed = keys.successor(below) if key.startswith(below) else key + b"\0"
-    raise errors.TableBucketNotEmpty
+    raise errors.TableBucketNotEmpty(NOT_EMPTY)
 
 
 def _first_shown(reading: batch.Reading, bucket_id: int, start: bytes) -> bytes | None:

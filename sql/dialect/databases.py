@@ -1,0 +1,57 @@
+"""rule: the grammar of CREATE, ALTER and DROP DATABASE."""
+
+from __future__ import annotations
+
+from sql import errors
+from sql.dialect import names, operations, reading
+
+
+def read_create(reader: reading.TokenReader, *, replace: bool) -> operations.CreateDatabase:
+    """Return the CREATE DATABASE whose name comes next."""
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = _read_name(reader)
+    comment = ""
+    while not reader.is_finished:
+        if reader.accept("COMMENT"):
+            reader.expect("=")
+            comment = reader.string()
+        else:
+            raise errors.unsupported(f"CREATE DATABASE ... {reader.peek_word()}")
+    return operations.CreateDatabase(
+        name=name, comment=comment, if_not_exists=if_not_exists, replace=replace
+    )
+
+
+def read_alter(reader: reading.TokenReader) -> operations.AlterDatabase:
+    """Return the ALTER DATABASE whose name comes next."""
+    if_exists = reader.accept("IF", "EXISTS")
+    name = _read_name(reader)
+    if reader.accept("SET", "COMMENT"):
+        reader.expect("=")
+        comment = reader.string()
+    elif reader.accept("UNSET", "COMMENT"):
+        comment = ""
+    elif reader.accept("RENAME"):
+        raise errors.unsupported("ALTER DATABASE ... RENAME TO (a table bucket keeps its name)")
+    else:
+        raise errors.unsupported(f"ALTER DATABASE ... {reader.peek_word()}")
+    reader.finish()
+    return operations.AlterDatabase(name=name, comment=comment, if_exists=if_exists)
+
+
+def read_drop(reader: reading.TokenReader) -> operations.DropDatabase:
+    """Return the DROP DATABASE whose name comes next."""
+    if_exists = reader.accept("IF", "EXISTS")
+    name = _read_name(reader)
+    cascade = reader.accept("CASCADE")
+    if not cascade:
+        reader.accept("RESTRICT")
+    reader.finish()
+    return operations.DropDatabase(name=name, if_exists=if_exists, cascade=cascade)
+
+
+def _read_name(reader: reading.TokenReader) -> names.Ident:
+    name = reader.name()
+    if len(name) != 1:
+        raise errors.invalid_identifier(names.dotted(name))
+    return name[0]
