@@ -48,21 +48,21 @@ class ObjectLines:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[int, tuple[model.ObjectInfo, bytes]] = {}
+        self._lines: dict[tuple[int, bool], tuple[model.ObjectInfo, bytes]] = {}
 
-    def of(self, info: model.ObjectInfo) -> bytes:
+    def of(self, info: model.ObjectInfo, *, with_checksums: bool = False) -> bytes:
         """Return the lines of an object's headers for GET and HEAD, without its length."""
-        remembered = self._lines.get(id(info))
+        remembered = self._lines.get((id(info), with_checksums))
         # The object is kept with its lines, so that no other one can have its id.
         if remembered is not None and remembered[0] is info:
             return remembered[1]
-        lines = asgi.encode_headers(wire.object_headers(info))
+        lines = asgi.encode_headers(wire.object_headers(info, with_checksums=with_checksums))
         # An object of many parts is large, and storage reads it anew each time.
         is_small = len(info.body.segments) <= 1 and not info.attributes.part_sizes_bytes
         if is_small and len(lines) <= LINES_BYTES_REMEMBERED_MAX:
             if len(self._lines) >= LINES_REMEMBERED_MAX:
                 self._lines.clear()
-            self._lines[id(info)] = (info, lines)
+            self._lines[id(info), with_checksums] = (info, lines)
         return lines
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import urllib.parse
-from collections.abc import Awaitable
-from typing import Any, Final
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, TypeAlias
 
 from server import asgi, calls, dispatch
 from server.access import decide, principals
@@ -28,10 +28,17 @@ from server.s3 import (
 from storage import errors as storage_errors
 from storage import expiry, opening
 
-PLAIN_REMEMBERED: Final = 4096
-PLAIN_PATH_BYTES_MAX: Final = 1024
-"""The number of requests without a query and without S3 headers whose parsed form is cached, and
-the longest path of one: clients read the same objects repeatedly."""
+READS_REMEMBERED: Final = 4096
+READ_BYTES_REMEMBERED_MAX: Final = 1024
+QUERY_BYTES_REMEMBERED_MAX: Final = 64
+"""The number of GETs and HEADs whose parsed form is cached, and the most bytes of path, query and
+S3 headers of one: clients read the same objects repeatedly, with the same headers. A longer query
+has a signature or a token, and comes once."""
+OWNER: Final = "x-amz-expected-bucket-owner"
+SOURCE_OWNER: Final = "x-amz-source-expected-bucket-owner"
+
+Owners: TypeAlias = tuple[str | None, str | None]
+"""The expected owners of a request's bucket and of its source's, None where none is expected."""
 
 
 class S3Face:
@@ -76,24 +83,15 @@ class S3Face:
         """Return the operation of a request, with its parsed value and its own Rulings."""
         host_bucket = dispatch.bucket_of_host(request.host, self._domain)
         headers = fields.select_headers(request.headers.raw)
-        if not headers and not request.query and len(request.raw_path) <= PLAIN_PATH_BYTES_MAX:
-            row, value = _identify_plain(request.method, request.raw_path, host_bucket)
-            operation = row.operation
-        else:
-            if request.query:
-                fields.take_headers_of_query(headers, request.pairs)
-            row, value = rows.TABLE.identify(
-                method=request.method,
-                raw_path=request.raw_path,
-                host_bucket=host_bucket,
-                pairs=request.pairs,
-                headers=headers,
+        if _is_remembered(request, headers):
+            row, value, owners = _identify_read(
+                request.method, request.raw_path, host_bucket, request.query, *headers.items()
             )
-            operation = row.operation
-            owner = headers.get("x-amz-expected-bucket-owner")
-            source_owner = headers.get("x-amz-source-expected-bucket-owner")
-            if owner is not None or source_owner is not None:
-                operation = self._expecting(row, owner, source_owner)
+        else:
+            row, value, owners = _identify(
+                request.method, request.raw_path, host_bucket, request.pairs, headers
+            )
+        operation = row.operation if owners is None else self._expecting(row, *owners)
         if b"origin" in request.headers.joined:
             operation = self._crossing(operation)
         return calls.Call(operation, value, request, guard.Rulings(self._guard))
@@ -172,11 +170,41 @@ class S3Face:
         return dataclasses.replace(operation, handler=check_and_handle)
 
 
-@functools.lru_cache(PLAIN_REMEMBERED)
-def _identify_plain(
-    method: str, raw_path: bytes, host_bucket: str | None
-) -> tuple[routes.S3Row, Any]:
-    """Return the row and the value of a request that has only a method and a path."""
-    return rows.TABLE.identify(
-        method=method, raw_path=raw_path, host_bucket=host_bucket, pairs=(), headers={}
+def _is_remembered(request: asgi.Request, headers: Mapping[str, str]) -> bool:
+    """Return whether the parsed form of a request is cached. A range is seldom read twice."""
+    if request.method not in ("GET", "HEAD") or "range" in headers:
+        return False
+    if len(request.query) > QUERY_BYTES_REMEMBERED_MAX:
+        return False
+    size_bytes = len(request.raw_path)
+    if headers:
+        size_bytes += sum(map(len, headers)) + sum(map(len, headers.values()))
+    return size_bytes <= READ_BYTES_REMEMBERED_MAX
+
+
+@functools.lru_cache(READS_REMEMBERED)
+def _identify_read(
+    method: str, raw_path: bytes, host_bucket: str | None, query: bytes, *headers: tuple[str, str]
+) -> tuple[routes.S3Row, Any, Owners | None]:
+    """Do what `_identify` does for a request without a body."""
+    return _identify(method, raw_path, host_bucket, asgi.parse_pairs(query), dict(headers))
+
+
+def _identify(
+    method: str,
+    raw_path: bytes,
+    host_bucket: str | None,
+    pairs: routes.Pairs,
+    headers: dict[str, str],
+) -> tuple[routes.S3Row, Any, Owners | None]:
+    """Return the row of a request, its value, and the bucket owners that the client expects.
+
+    Adds to headers those of the query.
+    """
+    if pairs:
+        fields.take_headers_of_query(headers, pairs)
+    row, value = rows.TABLE.identify(
+        method=method, raw_path=raw_path, host_bucket=host_bucket, pairs=pairs, headers=headers
     )
+    owners = headers.get(OWNER), headers.get(SOURCE_OWNER)
+    return row, value, None if owners == (None, None) else owners

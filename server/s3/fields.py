@@ -289,6 +289,9 @@ class Read:
 
 
 PLAIN_READ = Read()
+CHECKED_READ = Read(with_checksums=True)
+"""The read of a whole object and that of one with its checksums, which SDKs ask for: what a request
+without further parameters means."""
 
 
 def select_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -382,8 +385,8 @@ def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | Non
             with_checksums = value.upper() == "ENABLED"
         elif name.startswith("x-amz-server-side-encryption-customer"):
             raise _header_not_done(name)
-    if not (query or byte_range or conditional or with_checksums):
-        return PLAIN_READ
+    if not (query or byte_range or conditional):
+        return CHECKED_READ if with_checksums else PLAIN_READ
     part_number = None
     if query and "partNumber" in query:
         part_number = parse_part_number(query["partNumber"])

@@ -55,8 +55,8 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
             services, call, operation.bucket, operation.key, read.version_id, reading=view
         )
         shown = engines.headers_of_read(services, call, info, read.version_id, reading=view)
-        if read is fields.PLAIN_READ:
-            prepared = services.lines.of(info)
+        if read is fields.PLAIN_READ or read is fields.CHECKED_READ:
+            prepared = services.lines.of(info, with_checksums=read.with_checksums)
             headers = shown
         else:
             status, headers, byte_range = _read(info, read, call, shown)
@@ -74,9 +74,10 @@ def head_object(services: engines.S3Services, call: calls.Call) -> asgi.Response
             services, call, operation.bucket, operation.key, read.version_id, reading=view
         )
         shown = engines.headers_of_read(services, call, info, read.version_id, reading=view)
-    if read is fields.PLAIN_READ:
+    if read is fields.PLAIN_READ or read is fields.CHECKED_READ:
         length = ("content-length", str(info.size_bytes))
-        return asgi.Response(200, (*shown, length), prepared=services.lines.of(info))
+        prepared = services.lines.of(info, with_checksums=read.with_checksums)
+        return asgi.Response(200, (*shown, length), prepared=prepared)
     status, headers, byte_range = _read(info, read, call, shown)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
     return asgi.Response(status, (*headers, ("content-length", str(size_bytes))))

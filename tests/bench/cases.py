@@ -13,7 +13,7 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,6 +31,13 @@ LISTED = (10_000, 1_000_000)
 LISTED_MAP_BYTES = 8 << 30
 CREATED = 1_500
 """Namespaces or tables that one round creates."""
+BOTO3_SENDS = {
+    "x-amz-checksum-mode": "ENABLED",
+    "User-Agent": "Boto3/1.43.0 md/Botocore#1.43.0 ua/2.1 os/linux#6.1 md/arch#x86_64",
+    "Accept-Encoding": "identity",
+    "amz-sdk-request": "attempt=1",
+}
+"""The headers that boto3 adds to a GetObject, beside the id of its invocation."""
 SCHEMA = {
     "type": "struct",
     "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
@@ -70,6 +77,7 @@ def s3_cases() -> tuple[Case, ...]:
         _get("GET 4K signed c16", 4 * KIB, 16, "<= 2.2 bare"),
         _get("GET 64K signed c16", 64 * KIB, 16, "<= 2.2 bare"),
         _get("GET 4K signed anew c16", 4 * KIB, 16, "-", signatures=SIGNATURES_ANEW),
+        _get("GET 4K as boto3 c16", 4 * KIB, 16, "-", signatures=SIGNATURES_ANEW, sent=BOTO3_SENDS),
         _get("GET 4K presigned c16", 4 * KIB, 16, "<= 2.2 bare", presigned=True),
         _get("GET 64K presigned c16", 64 * KIB, 16, "<= 2.2 bare", presigned=True),
         _bodiless("HEAD 4K presigned c16", "HEAD", "<= 2 bare"),
@@ -151,8 +159,12 @@ def _get(
     *,
     presigned: bool = False,
     signatures: int = 1,
+    sent: Mapping[str, str] | None = None,
 ) -> Case:
-    """Return the case of a GET. signatures: how many requests are signed, to be sent in turn."""
+    """Return the case of a GET. signatures: how many requests are signed, to be sent in turn.
+
+    sent: headers of all of them.
+    """
 
     def run(bench: Bench) -> Pair:
         key = f"get-{size_bytes}"
@@ -161,7 +173,7 @@ def _get(
         named = (
             [{}]
             if signatures == 1
-            else [{"amz-sdk-invocation-id": f"{n}"} for n in range(signatures)]
+            else [{**(sent or {}), "amz-sdk-invocation-id": f"{n}"} for n in range(signatures)]
         )
         requests = [
             sign(bench.running, "GET", f"/{BUCKET}/{key}", headers=headers) for headers in named

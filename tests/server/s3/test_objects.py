@@ -62,6 +62,30 @@ def test_get_object_gives_back_bytes_and_headers(store: kit.ObjectStore, put: st
     assert "x-amz-checksum-crc64nvme" not in answer.headers
 
 
+def test_a_path_that_is_read_again_is_read_by_the_headers_and_query_of_each_request(
+    store: kit.ObjectStore, put: str
+) -> None:
+    crc = DIGESTS["crc64nvme"]
+    for _ in range(2):
+        plain = kit.call(store, "GET", put)
+        assert (plain.status, plain.body) == (200, BODY)
+        assert "x-amz-checksum-type" not in plain.headers
+        for method in ("GET", "HEAD"):
+            checked = kit.call(store, method, put, {"x-amz-checksum-mode": "ENABLED"})
+            assert checked.headers["x-amz-checksum-crc64nvme"] == crc
+            assert checked.headers["x-amz-checksum-type"] == "FULL_OBJECT"
+            assert checked.headers["content-type"] == "text/x-body"
+        assert kit.call(store, "GET", put, {"if-none-match": ETAG}).status == 304
+        ranged = kit.call(store, "GET", put, {"range": "bytes=1-2"})
+        assert (ranged.status, ranged.body) == (206, BODY[1:3])
+        named = kit.call(store, "GET", f"{put}?response-content-type=a%2Fb")
+        assert named.headers["content-type"] == "a/b"
+        refused = kit.call(store, "GET", f"{put}?x-amz-expected-bucket-owner=111111111111")
+        assert (refused.status, refused.code) == (403, "AccessDenied")
+        taken = kit.call(store, "GET", f"{put}?x-id=GetObject")
+        assert (taken.status, taken.body) == (200, BODY)
+
+
 @pytest.mark.parametrize("wanted", [None, "bytes=100000-100099"])
 def test_a_get_of_a_file_that_has_lost_its_bytes_is_cut_off(
     store: kit.ObjectStore, bucket: str, wanted: str | None
