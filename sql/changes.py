@@ -490,7 +490,13 @@ def _assigned(
 ) -> tuple[Mapping[int, int | None], ...]:
     """Return what each clause assigns, by field id; raises SqlError for unknown columns."""
     assigned: list[Mapping[int, int | None]] = []
+    values = sum(value is not None for clause in clauses for value in clause.values)
     for clause in clauses:
+        if clause.by_name:
+            _, fields = writes.fields_for(loaded, ())
+            assigned.append({field["id"]: values + at for at, field in enumerate(fields)})
+            values += len(fields)
+            continue
         if clause.action == "delete":
             assigned.append({})
             continue

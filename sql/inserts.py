@@ -76,9 +76,19 @@ class Inserts:
             fields=tuple(written),
             judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
-        fill = self._defaults.filling(execution, loaded, fields)
+        defaulted = frozenset(statement.defaulted)
+        if defaulted and statement.width != len(fields):
+            raise errors.column_count_differs(len(fields), statement.width)
+        filled = [field for index, field in enumerate(fields) if index not in defaulted]
+        fill = self._defaults.filling(execution, loaded, filled)
         bound_query, query = await self._planning.bound_into(
-            execution, query_names, loaded, fields, target, fill
+            execution,
+            query_names,
+            loaded,
+            fields,
+            target,
+            fill,
+            defaulted=statement.defaulted,
         )
         staged = await self._writes.stage(query, target, by=execution.by)
         if fill is not None:

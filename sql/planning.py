@@ -378,14 +378,17 @@ class Planning:
         fields: Sequence[Mapping[str, Any]],
         target: writes.WriteTarget,
         fill: Fill | None = None,
+        *,
+        defaulted: Sequence[int] = (),
     ) -> tuple[resolve.BoundQuery, engine.EngineQuery]:
         """Return the statement's query bound to the types of a table's columns, and the engine's
         query for its rows.
 
         query_names: the query's names. fields: the columns that the query fills, in its order.
-        fill: returns the defaults of the other columns.
+        fill: returns the defaults of the other columns. defaulted: as in `operations.Insert`.
         """
         targets = await threads.for_columns(len(fields), _types_of, loaded, fields)
+        targets += [sqltypes.BOOLEAN] * len(defaulted)
         query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
         query = await execution.compiled.bind_into(environment, targets)
@@ -397,7 +400,13 @@ class Planning:
         if fill is not None:
             query, filled = await fill(query, query_tables)
         text = await threads.for_columns(
-            len(target.fields), writes.plan_text, query, target, fields, filled
+            len(target.fields),
+            writes.plan_text,
+            query,
+            target,
+            fields,
+            filled,
+            defaulted=defaulted,
         )
         return query, await self.query(execution, query, query_tables, text=text)
 

@@ -432,21 +432,28 @@ def plan_text(
     target: WriteTarget,
     fields: Sequence[Mapping[str, Any]],
     defaults: Mapping[int, str] = NO_DEFAULTS,
+    *,
+    defaulted: Sequence[int] = (),
 ) -> str:
     """Return the engine's text whose columns are target's fields, in order.
 
     fields: the fields that the query's columns fill. Any other field gets its default: the engine's
-    text in defaults, else its write default, or NULL.
+    text in defaults, else its write default, or NULL. defaulted: as in `operations.Insert`.
     """
     places = {field["id"]: index for index, field in enumerate(fields)}
-    listed = ", ".join(engine.quoted(f"c{index}") for index in range(len(fields)))
+    width = len(fields) + len(defaulted)
+    listed = ", ".join(engine.quoted(f"c{index}") for index in range(width))
+    takes_default = {index: len(fields) + at for at, index in enumerate(defaulted)}
     items = []
     for field in target.fields:
         index = places.get(field["id"])
-        if index is not None:
-            value = engine.quoted(f"c{index}")
-        else:
-            value = defaults.get(field["id"]) or default_text(field)
+        value = "" if index is None else engine.quoted(f"c{index}")
+        if index is None or index in takes_default:
+            default = defaults.get(field["id"]) or default_text(field)
+            if index is None:
+                value = default
+            else:
+                value = f'CASE WHEN "c{takes_default[index]}" THEN {default} ELSE {value} END'
         items.append(f"{value} AS {engine.quoted(field['name'])}")
     text = f'SELECT {", ".join(items)} FROM ({query.sql}) AS "rows"({listed})'
     keys = sort_keys(target)

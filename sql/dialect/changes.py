@@ -8,7 +8,8 @@ change their places. What Snowflake does not have in these statements is refused
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlglot import exp
@@ -18,6 +19,9 @@ from sql.dialect import columns, names, operations, references, shapes
 
 SOURCE: Final = "source of MERGE"
 """The alias of a source that has none."""
+
+BY_NAME: Final = "by name"
+"""The key of a tree's `_ByName`."""
 
 CLAUSE: Final = "clause of MERGE"
 """The alias of the clause's number."""
@@ -95,6 +99,9 @@ def merge(tree: exp.Merge) -> operations.ChangeRows:
         if inserts
         else _select(target, [source], exp.Where(this=tree.args["on"]), items)
     )
+    numbers = tuple(number for number, clause in enumerate(clauses) if clause.by_name)
+    if numbers:
+        select.meta[BY_NAME] = _ByName(clauses=numbers, source=source, path=path)
     return operations.ChangeRows(
         statement="merge",
         name=columns.table_name(target),
@@ -102,6 +109,43 @@ def merge(tree: exp.Merge) -> operations.ChangeRows:
         tree=select,
         is_joined=True,
     )
+
+
+def with_columns_by_name(
+    tree: Any, target: Sequence[str], source_columns: Callable[[Any], Sequence[str]]
+) -> Any:
+    """Return the SELECT of a change with the values of its ALL BY NAME clauses.
+
+    target: the columns of the changed table. source_columns: returns the columns of a query, as
+    they are shown. Raises SqlError where the source's columns are not the table's.
+    """
+    by_name = tree.meta.get(BY_NAME)
+    if by_name is None:
+        return tree
+    shown = [names.shown(name) for name in target]
+    listed = exp.Select(expressions=[exp.Star()], from_=exp.From(this=by_name.source.copy()))
+    sources = source_columns(listed)
+    if len(sources) != len(shown):
+        raise errors.column_count_differs(len(shown), len(sources))
+    for name in shown:
+        if sources.count(name) != 1:
+            raise errors.invalid_identifier(name)
+    complete = tree.copy()
+    for number in by_name.clauses:
+        for name in shown:
+            column = exp.Column(this=exp.Identifier(this=name, quoted=True))
+            _qualify(column, by_name.path)
+            complete.append("expressions", _guarded(column, number))
+    return complete
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _ByName:
+    """The ALL BY NAME clauses of a MERGE: their numbers, and how the source's columns are named."""
+
+    clauses: tuple[int, ...]
+    source: Any
+    path: tuple[Any, ...]
 
 
 def _target(node: Any) -> exp.Table:
@@ -179,6 +223,8 @@ def _clause(
     if not matched:
         raise errors.unsupported("WHEN NOT MATCHED without INSERT")
     if isinstance(then, exp.Update):
+        if _is_by_name(*then.expressions):
+            return operations.Clause(action="update", by_name=True)
         return _assignments(then.expressions, target, values, first)
     if isinstance(then, exp.Var) and then.name.upper() == "DELETE":
         return operations.Clause(action="delete")
@@ -193,7 +239,7 @@ def _assignments(
     places: list[int | None] = []
     for node in nodes:
         if isinstance(node, exp.Star):
-            raise errors.unsupported("UPDATE ALL BY NAME")
+            raise errors.unsupported("UPDATE SET *")
         if not isinstance(node, exp.EQ) or not isinstance(node.this, exp.Column):
             raise errors.unsupported("SET of this form")
         listed.append(_assigned(node.this, target))
@@ -215,9 +261,11 @@ def _assigned(node: exp.Column, target: exp.Table) -> names.Ident:
 
 def _insertion(then: exp.Insert, values: list[Any], first: int) -> operations.Clause:
     row = then.args.get("expression")
+    if _is_by_name(then.this):
+        return operations.Clause(action="insert", by_name=True)
     if not isinstance(row, exp.Tuple):
         raise errors.unsupported(
-            "INSERT ALL BY NAME" if isinstance(then.this, exp.Star) else "INSERT of this form"
+            "INSERT *" if isinstance(then.this, exp.Star) else "INSERT of this form"
         )
     listed = then.this.expressions if isinstance(then.this, exp.Tuple) else []
     if then.this is not None and not isinstance(then.this, exp.Tuple):
@@ -229,6 +277,11 @@ def _insertion(then: exp.Insert, values: list[Any], first: int) -> operations.Cl
         columns=tuple(columns.ident(item) for item in listed),
         values=tuple(_place(node, values, first) for node in row.expressions),
     )
+
+
+def _is_by_name(*nodes: Any) -> bool:
+    """Return whether the words are ALL BY NAME: sqlglot reads them as a star without options."""
+    return len(nodes) == 1 and isinstance(nodes[0], exp.Star) and "except_" not in nodes[0].args
 
 
 def _place(node: Any, values: list[Any], first: int) -> int | None:

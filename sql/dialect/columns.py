@@ -202,12 +202,51 @@ def insert(tree: exp.Insert) -> operations.Insert:
         raise errors.unsupported("INSERT of this form")
     if tree.args.get("with_") is not None:
         raise errors.unsupported("WITH before INSERT")
+    defaulted, width = _take_defaults(source)
     return operations.Insert(
         name=table_name(table),
         columns=tuple(ident(item) for item in listed),
         source=source,
         overwrite=bool(tree.args.get("overwrite")),
+        defaulted=defaulted,
+        width=width,
     )
+
+
+def is_default(node: Any) -> bool:
+    """Return whether a cell of VALUES is the word DEFAULT."""
+    return isinstance(node, exp.Var) and node.name.upper() == "DEFAULT"
+
+
+def _take_defaults(source: Any) -> tuple[tuple[int, ...], int]:
+    """Replace DEFAULT in rows of VALUES as `operations.Insert` says; return defaulted and width."""
+    if not isinstance(source, exp.Values):
+        return (), 0
+    rows = [
+        list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in source.expressions
+    ]
+    defaulted = sorted(
+        {index for row in rows for index, cell in enumerate(row) if is_default(cell)}
+    )
+    if not defaulted:
+        return (), 0
+    width = len(rows[0])
+    for row in rows:
+        if len(row) != width:
+            raise errors.column_count_differs(width, len(row))
+    source.set(
+        "expressions",
+        [
+            exp.Tuple(
+                expressions=[
+                    *(exp.Null() if is_default(cell) else cell for cell in row),
+                    *(exp.Boolean(this=is_default(row[index])) for index in defaulted),
+                ]
+            )
+            for row in rows
+        ],
+    )
+    return tuple(defaulted), width
 
 
 def refuse_arguments(tree: Any, statement: str, allowed: set[str]) -> None:

@@ -89,8 +89,8 @@ def _clause(tree: Any) -> tuple[operations.IntoClause, exp.Select]:
         if len(rows) != 1:
             raise errors.unsupported("INTO ... VALUES of several rows")
         row = rows[0].expressions if isinstance(rows[0], exp.Tuple) else [rows[0]]
-        defaults = tuple(index for index, item in enumerate(row) if _is_default(item))
-        items = [item.copy() for item in row if not _is_default(item)]
+        defaults = tuple(index for index, item in enumerate(row) if columns.is_default(item))
+        items = [item.copy() for item in row if not columns.is_default(item)]
         if not items:
             raise errors.unsupported("INTO ... VALUES of nothing but DEFAULT")
     source = exp.Table(this=exp.Identifier(this=SOURCE, quoted=True))
@@ -107,7 +107,3 @@ def _is_refused(node: Any) -> bool:
     if isinstance(node, exp.Anonymous):
         return functions.is_aggregate(str(node.this))
     return isinstance(node, REFUSED_PARTS)
-
-
-def _is_default(item: Any) -> bool:
-    return isinstance(item, exp.Var) and item.name.upper() == "DEFAULT"

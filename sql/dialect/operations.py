@@ -319,12 +319,19 @@ class AlterView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Insert:
-    """INSERT [OVERWRITE] INTO. columns empty: all, in order. source: a query, or VALUES rows."""
+    """INSERT [OVERWRITE] INTO. columns empty: all, in order. source: a query, or VALUES rows.
+
+    defaulted: the positions of the columns that are DEFAULT in some row of VALUES. Such a cell is
+    NULL in source, and after its columns source has a BOOLEAN for each of these: whether the row
+    takes the default. width: the number of columns without these; 0 if there are none.
+    """
 
     name: names.Name
     columns: tuple[names.Ident, ...]
     source: Tree
     overwrite: bool = False
+    defaulted: tuple[int, ...] = ()
+    width: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -332,12 +339,14 @@ class Clause:
     """What a change does with the rows to which it applies.
 
     columns: those that it assigns; empty for an insert of all columns. values: of each column, the
-    index among the values of the tree; None for DEFAULT.
+    index among the values of the tree; None for DEFAULT. by_name: it assigns each column the
+    source's column of its name. These values stand after all others, in the table's order.
     """
 
     action: Literal["delete", "update", "insert"]
     columns: tuple[names.Ident, ...] = ()
     values: tuple[int | None, ...] = ()
+    by_name: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

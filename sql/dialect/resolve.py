@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from sql import errors, kernels, limits, outcomes
 from sql.dialect import (
+    changes,
     expressions,
     names,
     predicates,
@@ -152,13 +153,30 @@ def bind_changes(
     if environment.rows_relation:
         raise errors.unsupported("array binds in anything but VALUES of one row")
     binder = Binder(environment, views)
+    target = next(
+        (table for table in environment.tables if _is_numbered(table)),
+        None,
+    )
+
+    def source_columns(select: Any) -> list[str]:
+        outputs = Binder(environment, views).query(select, None).outputs
+        return [output.name for output in outputs]
+
     try:
+        if target is not None:
+            own = [column.name for column in target.columns if column.name != shapes.ROW]
+            tree = changes.with_columns_by_name(tree, own, source_columns)
         text = binder.query(tree, None)
         types = [*(output.type for output in text.outputs[:CHANGE_COLUMNS]), *targets]
         converted = binder.converted(text, types, inserts=True)
         return binder.finish(binder.stored(converted), references.bind_count(tree))
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
+
+
+def _is_numbered(table: shapes.TableShape) -> bool:
+    """Return whether a table is the one that a statement changes."""
+    return any(column.name == shapes.ROW for column in table.columns)
 
 
 CHANGE_COLUMNS: Final = 2

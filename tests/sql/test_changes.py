@@ -231,7 +231,8 @@ def test_update_from_takes_any_of_several_rows_unless_the_session_forbids_it(
             "001003",
         ),
         ("merge into t using s on t.id = s.id when not matched by source then delete", "000002"),
-        ("merge into t using s on t.id = s.id when matched then update all by name", "000002"),
+        ("merge into t using s on t.id = s.id when matched then update set *", "000002"),
+        ("merge into t using s on t.id = s.id when not matched then insert *", "000002"),
         (
             "merge into t using s on t.id = s.id when matched and random() > 0 "
             "then update set v = 'a'",
@@ -898,5 +899,48 @@ def test_values_of_every_type_are_kept_and_changed_exactly(tmp_path: Path) -> No
             )
         ]
         assert await local.one("select m = '2024-01-02 00:00:00.123456' from t")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_merge_all_by_name_pairs_columns_whatever_their_order(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, b int, c varchar)")
+        await local.run("insert into t values (1, 2, 'x'), (2, 3, 'y'), (3, 4, 'z')")
+        await local.run("create table s (c varchar, a int, b int)")
+        await local.run("insert into s values ('new', 1, 20), ('added', 9, 90), ('gone', 3, 200)")
+        text = (
+            "merge into t using s on t.a = s.a when matched and s.b > 100 then delete "
+            "when matched then update all by name "
+            "when not matched and s.b < 0 then insert (a) values (s.a + 1) "
+            "when not matched then insert all by name"
+        )
+        assert await local.rows(text) == [(1, 1, 1)]
+        assert await local.rows("select * from t order by a") == [
+            (1, 20, "new"),
+            (2, 3, "y"),
+            (9, 90, "added"),
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("select 'q' c, 2 a", "002020"),
+        ("select 'q' c, 2 a, 3 b, 4 d", "002020"),
+        ("select 'q' c, 2 a, 3 x", "000904"),
+    ],
+)
+def test_merge_all_by_name_needs_the_tables_own_columns(
+    tmp_path: Path, source: str, code: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, b int, c varchar)")
+        await local.run("insert into t values (2, 3, 'y')")
+        merge = f"merge into t using ({source}) s on t.a = s.a when matched then update all by name"
+        assert (await refused(local, merge)).code == code
+        assert await local.rows("select * from t") == [(2, 3, "y")]
 
     local_sql.run_local(tmp_path, work)

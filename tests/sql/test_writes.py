@@ -17,7 +17,17 @@ import pytest
 
 from catalog import errors as catalog_errors
 from catalog import layout, records
-from sql import engine, errors, ipc, limits, parquet_files, partitioning, tabletypes, writes
+from sql import (
+    bindings,
+    engine,
+    errors,
+    ipc,
+    limits,
+    parquet_files,
+    partitioning,
+    tabletypes,
+    writes,
+)
 from sql.dialect import names, operations, parse, sqltypes
 from storage import batch
 from tests.kit import lakes, local_sql
@@ -438,5 +448,54 @@ def test_rows_made_for_a_table_that_is_replaced_meanwhile_go_nowhere(tmp_path: P
         assert raised.value.code == "002003"
         assert await local.rows("select * from t") == []
         assert [key for key in keys_below(local, "ns/t") if "/metadata/0000" not in key] == []
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_default_in_values_is_each_columns_own_default(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create sequence numbers start 50")
+        await local.run(
+            "create table t (a int, b int default 7, c varchar default upper('x'), "
+            "d int autoincrement, e int default numbers.nextval, f varchar)"
+        )
+        await local.run("insert into t values (1, default, default, default, default, default)")
+        assert await local.rows("select * from t") == [(1, 7, "X", 1, 50, None)]
+        await local.run(
+            "insert overwrite into t (b, a, c) values (default, 2, 'k'), (4, 3, default)"
+        )
+        assert await local.rows("select a, b, c from t order by a") == [(2, 7, "k"), (3, 4, "X")]
+        await local.run(
+            "insert overwrite into t (d, a) values (100, 1), (default, 2), (default, 3)"
+        )
+        numbers = [row[0] for row in await local.rows("select d from t order by a")]
+        assert numbers[0] == 100
+        assert len(set(numbers)) == 3
+        bound = {"1": bindings.Binding(type="fixed", values=(9,))}
+        await local.run("insert overwrite into t (b, a) values (default, ?)", bindings=bound)
+        assert await local.rows("select a, b from t") == [(9, 7)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("insert into t (a, b) values (1, default, 3)", "002020"),
+        ("insert into t values (1)", "002020"),
+        ("insert into t values (default)", "002020"),
+        ("insert into t (a, b) values (1, default), (default)", "002020"),
+        ("insert into t (a, b) select 1, default", "000904"),
+        ("insert into t (a, b) values (1, default + 1)", "001003"),
+        ("insert into t (b, a) values (1, default)", "100072"),
+    ],
+)
+def test_default_in_the_wrong_place_is_refused(tmp_path: Path, text: str, code: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int not null, b int default 7)")
+        with pytest.raises(errors.SqlError) as raised:
+            await local.run(text)
+        assert raised.value.code == code
+        assert await local.rows("select * from t") == []
 
     local_sql.run_local(tmp_path, work)
