@@ -113,12 +113,12 @@ class CopyWriter(SmallWriter):
     """Copies what it has put: copies share blobs."""
 
     def work(self, key: str) -> None:
-        known = [name for name, found in self.claims.settled.items() if found != GONE]
-        if not known or self.random.random() < 0.4:
+        stored = [name for name, content in self.claims.settled.items() if content != GONE]
+        if not stored or self.random.random() < 0.4:
             data = self.body(self.random.choice((1_000, 200_000)))
             self.change(key, digest(data), lambda: self.do("PUT", key, data))
             return
-        source = self.random.choice(known)
+        source = self.random.choice(stored)
         if source == key:
             return
         self.change(
@@ -166,23 +166,23 @@ class Commits:
     tried: int = 0
 
 
-def commit(server: servers.Running, told: Commits, writer: int) -> Commits:
+def commit(server: servers.Running, commits: Commits, writer: int) -> Commits:
     """Append snapshots to a table, with all that optimism allows, until the server is gone."""
     try:
         with rest.Client(server) as client:
             while True:
-                _, seen = client.ask("GET", f"namespaces/ns/tables/{told.table}")
-                told.tried += 1
-                snapshot_id = writer * 1_000_000 + told.tried
+                _, seen = client.ask("GET", f"namespaces/ns/tables/{commits.table}")
+                commits.tried += 1
+                snapshot_id = writer * 1_000_000 + commits.tried
                 status, answer = client.commit(
-                    "ns", told.table, *rest.append(seen["metadata"], snapshot_id)
+                    "ns", commits.table, *rest.append(seen["metadata"], snapshot_id)
                 )
                 if status == 200:
-                    told.landed.append(snapshot_id)
+                    commits.landed.append(snapshot_id)
                 else:
                     assert status == 409, answer
     except (OSError, http.client.HTTPException):
-        return told
+        return commits
 
 
 def load_and_kill(
@@ -194,21 +194,21 @@ def load_and_kill(
     least, the writers' are, and the committers'.
     """
     writers = [
-        kind(server, f"{seed}-{kind.__name__.lower()}-{number}")
-        for number, kind in enumerate(
+        writer_class(server, f"{seed}-{writer_class.__name__.lower()}-{number}")
+        for number, writer_class in enumerate(
             (SmallWriter, SmallWriter, LargeWriter, LargeWriter, CopyWriter, PartsWriter)
         )
     ]
-    told = [Commits(table=table) for table in ("shared", "shared", "alone")]
-    with ThreadPoolExecutor(len(writers) + len(told)) as pool:
+    commits = [Commits(table=table) for table in ("shared", "shared", "alone")]
+    with ThreadPoolExecutor(len(writers) + len(commits)) as pool:
         storing = [pool.submit(writer.run) for writer in writers]
         committing = [
-            pool.submit(commit, server, each, number) for number, each in enumerate(told, 1)
+            pool.submit(commit, server, each, number) for number, each in enumerate(commits, 1)
         ]
         deadline = time.monotonic() + LOAD_SECONDS_MAX
         while not any(each.done() for each in (*storing, *committing)):
             stored = sum(each.claims.answers for each in writers)
-            committed = sum(len(each.landed) for each in told)
+            committed = sum(len(each.landed) for each in commits)
             if stored + committed >= answers and min(stored, committed) >= each_min:
                 break
             assert time.monotonic() < deadline, "the load did not get on"
@@ -219,7 +219,7 @@ def load_and_kill(
 
 def check(server: servers.Running, claims: list[Claims], seed: str) -> None:
     """Compare every key that a load touched with what its writer was told."""
-    found = {}
+    digests = {}
     marker = ""
     while True:
         target = f"/{BUCKET}?list-type=2&prefix={seed}-&start-after={marker}"
@@ -229,7 +229,7 @@ def check(server: servers.Running, claims: list[Claims], seed: str) -> None:
         for key in keys:
             answer = s3.call(server, "GET", f"/{BUCKET}/{key}")
             assert answer.status == 200, answer
-            found[key] = digest(answer.body)
+            digests[key] = digest(answer.body)
         if b"<IsTruncated>true" not in page.body:
             break
         marker = keys[-1]
@@ -238,11 +238,11 @@ def check(server: servers.Running, claims: list[Claims], seed: str) -> None:
             allowed = {each.settled.get(key, GONE)}
             if key in each.open:
                 allowed.add(each.open[key])
-            assert found.pop(key, GONE) in allowed, key
-    assert found == {}
+            assert digests.pop(key, GONE) in allowed, key
+    assert digests == {}
 
 
-def check_history(server: servers.Running, told: list[Commits]) -> None:
+def check_history(server: servers.Running, commits: list[Commits]) -> None:
     """Every commit that was answered is in its table's history, and the history is one chain."""
     with rest.Client(server) as client:
         for table in ("shared", "alone"):
@@ -256,8 +256,8 @@ def check_history(server: servers.Running, told: list[Commits]) -> None:
             ]
             assert [each["sequence-number"] for each in snapshots] == list(range(1, len(ids) + 1))
             assert metadata.get("current-snapshot-id", -1) in (ids[-1:] or [-1, None])
-            asked = [each for each in told if each.table == table]
-            landed = {number for each in asked for number in each.landed}
+            of_table = [each for each in commits if each.table == table]
+            landed = {number for each in of_table for number in each.landed}
             assert landed <= set(ids), table
             # At most one commit of each writer was under way, and may have landed unanswered.
             fresh = {number for number in ids if number not in landed}
@@ -281,16 +281,16 @@ def survive(folder: Path, moments: list[tuple[str, int]], *, each_min: int = 0) 
                         assert status == 204
                 for table in ("shared", "alone"):
                     client.make_table("ns", table)
-            claims, told = load_and_kill(running, seed, answers, each_min)
+            claims, commits = load_and_kill(running, seed, answers, each_min)
             stored += sum(each.answers for each in claims)
-            committed += sum(len(each.landed) for each in told)
+            committed += sum(len(each.landed) for each in commits)
 
             with lakes.opened(server.data, first_id=(number + 1) << 40) as lake:
                 invariants.check_recovered(lake.storage, server.data)
                 assert lake.broken_chain() is None
             running = servers.start(server.data)
             check(running, claims, seed)
-            check_history(running, told)
+            check_history(running, commits)
         assert running.stop() == 0
     finally:
         if running.process.poll() is None:

@@ -99,15 +99,15 @@ def test_after_a_power_cut_at_any_event_a_table_has_all_its_tags_or_is_not_there
         acknowledged = create(place, members, stop_at=stop_at)
         with lakes.opened(place / "data", first_id=10_000) as lake:
             try:
-                found = ask(tables.get_table, lake, WHERE)
+                table = ask(tables.get_table, lake, WHERE)
             except catalog_errors.NoSuchTable:
                 assert not acknowledged
                 there.add(False)
             else:
-                arn = {"resourceArn": found["tableARN"]}
+                arn = {"resourceArn": table["tableARN"]}
                 kept = ask(tags.list_tags_for_resource, lake, arn)
                 assert kept == {"tags": TAGS}
-                assert ("metadataLocation" in found) is (metadata is not None)
+                assert ("metadataLocation" in table) is (metadata is not None)
                 there.add(True)
         stop_at += 1
     assert there == {False, True}

@@ -713,7 +713,7 @@ class FirstStart:
     finished: bool = False
 
 
-def start(place: Path, disk: Disk, told: FirstStart, *, seed: str) -> None:
+def start(place: Path, disk: Disk, first: FirstStart, *, seed: str) -> None:
     """Do what `mini.py` does before it serves."""
     random_bytes = random.Random(seed).randbytes
     storage = folders.open_folder(
@@ -721,12 +721,15 @@ def start(place: Path, disk: Disk, told: FirstStart, *, seed: str) -> None:
     )
     try:
         root = rootkeys.open_root(place, disk=disk, random_bytes=random_bytes)
-        told.shown = told.shown or root
-        assert (root.access_key, root.secret_key) == (told.shown.access_key, told.shown.secret_key)
+        first.shown = first.shown or root
+        assert (root.access_key, root.secret_key) == (
+            first.shown.access_key,
+            first.shown.secret_key,
+        )
         rootkeys.open_ring(place, disk=disk, random_bytes=random_bytes)
         if "lake" not in {bucket.name for bucket in storage.buckets.list()}:
             asyncio.run(storage.buckets.create("lake", bucket_type="table", owner="o", region="r"))
-        told.finished = True
+        first.finished = True
     finally:
         storage.close()
 
@@ -735,19 +738,19 @@ def test_after_a_power_cut_at_any_event_of_the_first_start_the_next_one_succeeds
     workplace: Path,
 ) -> None:
     stop_at = 0
-    told = FirstStart()
-    while not told.finished:
+    first = FirstStart()
+    while not first.finished:
         stop_at += 1
-        told = FirstStart()
+        first = FirstStart()
         place = workplace / str(stop_at)
         data = place / "deep" / "data"
         disk = FaultyDisk(place / "aside", stop_at=stop_at)
         with contextlib.suppress(PowerCut, errors.StorageError):
-            start(data, disk, told, seed="first")
+            start(data, disk, first, seed="first")
         for number, remains in enumerate(disk.remains(data, MODES)):
             left = place / f"left{number}"
             remains.write(left)
-            again = copy.copy(told)
+            again = copy.copy(first)
             try:
                 for seed in ("second", "third"):
                     start(left, Disk(), again, seed=seed)

@@ -99,8 +99,8 @@ def test_after_kill_9_every_acknowledged_put_is_there_and_whole(tmp_path: Path, 
             assert key in deleted_after, key
             continue
         assert hashlib.md5(storage.objects.read(info)).hexdigest() == info.etag
-        found = int(info.attributes.tags["n"])
-        assert found >= number or key in deleted_after
-        if found == number:
+        stored_number = int(info.attributes.tags["n"])
+        assert stored_number >= number or key in deleted_after
+        if stored_number == number:
             assert info.etag == etag
     storage.close()

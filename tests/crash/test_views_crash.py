@@ -33,7 +33,7 @@ def version(number: int, text: str) -> dict[str, Any]:
     }
 
 
-def made(lake: lakes.Lake, dotted: str, text: str = "select 1") -> Coroutine[Any, Any, Any]:
+def create_view(lake: lakes.Lake, dotted: str, text: str = "select 1") -> Coroutine[Any, Any, Any]:
     return lake.views.create(
         lake.ident(dotted), schema=lakes.SCHEMA, view_version=version(1, text), by=lakes.BY
     )
@@ -59,8 +59,8 @@ def register(lake: lakes.Lake) -> Coroutine[Any, Any, Any]:
 
 MOVE = {"action": "set-location", "location": "s3://lake/ns/moved"}
 CHANGES: dict[str, Change] = {
-    "create": lambda lake: made(lake, "ns.new"),
-    "create large": lambda lake: made(lake, "ns.new", "x" * 1_200_000),
+    "create": lambda lake: create_view(lake, "ns.new"),
+    "create large": lambda lake: create_view(lake, "ns.new", "x" * 1_200_000),
     "replace": lambda lake: replaced(lake, "ns.v", "select 2"),
     "replace large": lambda lake: replaced(lake, "ns.large", LARGE),
     "move": lambda lake: replaced(lake, "ns.v", "select 2", MOVE),
@@ -82,9 +82,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with lakes.opened(data) as lake:
         for namespace in ("ns", "other"):
             lake.run(lake.namespaces.create("lake", (namespace,), by=lakes.BY))
-        lake.run(made(lake, "ns.v"))
-        lake.run(made(lake, "ns.large", LARGE + "y"))
-        lake.run(made(lake, "ns.gone"))
+        lake.run(create_view(lake, "ns.v"))
+        lake.run(create_view(lake, "ns.large", LARGE + "y"))
+        lake.run(create_view(lake, "ns.gone"))
         lake.run(lake.views.drop(lake.ident("ns.gone"), by=lakes.BY))
     return data
 

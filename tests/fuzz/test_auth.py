@@ -62,10 +62,10 @@ def target(pairs):
 )
 def test_garbage_is_anonymous_or_refused(face, headers, pairs, sigv2_header, body):
     headers = [(name, value.strip()) for name, value in headers]
-    asked = request("PUT", target(pairs), headers, body)
+    sent = request("PUT", target(pairs), headers, body)
     checker = requesting.verifier(sigv2_header=sigv2_header)
     with contextlib.suppress(*REFUSED):
-        caller = run(checker.verify(asked, face))
+        caller = run(checker.verify(sent, face))
         assert caller.principal.type == "anonymous"
         assert caller.credential_id == ""
 
@@ -149,8 +149,8 @@ json_values = st.recursive(
 
 @settings(max_examples=300)
 @given(json_values, st.sampled_from(["identity", "resource"]))
-def test_any_json_is_a_policy_or_malformed(value, kind):
+def test_any_json_is_a_policy_or_malformed(value, policy_type):
     with contextlib.suppress(access_errors.MalformedPolicy):
-        found = policies.parse_policy(value, policy_type=kind)
-        for statement in found.statements:
+        policy = policies.parse_policy(value, policy_type=policy_type)
+        for statement in policy.statements:
             statement.applies("s3:GetObject", "arn:aws:s3:::b/k", {"aws:username": ("a",)})

@@ -62,8 +62,8 @@ def test_first_row_that_matches_decides(path, host, service, domain):
     st.binary(max_size=40) | st.binary(max_size=40).map(lambda b: b"X-Amz-Credential=" + b),
 )
 def test_service_of_never_fails(authorization, query):
-    found = dispatch.service_of(authorization, query)
-    assert found is None or "/" not in found
+    service = dispatch.service_of(authorization, query)
+    assert service is None or "/" not in service
 
 
 @settings(max_examples=300)

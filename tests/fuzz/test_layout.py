@@ -42,7 +42,7 @@ KNOWN = re.compile(rf"(?P<location>sales/orders)/(?:{BELOW})?")
 
 
 def read_again(key: str, pattern: re.Pattern[str]) -> tuple[str, str | None] | None:
-    """Return (kind, location) by the regular expression; None for a key outside the grammar."""
+    """Return (role, location) by the regular expression; None for a key outside the grammar."""
     if not 1 <= len(key.encode("utf-8", "surrogatepass")) <= 1024:
         return None
     if any("\ud800" <= character <= "\udfff" for character in key):
@@ -51,9 +51,9 @@ def read_again(key: str, pattern: re.Pattern[str]) -> tuple[str, str | None] | N
     if match is None:
         return None
     location = match["location"]
-    for kind in ("metadata", "scratch", "data"):
-        if match[kind] is not None:
-            return (kind, location)
+    for role in ("metadata", "scratch", "data"):
+        if match[role] is not None:
+            return (role, location)
     return ("marker", location)
 
 
@@ -158,6 +158,6 @@ def test_find_location_only_returns_a_prefix_on_a_segment_boundary(
     key: str, paths: list[str]
 ) -> None:
     places = {path: layout.Location(path=path) for path in [*paths, key[: len(key) // 2]]}
-    found = layout.find_location(key, places.get)
-    if found is not None:
-        assert (key + "/").startswith(found.path + "/")
+    table_location = layout.find_location(key, places.get)
+    if table_location is not None:
+        assert (key + "/").startswith(table_location.path + "/")

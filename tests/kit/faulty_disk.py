@@ -36,7 +36,7 @@ class Change:
     """A name that is not durable yet. backup: the file that undoing brings back."""
 
     folder: Path
-    made: Path | None = None
+    created: Path | None = None
     moved_from: Path | None = None
     removed: Path | None = None
     backup: Path | None = None
@@ -139,7 +139,7 @@ class FaultyDisk(Disk):
             return
         super().make_folder(path)
         with self.guard:
-            self.pending_names.append(Change(folder=path.parent, made=path))
+            self.pending_names.append(Change(folder=path.parent, created=path))
 
     def make_folders(self, parent: Path, names: Iterable[str]) -> None:
         wanted = [name for name in names if not (parent / name).exists()]
@@ -151,7 +151,7 @@ class FaultyDisk(Disk):
             raise
         super().make_folders(parent, wanted)
         with self.guard:
-            self.pending_names += [Change(folder=parent, made=parent / name) for name in wanted]
+            self.pending_names += [Change(folder=parent, created=parent / name) for name in wanted]
 
     def let_create(self, folder: Path, work: Callable[[], Result]) -> Result:
         self.event()
@@ -161,7 +161,7 @@ class FaultyDisk(Disk):
             for path in sorted(set(folder.iterdir()) - before):
                 self.synced_bytes[path.stat().st_ino] = 0
                 self.of_libraries.add(path.stat().st_ino)
-                self.pending_names.append(Change(folder=folder, made=path))
+                self.pending_names.append(Change(folder=folder, created=path))
         return result
 
     def make_read_only(self, path: Path) -> None:
@@ -173,7 +173,7 @@ class FaultyDisk(Disk):
         descriptor = super().create(path, mode=mode)
         with self.guard:
             self.synced_bytes[os.fstat(descriptor).st_ino] = 0
-            self.pending_names.append(Change(folder=path.parent, made=path))
+            self.pending_names.append(Change(folder=path.parent, created=path))
         return descriptor
 
     def write(self, descriptor: int, data: bytes | memoryview) -> None:
@@ -200,14 +200,14 @@ class FaultyDisk(Disk):
             backup = self.back_up(target) if target.is_file() else None
             super().move(source, target)
             self.pending_names.append(
-                Change(folder=target.parent, made=target, moved_from=source, backup=backup)
+                Change(folder=target.parent, created=target, moved_from=source, backup=backup)
             )
 
     def link(self, source: Path, target: Path) -> None:
         self.event()
         super().link(source, target)
         with self.guard:
-            self.pending_names.append(Change(folder=target.parent, made=target))
+            self.pending_names.append(Change(folder=target.parent, created=target))
 
     def unlink(self, path: Path) -> None:
         self.event()
@@ -268,14 +268,14 @@ class FaultyDisk(Disk):
 
     def undo(self, change: Change, root: Path, state: Remains) -> None:
         """Take a change of names back that no fsync has made durable."""
-        if change.moved_from is not None and change.made is not None:
-            state.move(change.made.relative_to(root), change.moved_from.relative_to(root))
-        elif change.made is not None and root.is_relative_to(change.made):
+        if change.moved_from is not None and change.created is not None:
+            state.move(change.created.relative_to(root), change.moved_from.relative_to(root))
+        elif change.created is not None and root.is_relative_to(change.created):
             state.clear()
-        elif change.made is not None:
-            state.remove(change.made.relative_to(root))
+        elif change.created is not None:
+            state.remove(change.created.relative_to(root))
         if change.backup is not None:
-            back = change.removed or change.made
+            back = change.removed or change.created
             assert back is not None
             state.add_file(back.relative_to(root), Content(source=str(change.backup)))
 

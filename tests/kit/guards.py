@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from server.s3 import guard
 from storage import batch, errors, model, opening
 
 
 class PlainGuard:
-    """Rules no key. A subclass returns other rulings; asked counts how often each key came up."""
+    """Rules no key. A subclass returns other rulings."""
 
     def __init__(self, storage: opening.Storage) -> None:
         self.storage = storage
-        self.asked: Counter[str] = Counter()
 
     def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> guard.Ruling:
-        self.asked[key] += 1
         if reading is None:
             with self.storage.index.view() as view:
                 return self._at(bucket, key, view)

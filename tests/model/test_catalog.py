@@ -136,11 +136,11 @@ class Catalog(RuleBasedStateMachine):
             by=lakes.BY,
         )
         key = (namespace, name)
-        made = self.create(key, work, place)
-        if made is not None and not stage:
-            self.note(key, made)
+        loaded = self.create(key, work, place)
+        if loaded is not None and not stage:
+            self.note(key, loaded)
             self.tables[key] = {"v": value}
-            self.uuids[key] = made.pointer.object_uuid
+            self.uuids[key] = loaded.pointer.object_uuid
 
     @rule(namespace=NAMESPACE, name=NAME, value=VALUE)
     def commit(self, namespace: tuple[str, ...], name: str, value: str) -> None:
@@ -164,8 +164,8 @@ class Catalog(RuleBasedStateMachine):
         if any(key not in self.tables for key in names):
             self.do(work, errors.NoSuchTable)
         else:
-            for key, made in zip(dict.fromkeys(names), self.do(work), strict=True):
-                self.note(key, made)
+            for key, loaded in zip(dict.fromkeys(names), self.do(work), strict=True):
+                self.note(key, loaded)
             for key in names:
                 self.tables[key]["w"] = value
 
@@ -173,8 +173,8 @@ class Catalog(RuleBasedStateMachine):
     def commit_on_a_wrong_view(self, namespace: tuple[str, ...], name: str) -> None:
         wrong = [{"type": "assert-table-uuid", "uuid": "no"}]
         work = self.lake.tables.commit(self.ident(namespace, name), wrong, [], by=lakes.BY)
-        known = (namespace, name) in self.tables
-        self.do(work, metadata_errors.RequirementFailed if known else errors.NoSuchTable)
+        is_table = (namespace, name) in self.tables
+        self.do(work, metadata_errors.RequirementFailed if is_table else errors.NoSuchTable)
 
     @rule(namespace=NAMESPACE, name=NAME, purge=st.booleans())
     def drop_table(self, namespace: tuple[str, ...], name: str, purge: bool) -> None:
@@ -216,9 +216,9 @@ class Catalog(RuleBasedStateMachine):
             by=lakes.BY,
         )
         key = (namespace, name)
-        made = self.create(key, work, place)
-        if made is not None:
-            self.used.add(made.metadata_location)
+        loaded = self.create(key, work, place)
+        if loaded is not None:
+            self.used.add(loaded.metadata_location)
             self.views[key] = {"v": value}
 
     @rule(namespace=NAMESPACE, name=NAME, value=VALUE, place=PLACE)
@@ -234,11 +234,11 @@ class Catalog(RuleBasedStateMachine):
             self.do(work, errors.NoSuchView)
             return
         try:
-            made = self.do(work)
+            loaded = self.do(work)
         except errors.InvalidLocation:
             assert place is not None, "a view may always stay where it is"
             return
-        self.used.add(made.metadata_location)
+        self.used.add(loaded.metadata_location)
         self.views[key]["v"] = value
 
     @rule(namespace=NAMESPACE, name=NAME)
@@ -292,20 +292,20 @@ class Catalog(RuleBasedStateMachine):
             lakes.opened(self.folder / "d", clock=self.clock, first_id=self.ids)
         )
 
-    def note(self, key: Key, made: tables.LoadedTable) -> None:
-        assert made.ident == self.ident(*key)
-        assert made.metadata_location is not None
-        self.used.add(made.metadata_location)
+    def note(self, key: Key, loaded: tables.LoadedTable) -> None:
+        assert loaded.ident == self.ident(*key)
+        assert loaded.metadata_location is not None
+        self.used.add(loaded.metadata_location)
 
     @invariant()
     def both_say_the_same(self) -> None:
         lake = self.lake
-        found = {
+        by_listing = {
             path: dict(lake.namespaces.load("lake", path).properties) for path in self.walk(())
         }
-        assert found == self.namespaces
+        assert by_listing == self.namespaces
         seen: dict[Key, dict[str, str]] = {}
-        for path in found:
+        for path in by_listing:
             for ident in lake.tables.list("lake", path):
                 loaded = lake.load(ident)
                 key = (path, ident.name)
@@ -315,7 +315,7 @@ class Catalog(RuleBasedStateMachine):
                 assert lake.tables.by_object_uuid("lake", self.uuids[key])[0] == ident
         assert seen == self.tables
         shown: dict[Key, dict[str, str]] = {}
-        for path in found:
+        for path in by_listing:
             for name in lake.run(lake.store.page("lake", "view", path, limit=100)):
                 data = lake.run(lake.views.fetch(self.ident(path, name))).data
                 shown[path, name] = json.loads(data)["properties"]
@@ -345,11 +345,11 @@ class Catalog(RuleBasedStateMachine):
                     state[key] = op.after
         assert {key[1:] for key in state if key[0] == "table"} == set(self.tables)
         assert {key[1:] for key in state if key[0] == "view"} == set(self.views)
-        for (kind, namespace, name), row in state.items():
-            if kind == "table":
+        for (entry_type, namespace, name), row in state.items():
+            if entry_type == "table":
                 pointer = self.lake.tables.pointer(self.ident(namespace, name))
                 assert records.encode(pointer) == row
-            elif kind == "view":
+            elif entry_type == "view":
                 pointer = self.lake.views.pointer(self.ident(namespace, name))
                 assert records.encode(pointer) == row
 

@@ -199,8 +199,8 @@ class LifecycleMachine(machines.StorageMachine):
     @rule(key=keys)
     def upload(self, key: str) -> None:
         self.clock.move(1)
-        made = self.run(self.storage.uploads.create("raw", key, attributes=folders.PLAIN))
-        self.uploads[key, made.upload_id] = self.clock()
+        upload = self.run(self.storage.uploads.create("raw", key, attributes=folders.PLAIN))
+        self.uploads[key, upload.upload_id] = self.clock()
 
     @rule()
     def restart(self) -> None:

@@ -31,7 +31,7 @@ def event(
     )
 
 
-def made(*tables: tuple[str, str]) -> list[Event]:
+def created(*tables: tuple[str, str]) -> list[Event]:
     """A lake with these tables; all before time 100."""
     names = [event(10 + n, 10 + n, "create_table", name, f"t{n}") for n, name in enumerate(tables)]
     return [
@@ -48,35 +48,35 @@ def table(*marks: str, head: str | None = None) -> Table:
 LEGAL: dict[str, list[Event]] = {
     "nothing": [],
     "a read beside a write sees either state": [
-        *made(A),
+        *created(A),
         event(100, 200, "mark", A, "p1"),
         event(110, 150, "load", A, value=table("t0")),
         event(120, 160, "load", A, value=table("t0", "p1")),
     ],
     "one of two creators wins, whoever was called first": [
-        *made(),
+        *created(),
         event(100, 200, "create_table", A, "t5", then="conflict"),
         event(110, 190, "create_table", A, "t6"),
         event(300, 400, "load", A, value=table("t6")),
     ],
     "an unanswered drop took effect": [
-        *made(A),
+        *created(A),
         event(100, None, "drop_table", A),
         event(200, 300, "load", A, then="missing"),
     ],
     "an unanswered drop did not take effect": [
-        *made(A),
+        *created(A),
         event(100, None, "drop_table", A),
         event(200, 300, "load", A, value=table("t0")),
     ],
     "an unanswered drop takes effect late": [
-        *made(A),
+        *created(A),
         event(100, None, "drop_table", A),
         event(200, 300, "load", A, value=table("t0")),
         event(400, 500, "load", A, then="missing"),
     ],
     "a rename frees its old name": [
-        *made(A),
+        *created(A),
         event(100, 200, "rename", A, B),
         event(300, 400, "create_table", A, "t7"),
         event(500, 600, "load", B, value=table("t0")),
@@ -84,76 +84,76 @@ LEGAL: dict[str, list[Event]] = {
 }
 ILLEGAL: dict[str, list[Event]] = {
     "a read that began after a write's answer sees the state before": [
-        *made(A),
+        *created(A),
         event(100, 200, "mark", A, "p1"),
         event(201, 300, "load", A, value=table("t0")),
     ],
     "two creators of one name win": [
-        *made(),
+        *created(),
         event(100, 200, "create_table", A, "t5"),
         event(110, 190, "create_table", A, "t6"),
     ],
     "two appends to one head win": [
-        *made(A),
+        *created(A),
         event(100, 200, "append", A, None, "s1"),
         event(110, 190, "append", A, None, "s2"),
     ],
     "a lost update": [
-        *made(A),
+        *created(A),
         event(100, 200, "mark", A, "p1"),
         event(110, 190, "mark", A, "p2"),
         event(300, 400, "load", A, value=table("t0", "p2")),
     ],
     "a commit of two tables is seen half": [
-        *made(A, B),
+        *created(A, B),
         event(100, 400, "mark_both", A, B, "p1"),
         event(150, 160, "load", A, value=table("t0", "p1")),
         event(170, 180, "load", B, value=table("t1")),
     ],
     "a rename is seen with both names": [
-        *made(A),
+        *created(A),
         event(100, 200, "rename", A, B),
         event(110, 120, "list_tables", "n1", value=frozenset("ab")),
     ],
     "two readers disagree about the order": [
-        *made(A),
+        *created(A),
         event(100, 400, "mark", A, "p1"),
         event(100, 400, "mark", A, "p2"),
         event(110, 200, "load", A, value=table("t0", "p1")),
         event(210, 300, "load", A, value=table("t0", "p2")),
     ],
     "a namespace is dropped under a table": [
-        *made(A),
+        *created(A),
         event(100, 200, "drop_namespace", "n1"),
     ],
     "a table bucket is deleted with a namespace in it": [
-        *made(),
+        *created(),
         event(100, 200, "create_namespace", "n2"),
         event(110, 190, "delete_bucket"),
     ],
     "a registered table is lost with its file": [
-        *made(A),
+        *created(A),
         event(100, 200, "drop_table", A),
         event(300, 400, "delete_metadata", table("t0")),
         event(310, 390, "register", A, table("t0")),
         event(500, 600, "load", A, then="missing"),
     ],
     "a file that is there is called missing": [
-        *made(A),
+        *created(A),
         event(100, 200, "drop_table", A),
         event(310, 390, "register", A, table("t0"), then="missing"),
     ],
     "a table is registered twice": [
-        *made(A),
+        *created(A),
         event(310, 390, "register", B, table("t0")),
     ],
     "an unanswered create takes effect before it was called": [
-        *made(),
+        *created(),
         event(100, 150, "load", A, value=table("t5")),
         event(200, None, "create_table", A, "t5"),
     ],
     "an unanswered create comes and goes": [
-        *made(),
+        *created(),
         event(100, None, "create_table", A, "t5"),
         event(200, 300, "load", A, value=table("t5")),
         event(400, 500, "load", A, then="missing"),

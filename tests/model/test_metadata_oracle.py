@@ -88,10 +88,17 @@ class Writer:
         return self.data.draw(strategy)
 
     def commit(self, table: TableMetadata) -> list[dict[str, Any]]:
-        kinds = [self.snapshot, self.schema, self.spec, self.order, self.properties, self.location]
+        updates = [
+            self.snapshot,
+            self.schema,
+            self.spec,
+            self.order,
+            self.properties,
+            self.location,
+        ]
         if table.snapshot_ids:
-            kinds += [self.ref, self.statistics, self.partition_statistics]
-        return list(self.draw(st.sampled_from(kinds))(table))
+            updates += [self.ref, self.statistics, self.partition_statistics]
+        return list(self.draw(st.sampled_from(updates))(table))
 
     def snapshot(self, table: TableMetadata) -> list[dict[str, Any]]:
         self.number += 1
@@ -170,13 +177,13 @@ class Writer:
 
     def properties(self, table: TableMetadata) -> list[dict[str, Any]]:
         names = st.sampled_from(["a", "b", "c"])
-        known = [name for name in ("a", "b", "c") if name in table.properties]
-        if known and self.draw(st.booleans()):
+        present = [name for name in ("a", "b", "c") if name in table.properties]
+        if present and self.draw(st.booleans()):
             return [
-                {"action": "remove-properties", "removals": [self.draw(st.sampled_from(known))]}
+                {"action": "remove-properties", "removals": [self.draw(st.sampled_from(present))]}
             ]
-        given = self.draw(st.dictionaries(names, st.text(max_size=3), min_size=1, max_size=2))
-        return [{"action": "set-properties", "updates": given}]
+        properties = self.draw(st.dictionaries(names, st.text(max_size=3), min_size=1, max_size=2))
+        return [{"action": "set-properties", "updates": properties}]
 
     def location(self, table: TableMetadata) -> list[dict[str, Any]]:
         place = self.draw(st.sampled_from(["s3://lake/ns/t", "s3://lake/ns/u"]))

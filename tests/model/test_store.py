@@ -152,8 +152,8 @@ class StoreMachine(machines.StorageMachine):
 
     @rule(target=uploads, bucket=buckets, key=keys)
     def create_upload(self, bucket: str, key: str) -> tuple[str, str, str]:
-        made = self.run(self.storage.uploads.create(bucket, key, attributes=folders.PLAIN))
-        identity = (bucket, key, made.upload_id)
+        upload = self.run(self.storage.uploads.create(bucket, key, attributes=folders.PLAIN))
+        identity = (bucket, key, upload.upload_id)
         self.parts[identity] = {}
         return identity
 
@@ -194,10 +194,10 @@ class StoreMachine(machines.StorageMachine):
             return
         body = self.objects[source][0]
         start, stop = sorted(bound % (len(body) + 1) for bound in bounds)
-        asked = None if start == stop else ByteRange(start=start, stop=stop)
+        byte_range = None if start == stop else ByteRange(start=start, stop=stop)
         info = self.storage.objects.head(*source)
-        self.run(self.storage.uploads.copy_part(*upload, number, info, asked))
-        self.parts[upload][number] = body if asked is None else body[start:stop]
+        self.run(self.storage.uploads.copy_part(*upload, number, info, byte_range))
+        self.parts[upload][number] = body if byte_range is None else body[start:stop]
 
     @rule(upload=uploads, unnamed=st.sets(st.integers(1, 4), max_size=2))
     def complete(self, upload: tuple[str, str, str], unnamed: set[int]) -> None:
@@ -252,7 +252,7 @@ class StoreMachine(machines.StorageMachine):
                 entries[key[:cut].encode()] = True
             else:
                 entries[key.encode()] = False
-        found: list[tuple[bytes, bool]] = []
+        listed: list[tuple[bytes, bool]] = []
         after: str | None = ""
         for _ in range(len(entries) + 1):
             if after is None:
@@ -268,10 +268,10 @@ class StoreMachine(machines.StorageMachine):
             here = [(info.key.encode(), False) for info in page.objects]
             here += [(each.encode(), True) for each in page.common_prefixes]
             assert len(here) <= entries_max
-            found += sorted(here)
+            listed += sorted(here)
             after = page.next_after
         assert after is None
-        assert found == sorted(entries.items())
+        assert listed == sorted(entries.items())
 
     @rule(ms=st.sampled_from([1, 2_000, 61_000]))
     def sweep(self, ms: int) -> None:

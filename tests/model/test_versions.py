@@ -56,7 +56,7 @@ class VersionsMachine(machines.StorageMachine):
         self.versions: dict[tuple[str, str], list[Version]] = {}
         self.versioning: dict[str, Versioning | None] = {"one": None, "two": None}
         self.locking: set[str] = set()
-        self.given: set[str] = set()
+        self.version_ids_seen: set[str] = set()
 
     def of(self, bucket: str, key: str) -> list[Version]:
         return self.versions.setdefault((bucket, key), [])
@@ -89,8 +89,8 @@ class VersionsMachine(machines.StorageMachine):
                 assert version.version_id == "null"
                 history[:] = [each for each in history if each.version_id != "null"]
             case "Enabled":
-                assert version.version_id not in self.given
-                self.given.add(version.version_id)
+                assert version.version_id not in self.version_ids_seen
+                self.version_ids_seen.add(version.version_id)
         history.insert(0, version)
 
     def written(self, info: ObjectInfo, body: bytes, tags: dict[str, str] | None = None) -> None:

@@ -215,12 +215,12 @@ def test_cut_gives_exactly_the_bytes_of_every_range() -> None:
     ]
     for start in range(len(places)):
         for stop in range(start + 1, len(places) + 1):
-            found = [
+            cuts = [
                 (segment.blob, segment.offset + step)
                 for segment in bodies.cut(segments, ByteRange(start=start, stop=stop))
                 for step in range(segment.length)
             ]
-            assert found == places[start:stop]
+            assert cuts == places[start:stop]
             assert all(
                 segment.length > 0
                 for segment in bodies.cut(segments, ByteRange(start=start, stop=stop))

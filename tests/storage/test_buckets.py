@@ -31,8 +31,8 @@ def create(storage: Storage, name: str = "raw", **fields: Any) -> BucketInfo:
 
 
 def test_a_bucket_is_what_its_creation_said(storage: Storage) -> None:
-    made = create(storage, "lake", bucket_type="table", owner="me", settings={"tags": {"a": "b"}})
-    assert made == BucketInfo(
+    bucket = create(storage, "lake", bucket_type="table", owner="me", settings={"tags": {"a": "b"}})
+    assert bucket == BucketInfo(
         name="lake",
         bucket_id=1,
         type="table",
@@ -41,36 +41,36 @@ def test_a_bucket_is_what_its_creation_said(storage: Storage) -> None:
         created_at_ms=folders.START_MS,
         settings={"tags": {"a": "b"}},
     )
-    assert storage.buckets.get("lake") == made
+    assert storage.buckets.get("lake") == bucket
 
 
 def test_a_bucket_is_looked_up_again_after_every_change_of_a_bucket(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = create(storage)
+    bucket = create(storage)
     looks: list[Store] = []
     get = storage.index.get
     monkeypatch.setattr(
         storage.index, "get", lambda store, key: looks.append(store) or get(store, key)
     )
-    assert [storage.buckets.get("raw") for _ in range(3)] == [made] * 3
+    assert [storage.buckets.get("raw") for _ in range(3)] == [bucket] * 3
     assert looks == [Store.BUCKETS]
     changed = asyncio.run(storage.buckets.change("raw", lambda settings: {**settings, "a": 1}))
-    assert storage.buckets.get("raw") == changed != made
+    assert storage.buckets.get("raw") == changed != bucket
     asyncio.run(storage.buckets.delete("raw"))
     with pytest.raises(errors.NoSuchBucket):
         storage.buckets.get("raw")
     again = create(storage)
     assert storage.buckets.get("raw") == again
-    assert again.bucket_id != made.bucket_id
+    assert again.bucket_id != bucket.bucket_id
 
 
 def test_create_a_name_that_is_taken_says_by_whom_and_changes_nothing(storage: Storage) -> None:
-    made = create(storage, owner="me")
+    bucket = create(storage, owner="me")
     with pytest.raises(errors.BucketAlreadyExists) as caught:
         create(storage, bucket_type="table", owner="you")
     assert caught.value.fields["owner"] == "me"
-    assert storage.buckets.get("raw") == made
+    assert storage.buckets.get("raw") == bucket
 
 
 def test_create_with_a_bad_name_is_refused(storage: Storage) -> None:
@@ -109,10 +109,10 @@ def test_an_absent_bucket_is_no_such_bucket(storage: Storage, name: str) -> None
 
 
 def test_update_replaces_the_settings_alone(storage: Storage) -> None:
-    made = create(storage, settings={"a": 1})
+    bucket = create(storage, settings={"a": 1})
     changed = asyncio.run(storage.buckets.update("raw", {"b": [2]}))
     assert changed.settings == {"b": [2]}
-    assert (changed.bucket_id, changed.owner) == (made.bucket_id, made.owner)
+    assert (changed.bucket_id, changed.owner) == (bucket.bucket_id, bucket.owner)
     assert storage.buckets.get("raw") == changed
 
 

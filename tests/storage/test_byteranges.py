@@ -59,7 +59,7 @@ def test_parse_garbage_gives_a_slice_of_the_body_or_the_one_error(
 ) -> None:
     for text in (header, "bytes=" + header):
         try:
-            found = byteranges.parse(text, size_bytes)
+            byte_range = byteranges.parse(text, size_bytes)
         except errors.RangeNotSatisfiable:
             continue
-        assert found is None or 0 <= found.start < found.stop <= size_bytes
+        assert byte_range is None or 0 <= byte_range.start < byte_range.stop <= size_bytes

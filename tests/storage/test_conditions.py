@@ -16,10 +16,10 @@ MATCHING = (("abc",), ("x", "abc"), ("*",))
 OTHER = (("x",), ("ab",))
 
 
-def outcome(**given: object) -> str:
-    asked = conditions.ReadConditions(**given)  # type: ignore[arg-type] # fields by name
+def outcome(**fields: object) -> str:
+    read_conditions = conditions.ReadConditions(**fields)  # type: ignore[arg-type] # fields by name
     try:
-        conditions.check_read(asked, etag=ETAG, modified_at_ms=MODIFIED_MS)
+        conditions.check_read(read_conditions, etag=ETAG, modified_at_ms=MODIFIED_MS)
     except errors.PreconditionFailed as failed:
         return f"412 {failed.fields['condition']}"
     except errors.NotModified as unmodified:
@@ -71,13 +71,13 @@ def test_every_combination_agrees_with_the_order_of_rfc_9110() -> None:
                 expected = "304 If-None-Match" if "abc" in none_match else "200"
             elif modified is not None and modified > AT_THE_SECOND_MS:
                 expected = "304 If-Modified-Since"
-        found = outcome(
+        decided = outcome(
             if_match=match,
             if_none_match=none_match,
             if_modified_since_ms=modified,
             if_unmodified_since_ms=unmodified,
         )
-        assert found == expected, (match, none_match, modified, unmodified)
+        assert decided == expected, (match, none_match, modified, unmodified)
 
 
 def test_a_copy_source_is_never_not_modified_but_fails() -> None:

@@ -22,7 +22,7 @@ def test_the_etag_of_parts_is_the_md5_of_their_md5s_and_their_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "tags"),
     [
         ("", ()),
         ("*", ("*",)),
@@ -36,8 +36,8 @@ def test_the_etag_of_parts_is_the_md5_of_their_md5s_and_their_number() -> None:
         ('"open', ('"open',)),
     ],
 )
-def test_parse_list(text: str, found: tuple[str, ...]) -> None:
-    assert etags.parse_list(text) == found
+def test_parse_list(text: str, tags: tuple[str, ...]) -> None:
+    assert etags.parse_list(text) == tags
 
 
 @given(st.text(st.sampled_from('"*,W/ ab'), max_size=20))

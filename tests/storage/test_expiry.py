@@ -77,10 +77,10 @@ def rule(**fields: Any) -> lifecycle.LifecycleRule:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
-    made = Lake(tmp_path / "data")
-    yield made
-    invariants.check(made.storage, made.path)
-    made.storage.close()
+    new_lake = Lake(tmp_path / "data")
+    yield new_lake
+    invariants.check(new_lake.storage, new_lake.path)
+    new_lake.storage.close()
 
 
 def run(work: Awaitable[None]) -> None:

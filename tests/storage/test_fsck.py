@@ -42,11 +42,11 @@ async def fill(storage: Storage) -> None:
 
 
 def check(path: Path, *, mend: bool = False) -> tuple[fsck.CheckResult, list[tuple[str, str]]]:
-    found: list[fsck.Finding] = []
+    findings: list[fsck.Finding] = []
     result = fsck.check(
-        path, disk=Disk(), mend=mend, report=found.append, tell=lambda progress: None
+        path, disk=Disk(), mend=mend, report=findings.append, tell=lambda progress: None
     )
-    return result, [(each.damage, each.where) for each in found]
+    return result, [(each.damage, each.where) for each in findings]
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def is_whole(path: Path) -> None:
 
 def test_a_sound_folder_has_no_findings_and_is_not_changed(data: Path) -> None:
     before = {file: file.read_bytes() for file in folders.files_of(data)}
-    result, found = check(data, mend=True)
-    assert found == []
+    result, findings = check(data, mend=True)
+    assert findings == []
     assert result.is_sound
     assert (result.bodies, result.files) == (10, 5)
     assert {file: file.read_bytes() for file in folders.files_of(data)} == before
@@ -104,8 +104,8 @@ def test_a_check_in_parts_finds_the_same(
     file_of(data, "copy").write_bytes(BIG)
     whole = check(data)
     monkeypatch.setattr(fsck, "BLOBS_AT_ONCE", at_once)
-    result, found = check(data)
-    assert sorted(found) == sorted(whole[1])
+    result, findings = check(data)
+    assert sorted(findings) == sorted(whole[1])
     assert result.findings == whole[0].findings
 
 
@@ -113,9 +113,9 @@ def test_a_changed_byte_is_reported_with_every_name_of_the_body(data: Path) -> N
     place = file_of(data, "big")
     place.write_bytes(BIG[1:-1] + b"\x00")
     for mend in (False, True):
-        result, found = check(data, mend=mend)
-        assert [damage for damage, _ in found] == ["changed-bytes"] * 3
-        assert [where.partition(" version")[0] for _, where in found] == [
+        result, findings = check(data, mend=mend)
+        assert [damage for damage, _ in findings] == ["changed-bytes"] * 3
+        assert [where.partition(" version")[0] for _, where in findings] == [
             "raw/big", "raw/copy", "raw/other copy",
         ]  # fmt: skip
         assert not result.is_sound
@@ -135,10 +135,10 @@ def test_a_changed_byte_of_a_long_key_and_of_a_part_is_reported_by_its_name(data
     place = data / "blobs" / segment.blob[:2] / segment.blob
     place.chmod(0o600)
     place.write_bytes(BIG[3:-1] + b"\x00")
-    _, found = check(data)
-    assert len(found) == 2
-    assert found[0][1].startswith(f"raw/{LONG} version ")
-    assert found[1] == ("changed-bytes", f"part 1 of the upload {upload.upload_id}")
+    _, findings = check(data)
+    assert len(findings) == 2
+    assert findings[0][1].startswith(f"raw/{LONG} version ")
+    assert findings[1] == ("changed-bytes", f"part 1 of the upload {upload.upload_id}")
 
 
 def test_of_many_long_keys_only_the_end_is_named(
@@ -155,14 +155,14 @@ def test_a_truncated_and_a_longer_file_have_different_findings(data: Path) -> No
     file_of(data, LONG).write_bytes(BIG[2:-1])
     with file_of(data, "big").open("ab") as file:
         file.write(b"more")
-    _, found = check(data)
-    assert [damage for damage, _ in found] == ["longer-blob", "truncated-blob"]
+    _, findings = check(data)
+    assert [damage for damage, _ in findings] == ["longer-blob", "truncated-blob"]
 
 
 def test_a_missing_file_is_reported_by_name_and_the_name_stays(data: Path) -> None:
     file_of(data, LONG).unlink()
-    result, found = check(data, mend=True)
-    assert [damage for damage, _ in found] == ["missing-blob"]
+    result, findings = check(data, mend=True)
+    assert [damage for damage, _ in findings] == ["missing-blob"]
     assert not result.is_sound
 
 
@@ -225,8 +225,8 @@ def test_a_wrong_count_is_corrected_by_the_repair(data: Path, key: str, count: i
     if count is None and key == "big":
         # A start would take the file for one that was named before, and refuse.
         assert {damage for damage, _ in check(data)[1]} == {"wrong-count"}
-    result, found = check(data, mend=True)
-    assert [damage for damage, _ in found] == ["wrong-count"]
+    result, findings = check(data, mend=True)
+    assert [damage for damage, _ in findings] == ["wrong-count"]
     assert result.is_sound
     is_whole(data)
 
@@ -254,8 +254,8 @@ def test_a_named_blob_that_waits_for_its_removal_is_kept_by_the_repair(data: Pat
         Batch(writes=(bodies.released("file", segment.blob, folders.START_MS),))
     )
     storage.close()
-    result, found = check(data, mend=True)
-    assert [damage for damage, _ in found] == ["released-but-named"]
+    result, findings = check(data, mend=True)
+    assert [damage for damage, _ in findings] == ["released-but-named"]
     assert result.is_sound
     is_whole(data)
 
@@ -282,8 +282,8 @@ def test_rows_that_no_listing_reaches_are_reported(data: Path) -> None:
         return Batch(writes=(Delete(store=Store.OBJECTS, key=marker),))
 
     change(data, fault)
-    result, found = check(data, mend=True)
-    assert ("unreachable-rows", "raw (objects)") in found
+    result, findings = check(data, mend=True)
+    assert ("unreachable-rows", "raw (objects)") in findings
     assert not result.is_sound
 
 
@@ -300,8 +300,8 @@ def test_while_a_record_cannot_be_read_nothing_is_repaired(data: Path) -> None:
     storage.index.commit_now(fault(storage))
     storage.close()
     place.write_bytes(b"x")
-    result, found = check(data, mend=True)
-    assert ("unreadable-record", "raw/empty") in found
+    result, findings = check(data, mend=True)
+    assert ("unreadable-record", "raw/empty") in findings
     assert place.exists()
     assert result.why_not_repaired is not None
     assert not result.is_sound
@@ -318,13 +318,13 @@ def test_a_folder_in_use_and_one_without_an_index_are_not_checked(data: Path) ->
 
 
 def test_progress_counts_bodies_and_bytes(data: Path) -> None:
-    told: list[tuple[str, int, int, int]] = []
+    reports: list[tuple[str, int, int, int]] = []
 
     def tell(progress: fsck.Progress) -> None:
-        told.append((progress.phase, progress.bodies, progress.bodies_all, progress.read_bytes))
+        reports.append((progress.phase, progress.bodies, progress.bodies_all, progress.read_bytes))
 
     result = fsck.check(data, disk=Disk(), mend=False, report=lambda _: None, tell=tell)
-    assert told == sorted(told, key=lambda each: (each[0] == "bytes", each[1:]))
-    assert told[-1] == ("bytes", 10, 10, result.read_bytes)
+    assert reports == sorted(reports, key=lambda each: (each[0] == "bytes", each[1:]))
+    assert reports[-1] == ("bytes", 10, 10, result.read_bytes)
     # Each file once, each row once, however many objects name it.
     assert result.read_bytes == sum(len(BIG) - cut for cut in (0, 1, 2, 3)) + len("smallpart")

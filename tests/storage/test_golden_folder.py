@@ -73,8 +73,8 @@ def test_every_format_has_its_golden_folder(tmp_path: Path) -> None:
         storage.close()
         GOLDEN.mkdir(exist_ok=True)
         (GOLDEN / f"format-{opening.FORMAT}.tar.xz").write_bytes(pack(tmp_path / "data"))
-    found = {path.name for path in GOLDEN.iterdir()}
-    assert found == {f"format-{number}.tar.xz" for number in range(1, opening.FORMAT + 1)}
+    file_names = {path.name for path in GOLDEN.iterdir()}
+    assert file_names == {f"format-{number}.tar.xz" for number in range(1, opening.FORMAT + 1)}
 
 
 @pytest.mark.parametrize("number", range(1, opening.FORMAT + 1))

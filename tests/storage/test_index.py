@@ -732,12 +732,12 @@ def reopened(path: Path, pages: list[bytes]) -> list[tuple[bytes, bytes]]:
     path.mkdir()
     (path / "data.mdb").write_bytes(b"".join(pages))
     index = Index(path=path, disk=Disk(), map_size_bytes=1 << 24, reserve_bytes=4096)
-    found = rows(index)
+    rows_there = rows(index)
     index.commit_now(Batch(writes=(put(b"again"),)))
     assert index.get(STORE, b"again") == b"v"
     index.close()
     shutil.rmtree(path)
-    return found
+    return rows_there
 
 
 def test_an_index_cut_short_is_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -890,8 +890,8 @@ def test_a_decision_that_makes_room_goes_through_when_others_are_refused(
 def refuse(index: Index) -> None:
     """Fail in the middle of a read, as a search for a name that is not there does."""
     with index.view() as view:
-        found = view.scan(STORE, b"")
-        assert next(found) == (b"a", b"v")
+        scan = view.scan(STORE, b"")
+        assert next(scan) == (b"a", b"v")
         assert view.first(STORE, b"a", b"b") == (b"a", b"v")
         raise errors.NoSuchKey("not there")
 

@@ -26,8 +26,8 @@ class Table:
     def scan(
         self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        found = sorted(self.rows[store])
-        chosen = found[bisect.bisect_left(found, start) :]
+        in_order = sorted(self.rows[store])
+        chosen = in_order[bisect.bisect_left(in_order, start) :]
         if stop is not None:
             chosen = [key for key in chosen if key < stop]
         for key in reversed(chosen) if reverse else chosen:
@@ -91,9 +91,9 @@ def test_walk_yields_every_key_from_start_on_in_byte_order(
         table.put(Store.OBJECTS, 7, key)
         table.put(Store.OBJECTS, 8, key + b"!")
     for begin in (b"", start):
-        found = [(key, value) for key, _, value in keys.walk(table, Store.OBJECTS, 7, begin)]
+        walked = [(key, value) for key, _, value in keys.walk(table, Store.OBJECTS, 7, begin)]
         expected = sorted(key for key in wanted if key >= begin)
-        assert found == [(key, b"v" + key) for key in expected]
+        assert walked == [(key, b"v" + key) for key in expected]
         entered = keys.first(table, Store.OBJECTS, 7, begin)
         assert entered == next(keys.walk(table, Store.OBJECTS, 7, begin), None)
 
@@ -139,7 +139,7 @@ def test_deleting_every_key_leaves_no_marker_and_no_node(
         gone.add((store, key))
         for each in (Store.OBJECTS, Store.TOMBSTONES):
             left = sorted(other for other in wanted if (each, other) not in gone)
-            assert [found for found, _, _ in keys.walk(table, each, 1)] == left
+            assert [name for name, _, _ in keys.walk(table, each, 1)] == left
     assert table.is_empty()
 
 
@@ -148,10 +148,10 @@ def test_rows_of_one_key_come_in_the_order_of_their_suffixes_and_before_longer_k
     for key in (b"a", b"a\x00", b"ab", b"a" * 400, b"a" * 401):
         for suffix in (b"\xff" * 8, b"\x00" * 8, b"\x01\x00"):
             table.put(Store.VERSIONS, 1, key, suffix)
-    found = [(key, suffix) for key, suffix, _ in keys.walk(table, Store.VERSIONS, 1)]
+    walked = [(key, suffix) for key, suffix, _ in keys.walk(table, Store.VERSIONS, 1)]
     suffixes = [b"\x00" * 8, b"\x01\x00", b"\xff" * 8]
     in_order = [b"a", b"a\x00", b"a" * 400, b"a" * 401, b"ab"]
-    assert found == [(key, suffix) for key in in_order for suffix in suffixes]
+    assert walked == [(key, suffix) for key in in_order for suffix in suffixes]
 
 
 def test_the_longest_key_with_the_longest_suffix_fits_lmdb() -> None:

@@ -80,8 +80,8 @@ def test_every_other_body_is_joined_once(storage: Storage) -> None:
     for data, info in cases.items():
         path = storage.links.path_of(info)
         assert path.read_bytes() == data
-        made = path.stat().st_ino
-        assert storage.links.path_of(info).stat().st_ino == made
+        inode = path.stat().st_ino
+        assert storage.links.path_of(info).stat().st_ino == inode
 
 
 def test_a_link_outlives_the_object(storage: Storage, clock: folders.Clock) -> None:

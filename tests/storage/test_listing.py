@@ -29,7 +29,7 @@ def expected(
                 entries[common] = "prefix"
         elif each > start_after:
             entries[each] = "key"
-    return [(kind, entry) for entry, kind in sorted(entries.items())]
+    return [(entry_type, entry) for entry, entry_type in sorted(entries.items())]
 
 
 class Sorted:
@@ -74,7 +74,7 @@ def pages(
 def test_the_pages_hold_every_entry_once_and_in_order(
     stored: set[bytes], prefix: bytes, delimiter: bytes, start_after: bytes, entries_max: int
 ) -> None:
-    found: list[tuple[str, bytes]] = []
+    listed: list[tuple[str, bytes]] = []
     for page in pages(list(stored), prefix, delimiter, start_after, entries_max):
         count = len(page.rows) + len(page.common_prefixes)
         assert count <= entries_max
@@ -82,9 +82,9 @@ def test_the_pages_hold_every_entry_once_and_in_order(
             assert count == entries_max
         here = [("key", each) for each, _ in page.rows]
         here += [("prefix", each) for each in page.common_prefixes]
-        found += sorted(here, key=lambda entry: entry[1])
+        listed += sorted(here, key=lambda entry: entry[1])
         assert all(value == b"v" + each for each, value in page.rows)
-    assert found == expected(list(stored), prefix, delimiter, start_after)
+    assert listed == expected(list(stored), prefix, delimiter, start_after)
 
 
 def test_a_page_of_no_entries_is_the_last() -> None:

@@ -63,10 +63,10 @@ def test_a_bad_table_bucket_name_is_refused_with_its_reason(name: str, reason: s
 
 
 @pytest.mark.parametrize("name", sorted(names.RESERVED_WORDS))
-@pytest.mark.parametrize("kind", ["general", "table"])
-def test_the_words_of_the_other_faces_are_refused(name: str, kind: str) -> None:
+@pytest.mark.parametrize("bucket_type", ["general", "table"])
+def test_the_words_of_the_other_faces_are_refused(name: str, bucket_type: str) -> None:
     with pytest.raises(errors.InvalidBucketName):
-        names.check_bucket_name(name, kind)  # type: ignore[arg-type] # parametrised literal
+        names.check_bucket_name(name, bucket_type)  # type: ignore[arg-type] # parametrised literal
 
 
 def test_a_name_that_only_begins_like_a_reserved_word_is_a_name() -> None:

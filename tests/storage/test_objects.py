@@ -94,8 +94,8 @@ def test_a_small_body_lies_in_the_index_and_a_large_one_in_a_file(
 def test_a_range_of_a_body_is_exactly_that(storage: Storage, data: bytes) -> None:
     info = put(storage, "k", data)
     for start, stop in ((0, 1), (3, 7), (len(data) - 1, len(data)), (0, len(data))):
-        asked = ByteRange(start=start, stop=stop)
-        assert storage.objects.read(info, asked) == data[start:stop]
+        byte_range = ByteRange(start=start, stop=stop)
+        assert storage.objects.read(info, byte_range) == data[start:stop]
 
 
 def test_read_is_bounded(storage: Storage) -> None:
@@ -447,16 +447,18 @@ def test_a_patient_listing_shows_what_an_impatient_one_does(
     for prefix, delimiter, start_after, max_keys in itertools.product(
         ("", "a", "a/", "b", "d"), ("", "/"), ("", "a/2", "a/z/", "c/1"), (1, 2, 1000)
     ):
-        asked = {"prefix": prefix, "delimiter": delimiter, "max_keys": max_keys}
-        expected = storage.objects.list("raw", start_after=start_after, **asked)
-        page = run(storage.objects.list_patiently("raw", start_after=start_after, **asked))
+        options = {"prefix": prefix, "delimiter": delimiter, "max_keys": max_keys}
+        expected = storage.objects.list("raw", start_after=start_after, **options)
+        page = run(storage.objects.list_patiently("raw", start_after=start_after, **options))
         assert [
             records.object_info("raw", key.decode(), record) for key, record in page.objects
         ] == list(expected.objects)
         assert page.common_prefixes == expected.common_prefixes
         if page.next_after != expected.next_after:
             assert expected.next_after is None
-            rest = run(storage.objects.list_patiently("raw", start_after=page.next_after, **asked))
+            rest = run(
+                storage.objects.list_patiently("raw", start_after=page.next_after, **options)
+            )
             assert (rest.objects, rest.common_prefixes) == ((), ())
 
 
@@ -721,13 +723,13 @@ def test_list_pages_through_long_and_non_ascii_keys_in_byte_order(storage: Stora
     for key in stored:
         put(storage, key, b"x")
     expected = sorted(stored, key=str.encode)
-    found: list[str] = []
+    listed: list[str] = []
     after: str | None = ""
     while after is not None:
         page = storage.objects.list("raw", start_after=after, max_keys=3)
-        found += [info.key for info in page.objects]
+        listed += [info.key for info in page.objects]
         after = page.next_after
-    assert found == expected
+    assert listed == expected
 
 
 def test_list_never_returns_more_than_a_thousand(storage: Storage) -> None:

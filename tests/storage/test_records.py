@@ -127,8 +127,8 @@ def test_a_record_has_the_bytes_of_version_1_and_reads_back(name: str) -> None:
 
 def test_an_object_record_without_the_optional_fields_reads() -> None:
     array = GOLDEN["object"][2][:8]
-    found = records.decode_object(written(0, array))
-    assert (found.tombstoned_at_ms, found.upload_id) == (None, None)
+    decoded = records.decode_object(written(0, array))
+    assert (decoded.tombstoned_at_ms, decoded.upload_id) == (None, None)
 
 
 def test_attributes_without_part_checksums_or_an_acl_read() -> None:
@@ -136,9 +136,9 @@ def test_attributes_without_part_checksums_or_an_acl_read() -> None:
     array[7] = array[7][:-1]
     assert records.decode_object(written(1, array)) == OBJECT
     array[7] = array[7][:-1]
-    found = records.decode_object(written(1, array))
-    assert found.attributes.part_sizes_bytes == (5, 6)
-    assert found.attributes.part_checksums == b""
+    decoded = records.decode_object(written(1, array))
+    assert decoded.attributes.part_sizes_bytes == (5, 6)
+    assert decoded.attributes.part_checksums == b""
 
 
 def test_an_access_control_list_has_its_bytes_and_its_flag() -> None:

@@ -97,8 +97,8 @@ def test_complete_makes_an_object_of_the_parts_and_copies_nothing(
         {"content-type": "a/b"}, "me", {"t": "u"},
     )  # fmt: skip
     for start, stop in ((69_999, 70_001), (0, len(whole)), (140_000, len(whole))):
-        asked = ByteRange(start=start, stop=stop)
-        assert storage.objects.read(info, asked) == whole[start:stop]
+        byte_range = ByteRange(start=start, stop=stop)
+        assert storage.objects.read(info, byte_range) == whole[start:stop]
     assert (count(storage, Store.UPLOADS), count(storage, Store.PARTS)) == (
         0, 0,
     ), "nothing of the upload is left"  # fmt: skip
@@ -507,17 +507,17 @@ def test_list_parts_pages_by_number(storage: Storage, uploads: Uploads) -> None:
 
 
 def test_list_pages_by_key_then_by_id(storage: Storage, uploads: Uploads) -> None:
-    made = [create(uploads, key) for key in ("b", "a", "a", "d/1", "d/2", "c" * 900, "b\x00")]
-    expected = sorted(made, key=lambda each: (each.key.encode(), each.upload_id))
-    found: list[UploadInfo] = []
+    created = [create(uploads, key) for key in ("b", "a", "a", "d/1", "d/2", "c" * 900, "b\x00")]
+    expected = sorted(created, key=lambda each: (each.key.encode(), each.upload_id))
+    listed: list[UploadInfo] = []
     key_marker, id_marker = "", ""
     while True:
         page = uploads.list("raw", key_marker=key_marker, upload_id_marker=id_marker, uploads_max=2)
-        found += page.uploads
+        listed += page.uploads
         if page.next_after is None:
             break
         key_marker, id_marker = page.next_after
-    assert found == expected
+    assert listed == expected
     behind_a = uploads.list("raw", key_marker="a")
     assert [each.key for each in behind_a.uploads] == ["b", "b\x00", "c" * 900, "d/1", "d/2"]
 
