@@ -37,8 +37,8 @@ def summary_of(loaded: LoadedTable) -> dict[str, str]:
     return summary
 
 
-def by_id(found: list[dict[str, Any]]) -> list[int]:
-    return sorted(row["id"] for row in found)
+def by_id(rows: list[dict[str, Any]]) -> list[int]:
+    return sorted(row["id"] for row in rows)
 
 
 async def live_paths(bench: datafiles.Bench, loaded: LoadedTable) -> list[str]:
@@ -446,20 +446,20 @@ def test_a_staged_table_is_created_with_its_files_or_not_at_all(bench: datafiles
         staged = await bench.create("ns.made", stage=True, partition_spec=PARTITIONED)
         absent = not bench.lake.tables.exists(staged.ident)
         file = await bench.write(staged, rows(1, 2, name="a"), partition=("a",))
-        made = await bench.appends.commit_files(
+        created = await bench.appends.commit_files(
             staged.ident, [file], operation="append", staged=staged, principal=ROOT
         )
         with pytest.raises(metadata_errors.RequirementFailed, match="table already exists"):
             await bench.appends.commit_files(
                 staged.ident, [file], operation="append", staged=staged, principal=ROOT
             )
-        return made, absent
+        return created, absent
 
-    made, absent = asyncio.run(work())
+    created, absent = asyncio.run(work())
     assert absent
-    assert made.metadata.current_schema() == lakes.SCHEMA
-    assert made.metadata.default_spec()["fields"] == PARTITIONED["fields"]
-    assert summary_of(made)["total-records"] == "2"
+    assert created.metadata.current_schema() == lakes.SCHEMA
+    assert created.metadata.default_spec()["fields"] == PARTITIONED["fields"]
+    assert summary_of(created)["total-records"] == "2"
 
 
 # --- merging ------------------------------------------------------------------------------------

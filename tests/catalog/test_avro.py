@@ -103,7 +103,7 @@ def read(data: bytes, *, isolated: bool = False) -> list[dict[str, Any]]:
     container = avro.Container(data)
     by_id = {field["field-id"]: field["name"] for field in SCHEMA["fields"]}
     adapter = avro.Adapter(
-        make=lambda found: {by_id[field_id]: value for field_id, value in found.items()}, ids={}
+        make=lambda values: {by_id[field_id]: value for field_id, value in values.items()}, ids={}
     )
     reader = avro.compile_reader(container.schema, {"": adapter}, isolated=isolated)
     return list(container.records(reader, avro.ISOLATED))
@@ -143,7 +143,7 @@ def test_what_fastavro_writes_is_read(rows: list[dict[str, Any]], codec: str) ->
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "found"),
+    ("key", "value", "entries"),
     [
         ({"type": "int"}, {"type": "bytes"}, {1: b"a", 2147483546: b""}),
         ({"type": "int"}, {"type": "long"}, {1: 5, 3: -1}),
@@ -151,7 +151,7 @@ def test_what_fastavro_writes_is_read(rows: list[dict[str, Any]], codec: str) ->
     ],
 )
 def test_a_map_is_one_however_its_primitive_types_are_spelled(
-    key: Any, value: Any, found: dict[int, Any]
+    key: Any, value: Any, entries: dict[int, Any]
 ) -> None:
     # DuckDB spells them as objects.
     pairs = {
@@ -169,17 +169,17 @@ def test_a_map_is_one_however_its_primitive_types_are_spelled(
         "fields": [{"name": "bounds", "type": ["null", bounds], "field-id": 125}],
     }
     rows: list[dict[str, Any]] = [
-        {"bounds": [{"key": number, "value": each} for number, each in found.items()]},
+        {"bounds": [{"key": number, "value": each} for number, each in entries.items()]},
         {"bounds": None},
     ]
-    plain = avro.encode_file(schema, [{"bounds": found}, {"bounds": None}], {}, sync=SYNC)
+    plain = avro.encode_file(schema, [{"bounds": entries}, {"bounds": None}], {}, sync=SYNC)
     assert list(fastavro.reader(io.BytesIO(plain))) == rows
     adapter = avro.Adapter(make=lambda values: values[125], ids={})
     for isolated in (False, True):
         container = avro.Container(plain)
         assert container.schema["fields"] == schema["fields"]
         reader = avro.compile_reader(container.schema, {"": adapter}, isolated=isolated)
-        assert list(container.records(reader, avro.ISOLATED)) == [found, None]
+        assert list(container.records(reader, avro.ISOLATED)) == [entries, None]
 
 
 def test_many_records_are_written_in_several_blocks() -> None:
@@ -329,10 +329,10 @@ def test_garbage_gives_records_or_the_modules_one_error(data: st.DataObject) -> 
     broken = bytearray(data.draw(st.sampled_from([GOOD, uncompressed()])))
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(broken) - 1))
-        kind = data.draw(st.sampled_from(["change", "cut", "insert"]))
-        if kind == "change":
+        change = data.draw(st.sampled_from(["change", "cut", "insert"]))
+        if change == "change":
             broken[place] = data.draw(st.integers(0, 255))
-        elif kind == "cut" and len(broken) > 10:
+        elif change == "cut" and len(broken) > 10:
             del broken[place : place + data.draw(st.integers(1, 40))]
         else:
             broken[place:place] = data.draw(st.binary(max_size=12))

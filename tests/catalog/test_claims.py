@@ -106,7 +106,7 @@ def test_a_place_whose_owner_is_gone_may_be_asked_for_but_not_around_or_inside(
         do(lake, taking)
 
 
-def asked(
+def owners_asked(
     lake: lakes.Lake, path: str, **more: Any
 ) -> list[tuple[str, owners.LocationOwner | None]]:
     """Whom a claim of path by B asks for permission."""
@@ -119,16 +119,16 @@ def asked(
 def test_every_owner_at_or_above_a_path_is_asked_for_living_or_gone(lake: lakes.Lake) -> None:
     do(lake, plan(lake, "a/b/c", A, name="old"))
     gone = owners.LocationOwner(object_uuid=A, namespace_id=1, name="old", is_live=False)
-    assert asked(lake, "a/b/c") == [("a/b/c", gone)]
-    assert asked(lake, "a/b/c/d") == [("a/b/c/d", gone)]
-    assert asked(lake, "a/b") == []
+    assert owners_asked(lake, "a/b/c") == [("a/b/c", gone)]
+    assert owners_asked(lake, "a/b/c/d") == [("a/b/c/d", gone)]
+    assert owners_asked(lake, "a/b") == []
     with pytest.raises(errors.InvalidLocation):
         plan(lake, "a/b", B)
     live(lake, A)
     standing = owners.LocationOwner(object_uuid=A, namespace_id=1, name="t", is_live=True)
-    assert asked(lake, "a/b/c") == [("a/b/c", standing)]
-    assert asked(lake, "a/b/c", standing=A) == []
-    assert asked(lake, "a/b/c/d", standing=A) == []
+    assert owners_asked(lake, "a/b/c") == [("a/b/c", standing)]
+    assert owners_asked(lake, "a/b/c", standing=A) == []
+    assert owners_asked(lake, "a/b/c/d", standing=A) == []
 
 
 def test_a_permission_is_for_the_name_that_the_owner_had_when_it_was_given(
@@ -158,13 +158,13 @@ def test_files_without_an_owner_need_a_permission(
     taking = plan(lake, "a/b", B)
     put("a/b/", b"")
     put("a/bc/data/f.parquet")
-    assert asked(lake, "a/b") == []
+    assert owners_asked(lake, "a/b") == []
     put("a/b/data/f.parquet")
     with pytest.raises(storage_errors.ExpectationFailed):
         do(lake, taking)
-    assert asked(lake, "a/b") == [("a/b", None)]
+    assert owners_asked(lake, "a/b") == [("a/b", None)]
     lake.run(lake.storage.objects.tombstone("lake", "a/b/data/f.parquet", by="x"))
-    assert asked(lake, "a/b") == []
+    assert owners_asked(lake, "a/b") == []
     do(lake, taking)
 
 
@@ -194,11 +194,11 @@ def test_a_key_finds_the_longest_location_above_it(lake: lakes.Lake) -> None:
 
     def find(key: str) -> str | None:
         with lake.storage.index.view() as view:
-            found = claims.find_location(view, place.bucket_id, key)
-        if found is None:
+            location = claims.find_location(view, place.bucket_id, key)
+        if location is None:
             return None
-        assert found[0] == layout.Location(path=found[0].path, object_type="table")
-        return found[0].path
+        assert location[0] == layout.Location(path=location[0].path, object_type="table")
+        return location[0].path
 
     assert find("a/b/data/f.parquet") == "a/b"
     assert find("a/b") == "a/b"

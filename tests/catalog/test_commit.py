@@ -42,8 +42,8 @@ def plan(*changes: commit.Change) -> batch.Batch:
     return commit.plan(PLACE, changes, author="me", via="rest", time_ms=5)
 
 
-def key_of(name: str, kind: records.ObjectType = "table") -> bytes:
-    return records.pointer_key(PLACE, kind, 4, name)
+def key_of(name: str, object_type: records.ObjectType = "table") -> bytes:
+    return records.pointer_key(PLACE, object_type, 4, name)
 
 
 def expected(planned: batch.Batch) -> dict[bytes, bytes | None]:

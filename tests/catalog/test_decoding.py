@@ -122,12 +122,12 @@ async def killed_while_it_decodes(decoder: decoding.ChildDecoder, data: bytes) -
     os.kill(child, signal.SIGSTOP)  # it will not have answered when it dies
     is_asked, ask = asyncio.Event(), decoder._ask
 
-    async def told(*request: Any) -> AsyncIterator[tuple[decoding.Frame, bytes]]:
+    async def ask_and_kill(*request: Any) -> AsyncIterator[tuple[decoding.Frame, bytes]]:
         is_asked.set()  # the request is sent before another task runs
         async for answer in ask(*request):
             yield answer
 
-    with mock.patch.object(decoder, "_ask", told):
+    with mock.patch.object(decoder, "_ask", ask_and_kill):
         asking = asyncio.create_task(decoder.decode(data, MANIFEST))
         await is_asked.wait()
         os.kill(child, signal.SIGKILL)

@@ -22,7 +22,7 @@ DATA = DataFile(
 
 
 def delete(name: str, content: Content, **more: Any) -> DataFile:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "file_path": f"s3://lake/t/data/{name}",
         "file_format": "PARQUET",
         "record_count": 1,
@@ -31,7 +31,7 @@ def delete(name: str, content: Content, **more: Any) -> DataFile:
         "partition": ("p",),
         "content": content,
     }
-    return DataFile(**{**given, **more})
+    return DataFile(**{**fields, **more})
 
 
 def position(name: str = "pos", **more: Any) -> DataFile:
@@ -60,7 +60,7 @@ def bounds(lower: str, upper: str) -> Metrics:
 
 
 def applying(
-    *found: tuple[int, DataFile], data: DataFile = DATA, at: int = 5, unpartitioned: Any = (0,)
+    *of_table: tuple[int, DataFile], data: DataFile = DATA, at: int = 5, unpartitioned: Any = (0,)
 ) -> list[str]:
     index = deletes.DeleteIndex(
         [
@@ -71,7 +71,7 @@ def applying(
                 file_sequence_number=number,
                 data_file=file,
             )
-            for number, file in found
+            for number, file in of_table
         ],
         unpartitioned=unpartitioned,
     )

@@ -319,17 +319,17 @@ def test_a_table_created_elsewhere_makes_no_request_try_again(lake: Lake) -> Non
         await lake.tables.create(ident, schema=lakes.SCHEMA, by=lakes.BY)
 
     lake.place.run(lake.create_table())
-    asked: list[str] = []
+    looked_up: list[str] = []
     at = lake.guard.at
 
     def counting(bucket: str, key: str, reading: object = None) -> guard.Ruling:
-        asked.append(key)
+        looked_up.append(key)
         return at(bucket, key)
 
     lake.guard.at = counting  # type: ignore[method-assign] - counts calls
     lake.meanwhile(FILE, create_another)
     assert kit.call(lake.place, "PUT", f"/lake/{FILE}", body=b"x").status == 200
-    assert asked == [FILE]
+    assert looked_up == [FILE]
 
 
 @pytest.mark.parametrize(

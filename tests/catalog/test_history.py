@@ -106,9 +106,9 @@ def test_a_broken_chain_is_seen(change: dict[str, object], said: str) -> None:
     assert history.find_break([second], second.commit_id) == "commit 2 follows 0"
     bad = msgspec.structs.replace(good, **change)
     changed = history.Commit(sequence=2, commit_id=id_of(records.encode(bad)), record=bad)
-    found = history.find_break([first, changed], changed.commit_id)
-    assert found is not None
-    assert found.startswith(said)
+    reason = history.find_break([first, changed], changed.commit_id)
+    assert reason is not None
+    assert reason.startswith(said)
 
 
 def test_a_commit_is_summed_up_by_its_snapshot_or_its_updates() -> None:

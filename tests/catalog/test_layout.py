@@ -138,11 +138,11 @@ def test_the_table_has_each_of_the_98_verdicts_once() -> None:
     assert sorted(numbers) == list(range(1, 99))
 
 
-@pytest.mark.parametrize(("number", "key", "kind"), ACCEPTED)
-def test_verdict_accepts(number: int, key: str, kind: str) -> None:
+@pytest.mark.parametrize(("number", "key", "role"), ACCEPTED)
+def test_verdict_accepts(number: int, key: str, role: str) -> None:
     verdict = layout.judge(key, location=None)
     layout.check_body(key, size_bytes=0)
-    assert verdict.role == kind
+    assert verdict.role == role
     assert layout.judge(key.encode(), location=None) == verdict
 
 
@@ -231,22 +231,22 @@ def test_first_rule_in_the_order_of_the_specification_wins(key: str, rule: str) 
 
 def test_location_is_the_longest_known_one_on_segment_boundaries() -> None:
     places = {path: layout.Location(path=path) for path in ("a/b", "a/b/c/d", "a/bc")}
-    asked: list[str] = []
+    looked_up: list[str] = []
 
-    def known(path: str) -> layout.Location | None:
-        asked.append(path)
+    def location_of(path: str) -> layout.Location | None:
+        looked_up.append(path)
         return places.get(path)
 
-    found = layout.find_location("a/b/c/d/data/f.parquet", known)
-    assert found == places["a/b/c/d"]
-    assert asked == ["a/b/c/d/data/f.parquet", "a/b/c/d/data", "a/b/c/d"]
-    assert layout.find_location("a/b/c/data/f.parquet", known) == places["a/b"]
-    assert layout.find_location("a/b", known) == places["a/b"]
-    assert layout.find_location("a/bcd/data/f.parquet", known) is None
-    assert layout.find_location("a", known) is None
-    asked.clear()
-    assert layout.find_location("x/" * 500, known) is None
-    assert len(asked) == 16
+    location = layout.find_location("a/b/c/d/data/f.parquet", location_of)
+    assert location == places["a/b/c/d"]
+    assert looked_up == ["a/b/c/d/data/f.parquet", "a/b/c/d/data", "a/b/c/d"]
+    assert layout.find_location("a/b/c/data/f.parquet", location_of) == places["a/b"]
+    assert layout.find_location("a/b", location_of) == places["a/b"]
+    assert layout.find_location("a/bcd/data/f.parquet", location_of) is None
+    assert layout.find_location("a", location_of) is None
+    looked_up.clear()
+    assert layout.find_location("x/" * 500, location_of) is None
+    assert len(looked_up) == 16
 
 
 def test_known_location_decides_where_the_anchor_is() -> None:

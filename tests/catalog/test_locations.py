@@ -82,8 +82,8 @@ def test_only_places_of_two_segments_and_more_are_ancestors() -> None:
 
 
 def test_a_namespace_with_a_location_of_its_own_has_its_tables_there() -> None:
-    given = {"location": "s3://lake/warehouse/sales/"}
-    assert locations.tables_path(("s",), given, table_bucket="lake") == "warehouse/sales"
+    properties = {"location": "s3://lake/warehouse/sales/"}
+    assert locations.tables_path(("s",), properties, table_bucket="lake") == "warehouse/sales"
     assert locations.tables_path(("s",), {}, table_bucket="lake") == "s"
     for refused in ("s3://other/x", "s3://lake/", "s3://lake", "s3://lake/a//b"):
         with pytest.raises(errors.InvalidLocation):

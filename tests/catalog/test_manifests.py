@@ -67,7 +67,7 @@ METRICS = Metrics(
 
 
 def data_file(number: int = 1, **more: Any) -> DataFile:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "file_path": f"s3://lake/ns/t/data/{number}.parquet",
         "file_format": "PARQUET",
         "record_count": 10 * number,
@@ -78,7 +78,7 @@ def data_file(number: int = 1, **more: Any) -> DataFile:
         "split_offsets": (4, 500),
         "sort_order_id": 0,
     }
-    return DataFile(**{**given, **more})
+    return DataFile(**{**fields, **more})
 
 
 def added(file: DataFile) -> ManifestEntry:
@@ -123,14 +123,14 @@ def encode(
 
 
 def encode_list(files: list[ManifestFile], *, version: int = 2, **more: Any) -> tuple[bytes, int]:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "format_version": version,
         "snapshot_id": 77,
         "parent_snapshot_id": 70,
         "sequence_number": 9,
         "sync": SYNC,
     }
-    return manifest_encoding.encode_manifest_list(files, **{**given, **more})
+    return manifest_encoding.encode_manifest_list(files, **{**options, **more})
 
 
 def without_v3(file: DataFile, version: int) -> DataFile:
@@ -405,11 +405,11 @@ def test_pyiceberg_reads_what_we_write(version: int, tmp_path: Path) -> None:
     assert read.added_files_count == sum(one.status == Status.ADDED for one in entries)
     assert read.partitions is not None
     assert read.partitions[0].lower_bound == b"a"
-    found = read.fetch_manifest_entry(io_)
-    assert [one.data_file.file_path for one in found] == [
+    read_entries = read.fetch_manifest_entry(io_)
+    assert [one.data_file.file_path for one in read_entries] == [
         one.data_file.file_path for one in entries
     ]
-    theirs, ours = found[0].data_file, entries[0].data_file
+    theirs, ours = read_entries[0].data_file, entries[0].data_file
     assert theirs.file_format.value == "PARQUET"
     assert theirs.record_count == ours.record_count
     assert theirs.column_sizes == METRICS.column_sizes
@@ -418,8 +418,8 @@ def test_pyiceberg_reads_what_we_write(version: int, tmp_path: Path) -> None:
     assert theirs.upper_bounds == METRICS.upper_bounds
     assert theirs.split_offsets == [4, 500]
     assert [theirs.partition[place] for place in (0, 1, 2, 4)] == ["a", 574, PARTITION[2], 3]
-    assert found[0].sequence_number == (0 if version == 1 else 9)
-    assert found[0].snapshot_id == 77
+    assert read_entries[0].sequence_number == (0 if version == 1 else 9)
+    assert read_entries[0].snapshot_id == 77
 
 
 @pytest.mark.parametrize("version", [1, 2])

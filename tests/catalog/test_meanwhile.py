@@ -139,10 +139,10 @@ def test_register_of_a_file_that_is_replaced_meanwhile_takes_the_new_one(
 def test_a_pointer_moved_to_a_file_that_is_removed_meanwhile_stays(
     ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = ns.run(ns.tables.create(ident(), schema=lakes.SCHEMA, by=BY))
+    table = ns.run(ns.tables.create(ident(), schema=lakes.SCHEMA, by=BY))
     key = "ns/t/metadata/next.metadata.json"
     put = ns.storage.objects.plan_put(
-        ns.store.bucket("lake"), key, made.data, attributes=model.ObjectAttributes(), now_ms=1
+        ns.store.bucket("lake"), key, table.data, attributes=model.ObjectAttributes(), now_ms=1
     )
     ns.run(ns.storage.index.commit(put))
 
@@ -154,11 +154,11 @@ def test_a_pointer_moved_to_a_file_that_is_removed_meanwhile_stays(
             ns.tables.set_metadata_location(
                 ident(),
                 f"s3://lake/{key}",
-                version_token=records.version_token(made.pointer),
+                version_token=records.version_token(table.pointer),
                 by=BY,
             )
         )
-    assert ns.tables.pointer(ident()) == made.pointer
+    assert ns.tables.pointer(ident()) == table.pointer
 
 
 # Table buckets and namespaces.

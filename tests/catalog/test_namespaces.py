@@ -19,11 +19,11 @@ def make(lake: lakes.Lake, *levels: str, **properties: str) -> None:
 
 def test_a_namespace_is_there_with_its_properties_and_its_place(lake: lakes.Lake) -> None:
     make(lake, "sales", owner="me")
-    found = lake.namespaces.load("lake", ("sales",))
-    assert found.properties == {"owner": "me"}
-    assert found.location == "s3://lake/sales"
-    assert found.created_at_ms == lakes.NOW_MS
-    assert found.created_by == BY
+    namespace = lake.namespaces.load("lake", ("sales",))
+    assert namespace.properties == {"owner": "me"}
+    assert namespace.location == "s3://lake/sales"
+    assert namespace.created_at_ms == lakes.NOW_MS
+    assert namespace.created_by == BY
 
 
 def test_a_listing_holds_direct_children_in_byte_order(lake: lakes.Lake) -> None:
@@ -67,8 +67,8 @@ def test_an_update_says_what_it_did(lake: lakes.Lake) -> None:
         )
     )
     assert (done.updated, done.removed, done.missing) == (("changed", "new"), ("gone",), ("no",))
-    found = lake.namespaces.load("lake", ("a",))
-    assert found.properties == {"kept": "1", "changed": "4", "new": "5"}
+    namespace = lake.namespaces.load("lake", ("a",))
+    assert namespace.properties == {"kept": "1", "changed": "4", "new": "5"}
 
 
 def test_an_update_that_changes_nothing_is_no_commit(lake: lakes.Lake) -> None:

@@ -240,8 +240,10 @@ def test_beyond_a_hundred_columns_metrics_are_kept_only_on_request() -> None:
     schema = schema_of(*((number, f"c{number}", "long") for number in range(1, 121)))
     modes = parquet_stats.modes_of(schema, {})
     assert sorted(modes) == list(range(1, 101))
-    asked = parquet_stats.modes_of(schema, {parquet_stats.METRICS_COLUMN_PREFIX + "c120": "full"})
-    assert 120 in asked
+    modes_by_id = parquet_stats.modes_of(
+        schema, {parquet_stats.METRICS_COLUMN_PREFIX + "c120": "full"}
+    )
+    assert 120 in modes_by_id
     assert len(parquet_stats.modes_of(schema, {parquet_stats.METRICS_DEFAULT: "counts"})) == 120
     assert len(parquet_stats.modes_of(schema, {parquet_stats.METRICS_COLUMNS_MAX: "5"})) == 5
 

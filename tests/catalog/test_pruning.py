@@ -124,8 +124,8 @@ class Engine:
     def finds(self, predicate: Predicate, row: Row) -> bool | None:
         match predicate:
             case Not(part=part):
-                found = self.finds(part, row)
-                return None if found is None else not found
+                verdict = self.finds(part, row)
+                return None if verdict is None else not verdict
             case And(parts=parts):
                 return self._join([self.finds(part, row) for part in parts], absorbing=False)
             case Or(parts=parts):
@@ -139,17 +139,17 @@ class Engine:
                 return (isinstance(value, float) and math.isnan(value)) is (op == "nan")
             case Membership(column=column, values=members, negated=negated):
                 equal = [self._compare("eq", row[column], member) for member in members]
-                found = self._join(equal, absorbing=True)
-                return None if found is None else found is not negated
+                verdict = self._join(equal, absorbing=True)
+                return None if verdict is None else verdict is not negated
             case Comparison(op=op, column=column, value=literal):
                 return self._compare(op, row[column], literal)
         raise AssertionError(predicate)
 
     @staticmethod
-    def _join(found: Sequence[bool | None], *, absorbing: bool) -> bool | None:
-        if absorbing in found:
+    def _join(verdicts: Sequence[bool | None], *, absorbing: bool) -> bool | None:
+        if absorbing in verdicts:
             return absorbing
-        return None if None in found else not absorbing
+        return None if None in verdicts else not absorbing
 
     def _compare(self, op: str, value: Any, literal: Any) -> bool | None:
         if value is None:
@@ -542,7 +542,7 @@ SPECS = {column: specs(column) for column in TYPES}
 
 def partition_of(spec: dict[str, Any], row: Row, *, rounded_up: bool) -> tuple[Any, ...]:
     """rounded_up: as writers of old did with times before 1970."""
-    made = []
+    partition = []
     for field in spec["fields"]:
         type_ = TYPES[field["source-id"]]
         value = row[field["source-id"]]
@@ -551,8 +551,8 @@ def partition_of(spec: dict[str, Any], row: Row, *, rounded_up: bool) -> tuple[A
         exact = type_ == "date" and field["transform"] == "day"
         if rounded_up and timed and not exact and isinstance(result, int) and result < 0:
             result += 1
-        made.append(result)
-    return tuple(made)
+        partition.append(result)
+    return tuple(partition)
 
 
 @EVERY_COLUMN

@@ -27,9 +27,9 @@ def find(lake: lakes.Lake, number: int = 1) -> records.IdempotencyRow | None:
 
 def test_a_receipt_is_found_until_its_lifetime_and_grace_are_over(lake: lakes.Lake) -> None:
     lake.run(lake.storage.index.commit(receipt(lake).plan(status=204)))
-    found = find(lake)
-    assert found is not None
-    assert (found.status, found.fingerprint, found.error) == (204, b"f" * 16, None)
+    stored = find(lake)
+    assert stored is not None
+    assert (stored.status, stored.fingerprint, stored.error) == (204, b"f" * 16, None)
     lake.clock.now_ms += receipts.LIFETIME_MS + receipts.GRACE_MS - 1
     assert find(lake) is not None
     lake.clock.now_ms += 1
@@ -46,9 +46,9 @@ def test_a_key_is_free_again_once_it_has_ended(lake: lakes.Lake) -> None:
     lake.run(lake.storage.index.commit(receipt(lake).plan(status=200)))
     lake.clock.now_ms += receipts.LIFETIME_MS + receipts.GRACE_MS + 1
     lake.run(lake.storage.index.commit(receipt(lake).plan(status=204)))
-    found = find(lake)
-    assert found is not None
-    assert found.status == 204
+    stored = find(lake)
+    assert stored is not None
+    assert stored.status == 204
 
 
 def test_each_receipt_takes_ended_ones_away(lake: lakes.Lake) -> None:

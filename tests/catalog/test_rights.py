@@ -117,9 +117,9 @@ class Doors:
 
     def sql(self, *actions: str) -> list[model.Demand]:
         def look_up() -> None:
-            found = places.Places(store=self.lake.store, access=self.access)
+            resolver = places.Places(store=self.lake.store, access=self.access)
             name = (sql_names.Ident(text="t", quoted=True),)
-            with found.view(lakes.ROOT) as view:
+            with resolver.view(lakes.ROOT) as view:
                 view.table(name, database="lake", schema="ns", actions=actions)
 
         return self.recorded(look_up)
@@ -149,7 +149,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         yield Doors(lake)
 
 
-def asked(demands: list[model.Demand], action: str) -> tuple[str, dict[str, Any]]:
+def keys_of(demands: list[model.Demand], action: str) -> tuple[str, dict[str, Any]]:
     """The resource and condition keys of the one demand for an action."""
     (demand,) = (demand for demand in demands if demand.action == f"s3tables:{action}")
     return demand.resource, {
@@ -192,7 +192,7 @@ def test_a_table_makes_the_same_demand_at_every_door(doors: Doors, action: str) 
             "sql": doors.sql(*rights.DROP_ACTIONS),
         },
     }[action]
-    assert {door: asked(demands, action) for door, demands in by_door.items()} == dict.fromkeys(
+    assert {door: keys_of(demands, action) for door, demands in by_door.items()} == dict.fromkeys(
         by_door, (arn, AT_TABLE)
     )
 
@@ -210,7 +210,7 @@ def test_a_namespace_and_a_bucket_make_the_same_demand_at_every_door(doors: Door
         "s3tables": doors.s3tables("GetNamespace", **here, namespace="ns"),
         "sql": doors.recorded(lambda: named.resolve(lakes.ROOT, "lake", "ns")),
     }
-    assert {door: asked(demands, "GetNamespace") for door, demands in namespaces.items()} == (
+    assert {door: keys_of(demands, "GetNamespace") for door, demands in namespaces.items()} == (
         dict.fromkeys(namespaces, (BUCKET_ARN, AT_NAMESPACE))
     )
     buckets = {
@@ -218,7 +218,7 @@ def test_a_namespace_and_a_bucket_make_the_same_demand_at_every_door(doors: Door
         "s3tables": doors.s3tables("GetTableBucket", **here),
         "sql": doors.recorded(lambda: named.resolve(lakes.ROOT, "lake", "none")),
     }
-    assert {door: asked(demands, "GetTableBucket") for door, demands in buckets.items()} == (
+    assert {door: keys_of(demands, "GetTableBucket") for door, demands in buckets.items()} == (
         dict.fromkeys(buckets, (BUCKET_ARN, AT_BUCKET))
     )
 

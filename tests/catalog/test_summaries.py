@@ -13,14 +13,14 @@ ZERO = dict.fromkeys(summaries.TOTALS, 0)
 
 
 def file(content: Content = Content.DATA, **more: Any) -> DataFile:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "file_path": "f",
         "file_format": "PARQUET",
         "record_count": 10,
         "file_size_in_bytes": 100,
         "content": content,
     }
-    return DataFile(**{**given, **more})
+    return DataFile(**{**fields, **more})
 
 
 DATA = file()
@@ -38,14 +38,14 @@ VECTOR = file(
 
 
 def test_summarise_counts_each_kind_added() -> None:
-    made = summaries.summarise(
+    summary = summaries.summarise(
         operation="overwrite",
         added=[DATA, DATA, POSITIONS, EQUALITIES, VECTOR],
         removed=[],
         totals_before=ZERO,
         extra={},
     )
-    assert made == {
+    assert summary == {
         "operation": "overwrite",
         "added-data-files": "2",
         "added-records": "20",
@@ -68,15 +68,17 @@ def test_summarise_counts_each_kind_added() -> None:
 
 def test_summarise_counts_each_kind_removed_and_ends_where_it_began() -> None:
     files = [DATA, POSITIONS, EQUALITIES, VECTOR]
-    made = summaries.summarise(
+    summary = summaries.summarise(
         operation="delete",
         added=[],
         removed=files,
         totals_before=summaries.counted(files),
         extra={},
     )
-    assert {name: made[name] for name in summaries.TOTALS} == dict.fromkeys(summaries.TOTALS, "0")
-    assert {name: number for name, number in made.items() if name not in summaries.TOTALS} == {
+    assert {name: summary[name] for name in summaries.TOTALS} == dict.fromkeys(
+        summaries.TOTALS, "0"
+    )
+    assert {name: number for name, number in summary.items() if name not in summaries.TOTALS} == {
         "operation": "delete",
         "deleted-data-files": "1",
         "deleted-records": "10",
@@ -92,14 +94,14 @@ def test_summarise_counts_each_kind_removed_and_ends_where_it_began() -> None:
 
 
 def test_summarise_counts_partitions_once() -> None:
-    made = summaries.summarise(
+    summary = summaries.summarise(
         operation="append",
         added=[file(partition=("a",)), file(partition=("a",)), file(partition=(None,))],
         removed=[file(partition=("b",))],
         totals_before={**ZERO, "total-data-files": 1},
         extra={},
     )
-    assert made["changed-partition-count"] == "3"
+    assert summary["changed-partition-count"] == "3"
 
 
 @pytest.mark.parametrize(

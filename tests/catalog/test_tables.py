@@ -526,13 +526,13 @@ def test_commits_that_only_lost_a_race_are_applied_on_the_new_head(ns: lakes.Lak
         )
 
     ns.run(all_at_once())
-    found = ns.load(ns.ident("ns.t")).metadata
-    assert {name for name in found.properties if name.startswith("p")} == {
+    metadata = ns.load(ns.ident("ns.t")).metadata
+    assert {name for name in metadata.properties if name.startswith("p")} == {
         f"p{each}" for each in range(50)
     }
     assert len(ns.log()) == 52
     assert ns.broken_chain() is None
-    assert len(found.metadata_log) == 50
+    assert len(metadata.metadata_log) == 50
 
 
 def test_a_pointer_moved_by_another_process_is_retried_not_refused(ns: lakes.Lake) -> None:
@@ -562,8 +562,8 @@ def test_a_pointer_moved_by_another_process_is_retried_not_refused(ns: lakes.Lak
         )
 
     ns.run(race())
-    found = ns.load(ns.ident("ns.t")).metadata
-    assert len([name for name in found.properties if name[0] in "ab" and len(name) == 2]) == 20
+    metadata = ns.load(ns.ident("ns.t")).metadata
+    assert len([name for name in metadata.properties if name[0] in "ab" and len(name) == 2]) == 20
     assert ns.broken_chain() is None
 
 
@@ -838,8 +838,8 @@ def test_transactions_that_cross_do_not_wait_for_each_other_for_ever(ns: lakes.L
 
     ns.run(cross())
     for name in ("ns.a", "ns.b"):
-        found = ns.load(ns.ident(name)).metadata.properties
-        assert {f"v{number}" for number in range(20)} <= found.keys()
+        properties = ns.load(ns.ident(name)).metadata.properties
+        assert {f"v{number}" for number in range(20)} <= properties.keys()
 
 
 def test_an_empty_transaction_is_refused(ns: lakes.Lake) -> None:
@@ -1004,9 +1004,9 @@ def test_a_rename_moves_the_pointer_and_nothing_else(ns: lakes.Lake) -> None:
     table = create(ns)
     ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("other.u"), by=BY))
     assert not ns.tables.exists(ns.ident("ns.t"))
-    found = ns.load(ns.ident("other.u"))
-    assert found.data == table.data
-    assert found.pointer.object_uuid == table.pointer.object_uuid
+    renamed = ns.load(ns.ident("other.u"))
+    assert renamed.data == table.data
+    assert renamed.pointer.object_uuid == table.pointer.object_uuid
     assert len(ns.log()[-1].record.ops) == 2
     assert ns.broken_chain() is None
 
@@ -1145,17 +1145,17 @@ def test_a_long_list_lies_in_an_object(ns: lakes.Lake) -> None:
     rows = [{"source": f"s3://raw/{number}", "etag": "e"} for number in range(2_500)]
     place = put(ns, "lists/l/data/list.parquet", json.dumps(rows).encode())
     commit(ns, "ns.t", *append(1, 1, **{"boathouse.loads": json.dumps({"object": place})}))
-    found: set[str] = set()
+    sources: set[str] = set()
     after = ""
     pages = 0
     while True:
         page = ns.tables.taken(ns.ident("ns.t"), after=after)
-        found.update(row.source for row in page.loads)
+        sources.update(row.source for row in page.loads)
         pages += 1
         if page.next is None:
             break
         after = page.next
-    assert found == {row["source"] for row in rows}
+    assert sources == {row["source"] for row in rows}
     assert pages == 3
     with pytest.raises(errors.InvalidPageToken):
         ns.tables.taken(ns.ident("ns.t"), after="zz")
@@ -1204,8 +1204,8 @@ def test_a_restart_keeps_everything(tmp_path: Any) -> None:
         assert lake.log() == log
         assert lake.broken_chain() is None
         assert lake.namespaces.load("lake", ("ns",)).properties == {"a": "b"}
-        found = lake.load(lake.ident("ns.t"))
-        assert (found.data, found.pointer) == (done.data, done.pointer)
+        reloaded = lake.load(lake.ident("ns.t"))
+        assert (reloaded.data, reloaded.pointer) == (done.data, done.pointer)
         assert lake.tables.list("lake", ("ns",)) == [lake.ident("ns.t")]
         again = commit(lake, "ns.t", set_property("a", "2"))
         assert again.metadata_location is not None

@@ -42,9 +42,9 @@ TYPED = st.sampled_from(sorted(BY_TYPE)).flatmap(
 def oracle_type(type_: str) -> PrimitiveType:
     field = {"id": 1, "name": "x", "required": False, "type": type_}
     schema = Schema.model_validate({"type": "struct", "fields": [field]})
-    found = schema.fields[0].field_type
-    assert isinstance(found, PrimitiveType)
-    return found
+    field_type = schema.fields[0].field_type
+    assert isinstance(field_type, PrimitiveType)
+    return field_type
 
 
 def same(one: Any, other: Any) -> bool:

@@ -164,14 +164,16 @@ def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(
 def test_demands_from_the_body_are_checked_before_any_change(guarded: TablesService) -> None:
     writer = guarded.client("writer")
     schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
-    made = {**ORDERS, "name": "made"}
-    writer.create_table(**made, format="ICEBERG", metadata=schema)
+    names = {**ORDERS, "name": "made"}
+    writer.create_table(**names, format="ICEBERG", metadata=schema)
     assert (
-        denied(writer.create_table, **{**made, "name": "tagged"}, format="ICEBERG", tags={"a": "b"})
+        denied(
+            writer.create_table, **{**names, "name": "tagged"}, format="ICEBERG", tags={"a": "b"}
+        )
         == "s3tables:TagResource"
     )
-    assert denied(writer.rename_table, **made, newNamespaceName="other") == "s3tables:CreateTable"
-    writer.rename_table(**made, newName="renamed")
+    assert denied(writer.rename_table, **names, newNamespaceName="other") == "s3tables:CreateTable"
+    writer.rename_table(**names, newName="renamed")
     listed = guarded.client().list_tables(tableBucketARN=BUCKET)["tables"]
     assert {(t["namespace"][0], t["name"]) for t in listed} == {
         ("sales", "orders"), ("other", "orders"), ("sales", "renamed"),

@@ -20,14 +20,14 @@ NO_BUCKET = (404, "NotFoundException", "The specified bucket does not exist.")
 
 
 def test_create_table_bucket_answers_its_arn_and_get_describes_it(client: Any) -> None:
-    made = client.create_table_bucket(name="described")
-    assert made["arn"] == bucket_arn("described")
-    assert made["ResponseMetadata"]["HTTPStatusCode"] == 200
-    answer = client.get_table_bucket(tableBucketARN=made["arn"])
+    created = client.create_table_bucket(name="described")
+    assert created["arn"] == bucket_arn("described")
+    assert created["ResponseMetadata"]["HTTPStatusCode"] == 200
+    answer = client.get_table_bucket(tableBucketARN=created["arn"])
     answer.pop("ResponseMetadata")
     bucket_id = answer.pop("tableBucketId")
     assert answer == {
-        "arn": made["arn"],
+        "arn": created["arn"],
         "name": "described",
         "ownerAccountId": ACCOUNT,
         "createdAt": datetime.datetime.fromtimestamp(lakes.NOW_MS / 1000, datetime.UTC),
@@ -275,10 +275,10 @@ def test_deleting_a_table_bucket_reads_its_log_before_the_writers_transaction(
     leave_deleted_tables(service, client, sales)
     decode, threads = records.decode, []
 
-    def noting(value: bytes, kind: Any) -> Any:
-        if kind is records.LogRecord:
+    def noting(value: bytes, record_class: Any) -> Any:
+        if record_class is records.LogRecord:
             threads.append(threading.current_thread().name)
-        return decode(value, kind)
+        return decode(value, record_class)
 
     monkeypatch.setattr(records, "decode", noting)
     client.delete_table_bucket(tableBucketARN=sales)
@@ -519,8 +519,8 @@ def test_a_bucket_made_again_by_another_inherits_nothing(
     assert client.list_namespaces(tableBucketARN=arn)["namespaces"] == []
     client.create_namespace(tableBucketARN=arn, namespace=["sales"])
     schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
-    made = client.create_table(**where, name="t", format="ICEBERG", metadata=schema)
-    assert client.list_tags_for_resource(resourceArn=made["tableARN"])["tags"] == {}
+    created = client.create_table(**where, name="t", format="ICEBERG", metadata=schema)
+    assert client.list_tags_for_resource(resourceArn=created["tableARN"])["tags"] == {}
     table = client.get_table(**where, name="t")
     assert table["warehouseLocation"] == "s3://everything/sales/t"
     ident = idents.TableIdent(table_bucket="everything", namespace=("sales",), name="t")

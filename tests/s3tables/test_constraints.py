@@ -150,9 +150,9 @@ CASES = [
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TablesService]:
     path: Path = tmp_path_factory.mktemp("constraints") / "data"
-    with opened(path) as made:
-        made.client().create_table_bucket(name="checked")
-        yield made
+    with opened(path) as opened_service:
+        opened_service.client().create_table_bucket(name="checked")
+        yield opened_service
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +164,8 @@ def test_the_cases_break_every_constraint_of_every_operation() -> None:
     assert {case.values[0] for case in CASES} == set(face.ROWS)
     assert len(CASES) > 200
     broken_by_kind = {
-        kind: sum(kind in str(case.values[3]) for case in CASES)
-        for kind in ("null", "length", "value", "pattern", "enum", "exactly one")
+        fault: sum(fault in str(case.values[3]) for case in CASES)
+        for fault in ("null", "length", "value", "pattern", "enum", "exactly one")
     }
     assert all(broken_by_kind.values()), broken_by_kind
 
@@ -199,12 +199,12 @@ def mistyped(shape: Any) -> Iterator[tuple[dict[str, Any], str, str]]:
         if "location" in member.serialization or getattr(member, "is_document_type", False):
             continue
         base = {} if getattr(shape, "is_tagged_union", False) else on_the_wire(shape, sample(shape))
-        key, kind = member.serialization.get("name", name), member.type_name
-        own = {"string": str, "integer": int, "boolean": bool, "list": list}.get(kind, dict)
+        key, type_name = member.serialization.get("name", name), member.type_name
+        own = {"string": str, "integer": int, "boolean": bool, "list": list}.get(type_name, dict)
         for value in TYPES:
             if type(value) is not own:
-                yield {**base, key: value}, name, f"Member must be of type {kind}"
-        if kind == "structure":
+                yield {**base, key: value}, name, f"Member must be of type {type_name}"
+        if type_name == "structure":
             for inner, where, constraint in mistyped(member):
                 yield {**base, key: inner}, f"{name}.{where}", constraint
 

@@ -132,8 +132,8 @@ def test_a_large_body_is_taken_and_checked_like_any_other(client: Any, sales: st
         "BadRequestException",
     )
     client.create_table(**where, metadata={"iceberg": {"schema": {"fields": fields}}})
-    found = client.get_table(tableBucketARN=sales, namespace="sales", name="wide")
-    assert found["name"] == "wide"
+    table = client.get_table(tableBucketARN=sales, namespace="sales", name="wide")
+    assert table["name"] == "wide"
 
 
 def test_an_arn_that_arrives_decoded_is_the_same(service: TablesService, bucket: str) -> None:
@@ -184,14 +184,14 @@ def every_error() -> list[type[Exception]]:
     )  # fmt: skip
     return sorted(
         {
-            kind
+            value
             for module in modules
-            for kind in vars(module).values()
-            if isinstance(kind, type)
-            and issubclass(kind, Exception)
-            and kind.__module__ == module.__name__
+            for value in vars(module).values()
+            if isinstance(value, type)
+            and issubclass(value, Exception)
+            and value.__module__ == module.__name__
         },
-        key=lambda kind: f"{kind.__module__}.{kind.__name__}",
+        key=lambda value: f"{value.__module__}.{value.__name__}",
     )
 
 
@@ -208,16 +208,16 @@ OURS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("error_class", every_error(), ids=lambda error_class: error_class.__name__)
 def test_every_error_has_an_answer_of_the_model_or_of_awss_common_ones(
-    kind: type[Exception],
+    error_class: type[Exception],
 ) -> None:
-    error = kind.__new__(kind)
-    found = kit_wire_errors.wire_error(error, (wire_errors.WIRE_ERRORS, kit_wire_errors.COMMON))
+    error = error_class.__new__(error_class)
+    answer = kit_wire_errors.wire_error(error, (wire_errors.WIRE_ERRORS, kit_wire_errors.COMMON))
     modelled = {
         name: shape.status for name, shape in SERVICE.shapes.items() if shape.status is not None
     }
-    if kind in OURS or kind.__module__ == "storage.errors":
+    if error_class in OURS or error_class.__module__ == "storage.errors":
         return
-    assert found is not kit_wire_errors.INTERNAL, kind
-    assert found.status == modelled.get(found.code, found.status)
+    assert answer is not kit_wire_errors.INTERNAL, error_class
+    assert answer.status == modelled.get(answer.code, answer.status)

@@ -85,9 +85,9 @@ def _number(text: str) -> str:
     names: dict[str, str] = {}
 
     def name(match: re.Match[str]) -> str:
-        kind = match.lastgroup
-        same = sum(known.startswith(f"<{kind}") for known in names.values())
-        return names.setdefault(match[0], f"<{kind}-{same + 1}>")
+        entity = match.lastgroup
+        same = sum(alias.startswith(f"<{entity}") for alias in names.values())
+        return names.setdefault(match[0], f"<{entity}-{same + 1}>")
 
     return NUMBERED.sub(name, text)
 
@@ -95,9 +95,9 @@ def _number(text: str) -> str:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     with opened(tmp_path_factory.mktemp("golden") / "data") as service:
-        told = Story(service)
-        _tell(told)
-        yield told
+        new_story = Story(service)
+        _tell(new_story)
+        yield new_story
 
 
 def _tell(story: Story) -> None:
@@ -146,41 +146,41 @@ def _tell(story: Story) -> None:
         call(operation, **ORDERS)
         call(operation, **{**ORDERS, "name": "nowhere"})
     call("ListTables", tableBucketARN=BUCKET, maxTables=0)
-    found = call("GetTable", **ORDERS)
-    call("GetTable", tableArn=found["tableARN"])
+    table = call("GetTable", **ORDERS)
+    call("GetTable", tableArn=table["tableARN"])
     call("GetTable", tableBucketARN=BUCKET, name="orders")
-    _tell_policies(story, found["tableARN"])
+    _tell_policies(story, table["tableARN"])
     _tell_maintenance(story)
-    _tell_absent(story, found["tableARN"])
+    _tell_absent(story, table["tableARN"])
     expiration = {"status": "enabled", "settings": {"days": 1}}
-    call("PutTableRecordExpirationConfiguration", tableArn=found["tableARN"], value=expiration)
+    call("PutTableRecordExpirationConfiguration", tableArn=table["tableARN"], value=expiration)
     for operation in (
         "GetTableRecordExpirationConfiguration",
         "GetTableRecordExpirationJobStatus",
         "GetTableReplication",
         "GetTableReplicationStatus",
     ):
-        call(operation, tableArn=found["tableARN"])
+        call(operation, tableArn=table["tableARN"])
     call("GetTableMetadataLocation", **ORDERS)
     call("GetTableMetadataLocation", **{**ORDERS, "name": "empty"})
     story.service.lake.clock.now_ms += 1000
-    location = story.service.next_metadata(found["metadataLocation"], "00001.metadata.json")
-    update = {**ORDERS, "versionToken": found["versionToken"], "metadataLocation": location}
+    location = story.service.next_metadata(table["metadataLocation"], "00001.metadata.json")
+    update = {**ORDERS, "versionToken": table["versionToken"], "metadataLocation": location}
     call("UpdateTableMetadataLocation", **update)
     call("UpdateTableMetadataLocation", **update)
     token = call("GetTableMetadataLocation", **ORDERS)["versionToken"]
     outside = {"versionToken": token, "metadataLocation": "s3://elsewhere/x.metadata.json"}
     call("UpdateTableMetadataLocation", **{**update, **outside})
-    call("TagResource", resourceArn=found["tableARN"], tags={"team": "lake"})
-    call("TagResource", resourceArn=found["tableARN"], tags={f"k{n}": "v" for n in range(50)})
-    call("ListTagsForResource", resourceArn=found["tableARN"])
+    call("TagResource", resourceArn=table["tableARN"], tags={"team": "lake"})
+    call("TagResource", resourceArn=table["tableARN"], tags={f"k{n}": "v" for n in range(50)})
+    call("ListTagsForResource", resourceArn=table["tableARN"])
     call("ListTagsForResource", resourceArn=BUCKET)
     call("UntagResource", resourceArn=BUCKET, tagKeys=["team", "absent"])
     call("RenameTable", **ORDERS, newNamespaceName="other", newName="moved")
     call("RenameTable", **{**ORDERS, "name": "empty"}, newNamespaceName="nowhere")
     call("RenameTable", **{**ORDERS, "name": "empty"})
     moved = {**ORDERS, "namespace": "other", "name": "moved"}
-    call("DeleteTable", **moved, versionToken=found["versionToken"])
+    call("DeleteTable", **moved, versionToken=table["versionToken"])
     call("DeleteTable", **moved)
     call("DeleteTable", **moved)
     call("DeleteNamespace", tableBucketARN=BUCKET, namespace="sales")

@@ -14,16 +14,16 @@ NO_NAMESPACE = (404, "NotFoundException", "The specified namespace does not exis
 
 
 def test_create_namespace_answers_and_get_describes_it(client: Any, bucket: str) -> None:
-    made = client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
-    assert (made["tableBucketARN"], made["namespace"]) == (bucket, ["sales"])
-    found = client.get_namespace(tableBucketARN=bucket, namespace="sales")
-    assert len(found.pop("namespaceId")) == 36
+    created = client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
+    assert (created["tableBucketARN"], created["namespace"]) == (bucket, ["sales"])
+    described = client.get_namespace(tableBucketARN=bucket, namespace="sales")
+    assert len(described.pop("namespaceId")) == 36
     assert (
-        found.pop("tableBucketId")
+        described.pop("tableBucketId")
         == (client.get_table_bucket(tableBucketARN=bucket)["tableBucketId"])
     )
-    found.pop("ResponseMetadata")
-    assert found == {
+    described.pop("ResponseMetadata")
+    assert described == {
         "namespace": ["sales"],
         "createdAt": datetime.datetime.fromtimestamp(lakes.NOW_MS / 1000, datetime.UTC),
         "createdBy": ACCOUNT,
@@ -68,8 +68,8 @@ def test_list_namespaces_pages_and_shows_deeper_ones_with_their_levels(
     pages = client.get_paginator("list_namespaces").paginate(
         tableBucketARN=bucket, PaginationConfig={"PageSize": 2}
     )
-    found = [[listed["namespace"] for listed in page["namespaces"]] for page in pages]
-    assert found == [in_order[:2], in_order[2:4], in_order[4:]]
+    listed_pages = [[listed["namespace"] for listed in page["namespaces"]] for page in pages]
+    assert listed_pages == [in_order[:2], in_order[2:4], in_order[4:]]
     only = client.list_namespaces(tableBucketARN=bucket, prefix="a0")["namespaces"]
     assert [listed["namespace"] for listed in only] == [["a0"]]
 

@@ -41,8 +41,8 @@ def configuration(*targets: str, role: str = ROLE) -> dict[str, Any]:
 
 
 def table_of(client: Any) -> str:
-    made = client.create_table(tableBucketARN=BUCKET, namespace="ns", name="t", format="ICEBERG")
-    return str(made["tableARN"])
+    created = client.create_table(tableBucketARN=BUCKET, namespace="ns", name="t", format="ICEBERG")
+    return str(created["tableARN"])
 
 
 def test_a_metrics_configuration_counts_the_commits_of_its_bucket(

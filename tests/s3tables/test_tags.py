@@ -16,10 +16,10 @@ def resource(request: pytest.FixtureRequest, client: Any, sales: str) -> str:
     if request.param == "bucket":
         name = f"tagged-{sales.rpartition('-')[2]}"
         return str(client.create_table_bucket(name=name, tags=tags)["arn"])
-    made = client.create_table(
+    created = client.create_table(
         tableBucketARN=sales, namespace="sales", name="t", format="ICEBERG", tags=tags
     )
-    return str(made["tableARN"])
+    return str(created["tableARN"])
 
 
 def tags_of(client: Any, arn: str) -> Any:

@@ -25,7 +25,7 @@ def test_pages_hold_every_shown_item_once_and_in_order(
     def show(key: tuple[str, str]) -> tuple[str, str] | None:
         return None if len(key[0]) == hidden else key
 
-    found: list[tuple[str, str]] = []
+    items: list[tuple[str, str]] = []
     token = None
     for _ in range(len(keys) + 1):
         page = asyncio.run(
@@ -34,12 +34,12 @@ def test_pages_hold_every_shown_item_once_and_in_order(
             )
         )
         assert len(page.items) <= items_max
-        found.extend(page.items)
+        items.extend(page.items)
         token = page.token
         if token is None:
             break
         assert len(page.items) == items_max
-    assert found == [key for key in keys if len(key[0]) != hidden]
+    assert items == [key for key in keys if len(key[0]) != hidden]
 
 
 def _encodable(key: tuple[str, ...]) -> bool:

@@ -215,12 +215,12 @@ def paths(value: Any, *, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
     """Return a copy of value with another value at path, or with nothing there for ABSENT."""
-    made = copy.deepcopy(value)
-    inner = made
+    variant = copy.deepcopy(value)
+    inner = variant
     for name in path[:-1]:
         inner = inner[name]
     if other is ABSENT:
         del inner[path[-1]]
     else:
         inner[path[-1]] = other
-    return made
+    return variant

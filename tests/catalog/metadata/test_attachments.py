@@ -33,11 +33,11 @@ def partition_statistics(snapshot_id: int, path: str = "p.parquet") -> dict[str,
 
 
 def test_set_statistics_trusts_the_files_own_snapshot_id() -> None:
-    made = kit.apply(
+    metadata = kit.apply(
         kit.table(),
         {"action": "set-statistics", "snapshot-id": 77, "statistics": statistics(1)},
     )
-    assert made.statistics == (statistics(1),)
+    assert metadata.statistics == (statistics(1),)
 
 
 def test_set_statistics_replaces_those_of_the_same_snapshot() -> None:
@@ -46,9 +46,11 @@ def test_set_statistics_replaces_those_of_the_same_snapshot() -> None:
         {"action": "set-statistics", "statistics": statistics(1)},
         {"action": "set-statistics", "statistics": statistics(2)},
     )
-    made = kit.apply(base, {"action": "set-statistics", "statistics": statistics(1, "new")})
-    assert made.statistics == (statistics(2), statistics(1, "new"))
-    assert kit.apply(made, {"action": "set-statistics", "statistics": statistics(2)}) is made
+    metadata = kit.apply(base, {"action": "set-statistics", "statistics": statistics(1, "new")})
+    assert metadata.statistics == (statistics(2), statistics(1, "new"))
+    assert (
+        kit.apply(metadata, {"action": "set-statistics", "statistics": statistics(2)}) is metadata
+    )
 
 
 def test_remove_statistics_of_a_snapshot_without_any_changes_nothing() -> None:
@@ -58,13 +60,16 @@ def test_remove_statistics_of_a_snapshot_without_any_changes_nothing() -> None:
 
 
 def test_set_and_remove_partition_statistics() -> None:
-    def put(given: dict[str, Any]) -> dict[str, Any]:
-        return {"action": "set-partition-statistics", "partition-statistics": given}
+    def put(value: dict[str, Any]) -> dict[str, Any]:
+        return {"action": "set-partition-statistics", "partition-statistics": value}
 
     base = kit.apply(kit.table(), put(partition_statistics(1)), put(partition_statistics(2)))
-    made = kit.apply(base, put(partition_statistics(1, "new")))
-    assert made.partition_statistics == (partition_statistics(2), partition_statistics(1, "new"))
-    gone = kit.apply(made, {"action": "remove-partition-statistics", "snapshot-id": 2})
+    metadata = kit.apply(base, put(partition_statistics(1, "new")))
+    assert metadata.partition_statistics == (
+        partition_statistics(2),
+        partition_statistics(1, "new"),
+    )
+    gone = kit.apply(metadata, {"action": "remove-partition-statistics", "snapshot-id": 2})
     assert gone.partition_statistics == (partition_statistics(1, "new"),)
     assert kit.apply(gone, {"action": "remove-partition-statistics", "snapshot-id": 2}) is gone
 

@@ -116,15 +116,17 @@ def test_create_without_spec_and_order_is_unpartitioned_and_unsorted() -> None:
     assert metadata.default_sort_order_id == 0
 
 
-@pytest.mark.parametrize(("asked", "version"), [("1", 1), ("2", 2), ("3", 3), (None, 2)])
+@pytest.mark.parametrize(("requested", "version"), [("1", 1), ("2", 2), ("3", 3), (None, 2)])
 def test_create_takes_the_format_version_from_the_property_and_never_stores_it(
-    asked: str | None, version: int
+    requested: str | None, version: int
 ) -> None:
-    given = {"owner": "ana"} if asked is None else {"owner": "ana", "format-version": asked}
+    properties = (
+        {"owner": "ana"} if requested is None else {"owner": "ana", "format-version": requested}
+    )
     metadata = creation.new_table(
         schema=kit.SCHEMA,
         location=kit.LOCATION + "/",
-        properties=given,
+        properties=properties,
         table_uuid=kit.UUID,
         now_ms=kit.NOW_MS,
     )
@@ -139,10 +141,10 @@ def test_create_takes_the_format_version_from_the_property_and_never_stores_it(
     assert metadata.metadata_log == []
 
 
-@pytest.mark.parametrize("asked", ["4", "0", "-1", "two", ""])
-def test_create_with_an_unknown_format_version_is_refused(asked: str) -> None:
+@pytest.mark.parametrize("requested", ["4", "0", "-1", "two", ""])
+def test_create_with_an_unknown_format_version_is_refused(requested: str) -> None:
     with pytest.raises(errors.BadUpdate, match=r"Unsupported format version|Invalid integer"):
-        kit.table(properties={"format-version": asked})
+        kit.table(properties={"format-version": requested})
 
 
 @pytest.mark.parametrize(
@@ -173,8 +175,8 @@ def test_create_with_an_initial_default_needs_v3() -> None:
         "Invalid schema for v2:\n- Invalid initial default for n: non-null default (7) is not"
         " supported until v3"
     )
-    made = kit.table(schema={"fields": [field]}, version=3)
-    assert made.current_schema()["fields"] == [field]
+    metadata = kit.table(schema={"fields": [field]}, version=3)
+    assert metadata.current_schema()["fields"] == [field]
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ def test_an_update_with_a_wrong_member_is_refused_as_such_or_leaves_readable_met
         for name, value in WRONG.items():
             changed = samples.replaced(update, path, value)
             try:
-                made = kit.apply_all(
+                metadata = kit.apply_all(
                     base, [changed], now_ms=kit.NOW_MS + 9_000, base_location="s3://lake/m.json"
                 )
-                data = model.encode(made)
+                data = model.encode(metadata)
             except errors.MetadataError:
                 refused += 1
                 continue

@@ -16,7 +16,7 @@ from tests.kit import metadata as kit
 
 def document(version: int = 2, **changes: Any) -> dict[str, Any]:
     """A metadata.json as another writer would write it; a change of None removes the field."""
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "format-version": version,
         "table-uuid": kit.UUID,
         "location": kit.LOCATION,
@@ -52,15 +52,15 @@ def document(version: int = 2, **changes: Any) -> dict[str, Any]:
         "metadata-log": [{"timestamp-ms": 5, "metadata-file": "m.json"}],
     }
     if version == 1:
-        made["schema"] = kit.SCHEMA
-        made["partition-spec"] = []
-        del made["last-sequence-number"]
-        for snapshot in made["snapshots"]:
+        fields["schema"] = kit.SCHEMA
+        fields["partition-spec"] = []
+        del fields["last-sequence-number"]
+        for snapshot in fields["snapshots"]:
             del snapshot["sequence-number"]
     if version == 3:
-        made["next-row-id"] = 0
-    made.update(changes)
-    return {name: value for name, value in made.items() if value is not None}
+        fields["next-row-id"] = 0
+    fields.update(changes)
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def decode(value: dict[str, Any], **layout: Any) -> model.TableMetadata:
@@ -70,22 +70,22 @@ def decode(value: dict[str, Any], **layout: Any) -> model.TableMetadata:
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("indent", [None, 2])
 def test_decode_then_encode_keeps_every_field(version: int, indent: int | None) -> None:
-    given = document(version, **{"x-future": {"big": 2**63 - 1, "list": [1.5, None]}})
-    assert json.loads(model.encode(decode(given, indent=indent))) == given
+    fields = document(version, **{"x-future": {"big": 2**63 - 1, "list": [1.5, None]}})
+    assert json.loads(model.encode(decode(fields, indent=indent))) == fields
 
 
 def test_decode_then_encode_keeps_fields_unknown_inside_snapshots_schemas_and_refs() -> None:
-    given = document()
-    given["snapshots"][1]["x-new"] = {"deep": [2**62 + 1]}
-    given["schemas"] = [{**kit.SCHEMA, "x-schema": True}]
-    given["refs"]["main"]["x-ref"] = "kept"
-    given["snapshot-log"][0]["x-log"] = 1
-    assert json.loads(model.encode(decode(given))) == given
+    fields = document()
+    fields["snapshots"][1]["x-new"] = {"deep": [2**62 + 1]}
+    fields["schemas"] = [{**kit.SCHEMA, "x-schema": True}]
+    fields["refs"]["main"]["x-ref"] = "kept"
+    fields["snapshot-log"][0]["x-log"] = 1
+    assert json.loads(model.encode(decode(fields))) == fields
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1, -(2**63), 9_223_372_036_854_775_807])
 def test_snapshot_ids_are_exact_integers(number: int) -> None:
-    given = document(
+    fields = document(
         **{
             "current-snapshot-id": number,
             "refs": {"main": {"snapshot-id": number, "type": "branch"}},
@@ -93,10 +93,10 @@ def test_snapshot_ids_are_exact_integers(number: int) -> None:
             "snapshot-log": [{"timestamp-ms": 1, "snapshot-id": number}],
         }
     )
-    metadata = decode(given)
+    metadata = decode(fields)
     assert list(metadata.snapshot_ids) == [number]
-    assert metadata.snapshot(number) == given["snapshots"][0]
-    assert json.loads(model.encode(metadata)) == given
+    assert metadata.snapshot(number) == fields["snapshots"][0]
+    assert json.loads(model.encode(metadata)) == fields
 
 
 def test_snapshots_are_found_one_by_one_in_their_order() -> None:
@@ -118,8 +118,10 @@ def test_encode_refs_only_keeps_referenced_snapshots_and_both_logs() -> None:
 
 
 def test_decode_current_snapshot_id_of_minus_one_means_none_and_is_not_written_back() -> None:
-    given = document(**{"current-snapshot-id": -1, "refs": {}, "snapshots": [], "snapshot-log": []})
-    metadata = decode(given)
+    fields = document(
+        **{"current-snapshot-id": -1, "refs": {}, "snapshots": [], "snapshot-log": []}
+    )
+    metadata = decode(fields)
     assert metadata.current_snapshot_id is None
     assert "current-snapshot-id" not in json.loads(model.encode(metadata))
 
@@ -295,7 +297,7 @@ def test_json_array_extends_text_whatever_its_layout() -> None:
 def test_snapshots_appended_and_removed_keep_each_text_at_its_id() -> None:
     snapshots = model.Snapshots(b'[ {"snapshot-id": 5, "x": "],["} , {"snapshot-id":6} ]')
     grown = snapshots.extended({7: b'{"snapshot-id":7}'})
-    assert {known: grown.get(known) for known in grown.ids} == {
+    assert {snapshot_id: grown.get(snapshot_id) for snapshot_id in grown.ids} == {
         5: {"snapshot-id": 5, "x": "],["},
         6: {"snapshot-id": 6},
         7: {"snapshot-id": 7},

@@ -11,8 +11,8 @@ from tests.kit import metadata as kit
 
 
 def field(source_id: int, transform: str = "identity", **more: str) -> dict[str, Any]:
-    given = {"direction": "asc", "null-order": "nulls-first", **more}
-    return {"source-id": source_id, "transform": transform, **given}
+    members = {"direction": "asc", "null-order": "nulls-first", **more}
+    return {"source-id": source_id, "transform": transform, **members}
 
 
 def add(*fields: dict[str, Any], order_id: int = 5) -> dict[str, Any]:

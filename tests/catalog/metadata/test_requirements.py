@@ -19,8 +19,8 @@ SPEC = {"fields": [{"source-id": 3, "name": "day_month", "transform": "month"}]}
 
 @pytest.fixture(scope="module")
 def base() -> Any:
-    made = kit.with_snapshots(kit.table(spec=SPEC, order=ORDER), 2)
-    return kit.apply(made, kit.set_ref("v1", 1, ref_type="tag"))
+    metadata = kit.with_snapshots(kit.table(spec=SPEC, order=ORDER), 2)
+    return kit.apply(metadata, kit.set_ref("v1", 1, ref_type="tag"))
 
 
 PASSING: list[dict[str, Any]] = [
@@ -101,10 +101,10 @@ def test_requirement_that_does_not_hold_fails_with_its_sentence(
 
 
 def test_every_requirement_is_tested_both_ways() -> None:
-    known = {*requirements.TABLE_REQUIREMENTS, "assert-create"}
-    assert {one["type"] for one, _ in FAILING} == known
-    assert {one["type"] for one in PASSING} == known - {"assert-create"}
-    assert len(known | {"assert-view-uuid"}) == 9
+    types = {*requirements.TABLE_REQUIREMENTS, "assert-create"}
+    assert {one["type"] for one, _ in FAILING} == types
+    assert {one["type"] for one in PASSING} == types - {"assert-create"}
+    assert len(types | {"assert-view-uuid"}) == 9
 
 
 def test_assert_create_passes_when_the_table_is_absent() -> None:

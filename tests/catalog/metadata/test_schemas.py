@@ -11,8 +11,8 @@ from tests.kit import metadata as kit
 
 
 def column(field_id: int, name: str, type_: Any = "long", **more: Any) -> dict[str, Any]:
-    given = {"id": field_id, "name": name, "required": False, "type": type_}
-    return {**given, **{key.replace("_", "-"): value for key, value in more.items()}}
+    members = {"id": field_id, "name": name, "required": False, "type": type_}
+    return {**members, **{key.replace("_", "-"): value for key, value in more.items()}}
 
 
 def schema(*fields: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -23,8 +23,8 @@ def schema(*fields: dict[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
-def add(given: Any, **more: Any) -> dict[str, Any]:
-    return {"action": "add-schema", "schema": given, **more}
+def add(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"action": "add-schema", "schema": schema, **more}
 
 
 def set_current(schema_id: int) -> dict[str, Any]:
@@ -185,7 +185,7 @@ STRUCT = {"type": "struct", "fields": [{**column(2, "b", "string"), "required": 
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("addition", "message"),
     [
         (None, "Cannot parse schema from a non-object"),
         ([], "Cannot parse schema from a non-object"),
@@ -234,10 +234,10 @@ STRUCT = {"type": "struct", "fields": [{**column(2, "b", "string"), "required": 
         ),
     ],
 )  # fmt: skip
-def test_add_schema_that_is_none_is_refused(given: Any, message: str) -> None:
+def test_add_schema_that_is_none_is_refused(addition: Any, message: str) -> None:
     base = kit.table(version=3)
     with pytest.raises(errors.BadUpdate, match=message):
-        kit.apply(base, add(given))
+        kit.apply(base, add(addition))
 
 
 def test_add_schema_nested_beyond_the_bound_is_refused_before_python_is_in_trouble() -> None:

@@ -72,11 +72,11 @@ def test_many_updates_cost_in_proportion_to_their_number(action: str) -> None:
     base, make = MAKERS[action]
 
     def cost(count: int) -> float:
-        given = [make(number) for number in range(count)]
+        changes = [make(number) for number in range(count)]
         costs = []
         for _ in range(3):
             begun = time.process_time()
-            kit.apply_all(base, given, now_ms=kit.NOW_MS, base_location="s3://lake/m")
+            kit.apply_all(base, changes, now_ms=kit.NOW_MS, base_location="s3://lake/m")
             costs.append(time.process_time() - begun)
         return min(costs)
 
@@ -116,10 +116,10 @@ def test_requirements_of_a_later_part_see_what_the_parts_before_it_did() -> None
             updates=[],
         ),
     ]
-    made = updates.apply_parts(BASE, parts, now_ms=kit.NOW_MS, base_location="s3://lake/m")
-    assert made.current_schema_id == 1
-    assert made.refs["dev"]["snapshot-id"] == 1
-    assert len(made.metadata_log) == len(BASE.metadata_log) + 1
+    metadata = updates.apply_parts(BASE, parts, now_ms=kit.NOW_MS, base_location="s3://lake/m")
+    assert metadata.current_schema_id == 1
+    assert metadata.refs["dev"]["snapshot-id"] == 1
+    assert len(metadata.metadata_log) == len(BASE.metadata_log) + 1
 
 
 def _set_current(schema_id: int) -> dict[str, Any]:

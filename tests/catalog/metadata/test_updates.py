@@ -225,12 +225,12 @@ def test_metadata_log_holds_100_entries_by_default() -> None:
 
 def test_metadata_log_setting_of_the_same_request_counts() -> None:
     metadata = kit.with_snapshots(kit.table(), 5)
-    made = kit.apply(
+    updated = kit.apply(
         metadata,
         {"action": "set-properties", "updates": {"write.metadata.previous-versions-max": "2"}},
         base_location="last",
     )
-    assert [entry["metadata-file"] for entry in made.metadata_log][1:] == ["last"]
+    assert [entry["metadata-file"] for entry in updated.metadata_log][1:] == ["last"]
 
 
 def test_metadata_log_setting_that_is_no_number_is_refused() -> None:

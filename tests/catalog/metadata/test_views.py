@@ -53,11 +53,11 @@ def apply(base: views.ViewMetadata, *updates: Mapping[str, Any]) -> views.ViewMe
     return views.apply_view_updates(base, [dict(one) for one in updates], now_ms=kit.NOW_MS + 50)
 
 
-def replace(given: dict[str, Any], schema: Any = None) -> list[dict[str, Any]]:
+def replace(version: dict[str, Any], schema: Any = None) -> list[dict[str, Any]]:
     adding = [] if schema is None else [{"action": "add-schema", "schema": schema}]
     return [
         *adding,
-        {"action": "add-view-version", "view-version": given},
+        {"action": "add-view-version", "view-version": version},
         {"action": "set-current-view-version", "view-version-id": -1},
     ]
 

@@ -97,9 +97,9 @@ class RestServer:
         **headers: str,
     ) -> Answer:
         """One request of a user to a path below the prefix. headers: `if_none_match="..."`."""
-        return self.run(self.asked(method, path, value, user=user, prefix=prefix, **headers))
+        return self.run(self.exchange(method, path, value, user=user, prefix=prefix, **headers))
 
-    async def asked(
+    async def exchange(
         self,
         method: str,
         path: str,
@@ -109,11 +109,11 @@ class RestServer:
         prefix: str = "lake",
         **headers: str,
     ) -> Answer:
-        given = {name.replace("_", "-"): text for name, text in headers.items()}
-        given["authorization"] = f"Bearer {await self.token(user)}"
+        sent_headers = {name.replace("_", "-"): text for name, text in headers.items()}
+        sent_headers["authorization"] = f"Bearer {await self.token(user)}"
         body = None if value is None else json.dumps(value).encode()
         where = f"/iceberg/v1/{prefix}/{path}" if prefix else f"/iceberg/v1/{path}"
-        return await self.sent(method, where, body, given)
+        return await self.sent(method, where, body, sent_headers)
 
     async def token(self, user: str) -> str:
         if user not in self.tokens:

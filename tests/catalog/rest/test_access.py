@@ -185,9 +185,9 @@ def test_registering_a_view_needs_rights_on_the_files_of_the_place(tmp_path: Pat
     needed = ["CreateTable", "GetTableData", "PutTableData"]
     with kit.opened(tmp_path / "d", users=users(needed)) as rest:
         rest.make_namespace("ns")
-        made = rest.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
+        created = rest.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
         rest.ask("DELETE", "namespaces/ns/views/v")
-        request = {"name": "w", "metadata-location": made.json["metadata-location"]}
+        request = {"name": "w", "metadata-location": created.json["metadata-location"]}
         before = rest.lake.log()
         for number in range(len(needed)):
             path = "namespaces/ns/register-view"
@@ -286,9 +286,9 @@ def test_a_namespace_is_a_condition(peopled: kit.RestServer) -> None:
     assert peopled.load("hr.t", user="sales").status == 403
     assert peopled.ask("GET", "namespaces/sales/tables", user="sales").status == 200
     assert peopled.ask("GET", "namespaces/hr/tables", user="sales").status == 403
-    made = {"name": "n", "schema": kit.SCHEMA}
-    assert peopled.ask("POST", "namespaces/hr/tables", made, user="sales").status == 403
-    assert peopled.ask("POST", "namespaces/sales/tables", made, user="sales").status == 200
+    request = {"name": "n", "schema": kit.SCHEMA}
+    assert peopled.ask("POST", "namespaces/hr/tables", request, user="sales").status == 403
+    assert peopled.ask("POST", "namespaces/sales/tables", request, user="sales").status == 200
 
 
 def test_a_namespaces_name_is_a_condition_of_making_and_listing_it(
@@ -300,8 +300,8 @@ def test_a_namespaces_name_is_a_condition_of_making_and_listing_it(
         ("sales", ["other"], 403),
         ("no_hr", ["new"], 200),
     ):
-        asked = peopled.ask("POST", "namespaces", {"namespace": namespace}, user=user)
-        assert asked.status == status, asked.body
+        answer = peopled.ask("POST", "namespaces", {"namespace": namespace}, user=user)
+        assert answer.status == status, answer.body
     assert peopled.ask("POST", "namespaces", {"namespace": ["hr", "below"]}).status == 200
     listed = peopled.ask("GET", "namespaces", user="no_hr").json
     assert listed == {"namespaces": [["new"], ["sales"]], "next-page-token": None}

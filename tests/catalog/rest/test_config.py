@@ -63,8 +63,8 @@ def test_an_unknown_warehouse_is_not_found_with_a_hint(
             "plain", bucket_type="general", owner=kit.ACCOUNT, region=kit.REGION
         )
     )
-    status, kind, message = config(rest, f"?warehouse={warehouse}").error
-    assert (status, kind) == (404, "NoSuchWarehouseException")
+    status, error_type, message = config(rest, f"?warehouse={warehouse}").error
+    assert (status, error_type) == (404, "NoSuchWarehouseException")
     assert "a warehouse is a table bucket" in message
 
 

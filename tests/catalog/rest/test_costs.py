@@ -25,11 +25,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted: Counter[str] = Counter()
 
     def counting(what: str, ask: Callable[..., Any]) -> Callable[..., Any]:
-        def asked(*values: Any, **more: Any) -> Any:
+        def call(*values: Any, **more: Any) -> Any:
             counted[what] += 1
             return ask(*values, **more)
 
-        return asked
+        return call
 
     scan = index.ReadView.scan
 

@@ -60,8 +60,8 @@ def keys(rest: kit.RestServer, user: str = "root") -> dict[str, str]:
 def test_vended_keys_read_and_write_their_table(rest: kit.RestServer) -> None:
     config = keys(rest)
     assert send(rest, config, "PUT", "/lake/ns/orders/data/f.parquet", b"PAR1").status == 200
-    got = send(rest, config, "GET", "/lake/ns/orders/data/f.parquet")
-    assert (got.status, got.body) == (200, b"PAR1")
+    answer = send(rest, config, "GET", "/lake/ns/orders/data/f.parquet")
+    assert (answer.status, answer.body) == (200, b"PAR1")
     listed = send(rest, config, "GET", "/lake?list-type=2&prefix=ns%2Forders%2F")
     assert listed.status == 200
     assert b"f.parquet" in listed.body

@@ -72,7 +72,7 @@ def test_a_key_is_a_uuid(rest: kit.RestServer, key: str) -> None:
     rest.make_table("ns.t")
     before = commits(rest)
     answer = rest.run(
-        rest.asked(
+        rest.exchange(
             "POST",
             "namespaces/ns/tables/t",
             {"requirements": [], "updates": [kit.set_property("a", "1")]},
@@ -139,7 +139,7 @@ def test_two_at_once_are_one(rest: kit.RestServer) -> None:
         return list(
             await asyncio.gather(
                 *(
-                    rest.asked("POST", "namespaces/ns/tables/t", body, idempotency_key=KEY)
+                    rest.exchange("POST", "namespaces/ns/tables/t", body, idempotency_key=KEY)
                     for _ in range(5)
                 )
             )

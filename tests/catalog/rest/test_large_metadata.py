@@ -57,7 +57,7 @@ def test_others_are_answered_while_large_metadata_is_read(
         monkeypatch.setattr(contents, "assemble", assemble_slowly)
 
         async def ask_both() -> tuple[kit.Answer, kit.Answer]:
-            large = asyncio.create_task(rest.asked(*requests[operation]))
+            large = asyncio.create_task(rest.exchange(*requests[operation]))
             assert await asyncio.to_thread(begun.wait, WAIT_SECONDS)
             health = await rest.sent("GET", "/_health")
             others_answered.set()
@@ -86,8 +86,10 @@ def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
         monkeypatch.setattr(contents, "assemble", count)
 
         async def ask_all() -> list[kit.Answer]:
-            asked = (rest.asked("GET", "namespaces/ns/tables/t", None) for _ in range(8))
-            return await asyncio.gather(*asked)
+            requests_at_once = (
+                rest.exchange("GET", "namespaces/ns/tables/t", None) for _ in range(8)
+            )
+            return await asyncio.gather(*requests_at_once)
 
         rest.run(rest.token("root"))
         answers = rest.run(ask_all())

@@ -10,9 +10,9 @@ from tests.catalog.rest import rest_server as kit
 
 
 def test_a_namespace_is_created_loaded_and_dropped(rest: kit.RestServer) -> None:
-    made = rest.ask("POST", "namespaces", {"namespace": ["ns"], "properties": {"a": "b"}})
+    created = rest.ask("POST", "namespaces", {"namespace": ["ns"], "properties": {"a": "b"}})
     content = {"namespace": ["ns"], "properties": {"location": "s3://lake/ns", "a": "b"}}
-    assert (made.status, made.json) == (200, content)
+    assert (created.status, created.json) == (200, content)
     assert rest.ask("GET", "namespaces/ns").json == content
     there = rest.ask("HEAD", "namespaces/ns")
     assert (there.status, there.body) == (204, b"")
@@ -39,8 +39,8 @@ def test_levels_travel_by_0x1f_whatever_they_hold(rest: kit.RestServer) -> None:
     rest.make_namespace("a.b")
     rest.make_namespace("a.b", "c/d e")
     rest.make_namespace("a.b", "c/d e", "ü%2F")
-    found = rest.ask("GET", "namespaces/a.b%1Fc%2Fd%20e%1F%C3%BC%252F")
-    assert found.json["namespace"] == ["a.b", "c/d e", "ü%2F"]
+    loaded = rest.ask("GET", "namespaces/a.b%1Fc%2Fd%20e%1F%C3%BC%252F")
+    assert loaded.json["namespace"] == ["a.b", "c/d e", "ü%2F"]
     listed = rest.ask("GET", "namespaces?parent=a.b%1Fc%2Fd%20e").json
     assert listed == {"namespaces": [["a.b", "c/d e", "ü%2F"]], "next-page-token": None}
 

@@ -142,7 +142,7 @@ def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> N
 @pytest.mark.parametrize("path", ["/_health", "/_api/v1/warehouses/lake"])
 def test_head_is_answered_where_get_is(rest: kit.RestServer, path: str) -> None:
     headers = {"authorization": f"Bearer {rest.run(rest.token('root'))}"}
-    got = rest.send("GET", path, None, headers)
-    asked = rest.send("HEAD", path, None, headers)
-    assert (asked.status, asked.body) == (200, b"")
-    assert asked.headers["content-length"] == str(len(got.body))
+    by_get = rest.send("GET", path, None, headers)
+    by_head = rest.send("HEAD", path, None, headers)
+    assert (by_head.status, by_head.body) == (200, b"")
+    assert by_head.headers["content-length"] == str(len(by_get.body))

@@ -37,8 +37,8 @@ def test_an_access_key_pair_becomes_a_token_that_opens_the_catalog(rest: kit.Res
         "issued_token_type": ACCESS,
         "scope": "catalog",
     }
-    got = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
-    assert got.status == 200
+    config = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
+    assert config.status == 200
 
 
 def test_the_pair_may_come_as_basic(rest: kit.RestServer) -> None:
@@ -111,8 +111,8 @@ def test_wrong_secrets_are_slowed_down_and_the_catalog_is_not(rest: kit.RestServ
         assert answer.json["error"] == "slow_down"
     other = ask(rest, **{**wrong, "client_id": "somebody else"})
     assert (other.status, other.json["error"]) == (401, "invalid_client")
-    got = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
-    assert got.status == 200
+    config = rest.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
+    assert config.status == 200
     rest.lake.clock.now_ms += 1000
     assert ask(rest, **{**wrong, "client_secret": SECRET}).status == 200
     assert ask(rest, **wrong).json["error"] == "invalid_client"

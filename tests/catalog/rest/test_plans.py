@@ -307,9 +307,9 @@ def test_large_plan_is_paged_and_its_tasks_need_no_memory_of_the_server(
             assert len(names(answer.json)) <= 3
             waiting += answer.json.get("plan-tasks", [])
             answers.append(answer.json)
-        found = sorted(name for answer in answers for name in names(answer))
+        planned = sorted(name for answer in answers for name in names(answer))
         expected = {f"{number:05}.parquet" for number in range(40)} - {"00005.parquet"}
-        assert found == sorted(expected)
+        assert planned == sorted(expected)
         task = answers[-1]["file-scan-tasks"][0]
         assert task["residual-filter"] == request["filter"]
         assert task["data-file"]["lower-bounds"]["keys"] == [1]
@@ -637,7 +637,7 @@ def test_plans_at_once_answer_alike(rest: kit.RestServer, bench: datafiles.Bench
     append(rest, bench, create(rest, bench), *[(rows(number), ()) for number in range(20)])
 
     async def work() -> list[bytes]:
-        answers = await asyncio.gather(*(rest.asked("POST", PLAN, {}) for _ in range(8)))
+        answers = await asyncio.gather(*(rest.exchange("POST", PLAN, {}) for _ in range(8)))
         return [answer.body for answer in answers]
 
     bodies = rest.run(work())

@@ -21,14 +21,14 @@ def test_every_operation_is_found_by_its_own_path(row: rows.RestRow, prefix: str
     parts = [words.get(part, part) for part in row.path.strip("/").split("/")]
     segments = [part for part in parts if part is not None]
     assert rows.ROUTES.find(row.method, segments) is row
-    found = rows.ROUTES.parse(segments, ())
-    assert found.prefix == (prefix if "{prefix}" in row.path else None)
+    parsed = rows.ROUTES.parse(segments, ())
+    assert parsed.prefix == (prefix if "{prefix}" in row.path else None)
     if "{namespace}" in row.path:
-        assert found.namespace == ("a", "b.c")
-    assert found.name == {"{table}": "t/1", "{view}": "v", "{function}": "f"}.get(
+        assert parsed.namespace == ("a", "b.c")
+    assert parsed.name == {"{table}": "t/1", "{view}": "v", "{function}": "f"}.get(
         next((part for part in ("{table}", "{view}", "{function}") if part in row.path), ""), ""
     )
-    assert found.plan_id == ("p" if "{plan-id}" in row.path else "")
+    assert parsed.plan_id == ("p" if "{plan-id}" in row.path else "")
 
 
 def test_there_are_the_35_operations_of_the_specification() -> None:
@@ -60,8 +60,8 @@ def test_what_the_catalog_does_not_have_is_no_operation(method: str, path: str) 
 
 
 def test_of_a_parameter_given_twice_the_first_counts() -> None:
-    found = rows.ROUTES.parse(("v1", "config"), (("warehouse", "a"), ("warehouse", "b")))
-    assert found.query == {"warehouse": "a"}
+    parsed = rows.ROUTES.parse(("v1", "config"), (("warehouse", "a"), ("warehouse", "b")))
+    assert parsed.query == {"warehouse": "a"}
 
 
 def test_a_warehouse_may_be_named_like_an_operation_is_not() -> None:

@@ -214,7 +214,7 @@ def test_a_commit_answers_with_the_table_after_it(rest: kit.RestServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "kind"),
+    ("body", "status", "error_type"),
     [
         ({}, 400, "IllegalArgumentException"),
         ({"requirements": [], "updates": {}}, 400, "IllegalArgumentException"),
@@ -239,11 +239,11 @@ def test_a_commit_answers_with_the_table_after_it(rest: kit.RestServer) -> None:
     ],
 )
 def test_a_commit_that_cannot_be_is_refused_for_certain(
-    rest: kit.RestServer, body: Any, status: int, kind: str
+    rest: kit.RestServer, body: Any, status: int, error_type: str
 ) -> None:
     before = rest.make_table("ns.t")
     answer = rest.ask("POST", "namespaces/ns/tables/t", body)
-    assert answer.error[:2] == (status, kind)
+    assert answer.error[:2] == (status, error_type)
     assert rest.load("ns.t").json["metadata-location"] == before["metadata-location"]
 
 

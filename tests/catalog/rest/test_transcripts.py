@@ -305,17 +305,17 @@ STORY = (
 @pytest.fixture(scope="module")
 def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with kit.opened(tmp_path_factory.mktemp("golden") / "data") as rest:
-        told: dict[str, str] = {}
+        transcripts_by_name: dict[str, str] = {}
         last = ""
         for each in STORY:
             body = each.body
             if isinstance(body, dict) and body.get("metadata-location") == "LAST":
                 body = {**body, "metadata-location": last}
-            asked, answer = tell(rest, each, body)
+            request, answer = tell(rest, each, body)
             if answer.body.startswith(b"{") and "metadata-location" in answer.json:
                 last = answer.json["metadata-location"]
-            told[each.name] = asked + "\n--------\n" + shown(answer)
-        yield told
+            transcripts_by_name[each.name] = request + "\n--------\n" + shown(answer)
+        yield transcripts_by_name
 
 
 def tell(rest: kit.RestServer, each: Case, body: Any) -> tuple[str, kit.Answer]:
@@ -364,7 +364,7 @@ def test_an_answer_is_what_it_was(transcripts: dict[str, str], name: str) -> Non
 
 
 def test_every_operation_that_is_built_has_a_transcript() -> None:
-    told = {each.operation for each in STORY}
-    assert told >= {row.name for row in rows.ROWS if row.operation.handler is not None}
-    assert told <= {row.name for row in rows.ROWS} | {"noSuchRoute"}
+    operations = {each.operation for each in STORY}
+    assert operations >= {row.name for row in rows.ROWS if row.operation.handler is not None}
+    assert operations <= {row.name for row in rows.ROWS} | {"noSuchRoute"}
     assert {path.stem for path in FOLDER.glob("*.txt")} == {each.name for each in STORY}

@@ -55,9 +55,9 @@ def replace(rest: kit.RestServer, *updates: Any, requirements: Any = (), **heade
     return rest.ask("POST", VIEW, change, **headers)
 
 
-def to_version(given: dict[str, Any]) -> list[dict[str, Any]]:
+def to_version(version: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"action": "add-view-version", "view-version": given},
+        {"action": "add-view-version", "view-version": version},
         {"action": "set-current-view-version", "view-version-id": -1},
     ]
 
@@ -550,7 +550,7 @@ def test_replacements_at_once_all_take_place(rest: kit.RestServer) -> None:
     async def all_at_once() -> list[kit.Answer]:
         return await asyncio.gather(
             *(
-                rest.asked(
+                rest.exchange(
                     "POST",
                     VIEW,
                     {

@@ -27,7 +27,7 @@ BASES = {errors.CatalogError, metadata_errors.MetadataError, rest_errors.RestErr
 
 
 @pytest.mark.parametrize(
-    "kind",
+    "error_class",
     [
         each
         for module in (errors, metadata_errors, rest_errors)
@@ -35,9 +35,9 @@ BASES = {errors.CatalogError, metadata_errors.MetadataError, rest_errors.RestErr
         if each not in BASES
     ],
 )
-def test_every_fact_of_the_catalog_has_a_status_and_a_type(kind: type[Exception]) -> None:
-    assert kind in wire_errors.WIRE_ERRORS
-    status, name = wire_errors.WIRE_ERRORS[kind]
+def test_every_fact_of_the_catalog_has_a_status_and_a_type(error_class: type[Exception]) -> None:
+    assert error_class in wire_errors.WIRE_ERRORS
+    status, name = wire_errors.WIRE_ERRORS[error_class]
     assert 400 <= status < 600
     assert name.isidentifier()
 

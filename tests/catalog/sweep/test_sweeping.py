@@ -56,8 +56,8 @@ async def expire(bench: datafiles.Bench, loaded: LoadedTable) -> LoadedTable:
 
 
 async def live_keys(bench: datafiles.Bench, loaded: LoadedTable) -> set[str]:
-    found = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
-    return {key_of(each.file_path) for each in found}
+    live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+    return {key_of(each.file_path) for each in live}
 
 
 def test_what_compaction_and_expiry_left_is_hidden_then_freed_after_its_days(
@@ -764,16 +764,16 @@ def test_superseded_metadata_of_a_view_is_hidden_then_freed_and_the_rest_stays(
 def test_the_file_of_a_dropped_view_is_kept_for_its_days_and_then_freed(lake: lakes.Lake) -> None:
     lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
     ident = lake.ident("ns.v")
-    made = lake.run(
+    created = lake.run(
         lake.views.create(ident, schema=lakes.SCHEMA, view_version=lakes.VIEW_VERSION, by=BY)
     )
     lake.run(lake.views.drop(ident, by=BY))
     sweeps.pass_days(lake, 29.9)
     assert sweeps.run(lake).hidden.files == 0
     restored = lake.run(
-        lake.views.register(ident, made.metadata_location, by=BY, permit=lakes.permit_all)
+        lake.views.register(ident, created.metadata_location, by=BY, permit=lakes.permit_all)
     )
-    assert restored.pointer.object_uuid == made.pointer.object_uuid
+    assert restored.pointer.object_uuid == created.pointer.object_uuid
     sweeps.pass_days(lake, 30.2)
     assert sweeps.run(lake).hidden.files == 0, "it stands again"
     lake.run(lake.views.drop(ident, by=BY))
