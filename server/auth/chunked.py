@@ -366,9 +366,9 @@ class ChunkDecoder:
             raise errors.MalformedChunk("the trailers are too long")
 
     def _check_trailers(self) -> None:
-        got = {name for name, _ in self._raw_trailers}
+        names = {name for name, _ in self._raw_trailers}
         for name in self._payload.trailers:
-            if name not in got:
+            if name not in names:
                 raise errors.IncompletePayload(f"the announced trailer {name} is missing")
         if self._seed is None:
             return

@@ -123,7 +123,7 @@ def signed(
 ) -> awsrequest.AWSPreparedRequest:
     """A request that botocore signed as of at_ms; presigned if expires_seconds is given."""
     moment = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
-    asked = awsrequest.AWSRequest(method=method, url=url, data=body, headers=dict(headers))
+    unsigned = awsrequest.AWSRequest(method=method, url=url, data=body, headers=dict(headers))
     keys = credentials.Credentials(access_key, secret_key, token)
     if signer is None:
         if service == "s3":
@@ -135,8 +135,8 @@ def signed(
     arguments: tuple[Any, ...] = (keys, service, region)
     signing = signer(*arguments, expires=expires_seconds) if expires_seconds else signer(*arguments)
     with standing_still(moment):
-        signing.add_auth(asked)
-    return asked.prepare()
+        signing.add_auth(unsigned)
+    return unsigned.prepare()
 
 
 class standing_still:  # noqa: N801 - reads as a verb

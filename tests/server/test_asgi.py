@@ -35,9 +35,9 @@ class Connection:
 
 def send(response, *, method="GET", files=None, receive=None):
     connection = Connection()
-    asked = request(method)
+    sent = request(method)
     sender = asgi.Sender(
-        asked, receive or receiving(b""), connection.send, files=files or disk.Disk()
+        sent, receive or receiving(b""), connection.send, files=files or disk.Disk()
     )
     return connection, run(sender.send(response))
 
@@ -76,35 +76,35 @@ def test_pairs_keep_order_blanks_and_repetitions(query, expected):
 
 
 def test_parameter_is_the_first_of_its_name():
-    asked = request(target="/?a=1&a=2")
-    assert asked.parameter("a") == "1"
-    assert asked.parameter("b") is None
-    assert asked.parameter("b", "") == ""
+    sent = request(target="/?a=1&a=2")
+    assert sent.parameter("a") == "1"
+    assert sent.parameter("b") is None
+    assert sent.parameter("b", "") == ""
 
 
 @pytest.mark.parametrize("target", ["/b/%FF", "/?a=%FF", "/?%FF=a"])
 def test_path_or_query_that_is_not_utf8_is_malformed(target):
-    asked = request(target=target)
+    sent = request(target=target)
     with pytest.raises(errors.MalformedRequest):
-        _ = (asked.segments, asked.pairs)
+        _ = (sent.segments, sent.pairs)
 
 
 def test_too_many_parameters_are_refused():
-    asked = request(target="/?" + "&".join(["a"] * (limits.QUERY_PAIRS_MAX + 1)))
+    sent = request(target="/?" + "&".join(["a"] * (limits.QUERY_PAIRS_MAX + 1)))
     with pytest.raises(errors.RequestTooLarge):
-        _ = asked.pairs
+        _ = sent.pairs
 
 
 def test_headers_are_found_by_name_and_repetitions_joined():
-    asked = request(headers=[("X-A", "1"), ("b", "é"), ("x-a", "2")])
-    assert asked.headers.get("x-a") == "1,2"
-    assert asked.headers.all("x-a") == ("1", "2")
-    assert asked.headers.get("b") == "é"
-    assert asked.headers.get("c") is None
-    assert asked.headers.get("c", "d") == "d"
-    assert "b" in asked.headers
-    assert "c" not in asked.headers
-    assert list(asked.headers.items()) == [("x-a", "1"), ("b", "é"), ("x-a", "2")]
+    sent = request(headers=[("X-A", "1"), ("b", "é"), ("x-a", "2")])
+    assert sent.headers.get("x-a") == "1,2"
+    assert sent.headers.all("x-a") == ("1", "2")
+    assert sent.headers.get("b") == "é"
+    assert sent.headers.get("c") is None
+    assert sent.headers.get("c", "d") == "d"
+    assert "b" in sent.headers
+    assert "c" not in sent.headers
+    assert list(sent.headers.items()) == [("x-a", "1"), ("b", "é"), ("x-a", "2")]
 
 
 class Counted(list):
@@ -127,22 +127,22 @@ def test_repeated_headers_are_joined_in_few_rounds_however_many_there_are():
 
 
 def test_origin_is_where_the_client_reached_us():
-    asked = request(headers=[("host", "lake.example:8443")], scheme="https")
-    assert asked.origin == "https://lake.example:8443"
+    sent = request(headers=[("host", "lake.example:8443")], scheme="https")
+    assert sent.origin == "https://lake.example:8443"
     assert request().origin == "http://"
 
 
 def test_read_keeps_the_body_for_later_calls():
-    asked = request("PUT", body=[b"he", b"", b"llo"])
+    sent = request("PUT", body=[b"he", b"", b"llo"])
 
     async def twice():
-        first = await asked.read(limit_bytes=5)
-        again = [data async for data in asked.chunks()]
-        return first, again, await asked.read(limit_bytes=10)
+        first = await sent.read(limit_bytes=5)
+        again = [data async for data in sent.chunks()]
+        return first, again, await sent.read(limit_bytes=10)
 
     assert run(twice()) == (b"hello", [b"hello"], b"hello")
-    assert asked.received_bytes == 5
-    assert asked.body_finished
+    assert sent.received_bytes == 5
+    assert sent.body_finished
 
 
 def test_read_refuses_a_body_whose_announced_or_actual_size_exceeds_the_limit():
@@ -154,18 +154,18 @@ def test_read_refuses_a_body_whose_announced_or_actual_size_exceeds_the_limit():
 
 
 def test_read_again_with_a_smaller_limit_is_refused():
-    asked = request("PUT", body=b"hello")
+    sent = request("PUT", body=b"hello")
 
     async def twice():
-        await asked.read(limit_bytes=5)
-        await asked.read(limit_bytes=4)
+        await sent.read(limit_bytes=5)
+        await sent.read(limit_bytes=4)
 
     with pytest.raises(errors.BodyTooLarge):
         run(twice())
 
 
 def test_client_that_disconnects_within_its_body_raises_its_own_error():
-    asked = asgi.Request(
+    sent = asgi.Request(
         {
             "type": "http", "method": "PUT", "path": "/", "raw_path": b"/", "query_string": b"",
             "headers": [], "scheme": "http", "client": None,
@@ -174,8 +174,8 @@ def test_client_that_disconnects_within_its_body_raises_its_own_error():
         request_id="",
     )  # fmt: skip
     with pytest.raises(errors.ClientDisconnected):
-        run(asked.read(limit_bytes=10))
-    assert not asked.body_finished
+        run(sent.read(limit_bytes=10))
+    assert not sent.body_finished
 
 
 @pytest.mark.parametrize("late", [b"", b"late"])
@@ -185,19 +185,19 @@ def test_client_that_stalls_within_its_body_raises_even_if_it_resumes(late):
         "headers": [], "scheme": "http", "client": None,
     }  # fmt: skip
     messages = receiving([b"he", late, b"llo"])
-    asked = asgi.Request(scope, messages, request_id="")
+    sent = asgi.Request(scope, messages, request_id="")
 
-    found = []
+    chunks = []
 
     async def read():
-        async for data in asked.chunks():
-            found.append(data)
+        async for data in sent.chunks():
+            chunks.append(data)
             scope["extensions"] = {asgi.STALLED: {}}
 
     with pytest.raises(errors.BodyStalled):
         run(read())
-    assert found == [b"he"]
-    assert not asked.body_finished
+    assert chunks == [b"he"]
+    assert not sent.body_finished
 
 
 @pytest.mark.parametrize("text", ["-1", "1e3", " 1", "²", "", "9" * 5000])

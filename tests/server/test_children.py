@@ -77,9 +77,9 @@ def test_samples_load_with_keys_that_stand_in_the_settings_alone(tmp_path: Path)
 
 
 def _environments_of_children(pid: int) -> list[tuple[bytes, bytes]]:
-    found = []
+    commands = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
             folder = Path(f"/proc/{child}")
-            found.append(((folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()))
-    return found
+            commands.append(((folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()))
+    return commands

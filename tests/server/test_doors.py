@@ -223,15 +223,15 @@ def test_refusals_stand_in_the_audit_log_without_secrets(server):
     assert status == 403
     wanted = headers["x-amz-request-id"]
     deadline = time.monotonic() + 60
-    found: list[dict[str, str]] = []
-    while not found and time.monotonic() < deadline:
+    records: list[dict[str, str]] = []
+    while not records and time.monotonic() < deadline:
         lines = [
             json.loads(line)
             for path in sorted((server.data / "audit").iterdir())
             # the server is writing: what stands after the last line end is not a line yet
             for line in path.read_text().rpartition("\n")[0].splitlines()
         ]
-        found = [line for line in lines if line.get("request_id") == wanted]
-    assert found[0]["event"] == "refuse"
-    assert found[0]["reason"] == "SignatureDoesNotMatch"
+        records = [line for line in lines if line.get("request_id") == wanted]
+    assert records[0]["event"] == "refuse"
+    assert records[0]["reason"] == "SignatureDoesNotMatch"
     assert server.secret_key not in json.dumps(lines)

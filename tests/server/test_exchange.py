@@ -99,9 +99,9 @@ class EchoFace:
 
     def encode_error(self, error, request):
         self.steps.append("encode_error")
-        for kind in type(error).__mro__:
-            if kind in WIRE:
-                return asgi.json_response({"error": type(error).__name__}, WIRE[kind])
+        for error_class in type(error).__mro__:
+            if error_class in WIRE:
+                return asgi.json_response({"error": type(error).__name__}, WIRE[error_class])
         return asgi.json_response({"error": "InternalError"}, 500)
 
 
@@ -159,9 +159,9 @@ def call(app, method="GET", target="/none", headers=(), body=b"", receive=None):
 
 def call_signed(app, method="GET", target="/required", **more):
     prepared = signed(method, "http://127.0.0.1" + target, **more)
-    asked = requesting.as_request(prepared)
+    sent = requesting.as_request(prepared)
     body = prepared.body or b""
-    return call(app, method, target, tuple(asked.headers.items()), body)
+    return call(app, method, target, tuple(sent.headers.items()), body)
 
 
 def test_steps_come_in_order():

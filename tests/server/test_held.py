@@ -118,14 +118,14 @@ def test_takers_that_come_leave_and_are_cancelled_leave_nothing_taken():
 def test_a_body_takes_its_share_until_its_request_is_over(size_bytes, proven, name):
     async def scenario():
         bodies = held.Bodies()
-        asked = request("POST", "/", [("content-length", str(size_bytes))], b"x" * size_bytes)
-        asked._bodies = bodies
-        asked.proven = proven
-        assert await asked.read(limit_bytes=1_000_000) == b"x" * size_bytes
+        received = request("POST", "/", [("content-length", str(size_bytes))], b"x" * size_bytes)
+        received._bodies = bodies
+        received.proven = proven
+        assert await received.read(limit_bytes=1_000_000) == b"x" * size_bytes
         taken = {each: getattr(bodies, each).taken_bytes for each in bodies.__slots__}
         assert taken == {"small": 0, "unproven": 0, "proven": 0, name: size_bytes}
-        asked.release()
-        asked.release()
+        received.release()
+        received.release()
         assert getattr(bodies, name).taken_bytes == 0
 
     run(scenario())
@@ -134,9 +134,9 @@ def test_a_body_takes_its_share_until_its_request_is_over(size_bytes, proven, na
 def test_a_body_of_unknown_length_takes_its_limit():
     async def scenario():
         bodies = held.Bodies()
-        asked = request("POST", "/", (), b"x")
-        asked._bodies = bodies
-        await asked.read(limit_bytes=1_000_000)
+        received = request("POST", "/", (), b"x")
+        received._bodies = bodies
+        await received.read(limit_bytes=1_000_000)
         assert bodies.unproven.taken_bytes == 1_000_000
 
     run(scenario())

@@ -69,20 +69,20 @@ def make():
     return native.NativeFace(counts=counters.Counters(), version="1.2.3", floors=(FLOOR,))
 
 
-def answer(face, asked):
+def answer(face, sent):
     """What the exchange would do, without credentials being looked at."""
     caller = requesting.verifier(open_to_all=True)
     try:
-        return run(_handle(face, asked, caller))
+        return run(_handle(face, sent, caller))
     except Exception as error:  # noqa: BLE001 - as the exchange does
-        return face.encode_error(error, asked)
+        return face.encode_error(error, sent)
 
 
-async def _handle(face, asked, verifier):
-    call = face.identify(asked)
-    call.caller = await verifier.verify(asked, "native")
+async def _handle(face, sent, verifier):
+    call = face.identify(sent)
+    call.caller = await verifier.verify(sent, "native")
     if call.operation.body_bytes_max:
-        call.body = await asked.read(limit_bytes=call.operation.body_bytes_max)
+        call.body = await sent.read(limit_bytes=call.operation.body_bytes_max)
     return await call.operation.handler(face.services, call)
 
 
@@ -108,16 +108,16 @@ def test_nothing_but_health_answers_without_credentials(target):
 
 def test_route_gets_its_labels_parameters_and_caller():
     face = make()
-    asked = request(
+    sent = request(
         target="/_api/v1/warehouses/a%2Fb/loads?table=ns.t&table=other",
         headers=[("host", "localhost:1")],
         body=b"x",
     )
-    call = face.identify(asked)
+    call = face.identify(sent)
     assert call.operation.demands(face.services, call) == (
         model.Demand(action="s3tables:GetTable", resource="a/b"),
     )
-    response = answer(face, asked)
+    response = answer(face, sent)
     assert orjson.loads(response.body) == {
         "services": "the floor's",
         "warehouse": "a/b",
@@ -172,17 +172,17 @@ def test_every_error_of_the_kit_has_its_status():
         access_errors.CorruptKeys,  # ends the start
     }
     for family in (*families, access_errors.AccessError):
-        for kind in family.__subclasses__():
-            if kind in unseen or not kind.__module__.startswith("server."):
+        for error_class in family.__subclasses__():
+            if error_class in unseen or not error_class.__module__.startswith("server."):
                 continue
-            if kind.__module__.startswith("server.access.principals"):
+            if error_class.__module__.startswith("server.access.principals"):
                 continue
-            error = kind("said", allowed=("GET",))
-            assert face.encode_error(error, request()).status < 500 or kind in (
+            error = error_class("said", allowed=("GET",))
+            assert face.encode_error(error, request()).status < 500 or error_class in (
                 errors.FaceNotServed,
                 errors.ServerBusy,
                 access_errors.AuditUnavailable,
-            ), kind
+            ), error_class
 
 
 def test_unforeseen_error_tells_nothing():

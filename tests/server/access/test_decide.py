@@ -90,17 +90,17 @@ BY_ACCOUNT = {"AWS": HERE}
     ],
 )
 def test_decision_table(own, theirs, account, allowed, reason):
-    found = decision(
+    decided = decision(
         principal(*own),
         *(resource_policy(effect, who) for effect, who in theirs),
         account=account,
     )
-    assert (found.allow, found.reason) == (allowed, reason)
+    assert (decided.allow, decided.reason) == (allowed, reason)
 
 
 def test_root_is_bound_by_no_deny():
-    found = decision(ROOT, resource_policy("Deny"), account=ELSEWHERE)
-    assert found == model.Decision(allow=True, reason="root")
+    decided = decision(ROOT, resource_policy("Deny"), account=ELSEWHERE)
+    assert decided == model.Decision(allow=True, reason="root")
 
 
 def test_anonymous_caller_is_let_in_by_the_resource_alone():
@@ -151,10 +151,10 @@ def test_vended_credential_stays_within_its_scopes(action, place, expected):
         principal(says("Allow", "*"), scopes=SCOPED),
         dataclasses.replace(ROOT, scopes=SCOPED),
     ):
-        found = decision(who, demand=demand)
-        assert found.allow is expected
+        decided = decision(who, demand=demand)
+        assert decided.allow is expected
         if not expected:
-            assert found.reason == "scope"
+            assert decided.reason == "scope"
 
 
 def test_vended_credential_holds_no_more_than_its_principal():
@@ -295,18 +295,18 @@ def test_check_raises_with_the_missing_action_and_resource():
 
 
 def test_authoriser_asks_what_the_resource_says():
-    asked = []
+    seen_demands = []
 
     def sides(demand):
-        asked.append(demand)
+        seen_demands.append(demand)
         return decide.ResourceSide(policies=(resource_policy("Allow"),), account=ELSEWHERE)
 
     judge = decide.Authoriser(now_ms=lambda: 0, resource_sides=sides)
     assert not judge.permits(principal(), READ)
     assert judge.permits(principal(ALLOW), READ)
-    assert asked == [READ, READ]
+    assert seen_demands == [READ, READ]
     assert judge.permits(ROOT, READ)
-    assert len(asked) == 2
+    assert len(seen_demands) == 2
 
 
 def test_denials_and_writes_are_recorded_and_mere_questions_are_not():

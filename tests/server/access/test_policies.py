@@ -205,8 +205,8 @@ def test_statements_are_named_by_their_sid_or_number():
 def test_actions_match_without_regard_to_case(pattern, action, expected):
     assert applies({"Action": pattern}, action=action) is expected
     negated = {"Effect": "Allow", "NotAction": pattern, "Resource": "*"}
-    found = policies.parse_policy(document(negated), policy_type="identity").statements[0]
-    assert found.applies(action, "arn:aws:s3:::b", {}) is not expected
+    parsed = policies.parse_policy(document(negated), policy_type="identity").statements[0]
+    assert parsed.applies(action, "arn:aws:s3:::b", {}) is not expected
 
 
 @pytest.mark.parametrize(
@@ -232,15 +232,15 @@ def test_actions_match_without_regard_to_case(pattern, action, expected):
 def test_resources_match_with_regard_to_case(pattern, resource, expected):
     assert applies({"Resource": pattern}, resource=resource) is expected
     negated = {"Effect": "Allow", "Action": "*", "NotResource": pattern}
-    found = policies.parse_policy(document(negated), policy_type="identity").statements[0]
-    assert found.applies("s3:GetObject", resource, {}) is not expected
+    parsed = policies.parse_policy(document(negated), policy_type="identity").statements[0]
+    assert parsed.applies("s3:GetObject", resource, {}) is not expected
 
 
 @pytest.mark.parametrize("stars", ["*" * 5000 + "x", "*a" * 200 + "*x", "*?a" * 100 + "x"])
 def test_many_stars_cost_no_patience(stars):
-    found = parse(statement(Resource="arn:aws:s3:::" + stars)).statements[0]
-    assert not found.applies("s3:GetObject", "arn:aws:s3:::" + "a" * 1000, {})
-    assert found.applies("s3:GetObject", "arn:aws:s3:::" + "a" * 1000 + "x", {})
+    parsed = parse(statement(Resource="arn:aws:s3:::" + stars)).statements[0]
+    assert not parsed.applies("s3:GetObject", "arn:aws:s3:::" + "a" * 1000, {})
+    assert parsed.applies("s3:GetObject", "arn:aws:s3:::" + "a" * 1000 + "x", {})
 
 
 @given(st.text(alphabet="ab*?", max_size=10), st.text(alphabet="ab", max_size=10), st.booleans())
@@ -334,9 +334,9 @@ NEGATED = {
 }
 
 
-def holds(operator, written, *given):
+def holds(operator, written, *values):
     said = {"Condition": {operator: {"aws:TagKeys": written}}}
-    return applies(said, aws__tagkeys=tuple(given)) if given else applies(said)
+    return applies(said, aws__tagkeys=tuple(values)) if values else applies(said)
 
 
 def test_every_operator_is_in_the_matrix():
@@ -378,7 +378,7 @@ def test_negated_operator_with_missing_one_and_many_values(operator):
 
 
 @pytest.mark.parametrize(
-    ("operator", "given"),
+    ("operator", "value"),
     [
         ("NumericEquals", "five"),
         ("DateLessThan", "never"),
@@ -386,9 +386,9 @@ def test_negated_operator_with_missing_one_and_many_values(operator):
         ("ArnLike", "alice"),
     ],
 )
-def test_given_value_of_another_kind_fits_nothing(operator, given):
+def test_given_value_of_another_kind_fits_nothing(operator, value):
     written, _, _ = POSITIVE[operator]
-    assert not holds(operator, written, given)
+    assert not holds(operator, written, value)
 
 
 def test_null_asks_whether_a_key_is_there():
@@ -475,6 +475,6 @@ def test_the_longest_hostile_documents_are_read_in_bounded_work(variables):
     stars = [each.removesuffix("x") + "*" for each in stars]
     assert applies({"Action": stars}) is True
     unclosed = "arn:aws:s3:::b/" + "${" * 9_000
-    found = parse(statement(Resource=unclosed), version=variables).statements[0]
-    assert found.applies("s3:GetObject", unclosed, {}) is False  # longer than any name
-    assert found.applies("s3:GetObject", unclosed[:-1], {}) is False
+    parsed = parse(statement(Resource=unclosed), version=variables).statements[0]
+    assert parsed.applies("s3:GetObject", unclosed, {}) is False  # longer than any name
+    assert parsed.applies("s3:GetObject", unclosed[:-1], {}) is False

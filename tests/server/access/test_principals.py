@@ -27,22 +27,22 @@ BOB = config.User(
 
 def test_root_is_known_by_its_key_and_by_its_name():
     people = requesting.people()
-    known = people.by_access_key(requesting.ACCESS_KEY)
-    assert known.principal is people.root
-    assert known.secret_key == requesting.SECRET_KEY
-    assert people.by_name("ROOT") is known
+    root = people.by_access_key(requesting.ACCESS_KEY)
+    assert root.principal is people.root
+    assert root.secret_key == requesting.SECRET_KEY
+    assert people.by_name("ROOT") is root
     assert people.root.type == "root"
     assert people.root.arn == "arn:aws:iam::000000000000:root"
 
 
 def test_user_is_what_the_configuration_says():
-    known = requesting.people(BOB).by_access_key("AKBOB")
-    who = known.principal
+    bob = requesting.people(BOB).by_access_key("AKBOB")
+    who = bob.principal
     assert (who.type, who.name, who.arn) == ("user", "Bob", "arn:aws:iam::111111111111:user/Bob")
     assert (who.account_id, who.canonical_id) == ("111111111111", "b" * 64)
     assert (who.display_name, who.email) == ("Bob B.", "bob@example.com")
     assert len(who.policies) == 1
-    assert known.public_keys == ("PEM",)
+    assert bob.public_keys == ("PEM",)
 
 
 def test_user_without_more_belongs_to_the_servers_account():
@@ -57,7 +57,7 @@ def test_user_without_more_belongs_to_the_servers_account():
 def test_canonical_ids_are_64_digits_and_differ_by_account():
     ids = {principals.canonical_id_of(account) for account in ("000000000000", "111111111111")}
     assert len(ids) == 2
-    assert all(len(found) == 64 and int(found, 16) for found in ids)
+    assert all(len(each) == 64 and int(each, 16) for each in ids)
     assert principals.canonical_id_of("000000000000") in ids
 
 

@@ -22,14 +22,14 @@ def open_ring(folder):
 
 
 def test_first_start_makes_a_pair_and_later_ones_read_it(tmp_path):
-    made = open_root(tmp_path)
-    assert made.created
-    assert re.fullmatch(r"BH[A-Z2-7]{18}", made.access_key)
-    assert re.fullmatch(r"[A-Za-z0-9_-]{40}", made.secret_key)
+    root = open_root(tmp_path)
+    assert root.created
+    assert re.fullmatch(r"BH[A-Z2-7]{18}", root.access_key)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{40}", root.secret_key)
     again = open_root(tmp_path)
-    assert (again.access_key, again.secret_key) == (made.access_key, made.secret_key)
+    assert (again.access_key, again.secret_key) == (root.access_key, root.secret_key)
     assert not again.created
-    assert json.loads((tmp_path / "root.json").read_text())["access_key"] == made.access_key
+    assert json.loads((tmp_path / "root.json").read_text())["access_key"] == root.access_key
 
 
 def test_key_files_are_for_their_owner_alone(tmp_path):
@@ -48,8 +48,8 @@ def test_two_folders_share_nothing(tmp_path):
 
 
 def test_pair_from_outside_wins_and_is_not_written_down(tmp_path):
-    given = open_root(tmp_path, access_key="AK", secret_key="SK")
-    assert (given.access_key, given.secret_key, given.created) == ("AK", "SK", False)
+    root = open_root(tmp_path, access_key="AK", secret_key="SK")
+    assert (root.access_key, root.secret_key, root.created) == ("AK", "SK", False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -162,11 +162,11 @@ def test_no_changed_byte_of_a_signed_body_is_taken_for_the_original():
             changed = bytearray(body)
             changed[position] ^= flip
             try:
-                got = decode(said, bytes(changed))
+                decoded = decode(said, bytes(changed))
             except errors.PayloadError:
                 continue
             # The one freedom left is how a name or a length is spelled.
-            assert got == meant, position
+            assert decoded == meant, position
 
 
 @pytest.mark.parametrize(

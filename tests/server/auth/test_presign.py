@@ -18,13 +18,13 @@ V2 = {"AWSAccessKeyId": "AK", "Expires": "1763741400", "Signature": "abc="}
 
 
 def test_parse_v4_reads_every_parameter():
-    asked = presign.parse_v4([*V4.items(), ("prefix", "a"), ("X-Amz-Security-Token", "t")])
-    assert asked.proof.claim.credential.access_key == "AK"
-    assert asked.proof.claim.signed_headers == ("host",)
-    assert asked.signed_at_ms == 1_763_740_800_000
-    assert asked.expires_seconds == 600
-    assert asked.security_token == "t"
-    assert asked.content_sha256 is None
+    presigned = presign.parse_v4([*V4.items(), ("prefix", "a"), ("X-Amz-Security-Token", "t")])
+    assert presigned.proof.claim.credential.access_key == "AK"
+    assert presigned.proof.claim.signed_headers == ("host",)
+    assert presigned.signed_at_ms == 1_763_740_800_000
+    assert presigned.expires_seconds == 600
+    assert presigned.security_token == "t"
+    assert presigned.content_sha256 is None
 
 
 @pytest.mark.parametrize("name", V4)
@@ -67,8 +67,8 @@ def test_parse_v4_names_an_algorithm_it_does_not_take():
 
 def test_a_week_is_the_longest_life_and_a_second_the_shortest():
     for expires in ("1", "604800"):
-        asked = presign.parse_v4({**V4, "X-Amz-Expires": expires}.items())
-        assert asked.expires_seconds == int(expires)
+        presigned = presign.parse_v4({**V4, "X-Amz-Expires": expires}.items())
+        assert presigned.expires_seconds == int(expires)
 
 
 @pytest.mark.parametrize("name", V2)
@@ -88,16 +88,16 @@ def test_parse_v2_refuses_an_end_that_is_no_number():
 
 def test_a_version_2_url_is_valid_in_the_seven_days_before_its_end():
     """Version 2 does not say when it was signed, so a URL that ends later is refused until then."""
-    asked = presign.parse_v2(V2.items())
+    presigned = presign.parse_v2(V2.items())
     week_ms, skew_ms = 7 * 24 * 60 * 60 * 1000, 15 * 60 * 1000
     for before_ms in (1, 1000, week_ms, week_ms + skew_ms):
-        presign.check_v2_time(asked, now_ms=asked.expires_at_ms - before_ms)
+        presign.check_v2_time(presigned, now_ms=presigned.expires_at_ms - before_ms)
     for before_ms in (week_ms + skew_ms + 1, 30 * 365 * 24 * 60 * 60 * 1000):
         with pytest.raises(errors.PresignNotYetValid):
-            presign.check_v2_time(asked, now_ms=asked.expires_at_ms - before_ms)
+            presign.check_v2_time(presigned, now_ms=presigned.expires_at_ms - before_ms)
     for after_ms in (0, 1):
         with pytest.raises(errors.ExpiredPresign):
-            presign.check_v2_time(asked, now_ms=asked.expires_at_ms + after_ms)
+            presign.check_v2_time(presigned, now_ms=presigned.expires_at_ms + after_ms)
 
 
 def test_recognition_is_by_parameters():

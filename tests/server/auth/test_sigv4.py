@@ -172,10 +172,10 @@ def test_canonical_query_leaves_the_signature_itself_out():
 
 
 def test_canonical_headers_join_repetitions_and_squeeze_spaces():
-    asked = requesting.request(
+    parts = requesting.request(
         headers=[("x-b", " two   words\there "), ("host", "h"), ("x-b", "again "), ("y", "no")]
     )
-    canonical = sigv4.canonical_headers(asked.headers.joined, (b"host", b"x-b"))
+    canonical = sigv4.canonical_headers(parts.headers.joined, (b"host", b"x-b"))
     assert canonical == b"host:h\nx-b:two words here,again\n"
 
 

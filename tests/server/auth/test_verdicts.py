@@ -12,8 +12,8 @@ from tests.server.auth import test_verify
 from tests.server.requesting import ACCESS_KEY, NOW_MS, as_request, request, signed
 
 
-def ask(checker, asked, face="s3"):
-    return requesting.run(checker.verify(asked, face))
+def ask(checker, request, face="s3"):
+    return requesting.run(checker.verify(request, face))
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ KEYS = [
 ]
 
 
-def verify(asked, face="s3", *, clock=None, **settings):
-    return requesting.run(requesting.verifier(clock, **settings).verify(asked, face))
+def verify(sent, face="s3", *, clock=None, **settings):
+    return requesting.run(requesting.verifier(clock, **settings).verify(sent, face))
 
 
 def quoted(key: str) -> str:
@@ -68,11 +68,11 @@ def test_botocore_signed_s3_request_is_root(key, expires_seconds):
 def test_botocore_signed_request_of_other_services_hashes_the_body_here(face, service):
     url = "http://h/iceberg/v1/arn%3Aaws%3As3tables%3A%3A%3Abucket%2Flake/x~y?a=b%1Fc"
     prepared = signed("POST", url, body=b'{"a": 1}', service=service)
-    asked = as_request(prepared)
-    caller = verify(asked, face)
+    sent = as_request(prepared)
+    caller = verify(sent, face)
     assert caller.principal.type == "root"
     assert caller.signing.service == service
-    assert requesting.run(asked.read(limit_bytes=100)) == b'{"a": 1}'
+    assert requesting.run(sent.read(limit_bytes=100)) == b'{"a": 1}'
     with pytest.raises(errors.SignatureDoesNotMatch):
         verify(as_request(prepared, body=b'{"a": 2}'), face)
 
@@ -98,8 +98,8 @@ def test_base64_content_sha256_of_other_services_is_an_ordinary_header():
 
 
 def test_repeated_header_is_signed_as_its_values_joined():
-    asked = signed("GET", headers=[("x-amz-meta-a", "1,2")])
-    parts = as_request(asked)
+    prepared = signed("GET", headers=[("x-amz-meta-a", "1,2")])
+    parts = as_request(prepared)
     headers = [(n, v) for n, v in parts.headers.items() if n != "x-amz-meta-a"]
     twice = request("GET", "/bucket/key", [*headers, ("x-amz-meta-a", "1"), ("x-amz-meta-a", "2")])
     assert verify(twice).principal.type == "root"
@@ -146,8 +146,8 @@ def test_parts_of_the_authorization_header_may_come_in_any_order():
     turned = f"{scheme} " + ",".join(reversed([part.strip() for part in rest.split(",")]))
     checker = requesting.verifier()
     for _ in range(2):
-        asked = as_request(prepared, headers={"authorization": turned})
-        assert requesting.run(checker.verify(asked, "s3")).principal.type == "root"
+        sent = as_request(prepared, headers={"authorization": turned})
+        assert requesting.run(checker.verify(sent, "s3")).principal.type == "root"
 
 
 def test_unsigned_request_is_anonymous():
@@ -224,8 +224,8 @@ def test_amz_header_added_to_a_signed_request_is_refused(expires_seconds):
 
 def test_presigned_request_may_name_its_payload_form_unsigned():
     prepared = signed("PUT", expires_seconds=600)
-    asked = as_request(prepared, headers={"x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
-    assert verify(asked).principal.type == "root"
+    sent = as_request(prepared, headers={"x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
+    assert verify(sent).principal.type == "root"
 
 
 def test_amz_header_repeated_to_add_a_value_is_refused():
@@ -237,10 +237,10 @@ def test_amz_header_repeated_to_add_a_value_is_refused():
 @pytest.mark.parametrize("service", ["s3tables", "glue"])
 def test_body_of_an_unknown_key_is_not_read(service):
     face = "s3tables" if service == "s3tables" else "iceberg"
-    asked = as_request(signed("POST", access_key="UNKNOWN", service=service, body=b"{}"))
+    sent = as_request(signed("POST", access_key="UNKNOWN", service=service, body=b"{}"))
     with pytest.raises(errors.InvalidAccessKey):
-        verify(asked, face)
-    assert not asked.body_started
+        verify(sent, face)
+    assert not sent.body_started
 
 
 @pytest.mark.parametrize("length", [0, 10])
@@ -261,8 +261,8 @@ def test_body_whose_signed_hash_is_sent_is_read_after_the_signature_was_judged(l
 def test_a_hash_that_is_sent_and_not_signed_stands_for_nothing():
     prepared = signed("POST", "http://h/iceberg/v1/x", body=b"body", service="glue")
     other = hashlib.sha256(b"other").hexdigest()
-    asked = as_request(prepared, headers={"x-amz-content-sha256": other})
-    assert verify(asked, "iceberg").principal.type == "root"
+    sent = as_request(prepared, headers={"x-amz-content-sha256": other})
+    assert verify(sent, "iceberg").principal.type == "root"
 
 
 def test_wrong_secret_and_unknown_key_are_refused():
@@ -300,8 +300,8 @@ def test_date_header_serves_where_amz_date_is_absent():
 
 
 def test_request_without_any_date_is_malformed():
-    asked = as_request(signed())
-    headers = [(n, v) for n, v in asked.headers.items() if n != "x-amz-date"]
+    sent = as_request(signed())
+    headers = [(n, v) for n, v in sent.headers.items() if n != "x-amz-date"]
     with pytest.raises(errors.MalformedAuthorization):
         verify(request("GET", "/bucket/key", headers))
     for date in ("yesterday", "20259921T160000Z"):
@@ -322,13 +322,13 @@ def test_scope_of_another_day_is_refused():
 
 
 def test_presigned_request_ends():
-    asked = signed(expires_seconds=600)
-    assert verify(as_request(asked), clock=requesting.Clock(NOW_MS + 599_999))
+    prepared = signed(expires_seconds=600)
+    assert verify(as_request(prepared), clock=requesting.Clock(NOW_MS + 599_999))
     with pytest.raises(errors.ExpiredPresign) as caught:
-        verify(as_request(asked), clock=requesting.Clock(NOW_MS + 600_000))
+        verify(as_request(prepared), clock=requesting.Clock(NOW_MS + 600_000))
     assert caught.value.expires_at_ms == NOW_MS + 600_000
     with pytest.raises(errors.PresignNotYetValid):
-        verify(as_request(asked), clock=requesting.Clock(NOW_MS - 901_000))
+        verify(as_request(prepared), clock=requesting.Clock(NOW_MS - 901_000))
 
 
 def test_presigned_request_lives_a_week_at_most():
@@ -342,9 +342,9 @@ def test_region_is_only_checked_where_configured():
     elsewhere = as_request(signed(region="eu-west-1"))
     assert verify(elsewhere).signing.region == "eu-west-1"
     for expires_seconds in (None, 600):
-        asked = as_request(signed(region="eu-west-1", expires_seconds=expires_seconds))
+        sent = as_request(signed(region="eu-west-1", expires_seconds=expires_seconds))
         with pytest.raises(errors.RegionMismatch) as caught:
-            verify(asked, region="us-east-1")
+            verify(sent, region="us-east-1")
         assert (caught.value.expected, caught.value.actual) == ("us-east-1", "eu-west-1")
 
 
@@ -357,17 +357,15 @@ def test_signature_for_one_service_opens_no_other():
 
 
 def test_s3_request_without_payload_hash_is_refused():
-    asked = as_request(signed(signer=botocore_auth.SigV4Auth))
+    sent = as_request(signed(signer=botocore_auth.SigV4Auth))
     with pytest.raises(errors.MalformedPayloadHash):
-        verify(asked)
+        verify(sent)
 
 
 def test_signed_body_of_other_services_is_bounded():
-    asked = as_request(
-        signed("POST", service="s3tables"), headers={"content-length": str(64 << 20)}
-    )
+    sent = as_request(signed("POST", service="s3tables"), headers={"content-length": str(64 << 20)})
     with pytest.raises(kit_errors.BodyTooLarge):
-        verify(asked, "s3tables")
+        verify(sent, "s3tables")
 
 
 # Version 2
@@ -399,10 +397,10 @@ def test_presigned_version_2_carries_its_headers_in_the_query():
         method="PUT",
         headers=[("content-type", "text/plain"), ("x-amz-meta-a", "b c"), ("Content-MD5", "abc")],
     )
-    asked = as_request(prepared)
+    sent = as_request(prepared)
     assert "x-amz-meta-a" in prepared.url
     bare = request("PUT", prepared.url.partition("5253")[2], [("host", "127.0.0.1:5253")])
-    assert verify(asked).principal.type == "root"
+    assert verify(sent).principal.type == "root"
     assert verify(bare).principal.type == "root"
 
 
@@ -466,10 +464,10 @@ def signed_v2(url="http://127.0.0.1:5253/bucket/key?acl", **more):
 
 
 def test_version_2_header_is_off_until_it_is_allowed():
-    asked = as_request(signed_v2())
+    sent = as_request(signed_v2())
     with pytest.raises(errors.UnsupportedAuthorization):
-        verify(asked)
-    caller = verify(asked, sigv2_header=True)
+        verify(sent)
+    caller = verify(sent, sigv2_header=True)
     assert (caller.principal.type, caller.signing.scheme) == ("root", "sigv2")
 
 
@@ -493,8 +491,8 @@ def test_version_2_header_without_a_valid_time_is_refused(date):
 
 
 def test_an_empty_authorization_header_is_no_credential():
-    asked = request("GET", "/bucket/key", [("authorization", "")])
-    assert verify(asked).principal.type == "anonymous"
+    sent = request("GET", "/bucket/key", [("authorization", "")])
+    assert verify(sent).principal.type == "anonymous"
 
 
 @pytest.mark.parametrize(
@@ -555,8 +553,8 @@ def test_relocated_authorization_serves_where_the_usual_one_is_absent():
 
 def test_signature_outranks_a_relocated_token():
     prepared = signed("GET", "http://h/iceberg/v1/config", service="glue")
-    asked = as_request(prepared, headers={"original-authorization": f"Bearer {issue()}"})
-    assert verify(asked, "iceberg").principal.type == "root"
+    sent = as_request(prepared, headers={"original-authorization": f"Bearer {issue()}"})
+    assert verify(sent, "iceberg").principal.type == "root"
 
 
 def test_token_expires_also_when_it_was_remembered():
@@ -711,11 +709,11 @@ def test_vended_keys_without_their_token_or_with_another_are_refused():
         )
 
 
-# Nobody has to sign
+# Servers that admit unsigned requests
 
 
 def test_open_server_admits_every_client_as_root_and_decodes_framing():
-    asked = request(
+    sent = request(
         "PUT",
         "/bucket/key",
         [
@@ -724,7 +722,7 @@ def test_open_server_admits_every_client_as_root_and_decodes_framing():
             ("x-amz-decoded-content-length", "5"),
         ],
     )
-    caller = verify(asked, open_to_all=True)
+    caller = verify(sent, open_to_all=True)
     assert (caller.principal.type, caller.signing.scheme) == ("root", "open")
     decoder = caller.payload.decoder()
     chunk = b"5;chunk-signature=%s\r\nhello\r\n" % (b"0" * 64)
@@ -737,10 +735,10 @@ def test_open_server_admits_every_client_as_root_and_decodes_framing():
 
 def form(conditions, fields, *, v2=False, access_key=ACCESS_KEY):
     """The fields of a form that botocore signed; it adds conditions to the list it is given."""
-    asked = awsrequest.AWSRequest(method="POST", url="http://h/photos")
+    form_request = awsrequest.AWSRequest(method="POST", url="http://h/photos")
     document = {"expiration": "2025-11-21T17:00:00.000Z", "conditions": list(conditions)}
-    asked.context["s3-presign-post-fields"] = dict(fields)
-    asked.context["s3-presign-post-policy"] = document
+    form_request.context["s3-presign-post-fields"] = dict(fields)
+    form_request.context["s3-presign-post-policy"] = document
     keys = credentials.Credentials(access_key, SECRET_KEY)
     signer = (
         botocore_auth.HmacV1PostAuth(keys)
@@ -748,9 +746,9 @@ def form(conditions, fields, *, v2=False, access_key=ACCESS_KEY):
         else botocore_auth.S3SigV4PostAuth(keys, "s3", requesting.REGION)
     )
     with requesting.standing_still(datetime.datetime.fromtimestamp(NOW_MS / 1000, datetime.UTC)):
-        signer.add_auth(asked)
-    made = asked.context["s3-presign-post-fields"]
-    return {name.lower(): value for name, value in made.items()}
+        signer.add_auth(form_request)
+    signed_fields = form_request.context["s3-presign-post-fields"]
+    return {name.lower(): value for name, value in signed_fields.items()}
 
 
 CONDITIONS = [{"bucket": "photos"}, ["starts-with", "$key", "user/"], {"acl": "private"}]
@@ -769,16 +767,16 @@ def test_post_form_signed_by_botocore_is_root(v2):
 def test_post_form_that_was_altered_is_refused(v2):
     good = {**form(CONDITIONS, FIELDS, v2=v2), "bucket": "photos"}
     checker = requesting.verifier()
-    asked = request("POST", "/photos")
+    sent = request("POST", "/photos")
     for change in ({"key": "other/a.jpg"}, {"bucket": "else"}, {"acl": "public-read"}, {"x": "y"}):
         with pytest.raises(errors.PostPolicyViolated):
-            checker.verify_post(asked, {**good, **change})
+            checker.verify_post(sent, {**good, **change})
     text = base64.b64encode(base64.b64decode(good["policy"]) + b" ").decode()
     with pytest.raises(errors.SignatureDoesNotMatch):
-        checker.verify_post(asked, {**good, "policy": text})
+        checker.verify_post(sent, {**good, "policy": text})
     fields = form(CONDITIONS, FIELDS, v2=v2, access_key="UNKNOWN")
     with pytest.raises(errors.InvalidAccessKey):
-        checker.verify_post(asked, {**fields, "bucket": "photos"})
+        checker.verify_post(sent, {**fields, "bucket": "photos"})
 
 
 def test_post_form_ends_with_its_policy():
@@ -815,10 +813,10 @@ def test_post_form_without_signature_is_anonymous():
 )
 def test_without_authentication_pages_of_other_sites_are_still_refused(face, headers, welcome):
     verifier = requesting.verifier(open_to_all=True, domain="lake.test")
-    asked = request("POST", headers=list(headers.items()))
+    sent = request("POST", headers=list(headers.items()))
     for ask in (
-        lambda: requesting.run(verifier.verify(asked, face)),
-        lambda: verifier.unverified(asked),
+        lambda: requesting.run(verifier.verify(sent, face)),
+        lambda: verifier.unverified(sent),
     ):
         if welcome:
             ask()

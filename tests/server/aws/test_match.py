@@ -33,7 +33,7 @@ def segments_of(path: str) -> tuple[str, ...]:
     return tuple(urllib.parse.unquote(part) for part in path.removeprefix("/").split("/"))
 
 
-def found(method: str, path: str) -> tuple[str, dict[str, str]] | None:
+def route(method: str, path: str) -> tuple[str, dict[str, str]] | None:
     matched = match.match(SERVICE, method, segments_of(path))
     return None if matched is None else (matched.operation.name, dict(matched.labels))
 
@@ -45,21 +45,21 @@ def test_each_operation_is_routed_with_its_labels(name: str, safe: str) -> None:
     labels = {
         part.name: VALUES[part.name] for part in operation.route if isinstance(part, shapes.Label)
     }
-    assert found(operation.method, path_of(operation, safe=safe)) == (name, labels)
+    assert route(operation.method, path_of(operation, safe=safe)) == (name, labels)
 
 
 def test_a_bucket_named_like_a_route_is_found_by_its_decoded_arn() -> None:
     arn = BUCKET_ARN.replace("lake", "encryption")
-    assert found("GET", f"/buckets/{arn}") == ("GetTableBucket", {"tableBucketARN": arn})
+    assert route("GET", f"/buckets/{arn}") == ("GetTableBucket", {"tableBucketARN": arn})
 
 
 def test_a_bucket_arn_is_the_resource_of_a_tag_too() -> None:
     quoted = urllib.parse.quote(BUCKET_ARN, safe="")
-    assert found("GET", f"/tag/{quoted}") == ("ListTagsForResource", {"resourceArn": BUCKET_ARN})
+    assert route("GET", f"/tag/{quoted}") == ("ListTagsForResource", {"resourceArn": BUCKET_ARN})
 
 
 def test_labels_are_decoded_once() -> None:
-    assert found("GET", "/namespaces/a%252Fb/c%2Fd") == (
+    assert route("GET", "/namespaces/a%252Fb/c%2Fd") == (
         "GetNamespace",
         {"tableBucketARN": "a%2Fb", "namespace": "c/d"},
     )
@@ -83,4 +83,4 @@ def test_labels_are_decoded_once() -> None:
     ],
 )
 def test_anything_else_is_no_operation(method: str, path: str) -> None:
-    assert found(method, path) is None
+    assert route(method, path) is None

@@ -64,8 +64,8 @@ def test_every_input_uses_only_what_the_kit_reads(service: shapes.ServiceModel) 
         for member in service.input_members(operation):
             assert member.location in ("uri", "querystring", "body")
             walk(member.shape)
-    kinds = {service.shapes[name].type for name in seen}
-    assert kinds <= {
+    types = {service.shapes[name].type for name in seen}
+    assert types <= {
         "string", "integer", "long", "boolean", "list", "map", "structure", "document",
     }  # fmt: skip
 

@@ -44,11 +44,11 @@ def parsed(operation: str, params: dict[str, Any]) -> dict[str, Any]:
         raise AssertionError
 
     request = asgi.Request(scope, receive, request_id="r")
-    found = match.match(SERVICE, request.method, request.segments)
-    assert found is not None
-    assert found.operation.name == operation
+    route = match.match(SERVICE, request.method, request.segments)
+    assert route is not None
+    assert route.operation.name == operation
     return restjson.parse_members(
-        SERVICE, found.operation, labels=found.labels, pairs=request.pairs, body=sent["body"]
+        SERVICE, route.operation, labels=route.labels, pairs=request.pairs, body=sent["body"]
     )
 
 

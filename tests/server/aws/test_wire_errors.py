@@ -48,18 +48,20 @@ def unserved_answer(error: Exception) -> tuple[int, str | None]:
 
 
 @pytest.mark.parametrize(
-    "kind", list(every_error()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}"
+    "error_class",
+    list(every_error()),
+    ids=lambda error_class: f"{error_class.__module__}.{error_class.__name__}",
 )
-def test_every_error_has_an_answer_that_is_no_fault_of_ours(kind: type[Exception]) -> None:
-    error = kind.__new__(kind)
+def test_every_error_has_an_answer_that_is_no_fault_of_ours(error_class: type[Exception]) -> None:
+    error = error_class.__new__(error_class)
     assert wire_errors.wire_error(error, (wire_errors.COMMON,)) is not wire_errors.INTERNAL
     assert wire_errors.wire_error(error, (wire_errors.QUERY,)) is not wire_errors.INTERNAL
-    if kind not in OF_A_MODEL:
+    if error_class not in OF_A_MODEL:
         assert unserved_answer(error)[1] != "InternalFailure"
 
 
 @pytest.mark.parametrize(
-    ("kind", "common", "query"),
+    ("error_class", "common", "query"),
     [
         (kit_errors.BodyStalled, (408, "RequestTimeoutException"), (408, "RequestTimeout")),
         (auth_errors.TooManyFailures, (429, "ThrottlingException"), (429, "Throttling")),
@@ -71,9 +73,9 @@ def test_every_error_has_an_answer_that_is_no_fault_of_ours(kind: type[Exception
     ],
 )
 def test_errors_that_allow_a_retry_have_another_status(
-    kind: type[Exception], common: tuple[int, str], query: tuple[int, str]
+    error_class: type[Exception], common: tuple[int, str], query: tuple[int, str]
 ) -> None:
-    error = kind.__new__(kind)
-    found = wire_errors.wire_error(error, (wire_errors.COMMON,))
-    assert (found.status, found.code) == common
+    error = error_class.__new__(error_class)
+    answer = wire_errors.wire_error(error, (wire_errors.COMMON,))
+    assert (answer.status, answer.code) == common
     assert unserved_answer(error) == query

@@ -83,12 +83,14 @@ def may_read(server: aws.Server, keys: aws.Keys) -> bool:
 
 
 def test_a_user_is_created_shown_and_deleted(iam: Any) -> None:
-    made = iam.create_user(UserName="Zoe", Path="/eng/", Tags=[{"Key": "a", "Value": "b"}])["User"]
-    assert made["Arn"] == f"{HERE}:user/eng/Zoe"
-    assert made["UserId"].startswith("AIDA")
-    assert len(made["UserId"]) == 21
+    created = iam.create_user(UserName="Zoe", Path="/eng/", Tags=[{"Key": "a", "Value": "b"}])[
+        "User"
+    ]
+    assert created["Arn"] == f"{HERE}:user/eng/Zoe"
+    assert created["UserId"].startswith("AIDA")
+    assert len(created["UserId"]) == 21
     shown = iam.get_user(UserName="zoe")["User"]
-    assert shown == made
+    assert shown == created
     assert shown["Tags"] == [{"Key": "a", "Value": "b"}]
     assert aws.refusal(iam.create_user, UserName="ZOE") == (409, "EntityAlreadyExists")
     assert [user["UserName"] for user in iam.list_users(PathPrefix="/eng/")["Users"]] == ["Zoe"]
@@ -161,14 +163,14 @@ def begin(
     server: aws.Server, keys: aws.Keys, service: str, method: str, path: str, body: bytes
 ) -> socket.socket:
     """Send the head of a signed request, and return its connection once the body is waited for."""
-    asked = awsrequest.AWSRequest(
+    signed_request = awsrequest.AWSRequest(
         method=method, url=server.url + path, data=body, headers={"content-type": FORM}
     )
     signer = auth.S3SigV4Auth if service == "s3" else auth.SigV4Auth
     pair = credentials.Credentials(keys.access_key, keys.secret_key)
-    signer(pair, service, aws.REGION).add_auth(asked)
+    signer(pair, service, aws.REGION).add_auth(signed_request)
     fields = {
-        **asked.headers,
+        **signed_request.headers,
         "host": server.url.removeprefix("http://"),
         "content-length": str(len(body)),
         "expect": "100-continue",
@@ -503,17 +505,17 @@ def test_rights_on_identities_follow_their_arns_and_the_policy_that_is_attached(
 
 
 def test_roles_have_trust_policies_and_policies(iam: Any) -> None:
-    made = iam.create_role(
+    created = iam.create_role(
         RoleName="Etl",
         Path="/jobs/",
         AssumeRolePolicyDocument=trusting(f"{HERE}:root"),
         Description="loads",
         MaxSessionDuration=7200,
     )["Role"]
-    assert made["Arn"] == f"{HERE}:role/jobs/Etl"
-    assert made["RoleId"].startswith("AROA")
-    assert iam.get_role(RoleName="etl")["Role"] == made
-    assert made["AssumeRolePolicyDocument"] == json.loads(trusting(f"{HERE}:root"))
+    assert created["Arn"] == f"{HERE}:role/jobs/Etl"
+    assert created["RoleId"].startswith("AROA")
+    assert iam.get_role(RoleName="etl")["Role"] == created
+    assert created["AssumeRolePolicyDocument"] == json.loads(trusting(f"{HERE}:root"))
     iam.put_role_policy(RoleName="Etl", PolicyName="read", PolicyDocument=DOCUMENT)
     iam.attach_role_policy(RoleName="Etl", PolicyArn=f"{OWN}/ReadOnly")
     iam.tag_role(RoleName="Etl", Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}])

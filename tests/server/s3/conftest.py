@@ -26,7 +26,7 @@ def s3(store: kit.ObjectStore) -> Any:
 
 @pytest.fixture(scope="package")
 def new_bucket(s3: Any) -> Callable[[], str]:
-    """Makes a bucket of its own for whoever calls."""
+    """Creates a bucket of its own for each call."""
     numbers = itertools.count(1)
 
     def make() -> str:

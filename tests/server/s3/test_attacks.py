@@ -76,10 +76,10 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
         kit.call(place, "PUT", "/private")
         kit.call(place, "PUT", "/private/k", body=SECRET)
         kit.call(place, "PUT", "/private/a%2Fb", body=SECRET)
-        made = Victim(place=place, upload_id="")
-        assert made.call("bob", "PUT", f"/lake/{HOME}", body=SECRET).status == 200
-        begun = made.call("bob", "POST", "/lake/bob/secret/data/up.parquet?uploads")
-        victim = dataclasses.replace(made, upload_id=begun.element("UploadId"))
+        unprepared = Victim(place=place, upload_id="")
+        assert unprepared.call("bob", "PUT", f"/lake/{HOME}", body=SECRET).status == 200
+        begun = unprepared.call("bob", "POST", "/lake/bob/secret/data/up.parquet?uploads")
+        victim = dataclasses.replace(unprepared, upload_id=begun.element("UploadId"))
         target = f"/lake/bob/secret/data/up.parquet?partNumber=1&uploadId={victim.upload_id}"
         assert victim.call("bob", "PUT", target, body=SECRET).status == 200
         victim = dataclasses.replace(victim, before=victim.state())
@@ -385,12 +385,12 @@ def test_credentials_for_one_table_open_no_other(victim: Victim) -> None:
             headers={"x-iceberg-access-delegation": "vended-credentials"},
         )
     assert status == 200
-    given = json.loads(data)["config"]
+    credentials = json.loads(data)["config"]
     keys = {
-        "access_key": given["s3.access-key-id"],
-        "secret_key": given["s3.secret-access-key"],
+        "access_key": credentials["s3.access-key-id"],
+        "secret_key": credentials["s3.secret-access-key"],
     }
-    token = {"x-amz-security-token": given["s3.session-token"]}
+    token = {"x-amz-security-token": credentials["s3.session-token"]}
     inside = kit.call(victim.place, "PUT", "/lake/alice/mine/data/own.parquet", token, b"x", **keys)
     assert inside.status == 200
     for target in (f"/lake/{HOME}", "/private/k", "/lake/alice/mine2/data/x.parquet", "/lake", "/"):

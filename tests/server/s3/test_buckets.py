@@ -13,8 +13,8 @@ from tests.kit import s3 as kit
 
 
 def test_a_bucket_is_made_found_listed_and_removed(s3: Any) -> None:
-    made = s3.create_bucket(Bucket="life-of-a-bucket")
-    assert made["Location"] == "/life-of-a-bucket"
+    created = s3.create_bucket(Bucket="life-of-a-bucket")
+    assert created["Location"] == "/life-of-a-bucket"
     head = s3.head_bucket(Bucket="life-of-a-bucket")
     assert head["BucketRegion"] == "us-east-1"
     assert "life-of-a-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]
@@ -148,9 +148,9 @@ def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
         )
     )
     assert "a-table-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]
-    made = kit.call(store, "PUT", "/a-table-bucket")
-    assert (made.status, made.code) == (409, "BucketAlreadyOwnedByYou")
-    assert "s3tables" in made.element("Message")
+    answer = kit.call(store, "PUT", "/a-table-bucket")
+    assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
+    assert "s3tables" in answer.element("Message")
     removed = kit.call(store, "DELETE", "/a-table-bucket")
     assert (removed.status, removed.code) == (405, "MethodNotAllowed")
     assert "s3tables" in removed.element("Message")

@@ -227,14 +227,14 @@ class TurnsGuard(guards.PlainGuard):
 @pytest.mark.parametrize("folder", ["plain/", "hidden/"])
 def test_a_thousand_keys_leave_others_their_turn(tmp_path: Path, folder: str) -> None:
     body = document(*(f"{folder}{number}" for number in range(1000)))
-    made: list[TurnsGuard] = []
+    turns: list[TurnsGuard] = []
 
     def make_guard(storage: opening.Storage) -> TurnsGuard:
-        made.append(TurnsGuard(storage))
-        return made[0]
+        turns.append(TurnsGuard(storage))
+        return turns[0]
 
     with kit.serve(tmp_path / "data", make_guard=make_guard) as place:
-        (answers,) = made
+        (answers,) = turns
         kit.client(place).create_bucket(Bucket="raw")
 
         async def ask() -> kit.Answer:

@@ -243,8 +243,8 @@ def test_the_table_holds_every_operation() -> None:
 def test_an_operation_in_a_general_bucket_demands_the_s3_action(
     name: str, value: Any, expected: list[tuple[str, str]]
 ) -> None:
-    found = demanded(name, value, PlainGuard())
-    assert [(demand.action, demand.resource) for demand in found] == expected
+    demands_there = demanded(name, value, PlainGuard())
+    assert [(demand.action, demand.resource) for demand in demands_there] == expected
 
 
 class TableRuling(guard.PlainRuling):

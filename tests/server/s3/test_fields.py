@@ -21,8 +21,8 @@ def test_parse_integrity_of_plain_headers_is_none_at_all() -> None:
 
 
 def test_parse_integrity_takes_a_checksum_and_the_algorithm_that_announces_it() -> None:
-    found = integrity(x_amz_checksum_crc32=CRC32_OF_NOTHING, x_amz_sdk_checksum_algorithm="CRC32")
-    assert found.checksum == ("crc32", CRC32_OF_NOTHING)
+    parsed = integrity(x_amz_checksum_crc32=CRC32_OF_NOTHING, x_amz_sdk_checksum_algorithm="CRC32")
+    assert parsed.checksum == ("crc32", CRC32_OF_NOTHING)
 
 
 def test_parse_integrity_decodes_content_md5() -> None:

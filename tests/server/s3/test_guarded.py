@@ -217,8 +217,8 @@ def test_a_body_made_of_parts_is_looked_at_before_it_gets_its_name(
     with pytest.raises(botocore.exceptions.ClientError, match="InvalidPart"):
         client.complete_multipart_upload(**other)
     right = upload("seen/parts", large, b"YZ")
-    made = client.complete_multipart_upload(**right)
-    assert client.complete_multipart_upload(**right)["ETag"] == made["ETag"]
+    completed = client.complete_multipart_upload(**right)
+    assert client.complete_multipart_upload(**right)["ETag"] == completed["ETag"]
     assert kit.call(place, "GET", "/guarded/seen/parts").body == large + b"YZ"
 
 

@@ -26,15 +26,15 @@ def expected(
     keys: Sequence[str], *, prefix: str = "", delimiter: str = "", after: str = ""
 ) -> list[str]:
     """What a listing shows, by the rule as S3 states it: keys, and prefixes rolled up."""
-    found: list[str] = []
+    entries: list[str] = []
     for key in sorted(keys, key=str.encode):
         if not key.startswith(prefix) or key.encode() <= after.encode():
             continue
         cut = key.find(delimiter, len(prefix)) if delimiter else -1
         entry = key if cut < 0 else key[: cut + len(delimiter)]
-        if entry.encode() > after.encode() and entry not in found:
-            found.append(entry)
-    return found
+        if entry.encode() > after.encode() and entry not in entries:
+            entries.append(entry)
+    return entries
 
 
 def shown(page: dict[str, Any]) -> list[str]:
@@ -103,10 +103,10 @@ def test_list_objects_names_the_next_marker_only_with_a_delimiter(s3: Any, fille
 
 def test_list_objects_v2_tells_owners_only_when_asked(s3: Any, filled: str) -> None:
     plain = s3.list_objects_v2(Bucket=filled)["Contents"][0]
-    asked = s3.list_objects_v2(Bucket=filled, FetchOwner=True)["Contents"][0]
+    shown_with_owner = s3.list_objects_v2(Bucket=filled, FetchOwner=True)["Contents"][0]
     assert "Owner" not in plain
     owner = s3.list_buckets()["Owner"]
-    assert asked["Owner"] == owner
+    assert shown_with_owner["Owner"] == owner
     assert s3.list_objects(Bucket=filled)["Contents"][0]["Owner"] == owner
 
 

@@ -103,11 +103,11 @@ def test_a_get_of_a_file_that_has_lost_its_bytes_is_cut_off(
 
 
 def test_head_object_says_what_get_says_without_a_body(store: kit.ObjectStore, put: str) -> None:
-    got, head = kit.call(store, "GET", put), kit.call(store, "HEAD", put)
+    get, head = kit.call(store, "GET", put), kit.call(store, "HEAD", put)
     assert (head.status, head.body) == (200, b"")
     own = {"date", "x-amz-request-id"}
     assert {n: v for n, v in head.headers.items() if n not in own} == {
-        n: v for n, v in got.headers.items() if n not in own
+        n: v for n, v in get.headers.items() if n not in own
     }
 
 
@@ -269,14 +269,14 @@ PAST = "Sat, 01 Jan 2000 00:00:00 GMT"
 def test_a_conditional_read_is_judged_as_rfc_9110_says(
     store: kit.ObjectStore, put: str, headers: dict[str, str], status: int
 ) -> None:
-    got, head = kit.call(store, "GET", put, headers), kit.call(store, "HEAD", put, headers)
-    assert (got.status, head.status) == (status, status)
+    get, head = kit.call(store, "GET", put, headers), kit.call(store, "HEAD", put, headers)
+    assert (get.status, head.status) == (status, status)
     if status == 304:
-        assert (got.body, got.headers["etag"]) == (b"", ETAG)
-        assert "last-modified" in got.headers
+        assert (get.body, get.headers["etag"]) == (b"", ETAG)
+        assert "last-modified" in get.headers
     elif status == 412:
-        assert got.code == "PreconditionFailed"
-        assert got.element("Condition").startswith("If-")
+        assert get.code == "PreconditionFailed"
+        assert get.element("Condition").startswith("If-")
 
 
 @pytest.mark.parametrize("name", DIGESTS)
@@ -434,8 +434,8 @@ def test_copy_object_takes_bytes_metadata_and_tags(s3: Any, bucket: str) -> None
     )
     copied = s3.copy_object(Bucket=bucket, Key="b", CopySource={"Bucket": bucket, "Key": "a"})
     assert copied["CopyObjectResult"]["ETag"] == ETAG
-    got = s3.get_object(Bucket=bucket, Key="b")
-    assert (got["Body"].read(), got["Metadata"], got["ContentType"]) == (BODY, {"m": "1"}, "x/y")
+    copy = s3.get_object(Bucket=bucket, Key="b")
+    assert (copy["Body"].read(), copy["Metadata"], copy["ContentType"]) == (BODY, {"m": "1"}, "x/y")
     tags = s3.get_object_tagging(Bucket=bucket, Key="b")["TagSet"]
     assert tags == [{"Key": "t", "Value": "1"}]
 
@@ -451,8 +451,8 @@ def test_copy_object_with_replace_takes_only_the_bytes(s3: Any, bucket: str) -> 
         TaggingDirective="REPLACE",
         Tagging="u=2",
     )
-    got = s3.get_object(Bucket=bucket, Key="a")
-    assert (got["Body"].read(), got["Metadata"]) == (BODY, {"n": "2"})
+    copy = s3.get_object(Bucket=bucket, Key="a")
+    assert (copy["Body"].read(), copy["Metadata"]) == (BODY, {"n": "2"})
     assert s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"] == [{"Key": "u", "Value": "2"}]
 
 
@@ -496,11 +496,11 @@ def test_copy_object_computes_the_checksum_it_is_asked_for(s3: Any, bucket: str)
     s3.put_object(Bucket=bucket, Key="a", Body=BODY, ChecksumAlgorithm="CRC32")
     kept = s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a")
     assert kept["CopyObjectResult"]["ChecksumCRC32"] == DIGESTS["crc32"]
-    asked = s3.copy_object(
+    copied = s3.copy_object(
         Bucket=bucket, Key="c", CopySource=f"{bucket}/a", ChecksumAlgorithm="SHA256"
     )
-    assert asked["CopyObjectResult"]["ChecksumSHA256"] == DIGESTS["sha256"]
-    assert asked["CopyObjectResult"]["ChecksumType"] == "FULL_OBJECT"
+    assert copied["CopyObjectResult"]["ChecksumSHA256"] == DIGESTS["sha256"]
+    assert copied["CopyObjectResult"]["ChecksumType"] == "FULL_OBJECT"
 
 
 def test_copy_object_of_an_absent_key_is_not_found(s3: Any, bucket: str) -> None:
@@ -542,8 +542,8 @@ def test_a_large_body_comes_back_whole_and_in_ranges(s3: Any, bucket: str) -> No
 def test_overwriting_an_object_changes_bytes_and_etag(s3: Any, bucket: str) -> None:
     for body in (b"one", bytes(100_000), b"three"):
         etag = s3.put_object(Bucket=bucket, Key="k", Body=body)["ETag"]
-        got = s3.get_object(Bucket=bucket, Key="k")
-        assert (got["ETag"], got["Body"].read()) == (etag, body)
+        answer = s3.get_object(Bucket=bucket, Key="k")
+        assert (answer["ETag"], answer["Body"].read()) == (etag, body)
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "HEAD", "DELETE"])

@@ -82,7 +82,7 @@ def identify_row(
 def aws_operations() -> list[tuple[str, str, str, dict[str, str]]]:
     """Every operation of AWS's own S3 model: name, method, request target, headers."""
     model = botocore.session.get_session().get_service_model("s3")
-    found = []
+    requests = []
     for name in model.operation_names:
         operation = model.operation_model(name)
         path, _, query = operation.http["requestUri"].partition("?")
@@ -97,8 +97,8 @@ def aws_operations() -> list[tuple[str, str, str, dict[str, str]]]:
             elif serialized.get("location") == "header":
                 header = serialized["name"].lower()
                 headers[header] = "ETag" if header == "x-amz-object-attributes" else "b/k"
-        found.append((name, operation.http["method"], path + "?" + "&".join(parts), headers))
-    return found
+        requests.append((name, operation.http["method"], path + "?" + "&".join(parts), headers))
+    return requests
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,8 @@ def test_copy_object_understands_every_spelling_of_the_source(
 ) -> None:
     operation = identify("PUT", "/d/k", {"x-amz-copy-source": source})
     assert isinstance(operation, operations.CopyObject)
-    found = operation.source
-    assert (found.bucket, found.key, found.version_id) == expected
+    parsed_source = operation.source
+    assert (parsed_source.bucket, parsed_source.key, parsed_source.version_id) == expected
 
 
 @pytest.mark.parametrize("source", ["", "/", "b", "b/", "/b/", "b/%FF"])
@@ -332,7 +332,7 @@ def test_a_part_number_outside_one_to_ten_thousand_is_refused(number: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "kind", "expected"),
+    ("algorithm", "checksum_type", "expected"),
     [
         ("CRC32", None, ("crc32", "COMPOSITE")),
         ("CRC64NVME", None, ("crc64nvme", "FULL_OBJECT")),
@@ -342,29 +342,29 @@ def test_a_part_number_outside_one_to_ten_thousand_is_refused(number: str) -> No
     ],
 )
 def test_create_multipart_upload_settles_the_checksum_type(
-    algorithm: str | None, kind: str | None, expected: tuple[str | None, str | None]
+    algorithm: str | None, checksum_type: str | None, expected: tuple[str | None, str | None]
 ) -> None:
     headers = {}
     if algorithm:
         headers["x-amz-checksum-algorithm"] = algorithm
-    if kind:
-        headers["x-amz-checksum-type"] = kind
+    if checksum_type:
+        headers["x-amz-checksum-type"] = checksum_type
     operation = identify("POST", "/b/k?uploads", headers)
     assert (operation.checksum_algorithm, operation.checksum_type) == expected
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "kind"),
+    ("algorithm", "checksum_type"),
     [("SHA1", "FULL_OBJECT"), ("CRC64NVME", "COMPOSITE"), ("MD5", None), (None, "COMPOSITE")],
 )
 def test_create_multipart_upload_refuses_checksum_types_that_cannot_be(
-    algorithm: str | None, kind: str | None
+    algorithm: str | None, checksum_type: str | None
 ) -> None:
     headers = {}
     if algorithm:
         headers["x-amz-checksum-algorithm"] = algorithm
-    if kind:
-        headers["x-amz-checksum-type"] = kind
+    if checksum_type:
+        headers["x-amz-checksum-type"] = checksum_type
     with pytest.raises(errors.InvalidRequest):
         identify("POST", "/b/k?uploads", headers)
 

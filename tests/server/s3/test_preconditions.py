@@ -19,7 +19,7 @@ def test_a_request_without_conditions_has_none() -> None:
 
 
 def test_every_condition_of_a_read_is_taken_in() -> None:
-    found = preconditions.parse_read(
+    parsed = preconditions.parse_read(
         {
             "if-match": '"a", "b"',
             "if-none-match": "*",
@@ -27,7 +27,7 @@ def test_every_condition_of_a_read_is_taken_in() -> None:
             "if-unmodified-since": DATE,
         }
     )
-    assert found == conditions.ReadConditions(
+    assert parsed == conditions.ReadConditions(
         if_match=("a", "b"),
         if_none_match=("*",),
         if_modified_since_ms=SECOND,
@@ -37,8 +37,8 @@ def test_every_condition_of_a_read_is_taken_in() -> None:
 
 def test_the_source_of_a_copy_has_conditions_of_its_own() -> None:
     headers = {"x-amz-copy-source-if-none-match": '"a"', "if-match": '"b"'}
-    found = preconditions.parse_read(headers, prefix="x-amz-copy-source-")
-    assert found == conditions.ReadConditions(if_none_match=("a",))
+    parsed = preconditions.parse_read(headers, prefix="x-amz-copy-source-")
+    assert parsed == conditions.ReadConditions(if_none_match=("a",))
 
 
 def test_a_write_takes_if_match_and_if_none_match() -> None:

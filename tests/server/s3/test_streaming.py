@@ -30,12 +30,12 @@ def test_a_streamed_body_is_stored_without_its_framing(
         store, "PUT", target, CHUNKS, mode=mode, headers=headers, trailer=trailer_of(mode)
     )
     assert put.status == 200, put.body
-    got = kit.call(store, "GET", target, {"x-amz-checksum-mode": "ENABLED"})
-    assert got.body == BODY
-    assert got.headers["content-encoding"] == "gzip"
+    answer = kit.call(store, "GET", target, {"x-amz-checksum-mode": "ENABLED"})
+    assert answer.body == BODY
+    assert answer.headers["content-encoding"] == "gzip"
     if "TRAILER" in mode:
         assert put.headers["x-amz-checksum-crc32"] == CRC32
-        assert got.headers["x-amz-checksum-crc32"] == CRC32
+        assert answer.headers["x-amz-checksum-crc32"] == CRC32
 
 
 @pytest.mark.parametrize("mode", kit.STREAMING_MODES)

@@ -230,7 +230,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]
 @pytest.fixture(scope="module")
 def story(place: kit.ObjectStore) -> dict[str, str]:
     """Every case played once, in order; its transcript by name."""
-    found: dict[str, str] = {}
+    transcripts: dict[str, str] = {}
     upload = "UPLOAD"
     for each in STORY:
         method, _, target = each.request.partition(" ")
@@ -241,8 +241,8 @@ def story(place: kit.ObjectStore) -> dict[str, str]:
             answer = kit.send(place, method, wire_target, each.headers, each.body)
         if each.name == "create-multipart-upload":
             upload = answer.element("UploadId")
-        found[each.name] = transcript(each, answer).replace(upload, "UPLOAD")
-    return found
+        transcripts[each.name] = transcript(each, answer).replace(upload, "UPLOAD")
+    return transcripts
 
 
 @pytest.mark.parametrize("name", [each.name for each in STORY])

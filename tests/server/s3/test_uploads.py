@@ -66,10 +66,10 @@ def test_an_upload_in_parts_becomes_one_object(
     digests = hashlib.md5(FIRST).digest() + hashlib.md5(LAST).digest()
     etag = f'"{hashlib.md5(digests).hexdigest()}-2"'
     assert (done["ETag"], done["Bucket"], done["Key"]) == (etag, bucket, "k")
-    got = s3.get_object(Bucket=bucket, Key="k")
-    assert got["Body"].read() == FIRST + LAST
-    assert (got["ETag"], got["Metadata"], got["ContentType"]) == (etag, {"m": "1"}, "x/y")
-    assert got["TagCount"] == 1
+    answer = s3.get_object(Bucket=bucket, Key="k")
+    assert answer["Body"].read() == FIRST + LAST
+    assert (answer["ETag"], answer["Metadata"], answer["ContentType"]) == (etag, {"m": "1"}, "x/y")
+    assert answer["TagCount"] == 1
     assert s3.list_multipart_uploads(Bucket=bucket).get("Uploads") is None
 
 
@@ -91,11 +91,11 @@ def test_the_answer_to_complete_has_the_root_element_clients_look_for(
 def test_a_part_of_the_object_is_read_by_its_number(s3: Any, bucket: str) -> None:
     upload = begin(s3, bucket)
     complete(s3, bucket, upload, put_parts(s3, bucket, upload, FIRST, LAST))
-    got = s3.get_object(Bucket=bucket, Key="k", PartNumber=2)
-    assert got["Body"].read() == LAST
-    assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
-    assert got["PartsCount"] == 2
-    assert got["ContentRange"] == f"bytes {5 * MIB}-{5 * MIB + 999}/{5 * MIB + 1000}"
+    answer = s3.get_object(Bucket=bucket, Key="k", PartNumber=2)
+    assert answer["Body"].read() == LAST
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 206
+    assert answer["PartsCount"] == 2
+    assert answer["ContentRange"] == f"bytes {5 * MIB}-{5 * MIB + 999}/{5 * MIB + 1000}"
     head = s3.head_object(Bucket=bucket, Key="k", PartNumber=1)
     assert (head["ContentLength"], head["PartsCount"]) == (5 * MIB, 2)
     assert refusal(lambda: s3.get_object(Bucket=bucket, Key="k", PartNumber=3))[0] == 416
@@ -110,7 +110,7 @@ def test_an_empty_part_is_not_the_whole_object(s3: Any, bucket: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "kind", "expected"),
+    ("algorithm", "checksum_type", "expected"),
     [
         ("CRC32", "FULL_OBJECT", text(zlib.crc32(FIRST + LAST))),
         ("CRC32C", "FULL_OBJECT", text(crt.crc32c(FIRST + LAST))),
@@ -134,14 +134,14 @@ def test_an_empty_part_is_not_the_whole_object(s3: Any, bucket: str) -> None:
     ],
 )
 def test_the_checksum_of_the_whole_comes_from_its_parts(
-    s3: Any, bucket: str, algorithm: str, kind: str, expected: str
+    s3: Any, bucket: str, algorithm: str, checksum_type: str, expected: str
 ) -> None:
-    upload = begin(s3, bucket, ChecksumAlgorithm=algorithm, ChecksumType=kind)
+    upload = begin(s3, bucket, ChecksumAlgorithm=algorithm, ChecksumType=checksum_type)
     parts = put_parts(s3, bucket, upload, FIRST, LAST, ChecksumAlgorithm=algorithm)
     done = complete(s3, bucket, upload, parts)
-    assert (done[f"Checksum{algorithm}"], done["ChecksumType"]) == (expected, kind)
+    assert (done[f"Checksum{algorithm}"], done["ChecksumType"]) == (expected, checksum_type)
     head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
-    assert (head[f"Checksum{algorithm}"], head["ChecksumType"]) == (expected, kind)
+    assert (head[f"Checksum{algorithm}"], head["ChecksumType"]) == (expected, checksum_type)
 
 
 def test_an_upload_without_an_algorithm_gets_the_crc64nvme_of_the_whole(
@@ -345,16 +345,16 @@ def test_list_parts_pages_by_number(s3: Any, bucket: str) -> None:
 
 
 def test_uploads_are_listed_by_key_with_prefixes_and_pages(s3: Any, bucket: str) -> None:
-    made = {key: begin(s3, bucket, key) for key in ("a", "b/1", "b/2", "c")}
+    begun = {key: begin(s3, bucket, key) for key in ("a", "b/1", "b/2", "c")}
     page = s3.list_multipart_uploads(Bucket=bucket, Delimiter="/")
     assert [upload["Key"] for upload in page["Uploads"]] == ["a", "c"]
     assert page["CommonPrefixes"] == [{"Prefix": "b/"}]
-    assert page["Uploads"][0]["UploadId"] == made["a"]
+    assert page["Uploads"][0]["UploadId"] == begun["a"]
     pages = s3.get_paginator("list_multipart_uploads").paginate(
         Bucket=bucket, PaginationConfig={"PageSize": 1}
     )
-    found = [upload["Key"] for page in pages for upload in page.get("Uploads", [])]
-    assert found == ["a", "b/1", "b/2", "c"]
+    listed = [upload["Key"] for page in pages for upload in page.get("Uploads", [])]
+    assert listed == ["a", "b/1", "b/2", "c"]
 
 
 def test_an_unfinished_upload_is_no_object(s3: Any, bucket: str) -> None:
@@ -386,12 +386,12 @@ def test_a_slow_reader_gets_every_part_of_an_object_deleted_and_swept_meanwhile(
         reader.settimeout(30)
         reader.connect((store.host, store.port))
         reader.sendall(f"GET {target} HTTP/1.1\r\n{wire}connection: close\r\n\r\n".encode())
-        got = reader.recv(1000)
+        answer = reader.recv(1000)
         s3.delete_object(Bucket=bucket, Key="k")
         store.run(store.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000))
         while data := reader.recv(1 << 20):
-            got += data
-    assert got.partition(b"\r\n\r\n")[2] == b"".join(bodies)
+            answer += data
+    assert answer.partition(b"\r\n\r\n")[2] == b"".join(bodies)
     assert store.run(store.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000)) == 4
 
 

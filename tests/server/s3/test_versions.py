@@ -655,9 +655,9 @@ def test_attributes_and_copies_of_a_version_take_the_rights_of_versions(
     client = kit.client(rights)
     version_id = put(client, BUCKET, "k")
     target = f"/{BUCKET}/k?attributes&versionId={version_id}"
-    asked = {"x-amz-object-attributes": "ETag"}
-    assert as_user(rights, PAIR, "GET", target, headers=asked) == 200
-    assert as_user(rights, USERS["GetObjectVersion"], "GET", target, headers=asked) == 403
+    headers = {"x-amz-object-attributes": "ETag"}
+    assert as_user(rights, PAIR, "GET", target, headers=headers) == 200
+    assert as_user(rights, USERS["GetObjectVersion"], "GET", target, headers=headers) == 403
     copy = {"x-amz-copy-source": f"{BUCKET}/k?versionId={version_id}"}
     assert as_user(rights, COPIER, "PUT", f"/{BUCKET}/copy", headers=copy) == 200
     newest = {"x-amz-copy-source": f"{BUCKET}/k"}

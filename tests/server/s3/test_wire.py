@@ -74,9 +74,9 @@ def test_any_key_survives_a_listing_in_both_encodings(key: str) -> None:
             page, bucket="b", prefix="", delimiter="", marker="", max_keys=1, encode=encode,
             owner=owner,
         )  # fmt: skip
-        found = ET.fromstring(body).find(f"{{{wire.NAMESPACE}}}Contents/{{{wire.NAMESPACE}}}Key")
-        assert found is not None
-        shown = found.text or ""
+        element = ET.fromstring(body).find(f"{{{wire.NAMESPACE}}}Contents/{{{wire.NAMESPACE}}}Key")
+        assert element is not None
+        shown = element.text or ""
         assert (wire.urllib.parse.unquote(shown) if encode else shown) == key
 
 

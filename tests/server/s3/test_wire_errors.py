@@ -38,10 +38,12 @@ ALL = [each for module in MODULES for each in classes_of(module) if each not in 
 ALL += [guard.LayoutRefused]
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
-def test_every_error_class_has_a_row_of_its_own(kind: type[Exception]) -> None:
-    assert kind in wire_errors.WIRE_ERRORS
-    row = wire_errors.WIRE_ERRORS[kind]
+@pytest.mark.parametrize(
+    "error_class", ALL, ids=lambda error_class: f"{error_class.__module__}.{error_class.__name__}"
+)
+def test_every_error_class_has_a_row_of_its_own(error_class: type[Exception]) -> None:
+    assert error_class in wire_errors.WIRE_ERRORS
+    row = wire_errors.WIRE_ERRORS[error_class]
     assert 300 <= row.status <= 599
     assert row.code.isalnum()
 
@@ -93,7 +95,7 @@ def test_not_modified_has_headers_and_no_body() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "status", "code"),
+    ("error_class", "status", "code"),
     [
         # The codes of Amazon S3 for signatures without a valid time, and of version 2.
         (auth_errors.InvalidDate, 403, "AccessDenied"),
@@ -102,9 +104,9 @@ def test_not_modified_has_headers_and_no_body() -> None:
     ],
 )
 def test_a_malformed_proof_has_the_code_of_its_fault(
-    kind: type[Exception], status: int, code: str
+    error_class: type[Exception], status: int, code: str
 ) -> None:
-    row, _ = wire_errors.find(kind("bad", in_query=True))
+    row, _ = wire_errors.find(error_class("bad", in_query=True))
     assert (row.status, row.code) == (status, code)
 
 

@@ -65,9 +65,9 @@ def role_of(server: aws.Server, trusted: str, *, policy: str = READ, **members: 
     """The ARN of a new role with one policy."""
     iam = server.client("iam")
     name = f"role{next(NUMBERS)}"
-    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trusted, **members)
+    created = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trusted, **members)
     iam.put_role_policy(RoleName=name, PolicyName="p", PolicyDocument=policy)
-    return str(made["Role"]["Arn"])
+    return str(created["Role"]["Arn"])
 
 
 def assumed(server: aws.Server, keys: aws.Keys, arn: str, **members: Any) -> aws.Keys:
@@ -372,8 +372,8 @@ def test_a_token_of_a_role_has_the_roles_rights_and_keeps_its_role(server: aws.S
             body,
             {"authorization": f"Bearer {answer['access_token']}"},
         )
-        with urllib.request.urlopen(request, timeout=60) as made:
-            assert made.status == 200
+        with urllib.request.urlopen(request, timeout=60) as listing:
+            assert listing.status == 200
     status, answer = token_of(server, **exchange, scope="PRINCIPAL_ROLE:other")
     assert (status, answer["error"]) == (400, "invalid_scope")
 

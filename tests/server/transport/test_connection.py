@@ -17,11 +17,11 @@ from tests.kit.waits import WAIT_SECONDS, pass_by
 
 
 def read_all(client: socket.socket) -> bytes:
-    found = b""
+    received = b""
     with contextlib.suppress(ConnectionError):
         while data := client.recv(65536):
-            found += data
-    return found
+            received += data
+    return received
 
 
 def flood(server, head: bytes, piece: bytes, count: int) -> tuple[int, bytes]:
@@ -447,10 +447,10 @@ def test_the_answer_of_a_connection_that_ends_is_read_behind_a_refused_body():
 
 
 def test_no_request_behind_a_refused_body_is_served_by_a_connection_that_ends():
-    asked = []
+    paths = []
 
     async def refuse_and_count(scope, receive, send):
-        asked.append(scope["raw_path"])
+        paths.append(scope["raw_path"])
         await send(
             {
                 "type": "http.response.start",
@@ -471,7 +471,7 @@ def test_no_request_behind_a_refused_body_is_served_by_a_connection_that_ends():
             writer.close()
 
     asyncio.run(talk())
-    assert len(asked) == 1
+    assert len(paths) == 1
 
 
 @pytest.mark.parametrize("rest", [b"no size\r\n", b"1;" + b"x" * limits.HEAD_BYTES_MAX * 2])
@@ -543,11 +543,11 @@ def test_a_connection_with_no_further_request_ends_even_if_the_last_body_came_la
 
 def test_a_request_right_behind_a_late_body_may_take_its_time():
     proceed = asyncio.Event()
-    asked = []
+    methods = []
 
     async def refuse_then_wait(scope, receive, send):
-        asked.append(scope["method"])
-        if len(asked) > 1:
+        methods.append(scope["method"])
+        if len(methods) > 1:
             await proceed.wait()
         await refuse(scope, receive, send)
 
@@ -557,7 +557,7 @@ def test_a_request_right_behind_a_late_body_may_take_its_time():
             writer.write(PUT)
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"0123456789" + PIPELINED)
-            await until(lambda: len(asked) == 2)
+            await until(lambda: len(methods) == 2)
             for seconds in (0, 100):
                 watching.look_after(seconds)
             proceed.set()

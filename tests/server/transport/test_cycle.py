@@ -149,26 +149,26 @@ def test_pipelined_requests_are_answered_in_their_order(tmp_path, runner):
         (b"GET / HTTP/1.0\r\nHost: a\r\n\r\n", b"connection: close"),
     ],
 )
-@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("body_type", ["memory", "file"])
 def test_an_answer_that_is_the_last_says_so_and_ends_the_connection(
-    tmp_path, request_bytes, said, kind
+    tmp_path, request_bytes, said, body_type
 ):
     data, part = file_of(tmp_path / "a", 2 << 20)
-    body = data if kind == "memory" else (part(0, 2 << 20),)
+    body = data if body_type == "memory" else (part(0, 2 << 20),)
 
     async def talk():
         async with serving(Answering(asgi.Response(200, (), body))) as (address, connections):
             reader, writer = await asyncio.open_connection(*address)
             writer.write(request_bytes)
-            head, found = await answer_of(reader)
+            head, received = await answer_of(reader)
             rest = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             await until(lambda: not connections)
             writer.close()
-            return head, found, rest
+            return head, received, rest
 
-    head, found, rest = asyncio.run(talk())
+    head, received, rest = asyncio.run(talk())
     assert said in head
-    assert (found, rest) == (data, b"")
+    assert (received, rest) == (data, b"")
 
 
 def test_answer_to_head_has_the_length_alone(tmp_path):
@@ -270,10 +270,10 @@ def test_what_is_no_request_is_answered_behind_the_whole_answer_before_it(tmp_pa
     assert not app.raised
 
 
-@pytest.mark.parametrize("asked", [1, 2])
+@pytest.mark.parametrize("requests", [1, 2])
 @LOOPS
 def test_a_reader_that_stops_within_a_file_is_cut_off_and_a_slow_one_is_not(
-    tmp_path, runner, asked
+    tmp_path, runner, requests
 ):
     data, part = file_of(tmp_path / "a", 64 << 20)
     app = Answering(asgi.Response(200, (), (part(0, 64 << 20),)))
@@ -281,7 +281,7 @@ def test_a_reader_that_stops_within_a_file_is_cut_off_and_a_slow_one_is_not(
     async def talk():
         async with serving(app) as (address, connections):
             reader, writer = await asyncio.open_connection(*address)
-            writer.write(GET * asked)
+            writer.write(GET * requests)
             await reader.readuntil(b"\r\n\r\n")
             (only,) = connections
             now = 0.0
@@ -319,9 +319,9 @@ def test_a_file_that_is_cut_short_ends_the_connection(tmp_path):
         async with serving(app) as (address, _):
             reader, writer = await asyncio.open_connection(*address)
             writer.write(GET)
-            found = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
+            received = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
             writer.close()
-            return found
+            return received
 
     head, _, body = asyncio.run(talk()).partition(b"\r\n\r\n")
     assert b"content-length: 1001" in head
