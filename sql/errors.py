@@ -387,11 +387,11 @@ def too_long(text: str) -> SqlError:
     return SqlError("100078", "22001", f"String '{text}' is too long and would be truncated")
 
 
-def column_count_differs(expected: int, got: int) -> SqlError:
+def column_count_differs(expected: int, actual: int) -> SqlError:
     return _compilation(
         "002020",
         "21S01",
-        f"Insert value list does not match column list expecting {expected} but got {got}",
+        f"Insert value list does not match column list expecting {expected} but got {actual}",
     )
 
 

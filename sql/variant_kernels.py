@@ -242,8 +242,8 @@ class _Row(tuple[Any, ...]):
 
     __slots__ = ()
 
-    def __contains__(self, thing: object) -> bool:
-        return any(value is thing for value in self)
+    def __contains__(self, item: object) -> bool:
+        return any(value is item for value in self)
 
 
 def _reader(form: Form, *, takes_null: bool) -> Callable[[Any], Any]:

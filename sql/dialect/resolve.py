@@ -590,24 +590,24 @@ def _continues(tree: exp.Union, node: Any) -> bool:
     )
 
 
-def _check_branch_width(expected: int, got: int) -> None:
-    if expected != got:
+def _check_branch_width(expected: int, actual: int) -> None:
+    if expected != actual:
         raise errors.SqlError(
             "001789",
             "42601",
             "SQL compilation error:\ninvalid number of result columns for set operator "
-            f"input branches, expected {expected}, got {got}",
+            f"input branches, expected {expected}, got {actual}",
             phase="COMPILATION",
         )
 
 
-def _branch_mismatch(expected: sqltypes.SqlType, got: sqltypes.SqlType) -> errors.SqlError:
+def _branch_mismatch(expected: sqltypes.SqlType, actual: sqltypes.SqlType) -> errors.SqlError:
     return errors.SqlError(
         "001790",
         "42601",
         "SQL compilation error:\ninconsistent data type for result columns for set "
         f"operator input branches, expected {sqltypes.shown(expected)}, "
-        f"got {sqltypes.shown(got)}",
+        f"got {sqltypes.shown(actual)}",
         phase="COMPILATION",
     )
 

@@ -99,8 +99,8 @@ def test_ingest_adds_new_columns_and_widens_old_ones(lake: Lake, raw: Raw) -> No
         {"id": 1, "zip": "A12", "more": None},
         {"id": 5_000_000_000, "zip": "00123", "more": "x"},
     ]
-    kinds = [str(field.field_type) for field in lake.catalog.load_table("evolve.t").schema().fields]
-    assert kinds == ["long", "string", "string"]
+    types = [str(field.field_type) for field in lake.catalog.load_table("evolve.t").schema().fields]
+    assert types == ["long", "string", "string"]
 
 
 def test_ingest_reads_an_empty_column_as_what_the_table_says(lake: Lake, raw: Raw) -> None:
@@ -175,9 +175,9 @@ def alive_in_java(lake: Lake, class_name: str) -> int:
     java = jvm.java.lang
     class_of = java.Class.forName
     # By reflection: the server's own class is not open to callers, its interface is.
-    kinds = ("javax.management.ObjectName", "java.lang.String", "[Ljava.lang.Object;", STRINGS)
+    signature = ("javax.management.ObjectName", "java.lang.String", "[Ljava.lang.Object;", STRINGS)
     invoke = class_of("javax.management.MBeanServer").getMethod(
-        "invoke", array(java.Class, *map(class_of, kinds))
+        "invoke", array(java.Class, *map(class_of, signature))
     )
     commands = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     arguments = array(java.Object, array(java.String))

@@ -57,8 +57,8 @@ def test_find_takes_the_home_that_a_version_manager_s_script_leads_to(tmp_path: 
     shim = fake(tmp_path / "shims", "17.0.1") / "bin" / "java"
     settings = f"Property settings:\n    file.separator = /\n    java.home = {tmp_path / 'real'}\n"
     shim.write_text(f'#!/bin/sh\ncat >&2 <<END\n{settings}openjdk version "21.0.1"\nEND\n')
-    found = java.find({"PATH": f"{shim.parent}:/bin"})
-    assert found == java.Java(home=tmp_path / "real", major=21, bundled=False)
+    runtime = java.find({"PATH": f"{shim.parent}:/bin"})
+    assert runtime == java.Java(home=tmp_path / "real", major=21, bundled=False)
 
 
 def test_find_falls_back_to_the_bundled_runtime(
@@ -66,8 +66,8 @@ def test_find_falls_back_to_the_bundled_runtime(
 ) -> None:
     bundled = fake(tmp_path / "java-runtime", "21.0.8")
     monkeypatch.setattr(java, "_bundled_home", lambda: bundled)
-    found = java.find({"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path / "nowhere")})
-    assert found == java.Java(home=bundled, major=21, bundled=True)
+    runtime = java.find({"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path / "nowhere")})
+    assert runtime == java.Java(home=bundled, major=21, bundled=True)
 
 
 @pytest.mark.parametrize("java_home", ["", "/nowhere"])
@@ -93,7 +93,7 @@ def certificate(name: str) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-    made = (
+    built = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -103,7 +103,7 @@ def certificate(name: str) -> bytes:
         .not_valid_after(start + datetime.timedelta(days=365))
         .sign(key, hashes.SHA256())
     )
-    return made.public_bytes(serialization.Encoding.PEM)
+    return built.public_bytes(serialization.Encoding.PEM)
 
 
 def names_in(store: Path) -> list[str]:

@@ -133,18 +133,18 @@ def test_a_request_without_an_answer_names_the_server_that_is_gone(unused: str) 
 def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
     endpoint: settings.ServerEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = threading.Semaphore(0)
+    requests = threading.Semaphore(0)
     answers = servers._answers
 
     def count(server: settings.ServerEndpoint) -> bool:
         try:
             return answers(server)
         finally:
-            asked.release()
+            requests.release()
 
     def fail_when_asked(times: int) -> None:
         for _ in range(times):
-            assert asked.acquire(timeout=WAIT_SECONDS)
+            assert requests.acquire(timeout=WAIT_SECONDS)
         raise RuntimeError("its own reason")
 
     monkeypatch.setattr(servers, "ASK_SECONDS", 0.02)

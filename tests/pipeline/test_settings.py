@@ -121,20 +121,20 @@ def test_spark_settings_hold_nothing_that_the_server_hands_out_itself() -> None:
     server = settings.ServerEndpoint(
         url="http://127.0.0.1:5253", access_key="AK", secret_key="SK", region="us-east-1"
     )
-    made = settings.spark_settings(
+    properties = settings.spark_settings(
         server, "lake", master="local[*]", jars=Path("/jars"), java_options=()
     )
-    assert made["spark.sql.catalog.lake.uri"] == "http://127.0.0.1:5253/iceberg"
-    assert made["spark.sql.catalog.lake.credential"] == "AK:SK"
-    assert not [key for key in made if key.startswith("spark.sql.catalog.lake.s3.")]
-    assert "spark.jars" not in made
+    assert properties["spark.sql.catalog.lake.uri"] == "http://127.0.0.1:5253/iceberg"
+    assert properties["spark.sql.catalog.lake.credential"] == "AK:SK"
+    assert not [key for key in properties if key.startswith("spark.sql.catalog.lake.s3.")]
+    assert "spark.jars" not in properties
 
 
 def test_spark_settings_ship_the_jars_to_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "a.jar").touch()
     server = settings.ServerEndpoint(url="http://h:1", access_key="a", secret_key="s", region="r")
-    made = settings.spark_settings(
+    properties = settings.spark_settings(
         server, "lake", master="spark://m:7077", jars=tmp_path, java_options=()
     )
-    assert made["spark.jars"] == str(tmp_path / "a.jar")
-    assert "spark.driver.host" not in made
+    assert properties["spark.jars"] == str(tmp_path / "a.jar")
+    assert "spark.driver.host" not in properties

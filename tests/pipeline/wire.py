@@ -40,14 +40,14 @@ class Door:
 @contextmanager
 def door(upstream: str, *, before: Watch = never, after: Watch = never) -> Iterator[Door]:
     """Open a door to upstream. before: asked ahead of forwarding; after: once it has answered."""
-    made = Door(upstream, before=before, after=after)
-    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
+    opened = Door(upstream, before=before, after=after)
+    thread = threading.Thread(target=opened.server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield made
+        yield opened
     finally:
-        made.server.shutdown()
-        made.server.server_close()
+        opened.server.shutdown()
+        opened.server.server_close()
         thread.join()
 
 

@@ -24,16 +24,16 @@ REPORT = """<?xml version="1.0"?>
 
 def outcomes() -> dict[tuple[str, str], scoring.Outcome]:
     """Every test of the kit as it is written down."""
-    known: dict[tuple[str, str], scoring.Status] = {
+    statuses: dict[tuple[str, str], scoring.Status] = {
         **dict.fromkeys(scoring.NOT_PASSING, "failed"),
         **dict.fromkeys(scoring.NEVER_RUN, "skipped"),
     }
     for half, (_, size) in scoring.HALVES.items():
-        missing = size - sum(1 for test in known if test[0] == half)
-        known |= {(half, f"test{number}()"): "passed" for number in range(missing)}
+        missing = size - sum(1 for test in statuses if test[0] == half)
+        statuses |= {(half, f"test{number}()"): "passed" for number in range(missing)}
     return {
         test: scoring.Outcome(half=test[0], name=test[1], status=status, reason="r")
-        for test, status in known.items()
+        for test, status in statuses.items()
     }
 
 
@@ -56,46 +56,50 @@ def test_a_report_of_junit_is_read(tmp_path: Path) -> None:
 def test_outcomes_as_they_are_written_down_are_no_finding(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = list(outcomes().values())
-    assert list(scoring.findings(told)) == []
-    assert rck.report(told) == 0
+    all_outcomes = list(outcomes().values())
+    assert list(scoring.findings(all_outcomes)) == []
+    assert rck.report(all_outcomes) == 0
     ran = 147 - len(scoring.NOT_PASSING)
     assert capsys.readouterr().out.splitlines()[-1].endswith(f"total {ran}/147")
 
 
 def test_a_test_that_fails_newly_is_a_finding() -> None:
-    told = outcomes()
+    all_outcomes = outcomes()
     test = ("views", "test0()")
-    told[test] = scoring.Outcome(half="views", name="test0()", status="failed", reason="why")
-    assert list(scoring.findings(told.values())) == ["views: test0() fails: why"]
-    assert rck.report(list(told.values())) == 1
+    all_outcomes[test] = scoring.Outcome(
+        half="views", name="test0()", status="failed", reason="why"
+    )
+    assert list(scoring.findings(all_outcomes.values())) == ["views: test0() fails: why"]
+    assert rck.report(list(all_outcomes.values())) == 1
 
 
 def test_a_test_that_passes_against_the_list_is_a_finding() -> None:
-    told = outcomes()
+    all_outcomes = outcomes()
     test = next(iter(scoring.NOT_PASSING))
-    told[test] = scoring.Outcome(half=test[0], name=test[1], status="passed")
-    assert list(scoring.findings(told.values())) == [
+    all_outcomes[test] = scoring.Outcome(half=test[0], name=test[1], status="passed")
+    assert list(scoring.findings(all_outcomes.values())) == [
         f"{test[0]}: {test[1]} passes: take it off the list"
     ]
 
 
 def test_a_test_that_is_skipped_or_runs_against_the_list_is_a_finding() -> None:
-    told = outcomes()
+    all_outcomes = outcomes()
     skipped = next(iter(scoring.NEVER_RUN))
-    told[skipped] = scoring.Outcome(half=skipped[0], name=skipped[1], status="passed")
-    told["views", "test1()"] = scoring.Outcome(half="views", name="test1()", status="skipped")
-    assert sorted(scoring.findings(told.values())) == [
+    all_outcomes[skipped] = scoring.Outcome(half=skipped[0], name=skipped[1], status="passed")
+    all_outcomes["views", "test1()"] = scoring.Outcome(
+        half="views", name="test1()", status="skipped"
+    )
+    assert sorted(scoring.findings(all_outcomes.values())) == [
         f"{skipped[0]}: {skipped[1]} runs",
         "views: test1() is skipped",
     ]
 
 
 def test_a_half_that_died_lowers_the_score_and_is_a_finding() -> None:
-    told = [each for each in outcomes().values() if each.half == "views"]
-    assert scoring.score(told, "catalog") == scoring.Score(passed=0, ran=106)
-    assert "catalog: 0 tests have an outcome, not 106" in set(scoring.findings(told))
-    assert rck.report(told) == 1
+    of_views = [each for each in outcomes().values() if each.half == "views"]
+    assert scoring.score(of_views, "catalog") == scoring.Score(passed=0, ran=106)
+    assert "catalog: 0 tests have an outcome, not 106" in set(scoring.findings(of_views))
+    assert rck.report(of_views) == 1
 
 
 def test_without_maven_the_kit_says_what_it_needs(

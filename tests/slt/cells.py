@@ -117,10 +117,10 @@ def _text(text: str, *, sort_keys: bool) -> str:
 def _are_partners(
     wanted: Sequence[Any], rows: Sequence[Any], alike: Callable[[Any, Any], bool]
 ) -> bool:
-    """Say whether each wanted thing has a partner of its own, whatever the order."""
+    """Say whether each wanted cell has a partner of its own, whatever the order."""
     left = list(rows)
-    for thing in wanted:
-        at = next((at for at, other in enumerate(left) if alike(thing, other)), None)
+    for wanted_cell in wanted:
+        at = next((at for at, other in enumerate(left) if alike(wanted_cell, other)), None)
         if at is None:
             return False
         del left[at]

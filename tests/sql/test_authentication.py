@@ -15,7 +15,7 @@ ALICE = config.User(
 )
 
 
-def made(*, open_to_all: bool = False) -> authentication.Authenticator:
+def authenticator(*, open_to_all: bool = False) -> authentication.Authenticator:
     root = rootkeys.RootKeys(access_key="AKROOT", secret_key="root-secret", created=False)
     people = principals.Principals(account="0" * 12, root=root, users=[ALICE])
     return authentication.Authenticator(
@@ -30,33 +30,33 @@ def token(subject: str = "Alice", typ: tokens.TokenType = "access") -> str:
 
 
 def test_a_password_is_the_secret_key_by_name_or_access_key() -> None:
-    assert made().check_password("ALICE", "alice-secret").name == "Alice"
-    assert made().check_password("AKALICE", "alice-secret").name == "Alice"
-    assert made().check_password("AKROOT", "root-secret").type == "root"
+    assert authenticator().check_password("ALICE", "alice-secret").name == "Alice"
+    assert authenticator().check_password("AKALICE", "alice-secret").name == "Alice"
+    assert authenticator().check_password("AKROOT", "root-secret").type == "root"
     for user, password in (("alice", "x"), ("unknown", "alice-secret"), ("", ""), ("alice", "")):
         with pytest.raises(errors.WrongPassword):
-            made().check_password(user, password)
+            authenticator().check_password(user, password)
 
 
 def test_only_access_tokens_of_people_who_exist_are_taken() -> None:
-    assert made().check_token(token()).name == "Alice"
+    assert authenticator().check_token(token()).name == "Alice"
     for wrong in (token("unknown"), token(typ="sf"), token(typ="sf-master"), "garbage", ""):
         with pytest.raises(errors.InvalidJWT):
-            made().check_token(wrong)
+            authenticator().check_token(wrong)
 
 
 def test_keys_are_found_in_any_letter_case() -> None:
-    assert made().keys_of("ALICE") == ("Alice", ("PEM",))
-    assert made().keys_of("unknown") == ("unknown", ())
+    assert authenticator().keys_of("ALICE") == ("Alice", ("PEM",))
+    assert authenticator().keys_of("unknown") == ("unknown", ())
 
 
 def test_a_principal_comes_with_the_connections_context() -> None:
-    found = made().principal_of("alice", {"aws:sourceip": "192.0.2.1"})
-    assert found is not None
-    assert (found.name, found.context) == ("Alice", {"aws:sourceip": "192.0.2.1"})
-    assert made().principal_of("unknown", {}) is None
+    principal = authenticator().principal_of("alice", {"aws:sourceip": "192.0.2.1"})
+    assert principal is not None
+    assert (principal.name, principal.context) == ("Alice", {"aws:sourceip": "192.0.2.1"})
+    assert authenticator().principal_of("unknown", {}) is None
 
 
 def test_open_to_all_makes_every_client_root() -> None:
-    assert made(open_to_all=True).check_password("anyone", "anything").type == "root"
-    assert made(open_to_all=True).check_token("anything").type == "root"
+    assert authenticator(open_to_all=True).check_password("anyone", "anything").type == "root"
+    assert authenticator(open_to_all=True).check_token("anything").type == "root"

@@ -405,9 +405,9 @@ def test_columns_that_sql_cannot_compute_keep_their_values(tmp_path: Path) -> No
             datafiles.rows_by_pyiceberg(metadata_file, tmp_path / "out"),
             datafiles.rows_by_duckdb(metadata_file, tmp_path / "extensions"),
         ):
-            found = sorted((_plain(row) for row in read), key=lambda row: row["id"])
+            in_order = sorted((_plain(row) for row in read), key=lambda row: row["id"])
             empty = dict.fromkeys(("u", "place", "marks", "tags", "f", "code"))
-            assert found == [
+            assert in_order == [
                 {
                     "id": 1,
                     "u": key,
@@ -772,10 +772,10 @@ def test_rows_of_a_table_of_version_3_keep_their_row_ids(tmp_path: Path) -> None
             "merge into t using (select 5 as id union all select 20) s on t.id = s.id"
             " when matched then update set v = 1 when not matched then insert (id) values (id)"
         )
-        found = await lineage(local)
-        assert [row[:2] for row in found[:4]] == [(0, 0), (1, 1), (3, 3), (5, 5)]
-        assert [row[2] for row in found] == [1, 3, 2, 6, 5, 6]
-        row_ids = [row[1] for row in found]
+        lineages = await lineage(local)
+        assert [row[:2] for row in lineages[:4]] == [(0, 0), (1, 1), (3, 3), (5, 5)]
+        assert [row[2] for row in lineages] == [1, 3, 2, 6, 5, 6]
+        row_ids = [row[1] for row in lineages]
         assert len(set(row_ids)) == len(row_ids)
         assert max(row_ids) < maker.metadata.next_row_id
 
@@ -785,7 +785,7 @@ def test_rows_of_a_table_of_version_3_keep_their_row_ids(tmp_path: Path) -> None
 async def lineage(local: local_sql.LocalSql) -> list[tuple[int, int, int]]:
     """Return the id, row id and last update of each row, as the specification has them read."""
     plan = await local.scans.plan(local.reader("ns.t"))
-    found = []
+    lineages = []
     for task in plan.tasks:
         file, reader = task.data_file, local.reader("ns.t")
         data = local.files.read(local.files.open(reader.file(file.file_path)))
@@ -794,14 +794,14 @@ async def lineage(local: local_sql.LocalSql) -> list[tuple[int, int, int]]:
             assert file.first_row_id is not None
             row_id = row.get("_row_id")
             updated = row.get("_last_updated_sequence_number")
-            found.append(
+            lineages.append(
                 (
                     row["id"],
                     file.first_row_id + position if row_id is None else row_id,
                     task.sequence_number if updated is None else updated,
                 )
             )
-    return sorted(found)
+    return sorted(lineages)
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,9 @@ async def bound(sql_compiler: compiler.Compiler, text: str, around: shapes.Envir
 
 def test_a_small_statement_is_read_here_and_starts_no_child() -> None:
     async def work(sql_compiler: compiler.Compiler) -> None:
-        needs, found = await bound(sql_compiler, SMALL, environment())
+        needs, compiled = await bound(sql_compiler, SMALL, environment())
         assert [use.name[-1].folded for use in needs.uses] == ["T"]
-        assert [column.name for column in found.columns] == ["A", "B"]
+        assert [column.name for column in compiled.columns] == ["A", "B"]
         assert await sql_compiler.split("select 1; select ';'", owner="root") == [
             "select 1",
             "select ';'",
@@ -88,9 +88,9 @@ def test_a_large_statement_is_read_in_a_child_with_the_same_result(text: str, co
             binds={"1": expressions.binding_literal("date", datetime.date(2024, 1, 2))},
             variables={"X": expressions.binding_literal("fixed", 7)},
         )
-        found = await bound(sql_compiler, text, around)
+        compiled = await bound(sql_compiler, text, around)
         assert len(sql_compiler.process_ids) == 1
-        return found
+        return compiled
 
     async def here(sql_compiler: compiler.Compiler) -> Any:
         return await bound(sql_compiler, text, environment(columns))
@@ -104,8 +104,8 @@ def test_columns_that_multiply_in_a_small_text_are_bound_in_a_child() -> None:
     text = f"with {', '.join(parts)} select count(*) as n from c11"
 
     async def work(sql_compiler: compiler.Compiler) -> None:
-        _, found = await bound(sql_compiler, text, environment())
-        assert [column.name for column in found.columns] == ["N"]
+        _, compiled = await bound(sql_compiler, text, environment())
+        assert [column.name for column in compiled.columns] == ["N"]
         assert len(sql_compiler.process_ids) == 1
 
     assert len(text) < limits.TEXT_HERE_LENGTH_MAX
@@ -115,8 +115,8 @@ def test_columns_that_multiply_in_a_small_text_are_bound_in_a_child() -> None:
 def test_many_binds_are_bound_in_a_child() -> None:
     async def work(sql_compiler: compiler.Compiler) -> None:
         values = {str(n): expressions.binding_literal("text", f"v{n}") for n in range(1, 1_001)}
-        _, found = await bound(sql_compiler, "select ?", environment(binds=values))
-        assert found.bind_count == 1
+        _, compiled = await bound(sql_compiler, "select ?", environment(binds=values))
+        assert compiled.bind_count == 1
         assert len(sql_compiler.process_ids) == 1
 
     with_compiler(work)
@@ -146,11 +146,15 @@ def test_every_operation_with_a_tree_is_read_in_a_child() -> None:
     }
 
     async def work(sql_compiler: compiler.Compiler) -> None:
-        for kind, text in texts.items():
+        for operation_type, text in texts.items():
             compiled = await sql_compiler.compile(text, owner="root")
-            assert type(compiled.operation) is kind
+            assert type(compiled.operation) is operation_type
             assert len((await compiled.needs(environment())).uses) == 1
-            target = [sqltypes.TEXT] if kind is operations.SetVariables else [sqltypes.TEXT] * 2
+            target = (
+                [sqltypes.TEXT]
+                if operation_type is operations.SetVariables
+                else [sqltypes.TEXT] * 2
+            )
             assert (await compiled.bind_into(environment(), target)).types[0] == sqltypes.TEXT
             await compiled.close()
 
@@ -197,8 +201,8 @@ def test_reading_beyond_its_memory_is_refused_and_the_next_one_is_read() -> None
         with pytest.raises(errors.SqlError) as caught:
             await sql_compiler.compile(text, owner="root")
         assert caught.value.sqlstate == "54001"
-        _, found = await bound(sql_compiler, LARGE, environment())
-        assert len(found.columns) == 2
+        _, compiled = await bound(sql_compiler, LARGE, environment())
+        assert len(compiled.columns) == 2
 
     with_compiler(work, growth_bytes=30 << 20)
 
@@ -214,8 +218,8 @@ def test_a_cancelled_reading_ends_its_child_and_the_next_one_is_read() -> None:
         (process_id,) = sql_compiler.process_ids
         reading.cancel()
         await asyncio.wait({reading})
-        _, found = await bound(sql_compiler, LARGE, environment())
-        assert len(found.columns) == 2
+        _, compiled = await bound(sql_compiler, LARGE, environment())
+        assert len(compiled.columns) == 2
         assert process_id not in sql_compiler.process_ids
 
     with_compiler(work)

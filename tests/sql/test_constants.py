@@ -69,15 +69,15 @@ def test_the_row_is_what_the_engine_gives(zone: str, tmp_path: Path) -> None:
         bound, _ = sql_text.bind(f"select {text} as x", context=context)
         if bound.constants is None:
             continue
-        made = constants.row(["X"], bound.types, bound.constants, zone=zone)
-        assert made is not None, text
+        built = constants.row(["X"], bound.types, bound.constants, zone=zone)
+        assert built is not None, text
         folded.append(text)
         theirs = asyncio.run(computed(bound))
-        assert made.schema.types == theirs.schema.types, text
-        ours, expected = made.column(0)[0].as_py(), theirs.column(0)[0].as_py()
+        assert built.schema.types == theirs.schema.types, text
+        ours, expected = built.column(0)[0].as_py(), theirs.column(0)[0].as_py()
         both_nan = isinstance(expected, float) and math.isnan(expected)
         assert both_nan or ours == expected, text
-        assert tabletypes.result_type(bound.columns[0], made.schema[0].type) == (
+        assert tabletypes.result_type(bound.columns[0], built.schema[0].type) == (
             tabletypes.result_type(bound.columns[0], theirs.schema[0].type)
         )
     assert len(folded) > 70

@@ -79,8 +79,10 @@ def session_contexts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[conte
     spaces = namespaces.Namespaces(store=catalog)
 
     async def fill() -> None:
-        for name, kind in (("lake", "table"), ("other-lake", "table"), ("plain", "general")):
-            await storage.buckets.create(name, bucket_type=kind, owner=ACCOUNT, region="us-east-1")
+        for name, bucket_type in (("lake", "table"), ("other-lake", "table"), ("plain", "general")):
+            await storage.buckets.create(
+                name, bucket_type=bucket_type, owner=ACCOUNT, region="us-east-1"
+            )
         for levels in (("public",), ("nyc",), ("a",), ("a", "b")):
             await spaces.create("lake", levels, by="test")
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sql import encode, outcomes
 
 
-def column(kind: Any, **more: Any) -> outcomes.Column:
-    return outcomes.Column(name="C", type=kind, **more)
+def column(column_type: Any, **more: Any) -> outcomes.Column:
+    return outcomes.Column(name="C", type=column_type, **more)
 
 
 def cells(of: outcomes.Column, array: pa.Array) -> list[str | None]:
@@ -83,8 +83,8 @@ def test_numbers_keep_every_digit_in_both_formats(
             assert Decimal(cell) == value
             assert len(cell.partition(".")[2]) == scale
     wire = stream(of, array).column(0)
-    known = [number for number in unscaled if number is not None]
-    if all(-(2**63) <= number < 2**63 for number in known):
+    numbers = [number for number in unscaled if number is not None]
+    if all(-(2**63) <= number < 2**63 for number in numbers):
         assert wire.type == pa.int64()
         assert wire.to_pylist() == unscaled
     else:

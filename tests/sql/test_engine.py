@@ -501,10 +501,10 @@ class HeldDisk(disk.Disk):
     """Makes a folder when it is let, so that a start can be caught in its middle."""
 
     def __init__(self) -> None:
-        self.asked, self.may = threading.Event(), threading.Event()
+        self.is_asked, self.may = threading.Event(), threading.Event()
 
     def make_folder(self, path: Path) -> None:
-        self.asked.set()
+        self.is_asked.set()
         assert self.may.wait(WAIT_SECONDS)
         super().make_folder(path)
 
@@ -524,7 +524,7 @@ def test_a_child_that_starts_while_the_engine_closes_does_not_outlive_it(tmp_pat
         running = asyncio.create_task(
             fault_of(query_engine, engine.EngineQuery(text="select 1 as a"))
         )
-        assert await asyncio.to_thread(held.asked.wait, 20)
+        assert await asyncio.to_thread(held.is_asked.wait, 20)
         await query_engine.close()
         held.may.set()
         try:
@@ -568,10 +568,10 @@ def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
         assert not any(is_alive(process_id) for process_id in process_ids)
 
     asyncio.run(work())
-    told = sorted(
+    messages = sorted(
         record.getMessage() for record in caplog.records if record.name == "boathouse.sql.engine"
     )
-    assert told == [
+    assert messages == [
         "folder sql-1 could not be removed: sql-1 stays",
         "folder sql-2 could not be removed: sql-2 stays",
     ]
@@ -754,8 +754,8 @@ def test_nested_values_come_back_as_json_text(tmp_path: Path) -> None:
     async def work(query_engine: engine.Engine) -> None:
         made_relation = engine.Relation(name="t", schema=ipc.encode_schema(schema), groups=(group,))
         query = engine.EngineQuery(text='select "n" from t', relations=(made_relation,))
-        found = await collected(query_engine, query)
-        assert found == [{"n": '{"a":["x",null],"b":1}'}, {"n": None}]
+        rows = await collected(query_engine, query)
+        assert rows == [{"n": '{"a":["x",null],"b":1}'}, {"n": None}]
 
     with_engine(tmp_path, work, workers=0)
 

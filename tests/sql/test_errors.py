@@ -51,18 +51,18 @@ def test_a_fault_has_the_protocols_numbers(
 
 
 def test_every_constructor_makes_a_code_that_clients_can_read_as_a_number() -> None:
-    made = 0
+    constructed = 0
     for name, function in inspect.getmembers(errors, inspect.isfunction):
         if name.startswith("_"):
             continue
-        given = {
+        arguments = {
             parameter.name: 1 if parameter.annotation in ("int", "int | None") else "x"
             for parameter in inspect.signature(function).parameters.values()
             if parameter.default is inspect.Parameter.empty
         }
-        error = function(**given)
+        error = function(**arguments)
         assert len(error.code) == 6, name
         assert error.code.isdigit(), name
         assert len(error.sqlstate) == 5, name
-        made += 1
-    assert made > 35
+        constructed += 1
+    assert constructed > 35

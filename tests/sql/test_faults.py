@@ -153,8 +153,8 @@ def test_a_fault_that_the_engine_spells_as_a_structure_tells_the_value_alone(
 def test_an_expression_too_deep_for_the_engine_is_reported_as_such(planning: bool) -> None:
     words = RuntimeError("SQL error: RecursionLimitExceeded (current limit: 500)")
     fault = engine_datafusion.fault_of(words, planning=planning)
-    found = faults.of_engine(fault, query_id="q")
-    assert (found.code, "nested too deeply" in found.message) == ("000002", True)
+    error = faults.of_engine(fault, query_id="q")
+    assert (error.code, "nested too deeply" in error.message) == ("000002", True)
 
 
 def test_a_panic_of_the_engine_is_no_internal_error() -> None:
@@ -189,15 +189,15 @@ def test_repeated_texts_of_one_batch_have_a_bound(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "kind",
+    "cause",
     ["plan", "internal"],
 )
-def test_an_unforeseen_fault_says_nothing_of_the_machine(kind: engine.FaultCause) -> None:
+def test_an_unforeseen_fault_says_nothing_of_the_machine(cause: engine.FaultCause) -> None:
     inside = 'Internal("AggregateUDF { inner: Sum }") at /srv/boathouse/tmp/x.parquet'
-    found = faults.of_engine(engine.EngineFault(kind, inside), query_id="the-id")
-    assert found.code == {"plan": "000002", "internal": "000603"}[kind]
-    assert "the-id" in found.message
-    assert not any(word in found.message for word in ("/srv", "UDF", "{", "parquet"))
+    error = faults.of_engine(engine.EngineFault(cause, inside), query_id="the-id")
+    assert error.code == {"plan": "000002", "internal": "000603"}[cause]
+    assert "the-id" in error.message
+    assert not any(word in error.message for word in ("/srv", "UDF", "{", "parquet"))
 
 
 @pytest.mark.parametrize(

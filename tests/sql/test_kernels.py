@@ -16,11 +16,12 @@ DATE, STAMP = datetime.date, datetime.datetime
 def called(name: str, *columns: list[Any]) -> list[Any]:
     kernel = kernels.kernel(name)
     arrays = [
-        pa.array(column, kind) for column, kind in zip(columns, kernel.arguments, strict=True)
+        pa.array(column, arrow_type)
+        for column, arrow_type in zip(columns, kernel.arguments, strict=True)
     ]
-    found = kernel.function(*arrays)
-    assert found.type == kernel.result
-    values: list[Any] = found.to_pylist()
+    result = kernel.function(*arrays)
+    assert result.type == kernel.result
+    values: list[Any] = result.to_pylist()
     return values
 
 
@@ -53,11 +54,11 @@ def test_months_are_the_calendars(
 def test_every_day_moves_to_the_month_that_was_meant() -> None:
     days = [DATE(1, 1, 1) + datetime.timedelta(days=73 * step) for step in range(49_000)]
     moved = called("_add_months_date", days, [5] * len(days))
-    for day, found in zip(days, moved, strict=True):
+    for day, date in zip(days, moved, strict=True):
         index = day.year * 12 + day.month + 4
-        assert (found.year, found.month) == (index // 12, index % 12 + 1)
-        following = found + datetime.timedelta(days=1)
-        assert found.day == day.day or (found.day < day.day and following.day == 1)
+        assert (date.year, date.month) == (index // 12, index % 12 + 1)
+        following = date + datetime.timedelta(days=1)
+        assert date.day == day.day or (date.day < day.day and following.day == 1)
 
 
 def test_a_moved_timestamp_keeps_its_time_of_day() -> None:

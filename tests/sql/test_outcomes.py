@@ -32,7 +32,7 @@ def test_changed_rows_have_the_exact_names_that_drivers_sum() -> None:
 
 
 def test_statement_types_are_the_protocols_numbers() -> None:
-    kinds = outcomes.StatementType
-    assert (kinds.SELECT, kinds.INSERT, kinds.MERGE, kinds.DDL) == (4096, 12544, 13312, 24576)
-    assert (kinds.USE_DATABASE, kinds.USE_SCHEMA, kinds.USE_WAREHOUSE) == (17153, 17154, 17155)
-    assert kinds.MULTI_STATEMENT == 40960
+    types = outcomes.StatementType
+    assert (types.SELECT, types.INSERT, types.MERGE, types.DDL) == (4096, 12544, 13312, 24576)
+    assert (types.USE_DATABASE, types.USE_SCHEMA, types.USE_WAREHOUSE) == (17153, 17154, 17155)
+    assert types.MULTI_STATEMENT == 40960

@@ -10,7 +10,7 @@ from sql import errors, parameters
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "value"),
+    ("name", "text", "value"),
     [
         ("autocommit", "false", False), ("AUTOCOMMIT", True, True), ("AUTOCOMMIT", "1", True),
         ("STATEMENT_TIMEOUT_IN_SECONDS", "5", 5), ("STATEMENT_TIMEOUT_IN_SECONDS", 5, 5),
@@ -20,13 +20,13 @@ from sql import errors, parameters
         ("DATE_OUTPUT_FORMAT", "DD.MM.YYYY", "DD.MM.YYYY"),
     ],
 )  # fmt: skip
-def test_a_value_is_read_by_its_parameters_kind(name: str, given: Any, value: Any) -> None:
-    assert parameters.parse(name, given) == value
-    assert type(parameters.parse(name, given)) is type(value)
+def test_a_value_is_read_by_its_parameters_kind(name: str, text: Any, value: Any) -> None:
+    assert parameters.parse(name, text) == value
+    assert type(parameters.parse(name, text)) is type(value)
 
 
 @pytest.mark.parametrize(
-    ("name", "given"),
+    ("name", "text"),
     [
         ("AUTOCOMMIT", "maybe"), ("STATEMENT_TIMEOUT_IN_SECONDS", "-1"),
         ("STATEMENT_TIMEOUT_IN_SECONDS", True), ("STATEMENT_TIMEOUT_IN_SECONDS", "9" * 20),
@@ -35,9 +35,9 @@ def test_a_value_is_read_by_its_parameters_kind(name: str, given: Any, value: An
         ("ABORT_DETACHED_QUERY", True), ("QUERY_TAG", "x" * 2001),
     ],
 )  # fmt: skip
-def test_a_value_that_it_cannot_have_is_refused(name: str, given: Any) -> None:
+def test_a_value_that_it_cannot_have_is_refused(name: str, text: Any) -> None:
     with pytest.raises(errors.SqlError) as caught:
-        parameters.parse(name, given)
+        parameters.parse(name, text)
     assert caught.value.code == "001008"
 
 
@@ -53,7 +53,7 @@ def test_unknown_names_are_refused_but_drivers_own_are_sent_back() -> None:
 def test_clients_get_every_output_format_and_whatever_was_set() -> None:
     explicit: dict[str, parameters.Value] = {"QUERY_TAG": "x", "TIMEZONE": "Asia/Tokyo"}
     sent = {item["name"]: item["value"] for item in parameters.client_parameters(explicit)}
-    kinds = (
+    types = (
         "TIMESTAMP",
         "TIMESTAMP_NTZ",
         "TIMESTAMP_LTZ",
@@ -62,7 +62,7 @@ def test_clients_get_every_output_format_and_whatever_was_set() -> None:
         "TIME",
         "BINARY",
     )
-    assert {f"{kind}_OUTPUT_FORMAT" for kind in kinds} <= sent.keys()
+    assert {f"{type_name}_OUTPUT_FORMAT" for type_name in types} <= sent.keys()
     assert (sent["QUERY_TAG"], sent["TIMEZONE"]) == ("x", "Asia/Tokyo")
     assert sent["AUTOCOMMIT"] is True
 

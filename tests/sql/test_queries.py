@@ -193,15 +193,15 @@ def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Pat
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         text = outcomes.Column(name="T", type="text")
         row = pa.record_batch([pa.array(["x" * 50_000])], names=["t"])
-        made = []
+        submitted = []
         for number in range(10):
             parts.statements.table(f"select {number}0", [text], row)
-            made.append(submit(parts, session, f"select {number}0"))
-            await parts.queries.wait(made[-1], WAIT_SECONDS)
-        kept = [query for query in made if parts.queries.find(session, query.id)]
-        assert made[-1] in kept
+            submitted.append(submit(parts, session, f"select {number}0"))
+            await parts.queries.wait(submitted[-1], WAIT_SECONDS)
+        kept = [query for query in submitted if parts.queries.find(session, query.id)]
+        assert submitted[-1] in kept
         assert 1 <= len(kept) <= 3
-        assert kept == made[-len(kept) :]
+        assert kept == submitted[-len(kept) :]
         assert parts.queries._kept.total("inline") <= 200_000
 
     lived(tmp_path, story, queries.ResultLimits(inline_bytes_max=200_000))
@@ -304,10 +304,10 @@ def test_stopping_ends_everything_that_runs(tmp_path: Path) -> None:
             raise AssertionError
 
         parts.statements.answers["select endless"] = endless
-        made = [submit(parts, session, "select endless") for _ in range(3)]
+        submitted = [submit(parts, session, "select endless") for _ in range(3)]
         await asyncio.sleep(0)
         await parts.queries.stop()
-        assert {query.status for query in made} == {"ABORTED"}
+        assert {query.status for query in submitted} == {"ABORTED"}
         assert parts.queries.running == 0
 
     lived(tmp_path, story)

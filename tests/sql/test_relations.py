@@ -418,8 +418,8 @@ def test_equality_delete_of_a_spec_of_void_fields_applies_to_every_older_file(
 
 @pytest.mark.parametrize("as_uuid", [True, False])
 def test_equality_deletes_by_a_uuid_spare_newer_rows(tmp_path: Path, as_uuid: bool) -> None:
-    kind: Any = pa.uuid() if as_uuid else pa.binary(16)
-    columns = {1: ("id", kind), 2: ("v", pa.int32())}
+    uuid_type: Any = pa.uuid() if as_uuid else pa.binary(16)
+    columns = {1: ("id", uuid_type), 2: ("v", pa.int32())}
     keys = [uuid.UUID(int=number).bytes for number in range(4)]
 
     async def work(local: local_sql.LocalSql) -> None:
@@ -601,9 +601,9 @@ def test_pruning_leaves_files_out_and_never_rows(tmp_path: Path) -> None:
         plan = local.scans.plan
 
         async def counting(*arguments: Any, **more: Any) -> Any:
-            found = await plan(*arguments, **more)
-            seen.append(len(found.tasks))
-            return found
+            scan = await plan(*arguments, **more)
+            seen.append(len(scan.tasks))
+            return scan
 
         local.scans.plan = counting  # type: ignore[method-assign]
         for text, files, expected in (
@@ -717,8 +717,8 @@ def test_one_query_sees_one_snapshot_whatever_is_committed_meanwhile(tmp_path: P
         outcome = await local.run("select count(*) from t")
         await maker.commit(await maker.data_file(COLUMNS, [(2, "b", 2)]))
         assert outcome.batches is not None
-        found = [batch.column(0)[0].as_py() async for batch in outcome.batches]
-        assert found == [1]
+        values = [batch.column(0)[0].as_py() async for batch in outcome.batches]
+        assert values == [1]
 
     local_sql.run_local(tmp_path, work)
 
@@ -785,19 +785,21 @@ def test_nested_columns_are_shown_as_json_and_not_computed_with(tmp_path: Path) 
         listed = {"type": "list", "element-id": 6, "element": "int", "element-required": False}
         fields = [field(1, "id", "long"), field(2, "s", inner), field(5, "l", listed)]
         maker = await make(local, fields=fields)
-        made = {item["name"]: item for item in maker.metadata.current_schema()["fields"]}
-        kind = pa.struct(
+        stored = {item["name"]: item for item in maker.metadata.current_schema()["fields"]}
+        struct_type = pa.struct(
             [
-                pa.field(name, type_, metadata={IDS: str(made["s"]["type"]["fields"][place]["id"])})
+                pa.field(
+                    name, type_, metadata={IDS: str(stored["s"]["type"]["fields"][place]["id"])}
+                )
                 for place, (name, type_) in enumerate((("x", pa.int64()), ("y", pa.string())))
             ]
         )
-        element_id = str(made["l"]["type"]["element-id"])
+        element_id = str(stored["l"]["type"]["element-id"])
         element = pa.field("element", pa.int32(), metadata={IDS: element_id})
         columns = {
-            made["id"]["id"]: ("id", pa.int64()),
-            made["s"]["id"]: ("s", kind),
-            made["l"]["id"]: ("l", pa.list_(element)),
+            stored["id"]["id"]: ("id", pa.int64()),
+            stored["s"]["id"]: ("s", struct_type),
+            stored["l"]["id"]: ("l", pa.list_(element)),
         }
         await maker.commit(
             await maker.data_file(columns, [(1, {"x": 5, "y": "q"}, [1, None]), (2, None, None)])
@@ -846,19 +848,19 @@ def test_lists_are_read_in_every_layout_that_writers_give_them(
         ids = {"column": lambda: stored, "struct": lambda: stored["fields"][0]["type"],
                "map": lambda: stored["value"]}[inside]()  # fmt: skip
 
-        def identified(name: str, field_id: int, kind: pa.DataType) -> pa.Field[Any]:
-            return pa.field(name, kind, metadata={IDS: str(field_id)})
+        def identified(name: str, field_id: int, arrow_type: pa.DataType) -> pa.Field[Any]:
+            return pa.field(name, arrow_type, metadata={IDS: str(field_id)})
 
-        kind = LISTS[layout](lambda of: identified("element", ids["element-id"], of))
+        list_type = LISTS[layout](lambda of: identified("element", ids["element-id"], of))
         values: list[Any] = [["a", "b"], ["c", None]]
         if inside == "struct":
-            kind = pa.struct([identified("in", stored["fields"][0]["id"], kind)])
+            list_type = pa.struct([identified("in", stored["fields"][0]["id"], list_type)])
             values = [{"in": value} for value in values]
         elif inside == "map":
             key = pa.field("key", pa.large_string(), False, {IDS: str(stored["key-id"])})
-            kind = pa.map_(key, identified("value", stored["value-id"], kind))
+            list_type = pa.map_(key, identified("value", stored["value-id"], list_type))
             values = [[("in", value)] for value in values]
-        columns = {1: ("id", pa.int64()), column["id"]: ("l", kind)}
+        columns = {1: ("id", pa.int64()), column["id"]: ("l", list_type)}
         rows = list(zip((1, 2), values, strict=True))
         await maker.commit(await maker.data_file(columns, rows))
 

@@ -18,19 +18,19 @@ def remembered(lake: lakes.Lake, key: bytes, *, status: int) -> None:
 
 def test_an_idempotency_key_of_the_iceberg_face_is_no_statement(tmp_path: Path) -> None:
     with lakes.opened(tmp_path) as lake:
-        known = replays.Replays(store=lake.store)
-        receipt = known.receipt("lake", QUERY_ID, by=lakes.BY)
+        stored = replays.Replays(store=lake.store)
+        receipt = stored.receipt("lake", QUERY_ID, by=lakes.BY)
         bucket_id = lake.store.place("lake").bucket_id
         remembered(lake, records.idempotency_key(bucket_id, lakes.BY, QUERY_ID), status=200)
-        assert not known.is_done(receipt)
+        assert not stored.is_done(receipt)
         lake.run(lake.storage.index.commit(receipt.plan()))
-        assert known.is_done(receipt)
+        assert stored.is_done(receipt)
 
 
 def test_a_remembered_refusal_is_not_taken_for_done(tmp_path: Path) -> None:
     with lakes.opened(tmp_path) as lake:
-        known = replays.Replays(store=lake.store)
+        stored = replays.Replays(store=lake.store)
         for number, (status, is_done) in enumerate([(200, True), (204, True), (409, False)]):
-            receipt = known.receipt("lake", f"{number}{QUERY_ID[1:]}", by=lakes.BY)
+            receipt = stored.receipt("lake", f"{number}{QUERY_ID[1:]}", by=lakes.BY)
             remembered(lake, receipt.key, status=status)
-            assert known.is_done(receipt) is is_done
+            assert stored.is_done(receipt) is is_done

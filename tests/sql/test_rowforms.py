@@ -45,31 +45,35 @@ def test_a_map_is_an_object_whose_names_are_its_keys(
 @pytest.mark.parametrize(
     "wrapped",
     [
-        lambda kind: pa.list_(kind),
-        lambda kind: pa.large_list(kind),
-        lambda kind: pa.list_(kind, 1),
-        lambda kind: pa.list_view(kind),
+        lambda element_type: pa.list_(element_type),
+        lambda element_type: pa.large_list(element_type),
+        lambda element_type: pa.list_(element_type, 1),
+        lambda element_type: pa.list_view(element_type),
     ],
     ids=["list", "large_list", "fixed_size_list", "list_view"],
 )
 @pytest.mark.parametrize(
-    "kind",
+    "element_type",
     [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
     ids=str,
 )
-def test_lists_of_every_layout_are_arrays(wrapped: Any, kind: pa.DataType) -> None:
-    assert texts(pa.array([["ab"], [None], None], wrapped(kind))) == ['["ab"]', "[null]", None]
+def test_lists_of_every_layout_are_arrays(wrapped: Any, element_type: pa.DataType) -> None:
+    assert texts(pa.array([["ab"], [None], None], wrapped(element_type))) == [
+        '["ab"]',
+        "[null]",
+        None,
+    ]
 
 
 def test_numbers_keep_every_digit() -> None:
     widest = Decimal("12345678901234567890123456789.012345678")
-    kind = pa.struct([("n", pa.decimal128(38, 9)), ("i", pa.uint64()), ("f", pa.float64())])
+    struct_type = pa.struct([("n", pa.decimal128(38, 9)), ("i", pa.uint64()), ("f", pa.float64())])
     rows = [
         {"n": widest, "i": 2**64 - 1, "f": 0.1},
         {"n": Decimal(100), "i": 0, "f": float("nan")},
     ]
 
-    first, second = texts(pa.array(rows, kind))
+    first, second = texts(pa.array(rows, struct_type))
 
     assert first is not None
     assert json.loads(first, parse_float=Decimal) == {"f": Decimal("0.1"), **{

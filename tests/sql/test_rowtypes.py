@@ -14,12 +14,12 @@ KEYS = {
 }  # fmt: skip
 
 
-def column(kind: Any, **more: Any) -> outcomes.Column:
-    return outcomes.Column(name="C", type=kind, **more)
+def column(column_type: Any, **more: Any) -> outcomes.Column:
+    return outcomes.Column(name="C", type=column_type, **more)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("described", "expected"),
     [
         (column("fixed"), {"precision": 38, "scale": 0}),
         (column("fixed", precision=10, scale=2), {"precision": 10, "scale": 2}),
@@ -42,18 +42,18 @@ def column(kind: Any, **more: Any) -> outcomes.Column:
     ids=lambda value: value.type if isinstance(value, outcomes.Column) else "",
 )
 def test_an_entry_has_every_key_and_null_where_it_does_not_apply(
-    given: outcomes.Column, expected: dict[str, int]
+    described: outcomes.Column, expected: dict[str, int]
 ) -> None:
-    (entry,) = rowtypes.rowtype([given])
+    (entry,) = rowtypes.rowtype([described])
     assert set(entry) == KEYS
     assert entry["nullable"] is True
-    assert entry["type"] == given.type
+    assert entry["type"] == described.type
     measures = ("length", "byteLength", "precision", "scale")
     assert {name: entry[name] for name in measures if entry[name] is not None} == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("described", "expected"),
     [
         (column("fixed", precision=10, scale=2),
          {"logicalType": "FIXED", "precision": "10", "scale": "2"}),
@@ -66,5 +66,5 @@ def test_an_entry_has_every_key_and_null_where_it_does_not_apply(
         (column("variant"), {"logicalType": "VARIANT"}),
     ],
 )  # fmt: skip
-def test_arrow_metadata_is_text(given: outcomes.Column, expected: dict[str, str]) -> None:
-    assert rowtypes.field_metadata(given) == expected
+def test_arrow_metadata_is_text(described: outcomes.Column, expected: dict[str, str]) -> None:
+    assert rowtypes.field_metadata(described) == expected

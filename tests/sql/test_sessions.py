@@ -41,21 +41,21 @@ class FaultyIndex:
         self.ids = itertools.count(1)
         self.commits: list[batches.Batch] = []
         self.fault: Exception | None = None
-        self.known = {"alice": ALICE}
-        self.made = self.restarted()
+        self.principals = {"alice": ALICE}
+        self.sessions = self.restarted()
 
     def restarted(self) -> sessions.Sessions:
-        self.made = sessions.Sessions(
+        self.sessions = sessions.Sessions(
             index=self,
             ring=RING,
-            principal_of=lambda name, context, access_key: self.known.get(name),
+            principal_of=lambda name, context, access_key: self.principals.get(name),
             now_ms=lambda: self.now_ms,
             new_id=lambda: f"{next(self.ids) * 7919:013x}" + "0" * 19,
             limits=sessions.SessionLifetimes(
                 token_seconds=1200, master_seconds=3600, idle_seconds=600
             ),
         )
-        return self.made
+        return self.sessions
 
     def get(self, store: batches.Store, key: bytes) -> bytes | None:
         return self.index.get(store, key)
@@ -75,7 +75,7 @@ class FaultyIndex:
 
     def code(self, token: str) -> str:
         with pytest.raises(errors.SessionFault) as caught:
-            self.made.authenticate(token, context={})
+            self.sessions.authenticate(token, context={})
         return caught.value.code
 
 
@@ -87,7 +87,7 @@ def lived(tmp_path: Path, story: Callable[[FaultyIndex], Awaitable[None]]) -> No
     async def live() -> None:
         faulty = FaultyIndex(index)
         await story(faulty)
-        await faulty.made.stop()
+        await faulty.sessions.stop()
 
     try:
         asyncio.run(live())
@@ -97,23 +97,23 @@ def lived(tmp_path: Path, story: Callable[[FaultyIndex], Awaitable[None]]) -> No
 
 async def written(faulty: FaultyIndex) -> None:
     """Let what is under way be written."""
-    if faulty.made._writing is not None:
-        await faulty.made._writing
+    if faulty.sessions._writing is not None:
+        await faulty.sessions._writing
 
 
 def test_a_statement_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grant = faulty.made.open(ALICE)
+        grant = faulty.sessions.open(ALICE)
         await written(faulty)
         assert len(faulty.commits) == 1
         for number in range(5):
-            session = faulty.made.authenticate(grant.token, context={})
+            session = faulty.sessions.authenticate(grant.token, context={})
             session.query_ids.append(str(number))
-            faulty.made.note(session)
+            faulty.sessions.note(session)
         await written(faulty)
         assert len(faulty.commits) == 1
         grant.session.database = "lake"
-        faulty.made.note(grant.session)
+        faulty.sessions.note(grant.session)
         await written(faulty)
         assert len(faulty.commits) == 2
 
@@ -122,10 +122,10 @@ def test_a_statement_that_changes_nothing_writes_nothing(tmp_path: Path) -> None
 
 def test_many_changes_at_once_are_few_writes(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grants = [faulty.made.open(ALICE) for _ in range(50)]
+        grants = [faulty.sessions.open(ALICE) for _ in range(50)]
         for grant in grants:
             grant.session.schema = "s"
-            faulty.made.note(grant.session)
+            faulty.sessions.note(grant.session)
         await written(faulty)
         assert len(faulty.commits) <= 2
         assert len(faulty.stored()) == 50
@@ -136,13 +136,13 @@ def test_many_changes_at_once_are_few_writes(tmp_path: Path) -> None:
 def test_a_write_that_fails_is_made_up_for_by_the_next(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
         faulty.fault = storage_errors.DiskFull("full")
-        grant = faulty.made.open(ALICE)
+        grant = faulty.sessions.open(ALICE)
         await written(faulty)
         assert faulty.stored() == []
-        assert faulty.made.authenticate(grant.token, context={}) is grant.session
+        assert faulty.sessions.authenticate(grant.token, context={}) is grant.session
         faulty.fault = None
         grant.session.schema = "s"
-        faulty.made.note(grant.session)
+        faulty.sessions.note(grant.session)
         await written(faulty)
         assert faulty.stored() == [grant.session.id]
 
@@ -154,17 +154,17 @@ def test_a_full_disk_is_logged_in_one_line_a_minute(
 ) -> None:
     async def story(faulty: FaultyIndex) -> None:
         faulty.fault = storage_errors.DiskFull("full")
-        grant = faulty.made.open(ALICE)
+        grant = faulty.sessions.open(ALICE)
         for number in range(20):
             grant.session.schema = f"s{number}"
-            faulty.made.note(grant.session)
+            faulty.sessions.note(grant.session)
             await written(faulty)
         (record,) = [each for each in caplog.records if each.levelname != "DEBUG"]
         assert "disk is full" in record.getMessage()
         assert record.exc_info is None
         faulty.now_ms += 61_000
         grant.session.schema = "later"
-        faulty.made.note(grant.session)
+        faulty.sessions.note(grant.session)
         await written(faulty)
         assert len([each for each in caplog.records if each.levelname != "DEBUG"]) == 2
 
@@ -173,7 +173,7 @@ def test_a_full_disk_is_logged_in_one_line_a_minute(
 
 def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grant = faulty.made.open(
+        grant = faulty.sessions.open(
             ALICE,
             account_name="acme",
             client_app_id="Go",
@@ -186,10 +186,10 @@ def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
             parameters={"TIMEZONE": "UTC", "AUTOCOMMIT": False, "CLIENT_PREFETCH_THREADS": 2},
         )
         grant.session.variables["X"] = sessions.Variable(type="text", text=None)
-        faulty.made.note(grant.session)
-        await faulty.made.stop()
+        faulty.sessions.note(grant.session)
+        await faulty.sessions.stop()
         faulty.restarted()
-        session = faulty.made.authenticate(grant.token, context={"aws:sourceip": "::1"})
+        session = faulty.sessions.authenticate(grant.token, context={"aws:sourceip": "::1"})
         assert session is not grant.session
         for name in (
             "id", "principal", "account_name", "client_app_id", "client_app_version", "client_ip",
@@ -203,9 +203,9 @@ def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
 
 def test_a_closed_session_stays_closed_while_its_removal_is_being_written(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grant = faulty.made.open(ALICE)
+        grant = faulty.sessions.open(ALICE)
         await written(faulty)
-        faulty.made.close(grant.session)
+        faulty.sessions.close(grant.session)
         while len(faulty.commits) < 2:
             assert faulty.code(grant.token) == "390111"
             await asyncio.sleep(0)
@@ -219,21 +219,21 @@ def test_a_closed_session_stays_closed_while_its_removal_is_being_written(tmp_pa
 
 def test_the_sweep_drops_sessions_that_cannot_be_renewed(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        old = faulty.made.open(ALICE)
-        await faulty.made.stop()
+        old = faulty.sessions.open(ALICE)
+        await faulty.sessions.stop()
         faulty.restarted()
-        young = faulty.made.open(ALICE)
+        young = faulty.sessions.open(ALICE)
         await written(faulty)
         assert len(faulty.stored()) == 2
         faulty.now_ms += HOUR_MS - 1
-        faulty.made.sweep()
+        faulty.sessions.sweep()
         await written(faulty)
         assert len(faulty.stored()) == 2
         faulty.now_ms += 1
-        faulty.made.renew(
-            faulty.made._issued(young.session, "sf-master", faulty.now_ms), context={}
+        faulty.sessions.renew(
+            faulty.sessions._issued(young.session, "sf-master", faulty.now_ms), context={}
         )
-        faulty.made.sweep()
+        faulty.sessions.sweep()
         await written(faulty)
         assert faulty.stored() == [young.session.id]
         assert faulty.code(old.token) == "390114"
@@ -243,16 +243,16 @@ def test_the_sweep_drops_sessions_that_cannot_be_renewed(tmp_path: Path) -> None
 
 def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grant = faulty.made.open(ALICE, database="lake")
+        grant = faulty.sessions.open(ALICE, database="lake")
         grant.session.transaction = object()
         faulty.now_ms += 30_000
-        faulty.made.sweep()
-        assert faulty.made.authenticate(grant.token, context={}) is grant.session
+        faulty.sessions.sweep()
+        assert faulty.sessions.authenticate(grant.token, context={}) is grant.session
         faulty.now_ms += 601_000
-        faulty.made.sweep()
+        faulty.sessions.sweep()
         assert faulty.code(grant.token) == "390112"
-        renewed = faulty.made.renew(grant.master_token, context={})
-        session = faulty.made.authenticate(renewed.token, context={})
+        renewed = faulty.sessions.renew(grant.master_token, context={})
+        session = faulty.sessions.authenticate(renewed.token, context={})
         assert (session.database, session.transaction) == ("lake", None)
         assert faulty.code(grant.token) == "390112"
 
@@ -264,19 +264,19 @@ def test_a_transaction_ended_by_idleness_is_reported_as_lost(
     tmp_path: Path, noticed_by: str
 ) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grant = faulty.made.open(ALICE)
+        grant = faulty.sessions.open(ALICE)
         held = sessions.Held(receipt_id="1", statements=(("q", ("lake", "ns", "t")),))
         grant.session.transaction, grant.session.held = object(), held
         faulty.now_ms += 601_000
         if noticed_by == "the sweep":
-            faulty.made.sweep()
+            faulty.sessions.sweep()
         assert faulty.code(grant.token) == "390112"
-        renewed = faulty.made.renew(grant.master_token, context={})
-        session = faulty.made.authenticate(renewed.token, context={})
+        renewed = faulty.sessions.renew(grant.master_token, context={})
+        session = faulty.sessions.authenticate(renewed.token, context={})
         assert (session.transaction, session.transaction_lost, session.held) == (None, True, held)
-        await faulty.made.stop()
+        await faulty.sessions.stop()
         faulty.restarted()
-        session = faulty.made.authenticate(renewed.token, context={})
+        session = faulty.sessions.authenticate(renewed.token, context={})
         assert (session.transaction_lost, session.held) == (True, held)
 
     lived(tmp_path, story)
@@ -293,11 +293,11 @@ def test_a_record_that_does_not_say_what_its_transaction_held_counts_as_lost() -
 
 def test_rights_are_asked_for_anew_at_each_request(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grant = faulty.made.open(ALICE)
-        del faulty.known["alice"]
+        grant = faulty.sessions.open(ALICE)
+        del faulty.principals["alice"]
         assert faulty.code(grant.token) == "390111"
         with pytest.raises(errors.SessionFault):
-            faulty.made.renew(grant.master_token, context={})
+            faulty.sessions.renew(grant.master_token, context={})
 
     lived(tmp_path, story)
 
@@ -309,10 +309,10 @@ def test_too_many_sessions_of_one_principal_leave_room_for_others(
 
     async def story(faulty: FaultyIndex) -> None:
         for _ in range(2):
-            faulty.made.open(ALICE)
+            faulty.sessions.open(ALICE)
         with pytest.raises(errors.SessionFault, match="alice has 2 sessions"):
-            faulty.made.open(ALICE)
-        faulty.made.open(dataclasses.replace(ALICE, name="bob"))
+            faulty.sessions.open(ALICE)
+        faulty.sessions.open(dataclasses.replace(ALICE, name="bob"))
 
     lived(tmp_path, story)
 
@@ -324,9 +324,9 @@ def test_too_many_sessions_refuse_the_next_login(
 
     async def story(faulty: FaultyIndex) -> None:
         for _ in range(3):
-            faulty.made.open(ALICE)
+            faulty.sessions.open(ALICE)
         with pytest.raises(errors.SessionFault, match="3 sessions"):
-            faulty.made.open(ALICE)
+            faulty.sessions.open(ALICE)
 
     lived(tmp_path, story)
 

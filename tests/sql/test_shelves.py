@@ -23,17 +23,17 @@ def shelf(folder: Path, memory_bytes_max: int) -> shelves.Shelf:
 
 def test_memory_comes_first_and_files_after_and_both_are_given_back(tmp_path: Path) -> None:
     async def story() -> None:
-        made = shelf(tmp_path, 10)
-        first, second = await made.keep(b"123456"), await made.keep(b"abcdef")
+        small = shelf(tmp_path, 10)
+        first, second = await small.keep(b"123456"), await small.keep(b"abcdef")
         assert first.piece == b"123456"
         assert isinstance(second.piece, model.FileSlice)
         assert second.piece.path.read_bytes() == b"abcdef"
         assert (second.piece.offset, second.piece.length) == (0, 6)
-        assert (first.size_bytes, made.memory_bytes) == (6, 6)
-        third = await made.keep(b"1234")
+        assert (first.size_bytes, small.memory_bytes) == (6, 6)
+        third = await small.keep(b"1234")
         assert third.piece == b"1234"
         del first
-        assert made.memory_bytes == 4
+        assert small.memory_bytes == 4
         path = second.piece.path
         again = second
         del second

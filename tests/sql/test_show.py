@@ -230,8 +230,8 @@ def test_show_parameters_and_variables_tell_the_session(tmp_path: Path) -> None:
         ((_, value, _, level, *_),) = await local.rows("show parameters like 'QUERY_TAG'")
         assert (value, level) == ("mine", "SESSION")
         await local.run("set x = 5")
-        ((_, _, _, name, text, kind, _),) = await local.rows("show variables")
-        assert (name, text, kind) == ("X", "5", "fixed")
+        ((_, _, _, name, text, type_name, _),) = await local.rows("show variables")
+        assert (name, text, type_name) == ("X", "5", "fixed")
         ((warehouse, *_),) = await local.rows("show warehouses")
         assert warehouse == "LOCAL"
 

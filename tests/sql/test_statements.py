@@ -107,9 +107,9 @@ def test_ddl_that_comes_again_after_a_restart_has_its_first_answer_and_is_not_do
         stats = []
         for number, (text, answer) in enumerate(statements_of):
             query_id = f"{number}1111111-1111-5111-8111-111111111111"
-            found = await local.run(text, query_id=query_id)
-            assert found.rows == ((answer,),), text
-            stats.append(found.stats)
+            outcome = await local.run(text, query_id=query_id)
+            assert outcome.rows == ((answer,),), text
+            stats.append(outcome.stats)
         assert await local.one("select count(*) from lake.again.t") == 2
         assert await code_of(local, "select * from lake.again.plain") == "002003"
         assert local.lake.namespaces.exists("lake", ("again",))
@@ -141,11 +141,11 @@ def test_an_insert_cancelled_while_it_commits_keeps_its_files(
         index = local.lake.storage.index
         begun, go_on, commit = asyncio.Event(), asyncio.Event(), index.commit
 
-        async def slow(given: Any) -> None:
-            if not any(each.store is batch.Store.POINTERS for each in given.writes):
-                await commit(given)
+        async def slow(transaction: Any) -> None:
+            if not any(each.store is batch.Store.POINTERS for each in transaction.writes):
+                await commit(transaction)
                 return
-            done = asyncio.ensure_future(commit(given))
+            done = asyncio.ensure_future(commit(transaction))
             begun.set()
             await go_on.wait()
             await done
@@ -388,10 +388,10 @@ def test_partitioned_and_clustered_tables_are_written_by_their_spec(tmp_path: Pa
         )
 
         # Buckets of 1..4 are 32-bit murmur3 of the 8-byte value: 0, 0, 3, 2 modulo 4.
-        found = {file.partition: (file.record_count, file.sort_order_id) for file in files}
-        assert {partition[:2] for partition in found} == {("x", 648), ("y z", -1), (None, None)}
-        assert sum(rows for rows, _ in found.values()) == 4
-        assert {order for _, order in found.values()} == {1}
+        written = {file.partition: (file.record_count, file.sort_order_id) for file in files}
+        assert {partition[:2] for partition in written} == {("x", 648), ("y z", -1), (None, None)}
+        assert sum(rows for rows, _ in written.values()) == 4
+        assert {order for _, order in written.values()} == {1}
         assert any("/k=y+z/m_month=1969-12/" in file.file_path for file in files)
         assert await local.rows("select id from t where k = 'x' order by id") == [(1,), (3,)]
         assert await local.rows("select id from t where m < '1970-01-01'") == [(2,)]
@@ -714,8 +714,8 @@ def test_an_unquoted_name_creates_and_drops_nothing_of_mixed_case(tmp_path: Path
         await local.run('create table "Foo" (a int)')
         await local.run('insert into "Foo" values (1)')
         assert await code_of(local, "drop table foo") == "002003"
-        (told,) = await local.rows("drop table if exists foo")
-        assert told == ("Drop statement executed successfully (FOO already dropped).",)
+        (row,) = await local.rows("drop table if exists foo")
+        assert row == ("Drop statement executed successfully (FOO already dropped).",)
         assert await local.rows("select a from foo") == [(1,)]  # read, for want of another
 
         await local.run("create table foo (a int)")
@@ -820,8 +820,8 @@ def test_a_transaction_in_which_nothing_waits_outlives_the_server(tmp_path: Path
 def binds(*values: tuple[str, Any]) -> dict[str, bindings.Binding]:
     return bindings.parse(
         {
-            str(place): {"type": kind, "value": value}
-            for place, (kind, value) in enumerate(values, start=1)
+            str(place): {"type": type_name, "value": value}
+            for place, (type_name, value) in enumerate(values, start=1)
         }
     )
 
@@ -833,11 +833,11 @@ def test_bound_values_are_typed_literals(tmp_path: Path) -> None:
             "insert into t values (?, ?, ?)",
             bindings=binds(("FIXED", "5"), ("TEXT", "q'); drop"), ("DATE", "1709164800000")),
         )
-        found = await local.rows(
+        rows = await local.rows(
             "select a, s, d from t where a = :1 and s = :2",
             bindings=binds(("FIXED", "5"), ("TEXT", "q'); drop")),
         )
-        assert found == [(5, "q'); drop", datetime.date(2024, 2, 29))]
+        assert rows == [(5, "q'); drop", datetime.date(2024, 2, 29))]
         assert await local.rows(
             "select ? + 1, ?, ?, ?",
             bindings=binds(
@@ -1089,22 +1089,22 @@ def test_no_sql_reaches_the_file_system_or_the_network(tmp_path: Path, text: str
 
 
 def test_statements_have_the_type_ids_that_drivers_branch_on(tmp_path: Path) -> None:
-    kinds = outcomes.StatementType
+    types = outcomes.StatementType
 
     async def work(local: local_sql.LocalSql) -> None:
         for text, expected in (
-            ("create table t (a int)", kinds.DDL),
-            ("select 1", kinds.SELECT),
-            ("insert into t values (1)", kinds.INSERT),
-            ("show tables", kinds.SHOW),
-            ("describe table t", kinds.DESCRIBE),
-            ("explain select 1", kinds.EXPLAIN),
-            ("alter session set query_tag = 'a'", kinds.ALTER_SESSION),
-            ("set x = 1", kinds.ALTER_SESSION),
-            ("use database lake", kinds.USE_DATABASE),
-            ("begin", kinds.BEGIN),
-            ("commit", kinds.COMMIT),
-            ("drop table ns.t", kinds.DDL),
+            ("create table t (a int)", types.DDL),
+            ("select 1", types.SELECT),
+            ("insert into t values (1)", types.INSERT),
+            ("show tables", types.SHOW),
+            ("describe table t", types.DESCRIBE),
+            ("explain select 1", types.EXPLAIN),
+            ("alter session set query_tag = 'a'", types.ALTER_SESSION),
+            ("set x = 1", types.ALTER_SESSION),
+            ("use database lake", types.USE_DATABASE),
+            ("begin", types.BEGIN),
+            ("commit", types.COMMIT),
+            ("drop table ns.t", types.DDL),
         ):
             outcome = await local.run(text)
             assert outcome.statement_type_id == expected, text

@@ -53,33 +53,33 @@ def new(text: str) -> writes.NewTable:
 
 
 def test_create_table_becomes_what_a_rest_client_would_send() -> None:
-    found = new(
+    request = new(
         "create table t (id int not null comment 'k', v varchar(5), n number(9,2), at timestamp, "
         "x binary(4)) comment = 'c' partition by (month(at), bucket(8, id), v, truncate(4, v)) "
         "cluster by (id, v)"
     )
 
-    assert found.schema["fields"] == [
+    assert request.schema["fields"] == [
         {"id": 1, "name": "id", "required": True, "type": "long", "doc": "k"},
         {"id": 2, "name": "v", "required": False, "type": "string"},
         {"id": 3, "name": "n", "required": False, "type": "decimal(9,2)"},
         {"id": 4, "name": "at", "required": False, "type": "timestamp"},
         {"id": 5, "name": "x", "required": False, "type": "binary"},
     ]
-    assert found.partition_spec is not None
+    assert request.partition_spec is not None
     assert [
         (item["source-id"], item["name"], item["transform"])
-        for item in found.partition_spec["fields"]
+        for item in request.partition_spec["fields"]
     ] == [
         (4, "at_month", "month"),
         (1, "id_bucket", "bucket[8]"),
         (2, "v", "identity"),
         (2, "v_trunc", "truncate[4]"),
     ]
-    assert found.sort_order is not None
-    assert [item["source-id"] for item in found.sort_order["fields"]] == [1, 2]
-    assert found.properties["comment"] == "c"
-    assert json.loads(found.properties[tabletypes.DECLARED]) == {
+    assert request.sort_order is not None
+    assert [item["source-id"] for item in request.sort_order["fields"]] == [1, 2]
+    assert request.properties["comment"] == "c"
+    assert json.loads(request.properties[tabletypes.DECLARED]) == {
         "1": "NUMBER(38,0)",
         "2": "VARCHAR(5)",
         "5": "BINARY(4)",
@@ -130,13 +130,13 @@ def test_declared_types_become_iceberg_types(
 ) -> None:
     statement = parse.parse(f"create table t (a {declared})")
     assert isinstance(statement, operations.CreateTable)
-    kind = statement.columns[0].type
-    assert kind is not None
+    column_type = statement.columns[0].type
+    assert column_type is not None
 
-    assert tabletypes.iceberg_type(kind) == stored
-    assert tabletypes.declared_text(kind) == remembered
+    assert tabletypes.iceberg_type(column_type) == stored
+    assert tabletypes.declared_text(column_type) == remembered
     shown = sqltypes.shown(tabletypes.sql_type(stored, remembered))
-    assert shown == (remembered or sqltypes.shown(kind))
+    assert shown == (remembered or sqltypes.shown(column_type))
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_partition_values_are_icebergs(
 ) -> None:
     column = pa.array(values, tabletypes.stored_type(source_type))
 
-    found = partitioning.apply_transform(transform, source_type, column)
+    transformed = partitioning.apply_transform(transform, source_type, column)
 
-    assert found.to_pylist() == expected
+    assert transformed.to_pylist() == expected
 
 
 def write(order: engine.Write, *tables: pa.Table) -> engine.Finished:
@@ -201,12 +201,12 @@ def test_files_are_split_by_partition_and_closed_at_their_size(tmp_path: Path) -
     )
     rows = pa.table({"k": ["b", "a", None, "b"], "v": [1, 2, 3, 4]})
 
-    found = write(order(tmp_path, fields, partition=(partition,)), rows)
+    written = write(order(tmp_path, fields, partition=(partition,)), rows)
 
-    assert found.rows == 4
+    assert written.rows == 4
     by_partition = {
         ipc.read_rows(file.partition).column(0)[0].as_py(): pq.read_table(file.path).to_pylist()
-        for file in found.files
+        for file in written.files
     }
     assert by_partition == {
         "a": [{"k": "a", "v": 2}],
@@ -214,17 +214,17 @@ def test_files_are_split_by_partition_and_closed_at_their_size(tmp_path: Path) -
         None: [{"k": None, "v": 3}],
     }
 
-    assert all(Path(file.path).stat().st_size == file.size_bytes for file in found.files)
+    assert all(Path(file.path).stat().st_size == file.size_bytes for file in written.files)
 
 
 def test_a_file_is_closed_once_it_has_its_size(tmp_path: Path) -> None:
     fields = [pa.field("v", pa.int64())]
     rows = pa.table({"v": pa.array(range(6_000_000), pa.int64())})
 
-    found = write(order(tmp_path, fields, file_size_bytes=1 << 20, compression="none"), rows)
+    written = write(order(tmp_path, fields, file_size_bytes=1 << 20, compression="none"), rows)
 
-    assert len(found.files) > 1
-    assert sum(file.rows for file in found.files) == 6_000_000
+    assert len(written.files) > 1
+    assert sum(file.rows for file in written.files) == 6_000_000
 
 
 def test_more_partitions_than_open_files_are_all_written(tmp_path: Path) -> None:
@@ -233,10 +233,10 @@ def test_more_partitions_than_open_files_are_all_written(tmp_path: Path) -> None
     partition = engine.PartitionField(name="0", column=0, transform="identity", source_type="long")
     rows = pa.table({"k": pa.array(range(count), pa.int64())})
 
-    found = write(order(tmp_path, fields, partition=(partition,)), rows)
+    written = write(order(tmp_path, fields, partition=(partition,)), rows)
 
-    assert len(found.files) == count
-    assert sum(file.rows for file in found.files) == count
+    assert len(written.files) == count
+    assert sum(file.rows for file in written.files) == count
 
 
 WIDTHS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -343,8 +343,8 @@ def test_every_partition_of_an_odd_column_lies_where_the_layout_lets_it(tmp_path
                     assert verdict.role == "data"
                 folders = {key.split("/")[3] for key in keys if key.count("/") == 4}
                 assert len(folders) == len(PARTITION_VALUES), "all but the one that is too long"
-                found = await local.rows(f'select "{column}", v from {each} order by v')
-                assert found == [(None, -1), *((v, n) for n, v in enumerate(PARTITION_VALUES))]
+                in_order = await local.rows(f'select "{column}", v from {each} order by v')
+                assert in_order == [(None, -1), *((v, n) for n, v in enumerate(PARTITION_VALUES))]
                 for at, value in enumerate(PARTITION_VALUES):
                     where = f'select v from {each} where "{column}" = $${value}$$'
                     assert await local.rows(where) == [(at,)]

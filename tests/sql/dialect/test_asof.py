@@ -28,12 +28,12 @@ def test_each_row_stands_beside_the_closest_row_of_its_key(tmp_path: Path) -> No
 
     def closest(comparison: str, key: str | None, at: int | None, *, by_key: bool) -> int | None:
         holds, choose = COMPARISONS[comparison]
-        found = [
+        candidates = [
             moment
             for other, moment in right
             if at is not None and holds(at, moment) and (other == key or not by_key)
         ]
-        return choose(found) if found else None
+        return choose(candidates) if candidates else None
 
     def literal(value: object) -> str:
         return "null" if value is None else repr(value)

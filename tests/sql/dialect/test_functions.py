@@ -445,10 +445,10 @@ CASES: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("expression", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_an_expression_is_what_snowflake_says(expression: str, expected: Any) -> None:
-    found = sql_text.value(expression)
+    computed = sql_text.value(expression)
 
-    assert found == expected
-    assert isinstance(found, bool) == isinstance(expected, bool)
+    assert computed == expected
+    assert isinstance(computed, bool) == isinstance(expected, bool)
 
 
 TYPES = [
@@ -531,8 +531,8 @@ def test_an_instant_is_written_in_the_sessions_zone_in_every_year(
     expression: str, expected: str | None
 ) -> None:
     now = STAMP(2024, 5, 6, tzinfo=zoneinfo.ZoneInfo("America/New_York"))
-    found = sql_text.answer(f"select {expression}", context=sql_text.context(now=now))
-    assert found.cell == expected
+    result = sql_text.answer(f"select {expression}", context=sql_text.context(now=now))
+    assert result.cell == expected
 
 
 WEEKS = [

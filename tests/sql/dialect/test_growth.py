@@ -97,8 +97,8 @@ def test_a_sum_of_many_decimals_is_flat_and_exact(count: int) -> None:
 def test_a_long_sum_of_decimals_keeps_every_sign_and_scale() -> None:
     table = pa.table({"d": pa.array([Decimal("1.25"), None], pa.decimal128(10, 2))})
     terms = "".join(f" {'-' if number % 3 else '+'} d + {number}" for number in range(60))
-    found = sql_text.answer(f"select d{terms} - (d - 0.125) from t", {"t": table})
-    assert [row[0] for row in found.rows] == [
+    result = sql_text.answer(f"select d{terms} - (d - 0.125) from t", {"t": table})
+    assert [row[0] for row in result.rows] == [
         Decimal("1.25") - 20 * Decimal("1.25") + sum(range(60)) - Decimal("1.125"),
         None,
     ]

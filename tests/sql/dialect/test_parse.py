@@ -13,7 +13,7 @@ def ident(text: str, *, quoted: bool = False) -> names.Ident:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("text", "operation_type"),
     [
         ("select 1", operations.Query),
         ("(select 1) union all select 2", operations.Query),
@@ -50,8 +50,8 @@ def ident(text: str, *, quoted: bool = False) -> names.Ident:
         ("alter view v set secure", operations.AlterView),
     ],
 )
-def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> None:
-    assert type(parse.parse(text)) is kind
+def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: type) -> None:
+    assert type(parse.parse(text)) is operation_type
 
 
 @pytest.mark.parametrize(
@@ -173,39 +173,39 @@ def test_split_knows_quotes_dollars_and_comments(text: str, expected: list[str])
 
 
 def test_create_table_reads_columns_types_and_clauses() -> None:
-    found = parse.parse(
+    operation = parse.parse(
         'create or replace transient table lake.ns.t (id int not null, "Name" varchar(10) '
         "comment 'n', amount number(10, 2), at timestamp_ltz) comment = 'c' "
         "partition by (month(at), bucket(4, id)) cluster by (id)"
     )
 
-    assert isinstance(found, operations.CreateTable)
-    assert found.name == (ident("lake"), ident("ns"), ident("t"))
-    assert found.replace
-    assert found.comment == "c"
-    assert [(column.name, column.required, column.comment) for column in found.columns] == [
+    assert isinstance(operation, operations.CreateTable)
+    assert operation.name == (ident("lake"), ident("ns"), ident("t"))
+    assert operation.replace
+    assert operation.comment == "c"
+    assert [(column.name, column.required, column.comment) for column in operation.columns] == [
         (ident("id"), True, None),
         (ident("Name", quoted=True), False, "n"),
         (ident("amount"), False, None),
         (ident("at"), False, None),
     ]
-    assert [column.type for column in found.columns] == [
+    assert [column.type for column in operation.columns] == [
         sqltypes.integer(38),
         sqltypes.text(10),
         sqltypes.number(10, 2),
         sqltypes.TIMESTAMP_LTZ,
     ]
-    assert found.partition_by == (("month", ident("at")), ("bucket[4]", ident("id")))
-    assert found.cluster_by == (ident("id"),)
+    assert operation.partition_by == (("month", ident("at")), ("bucket[4]", ident("id")))
+    assert operation.cluster_by == (ident("id"),)
 
 
 def test_insert_reads_target_and_column_list() -> None:
-    found = parse.parse('insert into ns.t (a, "B") select 1, 2')
+    operation = parse.parse('insert into ns.t (a, "B") select 1, 2')
 
-    assert isinstance(found, operations.Insert)
-    assert found.name == (ident("ns"), ident("t"))
-    assert found.columns == (ident("a"), ident("B", quoted=True))
-    assert not found.overwrite
+    assert isinstance(operation, operations.Insert)
+    assert operation.name == (ident("ns"), ident("t"))
+    assert operation.columns == (ident("a"), ident("B", quoted=True))
+    assert not operation.overwrite
 
 
 def test_set_takes_one_variable_or_a_list() -> None:
@@ -238,9 +238,9 @@ def test_set_takes_no_engine_setting_and_no_other_target(
 
 
 def test_alter_session_reads_values_of_each_kind() -> None:
-    found = parse.parse("alter session set AUTOCOMMIT = false, timezone='UTC' week_start = 1")
+    operation = parse.parse("alter session set AUTOCOMMIT = false, timezone='UTC' week_start = 1")
 
-    assert found == operations.AlterSession(
+    assert operation == operations.AlterSession(
         set=(("AUTOCOMMIT", False), ("TIMEZONE", "UTC"), ("WEEK_START", 1))
     )
     assert parse.parse("alter session unset timezone, query_tag") == operations.AlterSession(
@@ -302,7 +302,7 @@ def test_show_is_read_with_all_its_clauses(text: str, expected: operations.Show)
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("text", "object_type"),
     [
         ("desc t", "table"),
         ("describe table a.b.c", "table"),
@@ -311,15 +311,15 @@ def test_show_is_read_with_all_its_clauses(text: str, expected: operations.Show)
         ("desc schema s", "schema"),
     ],
 )
-def test_describe_is_read(text: str, kind: str) -> None:
-    found = parse.parse(text)
+def test_describe_is_read(text: str, object_type: str) -> None:
+    operation = parse.parse(text)
 
-    assert isinstance(found, operations.Describe)
-    assert found.object_type == kind
+    assert isinstance(operation, operations.Describe)
+    assert operation.object_type == object_type
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "parts"),
+    ("text", "object_type", "parts"),
     [
         ("use database d", "database", ["D"]),
         ('use warehouse "w h"', "warehouse", ["w h"]),
@@ -330,12 +330,12 @@ def test_describe_is_read(text: str, kind: str) -> None:
         ("use secondary roles all", "secondary roles", ["ALL"]),
     ],
 )
-def test_use_is_read(text: str, kind: str, parts: list[str]) -> None:
-    found = parse.parse(text)
+def test_use_is_read(text: str, object_type: str, parts: list[str]) -> None:
+    operation = parse.parse(text)
 
-    assert isinstance(found, operations.Use)
-    assert found.object_type == kind
-    assert [part.folded for part in found.name] == parts
+    assert isinstance(operation, operations.Use)
+    assert operation.object_type == object_type
+    assert [part.folded for part in operation.name] == parts
 
 
 @pytest.mark.parametrize(

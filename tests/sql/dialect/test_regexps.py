@@ -63,10 +63,10 @@ PLACED = [
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize(("value", "pattern"), PLACED, ids=[pattern for _, pattern in PLACED])
 def test_the_text_of_a_match_stands_at_its_place(value: str, pattern: str, occurrence: int) -> None:
-    found = f"regexp_substr({value}, '{pattern}', 1, {occurrence})"
+    matched = f"regexp_substr({value}, '{pattern}', 1, {occurrence})"
     place = f"regexp_instr({value}, '{pattern}', 1, {occurrence})"
     text, start, at_place = sql_text.answer(
-        f"select {found}, {place}, substr({value}, {place}, length({found}))"
+        f"select {matched}, {place}, substr({value}, {place}, length({matched}))"
     ).rows[0]
     assert (text is None) == (start == 0)
     if text is not None:

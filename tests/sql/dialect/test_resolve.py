@@ -227,12 +227,12 @@ def test_a_query_that_means_nothing_here_is_refused(text: str, code: str) -> Non
 def test_int64_sums_widen_only_where_bounds_do_not_rule_overflow_out() -> None:
     wide = pa.table({"n": pa.array([2**62, 2**62, 2**62], pa.int64())})
 
-    found = sql_text.answer(
+    result = sql_text.answer(
         "select sum(n), sum(n) + 1, n + n, n * 4 from w group by n", {"w": wide}
     )
 
-    assert found.rows == [(3 * 2**62, 3 * 2**62 + 1, 2**63, 2**64)]
-    assert "Decimal128" in found.bound.sql
+    assert result.rows == [(3 * 2**62, 3 * 2**62 + 1, 2**63, 2**64)]
+    assert "Decimal128" in result.bound.sql
     narrow = sql_text.answer(
         "select sum(id) from t where id < 3", {"t": pa.table({"id": pa.array([1, 2], pa.int32())})}
     )
@@ -247,8 +247,8 @@ def test_conditions_on_stored_columns_are_kept_for_pruning() -> None:
         TABLES,
     )
 
-    found = [(item.column, item.operator, item.values) for item in bound.filters[0]]
-    assert found == [
+    conditions = [(item.column, item.operator, item.values) for item in bound.filters[0]]
+    assert conditions == [
         (0, ">=", (2,)),
         (0, "<", (4,)),
         (1, "in", ("a", "b")),
@@ -310,7 +310,7 @@ def test_is_null_does_not_prune_beside_an_outer_join() -> None:
 
 
 def test_placeholders_are_numbered_in_text_order_and_typed() -> None:
-    given = bindings.parse(
+    binds = bindings.parse(
         {
             "1": {"type": "FIXED", "value": "7"},
             "2": {"type": "TEXT", "value": "it's"},
@@ -319,17 +319,17 @@ def test_placeholders_are_numbered_in_text_order_and_typed() -> None:
         }
     )
     literals = {
-        name: expressions.binding_literal(item.type, item.value) for name, item in given.items()
+        name: expressions.binding_literal(item.type, item.value) for name, item in binds.items()
     }
 
-    found = sql_text.answer(
+    result = sql_text.answer(
         "with c as (select ? as a) select c.a, ?, id from t, c where id = ? and d = ?",
         TABLES,
         binds=literals,
     )
 
-    assert found.rows == [(7, "it's", 2)]
-    assert found.bound.bind_count == 4
+    assert result.rows == [(7, "it's", 2)]
+    assert result.bound.bind_count == 4
 
 
 def test_a_missing_bind_is_an_error_and_a_described_one_is_not() -> None:
@@ -339,12 +339,12 @@ def test_a_missing_bind_is_an_error_and_a_described_one_is_not() -> None:
 
 
 def test_variables_are_literals_and_absent_ones_are_errors() -> None:
-    found = sql_text.answer(
+    result = sql_text.answer(
         "select $limit + 1",
         variables={"LIMIT": expressions.binding_literal("fixed", 4)},
     )
 
-    assert found.rows == [(5,)]
+    assert result.rows == [(5,)]
     assert refused("select $nosuch").code == "002211"
 
 
@@ -403,7 +403,7 @@ def test_values_for_a_table_are_converted_cell_by_cell() -> None:
 
     bound = resolve.bind_into(tree, environment, [sqltypes.integer(), sqltypes.DATE])
 
-    assert [kind.name for kind in bound.types] == ["fixed", "date"]
+    assert [each.name for each in bound.types] == ["fixed", "date"]
     with pytest.raises(errors.SqlError) as caught:
         resolve.bind_into(tree, environment, [sqltypes.integer()])
     assert caught.value.code == "002020"
@@ -460,8 +460,8 @@ FLOATS = {
 def test_a_float_beside_a_decimal_is_compared_as_a_float(
     condition: str, expected: list[int]
 ) -> None:
-    found = sql_text.answer(f"select k from t where {condition} order by k", FLOATS)
-    assert [row[0] for row in found.rows] == expected
+    result = sql_text.answer(f"select k from t where {condition} order by k", FLOATS)
+    assert [row[0] for row in result.rows] == expected
 
 
 NULLS_BETWEEN = {
@@ -542,10 +542,10 @@ def test_longer_ones_are_refused_by_name(text: str) -> None:
 
 
 def test_a_union_of_many_branches_has_one_type_for_each_column() -> None:
-    found = sql_text.answer("select 1, null union all select 2.25, null union all select 30, 'x'")
-    assert sorted(row[0] for row in found.rows) == [Decimal("1"), Decimal("2.25"), Decimal("30")]
-    assert {row[1] for row in found.rows} == {None, "x"}
-    assert [column.type for column in found.columns] == ["fixed", "text"]
+    result = sql_text.answer("select 1, null union all select 2.25, null union all select 30, 'x'")
+    assert sorted(row[0] for row in result.rows) == [Decimal("1"), Decimal("2.25"), Decimal("30")]
+    assert {row[1] for row in result.rows} == {None, "x"}
+    assert [column.type for column in result.columns] == ["fixed", "text"]
     mixed = "(select 1 union all select 1) union (select 1 union all select 2)"
     assert sorted(sql_text.answer(mixed).rows) == [(1,), (2,)]
     mixed = "select 1 union select 1 union all select 1"

@@ -44,12 +44,12 @@ def test_a_moment_that_is_known_is_moved_and_cut_as_a_column_is(moment: str, sta
     context = sql_text.context(now=NOW, weeks=shapes.Weeks(start=start))
     of_constant = ", ".join(each.format(moment) for each in EXPRESSIONS)
     of_column = ", ".join(each.format("column1") for each in EXPRESSIONS)
-    known = sql_text.answer(f"select {of_constant}", context=context)
+    folded = sql_text.answer(f"select {of_constant}", context=context)
     computed = sql_text.answer(f"select {of_column} from values ({moment})", context=context)
-    assert dict(zip(EXPRESSIONS, known.rows[0], strict=True)) == dict(
+    assert dict(zip(EXPRESSIONS, folded.rows[0], strict=True)) == dict(
         zip(EXPRESSIONS, computed.rows[0], strict=True)
     )
-    assert [column.type for column in known.columns] == [each.type for each in computed.columns]
+    assert [column.type for column in folded.columns] == [each.type for each in computed.columns]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Case:
 
 def case(
     name: str,
-    kind: Any,
+    column_type: Any,
     array: pa.Array,
     rows: list[Any],
     pandas: str,
@@ -49,7 +49,7 @@ def case(
     return Case(
         name=name,
         utc_rows=utc_rows,
-        column=outcomes.Column(name=name, type=kind, **column),
+        column=outcomes.Column(name=name, type=column_type, **column),
         array=array,
         rows=rows,
         pandas=pandas,

@@ -136,20 +136,20 @@ GO_CANNOT = {"TIME_2", "TIME_4", "TIME_7"}
 
 @pytest.mark.clients
 def test_the_go_driver_reads_every_cell_as_it_was_meant(face: served.Served) -> None:
-    known = [case for case in cells.CASES if case.name not in GO_CANNOT]
-    for case in known:
+    readable = [case for case in cells.CASES if case.name not in GO_CANNOT]
+    for case in readable:
         batch = pa.record_batch([case.array], names=["x"])
         face.statements.table(f"select {case.name}", [case.column], batch)
 
     said = drivers.run(
         "adbc",
-        f"NAMES = {[case.name for case in known]!r}\n" + GO_LINES,
+        f"NAMES = {[case.name for case in readable]!r}\n" + GO_LINES,
         port=face.port,
         user=served.ACCESS_KEY,
         password=served.SECRET_KEY,
     ).checked()
 
-    for case, (name, names, values) in zip(known, said, strict=True):
+    for case, (name, names, values) in zip(readable, said, strict=True):
         assert (name, names) == (case.name, [case.name])
         expected = [_value(cell) for cell in case.utc_rows or case.rows]
         assert [_value(cell) for cell in values] == expected, name
@@ -166,7 +166,7 @@ def _value(cell: Any) -> Any:
     """A cell without the name of its Python type; numbers by value."""
     if not isinstance(cell, str) or ":" not in cell:
         return cell
-    kind, text = cell.split(":", 1)
-    if kind in ("int", "float", "Decimal"):
+    type_name, text = cell.split(":", 1)
+    if type_name in ("int", "float", "Decimal"):
         return Decimal(text)
-    return text if kind in ("datetime", "Timestamp") else cell
+    return text if type_name in ("datetime", "Timestamp") else cell

@@ -120,19 +120,19 @@ def test_a_fault_carries_code_sqlstate_query_id_and_message(
 
 @both
 def test_dml_answers_become_rowcounts(face: served.Served, driver: str) -> None:
-    kinds = outcomes.StatementType
+    types = outcomes.StatementType
     stats = outcomes.Stats(rows_inserted=3)
-    face.statements.outcome("insert", outcomes.changed_rows(kinds.INSERT, stats, inserted=3))
+    face.statements.outcome("insert", outcomes.changed_rows(types.INSERT, stats, inserted=3))
     face.statements.outcome(
         "update",
         outcomes.changed_rows(
-            kinds.UPDATE, outcomes.Stats(rows_updated=2), updated=2, multi_joined=0
+            types.UPDATE, outcomes.Stats(rows_updated=2), updated=2, multi_joined=0
         ),
     )
     face.statements.outcome(
         "merge",
         outcomes.changed_rows(
-            kinds.MERGE, outcomes.Stats(rows_inserted=1, rows_updated=4), inserted=1, updated=4
+            types.MERGE, outcomes.Stats(rows_inserted=1, rows_updated=4), inserted=1, updated=4
         ),
     )
     face.statements.outcome("create table", outcomes.status("Table T successfully created."))
@@ -179,9 +179,9 @@ def test_binds_arrive_typed(face: served.Served, driver: str) -> None:
 
     call = face.statements.calls[-1]
     assert call.text == text
-    got = {name: binding.value for name, binding in call.bindings.items()}
+    values = {name: binding.value for name, binding in call.bindings.items()}
     number, decimal, real, word, flag, nothing, raw, day, clock = (
-        got[str(index)] for index in range(1, 10)
+        values[str(index)] for index in range(1, 10)
     )
     assert number == 7
     assert Decimal(str(decimal)) == Decimal("1.25")

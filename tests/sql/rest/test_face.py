@@ -132,7 +132,7 @@ def test_answers_are_gzipped_for_other_machines_that_allow_it(
     monkeypatch.undo()
     near = raw.connected(face)
     assert not answer(near, "gzip").is_gzipped
-    # Anybody can write this header, so it says nothing about the client.
+    # Any client can send this header, so it says nothing about the client.
     assert not answer(near, "gzip", **{"x-forwarded-for": "192.0.2.7"}).is_gzipped
 
 

@@ -45,8 +45,8 @@ def test_a_request_is_one_operation(
 
 def test_the_first_of_two_values_counts() -> None:
     pairs = [("requestId", "first"), ("requestId", "second")]
-    found = routes.identify("POST", ["queries", "v1", "query-request"], pairs)
-    assert found == routes.RunQuery(request_id="first")
+    operation = routes.identify("POST", ["queries", "v1", "query-request"], pairs)
+    assert operation == routes.RunQuery(request_id="first")
 
 
 @settings(max_examples=100, deadline=None)

@@ -133,7 +133,7 @@ class _our_faults:  # noqa: N801 - reads as a statement
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> bool:
+    def __exit__(self, error_type: type | None, error: BaseException | None, trace: object) -> bool:
         return isinstance(error, errors.MalformedBody | errors.SqlError)
 
 
