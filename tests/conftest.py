@@ -119,17 +119,17 @@ def _nothing_is_left_running() -> Iterator[None]:
 def processes_of_this_run() -> list[str]:
     """The command lines of this run's processes but this one, where /proc tells."""
     mark = f"{RUN_VARIABLE}={RUN}".encode()
-    found = []
+    command_lines = []
     for folder in PROCESSES.glob("[0-9]*"):
         if folder.name == str(os.getpid()):
             continue
         try:
             if mark in (folder / "environ").read_bytes().split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found.append(f"{folder.name}: {command}")
+                command_lines.append(f"{folder.name}: {command}")
         except OSError:
             continue  # ended meanwhile, or not ours to see
-    return found
+    return command_lines
 
 
 @pytest.fixture(scope="session")

@@ -110,17 +110,17 @@ def _step(what: str) -> Iterator[None]:
     print(f"{time.monotonic() - started:7.1f} s  {what}", flush=True)
 
 
-def _expect(what: str, found: object, wanted: object) -> None:
-    if found != wanted:
-        raise Differs(f"{what}: {found!r}, not {wanted!r}")
+def _expect(what: str, actual: object, wanted: object) -> None:
+    if actual != wanted:
+        raise Differs(f"{what}: {actual!r}, not {wanted!r}")
 
 
-def _compare(name: str, found: Answer, expected: Answer) -> None:
-    _expect(f"{name}'s carriers", sorted(found), sorted(expected))
+def _compare(name: str, actual: Answer, expected: Answer) -> None:
+    _expect(f"{name}'s carriers", sorted(actual), sorted(expected))
     for carrier, (flights, delay) in expected.items():
-        _expect(f"{name}'s flights of {carrier}", found[carrier][0], flights)
-        if abs(found[carrier][1] - delay) > TOLERANCE * max(1.0, abs(delay)):
-            raise Differs(f"{name}'s delay of {carrier}: {found[carrier][1]}, not {delay}")
+        _expect(f"{name}'s flights of {carrier}", actual[carrier][0], flights)
+        if abs(actual[carrier][1] - delay) > TOLERANCE * max(1.0, abs(delay)):
+            raise Differs(f"{name}'s delay of {carrier}: {actual[carrier][1]}, not {delay}")
 
 
 def _flights_csv() -> bytes:
@@ -301,8 +301,8 @@ def _bad_write(running: server_kit.Running) -> None:
                 raise Differs(f"the refusal does not name {word!r}: {said}") from error
     else:
         raise Differs("a file outside the layout was taken")
-    found = s3.list_objects_v2(Bucket="lake", Prefix=key).get("KeyCount")
-    _expect("objects after the refusal", found, 0)
+    count = s3.list_objects_v2(Bucket="lake", Prefix=key).get("KeyCount")
+    _expect("objects after the refusal", count, 0)
 
 
 def _race(running: server_kit.Running) -> None:

@@ -31,11 +31,11 @@ DOCS = ROOT / "docs"
 def rows(page: str) -> list[list[str]]:
     """Every table row of a page, as stripped cells."""
     text = (DOCS / page).read_text()
-    found = []
+    cells_of_rows = []
     for line in text.splitlines():
         if line.startswith("|"):
-            found.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
-    return found
+            cells_of_rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return cells_of_rows
 
 
 def test_config_lists_every_setting_with_its_flag_variable_default_and_meaning() -> None:
@@ -125,18 +125,18 @@ def section(title: str) -> list[list[str]]:
     """The table rows of one section of COMPATIBILITY.md, heads left out."""
     text = (DOCS / "COMPATIBILITY.md").read_text()
     (body,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    found = []
+    documented = []
     for line in body.splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if cells and cells[0] != "---":
-            found.append(cells)
-    return [cells for cells in found if "done" not in cells]
+            documented.append(cells)
+    return [cells for cells in documented if "done" not in cells]
 
 
-def states(found: list[list[str]], column: int) -> dict[str, str]:
+def states(documented: list[list[str]], column: int) -> dict[str, str]:
     """Name -> what a table says of it; each name stands once, each state is one of three."""
-    said = {cells[0]: cells[column] for cells in found}
-    assert len(said) == len(found)
+    said = {cells[0]: cells[column] for cells in documented}
+    assert len(said) == len(documented)
     assert set(said.values()) <= {"yes", "partly", "no"}
     return said
 
@@ -177,22 +177,22 @@ def test_config_lists_every_policy_of_the_server() -> None:
 
 
 def test_compatibility_names_every_rest_operation_as_the_code_has_it() -> None:
-    found = section("Iceberg REST catalog")
-    said = states(found, 2)
-    assert {cells[0]: cells[1] for cells in found} == {
+    documented = section("Iceberg REST catalog")
+    said = states(documented, 2)
+    assert {cells[0]: cells[1] for cells in documented} == {
         row.name: f"`{row.endpoint}`" for row in rest_rows.ROWS
     }
     assert said == {row.name: row.done for row in rest_rows.ROWS}
 
 
 def test_compatibility_names_every_snowflake_endpoint_as_the_code_has_it() -> None:
-    found = section("Snowflake protocol")
-    said = states(found, 2)
-    assert set(said) == {kind.__name__ for kind in typing.get_args(sql_routes.Operation)} - {
+    documented = section("Snowflake protocol")
+    said = states(documented, 2)
+    assert set(said) == {each.__name__ for each in typing.get_args(sql_routes.Operation)} - {
         "UnknownRoute"
     }
     assert set(said.values()) == {"yes"}
-    for name, route, *_ in found:
+    for name, route, *_ in documented:
         method, _, target = route.strip("`").partition(" ")
         path, _, query = target.replace("{query}", "q").replace("{number}", "0").partition("?")
         pairs = [("expires", "1"), *(tuple(pair.split("=")) for pair in query.split("&") if pair)]
@@ -201,17 +201,17 @@ def test_compatibility_names_every_snowflake_endpoint_as_the_code_has_it() -> No
 
 
 def test_compatibility_names_every_kind_of_statement_as_the_code_has_it() -> None:
-    found = [cells for cells in section("SQL") if len(cells) == 4]
-    said = states(found, 1)
-    kinds = set()
-    for name, done, example, _ in found:
+    documented = [cells for cells in section("SQL") if len(cells) == 4]
+    said = states(documented, 1)
+    operation_types = set()
+    for name, done, example, _ in documented:
         text = example.strip("`")
         if done == "no":
             with pytest.raises(sql_errors.SqlError) as refused:
                 parse.parse(text)
             assert refused.value.code == "000002", name
         else:
-            kinds.add(type(parse.parse(text)))
+            operation_types.add(type(parse.parse(text)))
     assert set(parse.REFUSED) <= {name for name, done in said.items() if done == "no"}
     # One example may stand for its opposite: BEGIN for COMMIT, SET for UNSET.
     paired = {
@@ -219,7 +219,7 @@ def test_compatibility_names_every_kind_of_statement_as_the_code_has_it() -> Non
         operations.RollbackTransaction,
         operations.UnsetVariables,
     }
-    assert kinds | paired == set(typing.get_args(operations.Operation))
+    assert operation_types | paired == set(typing.get_args(operations.Operation))
 
 
 def test_compatibility_names_every_show_as_the_code_has_it() -> None:

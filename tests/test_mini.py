@@ -78,10 +78,10 @@ def refusal(folder: Path, *arguments: str, **options: Any) -> str:
 def until(condition: Any) -> Any:
     """Return what a condition gives, as soon as it is true."""
     deadline = time.monotonic() + END_SECONDS
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.01)
-    return found
+    return result
 
 
 @pytest.fixture
@@ -380,7 +380,7 @@ def unready(line: str) -> bool:
 
 
 def test_a_ready_file_that_cannot_be_written_ends_the_server(tmp_path: Path) -> None:
-    """Whoever waits for the file must hear of it; the folder is there, the file is a folder."""
+    """A process that waits for the file would wait for ever; here a folder has its name."""
     (tmp_path / "ready.json").mkdir()
     assert "ready.json" in refusal(tmp_path, "--port", "0", "--ready-file", "ready.json")
 
@@ -513,9 +513,9 @@ def test_every_way_to_set_a_setting_works_and_a_flag_wins(tmp_path: Path) -> Non
         assert not (running.data / "root.json").exists()
         names = {bucket["Name"] for bucket in s3.client(running).list_buckets()["Buckets"]}
         assert names == {"one", "two", "raw"}
-        told = json.loads((running.data / "running.json").read_text())
-        assert told["region"] == "eu-west-3"
-        assert told["table_buckets"] == ["one", "two"]
+        running_file = json.loads((running.data / "running.json").read_text())
+        assert running_file["region"] == "eu-west-3"
+        assert running_file["table_buckets"] == ["one", "two"]
         keys = {"BOATHOUSE_ACCESS_KEY": "AKPERSON", "BOATHOUSE_SECRET_KEY": "a secret of her own"}
         shown = run(tmp_path, "connect", "boto3", "--data", "data", environment=keys)
         assert "a secret of her own" in shown.stdout
@@ -568,8 +568,8 @@ def table_buckets(running: servers.Running) -> list[dict[str, Any]]:
         aws_access_key_id=running.access_key,
         aws_secret_access_key=running.secret_key,
     )
-    found: list[dict[str, Any]] = client.list_table_buckets()["tableBuckets"]
-    return sorted(found, key=lambda row: str(row["name"]))
+    listed: list[dict[str, Any]] = client.list_table_buckets()["tableBuckets"]
+    return sorted(listed, key=lambda row: str(row["name"]))
 
 
 # The end.
@@ -606,10 +606,10 @@ def test_sigterm_lets_a_request_in_flight_finish(own: servers.Running) -> None:
 
     again = servers.start(own.data)
     try:
-        found = s3.client(again).get_object(Bucket="raw", Key="late")["Body"].read()
+        body = s3.client(again).get_object(Bucket="raw", Key="late")["Body"].read()
     finally:
         assert again.stop() == 0
-    assert found == BODY
+    assert body == BODY
 
 
 def test_sigterm_waits_little_for_clients_that_have_stopped(own: servers.Running) -> None:
@@ -710,8 +710,8 @@ def test_ctrl_c_ends_the_server_with_exit_code_0(own: servers.Running) -> None:
 def test_a_killed_server_leaves_neither_a_worker_nor_a_lock(
     own: servers.Running, tmp_path: Path
 ) -> None:
-    asked = run(tmp_path, "sql", "select 40 + 2 as a", "--data", str(own.data), "--format", "csv")
-    assert (asked.returncode, asked.stdout.splitlines()) == (0, ["A", "42"]), asked.stderr
+    result = run(tmp_path, "sql", "select 40 + 2 as a", "--data", str(own.data), "--format", "csv")
+    assert (result.returncode, result.stdout.splitlines()) == (0, ["A", "42"]), result.stderr
     workers = children_of(own.pid)
     assert workers
     own.kill()
@@ -755,29 +755,29 @@ def test_no_auth_admits_every_local_client_and_logs_a_warning(tmp_path: Path) ->
 
 def doors() -> list[tuple[str, str, str]]:
     """Every route of every face: method, path, and the service a forged signature names."""
-    found = []
+    requests = []
     methods = ("GET", "HEAD", "PUT", "POST", "DELETE")
     for path in ("/", "/kept", "/kept/k", "/lake", "/lake/ns/t/data/f.parquet", "/new"):
-        known = methods if path != "/" else ("GET", "HEAD")
-        found += [(method, path, "s3") for method in known]
+        methods_of_path = methods if path != "/" else ("GET", "HEAD")
+        requests += [(method, path, "s3") for method in methods_of_path]
     for row in s3_rows.ROWS:
         if row.subresource:
             below = "/kept" if row.scope == "bucket" else "/kept/k"
-            found += [(method, f"{below}?{row.subresource}", "s3") for method in row.methods]
+            requests += [(method, f"{below}?{row.subresource}", "s3") for method in row.methods]
     for operation in aws_model.load("s3tables").operations.values():
         parts = [part if isinstance(part, str) else "x" for part in operation.route]
-        found.append((operation.method, "/" + "/".join(parts), "s3tables"))
+        requests.append((operation.method, "/" + "/".join(parts), "s3tables"))
     labels = {"prefix": "lake", "namespace": "ns", "table": "t", "view": "v"}
     for route in iceberg_rows.ROWS:
         if route.name != "getToken":
             path = re.sub(r"\{([^}]*)\}", lambda m: labels.get(m.group(1), "x"), route.path)
-            found.append((route.method, "/iceberg" + path, "s3tables"))
+            requests.append((route.method, "/iceberg" + path, "s3tables"))
     for path in (
         *("/_metrics", "/_console", "/_api/v1/x", "/_api/v1/warehouses/lake/loads?table=ns.t"),
         *("/_api/v1/warehouses/lake/metrics?table=ns.t",),
     ):
-        found += [(method, path, "") for method in methods]
-    return found
+        requests += [(method, path, "") for method in methods]
+    return requests
 
 
 def test_no_face_answers_anything_but_health_without_a_credential(own: servers.Running) -> None:
@@ -788,12 +788,12 @@ def test_no_face_answers_anything_but_health_without_a_credential(own: servers.R
     s3.client(own).put_object(Bucket="kept", Key="k", Body=b"kept")
     before = everything(own, root)
     connection = http.client.HTTPConnection(own.host, own.port, timeout=20)
-    asked = refused = absent = 0
+    requests = refused = absent = 0
     for method, path, service in doors():
         forged = FORGED.format(key=own.access_key, service=service)
         signed = {"authorization": forged, "x-amz-date": "20260101T000000Z"}
         # Another name each time: one that fails often is told to wait.
-        stranger = base64.b64encode(f"stranger{asked}:boathouse".encode()).decode()
+        stranger = base64.b64encode(f"stranger{requests}:boathouse".encode()).decode()
         proofs: list[dict[str, str]] = [
             {},
             {"authorization": "Bearer " + root[:-4] + "AAAA"},
@@ -816,11 +816,11 @@ def test_no_face_answers_anything_but_health_without_a_credential(own: servers.R
             else:
                 assert answer.status in refusals, (method, path, headers, body)
             refused += answer.status in (401, 403)
-            asked += 1
+            requests += 1
     connection.close()
     # The rest are no requests at all: a method that no path takes, a body without its digest.
-    assert asked > 900
-    assert refused > 0.5 * (asked - absent), (refused, absent, asked)
+    assert requests > 900
+    assert refused > 0.5 * (requests - absent), (refused, absent, requests)
     assert everything(own, root) == before
 
     assert servers.get(own.url + "/_health")[0] == 200
@@ -970,9 +970,9 @@ def test_sample_data_is_loaded_through_the_catalog_once(tmp_path: Path) -> None:
             (snapshot,) = loaded["metadata"]["snapshots"]
             assert snapshot["summary"]["total-records"] == "344"
             printed = log.read_text().rpartition("try: .venv/bin/python mini.py ")[2]
-            asked = run(tmp_path, *shlex.split(printed), "--format", "csv")
-            assert (asked.returncode, asked.stderr) == (0, "")
-            assert asked.stdout.splitlines() == PENGUINS
+            result = run(tmp_path, *shlex.split(printed), "--format", "csv")
+            assert (result.returncode, result.stderr) == (0, "")
+            assert result.stdout.splitlines() == PENGUINS
         finally:
             assert running.stop() == 0
         assert "Traceback" not in running.log.read_text()

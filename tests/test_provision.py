@@ -22,11 +22,11 @@ class Commands:
 
     def __init__(self, venv: Path) -> None:
         self.venv = venv
-        self.asked: list[list[str]] = []
+        self.recorded: list[list[str]] = []
         self.codes: dict[str, int] = {}
 
     def run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        self.asked.append(command)
+        self.recorded.append(command)
         word = command[2]
         if word == "venv":
             (self.venv / "bin").mkdir(parents=True, exist_ok=True)
@@ -37,16 +37,16 @@ class Commands:
 
     @property
     def words(self) -> list[str]:
-        return [command[2] for command in self.asked]
+        return [command[2] for command in self.recorded]
 
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
-    made = Commands(tmp_path / ".venv")
-    monkeypatch.setattr(provision, "VENV", made.venv)
-    monkeypatch.setattr(provision.subprocess, "run", made.run)
+    recorder = Commands(tmp_path / ".venv")
+    monkeypatch.setattr(provision, "VENV", recorder.venv)
+    monkeypatch.setattr(provision.subprocess, "run", recorder.run)
     monkeypatch.setattr(provision, "has_java", lambda: True)
-    return made
+    return recorder
 
 
 def test_first_run_makes_the_environment_and_installs_by_the_pins(
@@ -54,7 +54,7 @@ def test_first_run_makes_the_environment_and_installs_by_the_pins(
 ) -> None:
     assert provision.main([]) == 0
     assert commands.words == ["venv", "pip"]
-    install = commands.asked[1]
+    install = commands.recorded[1]
     assert install[0] == str(commands.venv / "bin" / "python")
     assert install[install.index("--constraint") + 1] == str(ROOT / "constraints.txt")
     assert {"lmdb", "msgspec", "uvicorn[standard]"} <= set(install)
@@ -66,10 +66,10 @@ def test_first_run_makes_the_environment_and_installs_by_the_pins(
 
 def test_second_run_does_nothing(commands: Commands, capsys: pytest.CaptureFixture[str]) -> None:
     assert provision.main(["server", "test"]) == 0
-    commands.asked.clear()
+    commands.recorded.clear()
     capsys.readouterr()
     assert provision.main(["server", "test"]) == 0
-    assert commands.asked == []
+    assert commands.recorded == []
     assert capsys.readouterr() == ("", "")
 
 
@@ -80,7 +80,7 @@ def test_changed_pins_are_installed_again(
     changed = tmp_path / "constraints.txt"
     changed.write_text((ROOT / "constraints.txt").read_text() + "\n# changed")
     monkeypatch.setattr(provision, "CONSTRAINTS", changed)
-    commands.asked.clear()
+    commands.recorded.clear()
     assert provision.main(["server"]) == 0
     assert commands.words == ["pip"]
 
@@ -88,7 +88,7 @@ def test_changed_pins_are_installed_again(
 def test_groups_are_installed_in_the_order_of_the_arguments(commands: Commands) -> None:
     assert provision.main(["server", "test", "spark"]) == 0
     assert commands.words == ["venv", "pip", "pip", "pip"]
-    assert [("lmdb" in c, "pytest" in c, "pyspark" in c) for c in commands.asked[1:]] == [
+    assert [("lmdb" in c, "pytest" in c, "pyspark" in c) for c in commands.recorded[1:]] == [
         (True, False, False),
         (False, True, False),
         (False, False, True),
@@ -99,10 +99,10 @@ def test_java_comes_along_only_where_the_system_has_none(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert provision.main(["spark"]) == 0
-    assert provision.JAVA_PACKAGE not in commands.asked[-1]
+    assert provision.JAVA_PACKAGE not in commands.recorded[-1]
     monkeypatch.setattr(provision, "has_java", lambda: False)
     assert provision.main(["spark"]) == 0
-    assert provision.JAVA_PACKAGE in commands.asked[-1]
+    assert provision.JAVA_PACKAGE in commands.recorded[-1]
     assert "and a Java runtime (34 MB) ..." in capsys.readouterr().out
 
 
@@ -115,7 +115,7 @@ def test_a_failed_installation_says_so_and_is_tried_again(
     assert said.startswith("Installing server failed (see pip's own message above).")
     assert said.count("\n") == 1
     commands.codes["pip"] = 0
-    commands.asked.clear()
+    commands.recorded.clear()
     assert provision.main(["server"]) == 0
     assert commands.words == ["pip"]
 
@@ -129,10 +129,10 @@ def test_an_environment_left_half_made_is_made_again(
     assert "python3-venv" in said
     assert said.count("\n") == 1
     commands.codes["venv"] = 0
-    commands.asked.clear()
+    commands.recorded.clear()
     assert provision.main(["server"]) == 0
     assert commands.words == ["venv", "pip"]
-    assert "--clear" in commands.asked[0]
+    assert "--clear" in commands.recorded[0]
 
 
 def test_an_unknown_group_is_refused_by_name(
@@ -142,7 +142,7 @@ def test_an_unknown_group_is_refused_by_name(
     assert capsys.readouterr().err == (
         "provision.py: no group 'servre'; there are server, spark, test\n"
     )
-    assert commands.asked == []
+    assert commands.recorded == []
 
 
 def test_an_older_python_hears_it_in_one_sentence(
@@ -151,7 +151,7 @@ def test_an_older_python_hears_it_in_one_sentence(
     monkeypatch.setattr(provision.sys, "version_info", VERSION(3, 10, 4, "final", 0))
     assert provision.main(["server"]) == 1
     assert capsys.readouterr().err == "Boathouse needs Python 3.11 or newer; this is 3.10.\n"
-    assert commands.asked == []
+    assert commands.recorded == []
 
 
 def test_a_python_too_old_to_read_any_of_it_hears_the_same_from_make(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_an_older_python_can_read_as_far_as_that_sentence(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "known"),
+    ("version", "accepted"),
     [
         ('openjdk version "17.0.12" 2024-07-16', True),
         ('openjdk version "21.0.4" 2024-07-16 LTS', True),
@@ -189,7 +189,7 @@ def test_an_older_python_can_read_as_far_as_that_sentence(name: str) -> None:
     ],
 )
 def test_java_counts_in_the_versions_that_spark_runs_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, known: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, accepted: bool
 ) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
@@ -197,7 +197,7 @@ def test_java_counts_in_the_versions_that_spark_runs_on(
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
-    assert provision.has_java() is known
+    assert provision.has_java() is accepted
 
 
 def test_every_package_of_every_group_is_pinned() -> None:

@@ -64,7 +64,7 @@ def test_large_bodies_pass_through_the_server_in_bounded_memory(
 
     with watching(running.pid) as put:
         in_parallel(lambda number: put_whole(s3, f"whole-{number}", size_bytes))
-    with watching(running.pid) as got:
+    with watching(running.pid) as memory:
         in_parallel(lambda number: get_whole(s3, f"whole-{number}", size_bytes))
     remove_all(s3)
     with watching(running.pid) as put_parts:
@@ -75,7 +75,7 @@ def test_large_bodies_pass_through_the_server_in_bounded_memory(
 
     grown = {
         "PUT": put.most_bytes - idle_bytes,
-        "GET": got.most_bytes - idle_bytes,
+        "GET": memory.most_bytes - idle_bytes,
         "PUT of parts": put_parts.most_bytes - idle_bytes,
         "GET of parts": got_parts.most_bytes - idle_bytes,
     }

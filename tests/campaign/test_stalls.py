@@ -1,4 +1,4 @@
-"""No request, from anybody, stalls or bloats the server: every row of the tables of hostile
+"""No request of any principal stalls or bloats the server: every row of the tables of hostile
 requests is sent to a server that a user could have started.
 
 A table is a module of `tests.kit` with a tuple `ROWS` of `stalls.Hostile`; each table has a server

@@ -175,9 +175,11 @@ def test_the_catalog_tells_carol_nothing_of_what_exists(
 ) -> None:
     def answer(database: str, namespace: str, table: str) -> str:
         names = {"d": database, "n": namespace, "t": table}
-        asked = rest_answer(running, "carol", method, path.format(**names), filled(body, **names))
-        assert asked[0] == 403
-        return plain(asked, database, namespace, table)
+        response = rest_answer(
+            running, "carol", method, path.format(**names), filled(body, **names)
+        )
+        assert response[0] == 403
+        return plain(response, database, namespace, table)
 
     hidden = answer("lake", "bob", "secret")
     for names in ABSENT:
@@ -196,7 +198,7 @@ def test_s3tables_tells_carol_nothing_of_what_exists(running: server_kit.Running
         space = {**bucket, "namespace": namespace}
         named = {**space, "name": table}
         table_arn = f"{BUCKET_ARN}/{database}/table/{table_uuid}"
-        asked = [
+        responses = [
             called(client, "get_table_bucket", **bucket),
             called(client, "list_namespaces", **bucket),
             called(client, "get_namespace", **space),
@@ -211,8 +213,10 @@ def test_s3tables_tells_carol_nothing_of_what_exists(running: server_kit.Running
             called(client, "rename_table", **named, newName="x"),
             called(client, "list_tags_for_resource", resourceArn=table_arn),
         ]
-        assert {each[0] for each in asked} == {403}
-        return [plain(each, database, namespace, table).replace(table_uuid, "U") for each in asked]
+        assert {each[0] for each in responses} == {403}
+        return [
+            plain(each, database, namespace, table).replace(table_uuid, "U") for each in responses
+        ]
 
     hidden = answers("lake", "bob", "secret", uuid)
     other = "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"
@@ -225,15 +229,15 @@ def test_s3_tells_carol_nothing_of_what_exists(running: server_kit.Running) -> N
 
     def answers(database: str, namespace: str, table: str) -> list[str]:
         key = f"{namespace}/{table}/data/x.parquet"
-        asked = [
+        responses = [
             called(client, "get_object", Bucket=database, Key=key),
             called(client, "put_object", Bucket=database, Key=key, Body=b"x"),
             called(client, "delete_object", Bucket=database, Key=key),
             called(client, "list_objects_v2", Bucket=database, Prefix=f"{namespace}/{table}/"),
             called(client, "head_bucket", Bucket=database),
         ]
-        assert {each[0] for each in asked} == {403}
-        return [plain(each, database, namespace, table) for each in asked]
+        assert {each[0] for each in responses} == {403}
+        return [plain(each, database, namespace, table) for each in responses]
 
     hidden = answers("lake", "bob", "secret")
     for names in ABSENT:
@@ -260,13 +264,13 @@ def test_a_listing_across_tables_shows_dave_nothing_of_bobs(running: server_kit.
     """Dave may list the bucket, and is denied what lies in the namespace bob."""
     root, dave = s3_client(running, "root"), s3_client(running, "dave")
 
-    def keys_of(client: Any, **asked: Any) -> list[str]:
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket="lake", **asked)
+    def keys_of(client: Any, **options: Any) -> list[str]:
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket="lake", **options)
         return [each["Key"] for page in pages for each in page.get("Contents", ())]
 
-    def prefixes_of(client: Any, **asked: Any) -> list[str]:
+    def prefixes_of(client: Any, **options: Any) -> list[str]:
         pages = client.get_paginator("list_objects_v2").paginate(
-            Bucket="lake", Delimiter="/", **asked
+            Bucket="lake", Delimiter="/", **options
         )
         return [each["Prefix"] for page in pages for each in page.get("CommonPrefixes", ())]
 
@@ -298,8 +302,8 @@ def test_a_listing_across_tables_shows_dave_nothing_of_bobs(running: server_kit.
     key = "bob/secret/data/upload.parquet"
     started = s3_client(running, "bob").create_multipart_upload(Bucket="lake", Key=key)
     try:
-        for asked in ({}, {"Delimiter": "/"}, {"Prefix": "bob/"}, {"MaxUploads": 1}):
-            listed = dave.list_multipart_uploads(Bucket="lake", **asked)
+        for options in ({}, {"Delimiter": "/"}, {"Prefix": "bob/"}, {"MaxUploads": 1}):
+            listed = dave.list_multipart_uploads(Bucket="lake", **options)
             assert "bob/" not in repr([listed.get("Uploads"), listed.get("CommonPrefixes")])
             assert not listed["IsTruncated"]
         uploads = root.list_multipart_uploads(Bucket="lake")["Uploads"]
@@ -326,8 +330,8 @@ def test_a_listing_across_tables_shows_dave_nothing_of_bobs(running: server_kit.
 )
 def test_sql_tells_carol_nothing_of_what_exists(running: server_kit.Running, text: str) -> None:
     def answer(database: str, namespace: str, table: str) -> str:
-        asked = ask(running, "carol", text.format(d=database, n=namespace, t=table))
-        return plain(asked, database, namespace, table)
+        response = ask(running, "carol", text.format(d=database, n=namespace, t=table))
+        return plain(response, database, namespace, table)
 
     hidden = answer("lake", "bob", "secret")
     for names in ABSENT:

@@ -93,17 +93,17 @@ class SharedServer:
         )
 
     def make(self, namespace: str, name: str, user: str | None = None, **more: Any) -> Any:
-        status, made = self.user(user or namespace).ask(
+        status, created = self.user(user or namespace).ask(
             "POST",
             f"namespaces/{namespace}/tables",
             {"name": name, "schema": rest.SCHEMA, **more},
         )
-        assert status == 200, made
-        return made
+        assert status == 200, created
+        return created
 
     def gone(self, name: str, *, way: str = "drop") -> Any:
         """Make a table of bob's with a data file, take it away, and return what it was."""
-        made = self.make("bob", name)
+        created = self.make("bob", name)
         key = f"bob/{name}/data/f.parquet"
         self.s3("bob").put_object(Bucket="lake", Key=key, Body=b"rows of bob's")
         if way == "drop":
@@ -112,7 +112,7 @@ class SharedServer:
         else:
             status, _ = self.user("bob").ask("POST", f"namespaces/bob/tables/{name}/unregister")
             assert status == 200
-        return made
+        return created
 
 
 @pytest.fixture(scope="module")
@@ -190,8 +190,8 @@ def set_location_by_transaction(shared: SharedServer, user: str, location: str) 
 def register(shared: SharedServer, user: str, location: str, **more: Any) -> tuple[int, Any]:
     """Register the metadata file that lies in the location already."""
     key = location.removeprefix("s3a://").removeprefix("s3://").rstrip("/").partition("/")[2]
-    found = shared.s3().list_objects_v2(Bucket="lake", Prefix=f"{key}/metadata/")["Contents"]
-    uri = f"s3://lake/{found[0]['Key']}"
+    listed = shared.s3().list_objects_v2(Bucket="lake", Prefix=f"{key}/metadata/")["Contents"]
+    uri = f"s3://lake/{listed[0]['Key']}"
     body = {"name": name_of("r"), "metadata-location": uri, **more}
     return shared.user(user).ask("POST", "namespaces/alice/register", body)
 
@@ -240,17 +240,17 @@ def create_view(shared: SharedServer, user: str, location: str) -> tuple[int, An
 
 def set_location_of_view(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     name = name_of("vl")
-    status, made = shared.user("alice").ask("POST", "namespaces/alice/views", new_view(name))
-    assert status == 200, made
+    status, created = shared.user("alice").ask("POST", "namespaces/alice/views", new_view(name))
+    assert status == 200, created
     body = {"updates": [{"action": "set-location", "location": location}]}
     return shared.user(user).ask("POST", f"namespaces/alice/views/{name}", body)
 
 
 def register_view(shared: SharedServer, user: str, location: str) -> tuple[int, Any]:
     """Register a view's file that lies in the location already."""
-    _, made = shared.root.ask("POST", "namespaces/alice/views", new_view(name_of("vr")))
+    _, created = shared.root.ask("POST", "namespaces/alice/views", new_view(name_of("vr")))
     key = location.removeprefix("s3://lake/") + f"/metadata/{name_of('v')}.metadata.json"
-    content = {**made["metadata"], "location": location, "view-uuid": str(uuid.uuid4())}
+    content = {**created["metadata"], "location": location, "view-uuid": str(uuid.uuid4())}
     shared.s3().put_object(Bucket="lake", Key=key, Body=json.dumps(content).encode())
     body = {"name": name_of("r"), "metadata-location": f"s3://lake/{key}"}
     return shared.user(user).ask("POST", "namespaces/alice/register-view", body)
@@ -342,9 +342,12 @@ def test_no_property_sends_writers_to_files_of_another_table(
     table = name_of("gone")
     shared.gone(table)
     mine = name_of("p")
-    made = shared.make("alice", mine)
+    created = shared.make("alice", mine)
     for place in ("data", "metadata"):
-        for home in (f"s3://lake/bob/{table}", f"{made['metadata']['location']}/../../bob/{table}"):
+        for home in (
+            f"s3://lake/bob/{table}",
+            f"{created['metadata']['location']}/../../bob/{table}",
+        ):
             value = f"{home}/{place}"
             updates = [{"action": "set-properties", "updates": {name: value}}]
             status, answer = shared.user("alice").commit("alice", mine, updates)
@@ -409,8 +412,8 @@ def test_a_namespace_location_hands_out_no_place_that_was_used(shared: SharedSer
     assert shared.user("alice").ask("POST", "namespaces/alice/properties", properties)[0] == 200
     try:
         for name in (gone, loose):
-            made = shared.make("alice", name)
-            assert made["metadata"]["location"].startswith(f"s3://lake/bob/{name}-")
+            created = shared.make("alice", name)
+            assert created["metadata"]["location"].startswith(f"s3://lake/bob/{name}-")
     finally:
         removal = {"removals": ["location"]}
         assert shared.user("alice").ask("POST", "namespaces/alice/properties", removal)[0] == 200
@@ -453,8 +456,8 @@ def test_a_registered_metadata_file_cannot_be_removed_or_replaced(shared: Shared
     uri = put_metadata(shared, key, before, **more)
     name = name_of("r")
     body = {"name": name, "metadata-location": uri}
-    status, made = shared.root.ask("POST", "namespaces/alice/register", body)
-    assert status == 200, made
+    status, registered = shared.root.ask("POST", "namespaces/alice/register", body)
+    assert status == 200, registered
     with pytest.raises(ClientError, match="write-once"):
         shared.s3().put_object(Bucket="lake", Key=key, Body=b"{}")
     shared.s3().delete_object(Bucket="lake", Key=key)

@@ -110,8 +110,8 @@ class Scene(dict[str, str]):
         return self._put(f"{self['loc']}/data/f.parquet")
 
     def _set_up_arn2(self) -> str:
-        made = self._make("tables", "t2")["metadata"]
-        location = made["location"].removeprefix("s3://lake/")
+        table = self._make("tables", "t2")["metadata"]
+        location = table["location"].removeprefix("s3://lake/")
         self["key2"] = self._put(f"{location}/data/f.parquet")
         return f"{BUCKET}/table/{self._uuid_of('t2')}"
 
@@ -148,8 +148,8 @@ class Scene(dict[str, str]):
 
     def _set_up_token(self) -> str:
         self["n"]
-        asked = self.fill(access_table.TABLE)
-        return str(self._server.client("s3tables").get_table(**asked)["versionToken"])
+        names = self.fill(access_table.TABLE)
+        return str(self._server.client("s3tables").get_table(**names)["versionToken"])
 
     def _set_up_next_metadata(self) -> str:
         loaded = self._root("GET", f"lake/namespaces/{self['n']}/tables/t")
@@ -182,10 +182,10 @@ class Scene(dict[str, str]):
         return name
 
     def _set_up_p(self) -> str:
-        made = self._server.client("iam").create_policy(
+        created = self._server.client("iam").create_policy(
             PolicyName=f"policy-{self._number}", PolicyDocument=self["document"]
         )
-        return str(made["Policy"]["Arn"])
+        return str(created["Policy"]["Arn"])
 
     def _set_up_document(self) -> str:
         return document(allow("s3:GetObject", "*"))

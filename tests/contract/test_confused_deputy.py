@@ -59,9 +59,9 @@ class Place:
         """Make a table of mallory's; return its name and location."""
         name = f"t{next(NUMBERS)}"
         body = {"name": name, "schema": rest.SCHEMA, **more}
-        status, made = self.ask("POST", "namespaces/mine/tables", body)
-        assert status == 200, made
-        return name, made["metadata"]["location"]
+        status, created = self.ask("POST", "namespaces/mine/tables", body)
+        assert status == 200, created
+        return name, created["metadata"]["location"]
 
     def put(self, uri: str, content: Any) -> None:
         bucket, _, key = uri.removeprefix("s3://").partition("/")
@@ -114,8 +114,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         for namespace in ("mine", "theirs"):
             body = {"namespace": [namespace]}
             assert place.ask("POST", "namespaces", body, keys=aws.ROOT)[0] == 200
-        made = place.sql(f"create table lake.theirs.secret as select '{SECRET}' as w", aws.ROOT)
-        assert isinstance(made, list), made
+        result = place.sql(f"create table lake.theirs.secret as select '{SECRET}' as w", aws.ROOT)
+        assert isinstance(result, list), result
         loaded = place.ask("GET", "namespaces/theirs/tables/secret", keys=aws.ROOT)[1]
         victims["another table"] = loaded["metadata"]["snapshots"][0]["manifest-list"]
         victims["another table's metadata"] = loaded["metadata-location"]
@@ -406,14 +406,14 @@ def sweep(place: Place) -> None:
     """Run a sweep of the table bucket to its end, as of a time when everything is old."""
     target = "/_api/v1/warehouses/lake/sweep"
 
-    def asked(method: str) -> Any:
+    def request(method: str) -> Any:
         return aws.signed(place.server, aws.ROOT, method, target, service="execute-api")
 
     place.server.clock.offset_ms = 400 * DAY_MS
     try:
-        assert asked("POST")[0] == 202
+        assert request("POST")[0] == 202
         deadline = time.monotonic() + waits.WAIT_SECONDS
-        while (report := asked("GET")[1])["state"] in ("waiting", "running"):
+        while (report := request("GET")[1])["state"] in ("waiting", "running"):
             assert time.monotonic() < deadline, report
     finally:
         place.server.clock.offset_ms = 0

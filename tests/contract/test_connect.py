@@ -139,14 +139,14 @@ def test_the_settings_of_the_spark_snippet_open_the_catalog(
     server: servers.Running, spark: Any
 ) -> None:
     """Under a name of their own, since the session has a catalog `lake` already."""
-    found = 0
+    settings_found = 0
     for word in spark_words(server):
         name, _, value = word.partition("=")
         if name.startswith("spark.sql.catalog.lake"):
             name = name.replace("spark.sql.catalog.lake", "spark.sql.catalog.pasted_catalog", 1)
             spark.session.conf.set(name, value)
-            found += 1
-    assert found == 7
+            settings_found += 1
+    assert settings_found == 7
     rows = spark.session.sql("SHOW NAMESPACES IN pasted_catalog").collect()
     assert ("pasted",) in [tuple(row) for row in rows]
 

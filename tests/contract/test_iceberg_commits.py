@@ -51,14 +51,14 @@ def test_eight_writers_of_one_table_leave_one_unbroken_history(tmp_path: Path) -
         with ThreadPoolExecutor(WRITERS) as pool:
             counted = list(pool.map(lambda each: write(server, each, token), range(WRITERS)))
         with rest.Client(server) as client:
-            _, found = client.ask("GET", "namespaces/race/tables/t")
+            _, loaded = client.ask("GET", "namespaces/race/tables/t")
     finally:
         assert server.stop() == 0
     answers = sum(counted, Counter[int]())
     assert answers[200] == COMMITS
     assert answers.keys() <= {200, 409}
 
-    metadata = found["metadata"]
+    metadata = loaded["metadata"]
     snapshots = metadata["snapshots"]
     ids = [each["snapshot-id"] for each in snapshots]
     assert len(set(ids)) == COMMITS
@@ -74,7 +74,7 @@ def test_eight_writers_of_one_table_leave_one_unbroken_history(tmp_path: Path) -
         files = [lakes.pointer_after(op).metadata_location for op in ops]
         assert len(set(files)) == COMMITS + 1
         assert [each["metadata-file"] for each in metadata["metadata-log"]] == files[:-1]
-        assert found["metadata-location"] == files[-1]
+        assert loaded["metadata-location"] == files[-1]
         # Every state the table ever had can still be read, and says which one it came from.
         for before, location in itertools.pairwise(files):
             assert location is not None
@@ -154,18 +154,18 @@ def test_what_was_acknowledged_survives_kill_nine(tmp_path: Path, commits: int) 
 
     server = servers.start(tmp_path / "data")
     try:
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         with rest.Client(server) as client:
             for table in ("shared", "a", "b", "c"):
                 status, loaded = client.ask("GET", f"namespaces/ns/tables/{table}")
                 assert status == 200
-                found |= loaded["metadata"]["properties"]
+                properties |= loaded["metadata"]["properties"]
                 status, _ = client.commit("ns", table, [set_property("after", "1")])
                 assert status == 200
     finally:
         assert server.stop() == 0
     for writer, landed in acknowledged.items():
-        last = int(found.get(writer, "0"))
+        last = int(properties.get(writer, "0"))
         # What was under way when the power went may have landed, or not at all.
         assert last in (len(landed), len(landed) + 1)
     with lakes.opened(server.data, first_id=1 << 40) as lake:

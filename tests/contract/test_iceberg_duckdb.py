@@ -75,8 +75,8 @@ def test_duckdb_commits_several_tables_in_one_transaction_or_none(
         database.execute(f"insert into lake.{schema}.{name} values (2)")
     database.execute("rollback")
     for name in ("a", "b"):
-        found = database.execute(f"select id from lake.{schema}.{name}").fetchall()
-        assert found == [(1,)]
+        rows = database.execute(f"select id from lake.{schema}.{name}").fetchall()
+        assert rows == [(1,)]
 
 
 def test_duckdb_and_pyiceberg_see_each_others_rows(
@@ -99,8 +99,8 @@ def test_duckdb_and_pyiceberg_see_each_others_rows(
     table.refresh()
     table.append(rows)
     assert table.scan().count() == 5
-    found = database.execute(f"select count(*) from lake.{schema}.t").fetchall()
-    assert found == [(5,)]
+    counted = database.execute(f"select count(*) from lake.{schema}.t").fetchall()
+    assert counted == [(5,)]
 
 
 def test_writers_in_turn_leave_rows_that_pyiceberg_duckdb_and_sql_see(

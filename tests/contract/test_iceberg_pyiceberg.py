@@ -43,8 +43,8 @@ def namespace(catalog: Catalog) -> str:
 
 
 def rows(table: Any, **filters: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table.scan(**filters).to_arrow().to_pylist()
-    return sorted(found, key=lambda row: row["id"])
+    unsorted: list[dict[str, Any]] = table.scan(**filters).to_arrow().to_pylist()
+    return sorted(unsorted, key=lambda row: row["id"])
 
 
 def test_pyiceberg_creates_appends_evolves_deletes_and_scans(
@@ -154,13 +154,13 @@ def test_pyiceberg_makes_lists_loads_and_drops_views(catalog: Catalog, namespace
         default_namespace=(namespace,),
     )
     name = f"{namespace}.v"
-    made = catalog.create_view(name, schema, version, properties={"owner": "ana"})
-    assert made.metadata.properties == {"owner": "ana"}
+    created = catalog.create_view(name, schema, version, properties={"owner": "ana"})
+    assert created.metadata.properties == {"owner": "ana"}
     assert catalog.list_views(namespace) == [(namespace, "v")]
     assert catalog.list_tables(namespace) == []
     assert catalog.view_exists(name)
     loaded = catalog.load_view(name)
-    assert loaded.metadata == made.metadata
+    assert loaded.metadata == created.metadata
     assert loaded.metadata.versions[0].representations[0].root.sql == "select 1"
     with pytest.raises(exceptions.ViewAlreadyExistsError):
         catalog.create_view(name, schema, version)
@@ -210,8 +210,8 @@ def test_pyiceberg_has_namespaces_of_several_levels_with_properties(
 ) -> None:
     catalog.create_namespace((namespace, "eu.west"), {"owner": "me"})
     assert catalog.list_namespaces(namespace) == [(namespace, "eu.west")]
-    found = catalog.load_namespace_properties((namespace, "eu.west"))
-    assert found == {"owner": "me", "location": f"s3://lake/{namespace}.eu%2Ewest"}
+    properties = catalog.load_namespace_properties((namespace, "eu.west"))
+    assert properties == {"owner": "me", "location": f"s3://lake/{namespace}.eu%2Ewest"}
     catalog.update_namespace_properties((namespace, "eu.west"), {"owner"}, {"team": "x"})
     assert "team" in catalog.load_namespace_properties((namespace, "eu.west"))
     table = catalog.create_table((namespace, "eu.west", "t"), schema=ROWS.schema)

@@ -60,13 +60,13 @@ def test_a_registered_table_always_has_its_metadata_file(
 ) -> None:
     s3 = client(running, "s3")
     with rest.Client(running) as catalog:
-        made = catalog.make_table(f"races_{other}", "source")
+        created = catalog.make_table(f"races_{other}", "source")
         winners = set()
         for number in range(ROUNDS):
             home = f"imported/{other}{number}"
             key = f"{home}/metadata/v1.metadata.json"
             content = {
-                **made["metadata"],
+                **created["metadata"],
                 "location": f"s3://lake/{home}",
                 "table-uuid": str(uuid.uuid4()),
             }
@@ -147,9 +147,9 @@ def test_replacements_of_one_view_at_once_all_take_place(running: server.Running
             "view-version": lakes.VIEW_VERSION,
             "properties": {"version.history.num-entries": "1000"},
         }
-        status, made = one.ask("POST", "namespaces/race_views/views", view)
+        status, created = one.ask("POST", "namespaces/race_views/views", view)
         assert status == 200
-        uuid_held = {"type": "assert-view-uuid", "uuid": made["metadata"]["view-uuid"]}
+        uuid_held = {"type": "assert-view-uuid", "uuid": created["metadata"]["view-uuid"]}
         texts = {"select 1"}
         for number in range(ROUNDS):
             replacements = []

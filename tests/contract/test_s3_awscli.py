@@ -70,9 +70,9 @@ def test_awscli_syncs_both_ways_and_removes(server: Running, aws: Aws, tmp_path:
     aws("s3", "sync", "source", f"s3://{bucket}/tree", "--only-show-errors")
     assert aws("s3", "sync", "source", f"s3://{bucket}/tree").stdout == ""
     aws("s3", "sync", f"s3://{bucket}/tree", "back", "--only-show-errors")
-    found = {p.relative_to(source): p.read_text() for p in source.rglob("*.txt")}
+    contents = {p.relative_to(source): p.read_text() for p in source.rglob("*.txt")}
     back = tmp_path / "back"
-    assert {p.relative_to(back): p.read_text() for p in back.rglob("*.txt")} == found
+    assert {p.relative_to(back): p.read_text() for p in back.rglob("*.txt")} == contents
     aws("s3", "mv", f"s3://{bucket}/tree/d0", f"s3://{bucket}/moved", "--recursive")
     aws("s3", "rb", f"s3://{bucket}", "--force")
     assert bucket not in aws("s3", "ls").stdout

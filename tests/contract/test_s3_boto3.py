@@ -33,8 +33,8 @@ def bucket(s3: Any) -> str:
 def test_boto3_writes_reads_lists_and_deletes(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="a/small", Body=b"small", Metadata={"m": "1"})
     s3.upload_fileobj(io.BytesIO(BODY), bucket, "a/large")
-    got = s3.get_object(Bucket=bucket, Key="a/small")
-    assert (got["Body"].read(), got["Metadata"]) == (b"small", {"m": "1"})
+    answer = s3.get_object(Bucket=bucket, Key="a/small")
+    assert (answer["Body"].read(), answer["Metadata"]) == (b"small", {"m": "1"})
     back = io.BytesIO()
     s3.download_fileobj(bucket, "a/large", back)
     assert back.getvalue() == BODY
@@ -146,9 +146,9 @@ def test_boto3_with_every_checksum_in_both_addressing_styles(
     s3 = kit.client(server, endpoint_url=url, addressing_style=style)
     key = f"{style}/{algorithm}"
     put = s3.put_object(Bucket=bucket, Key=key, Body=BODY[:100_000], ChecksumAlgorithm=algorithm)
-    got = s3.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
-    assert got["Body"].read() == BODY[:100_000]
-    assert got[f"Checksum{algorithm}"] == put[f"Checksum{algorithm}"]
+    answer = s3.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    assert answer["Body"].read() == BODY[:100_000]
+    assert answer[f"Checksum{algorithm}"] == put[f"Checksum{algorithm}"]
     config = boto3.s3.transfer.TransferConfig(multipart_chunksize=5 << 20)
     s3.upload_fileobj(
         io.BytesIO(BODY), bucket, key, ExtraArgs={"ChecksumAlgorithm": algorithm}, Config=config

@@ -27,11 +27,11 @@ def test_duckdb_writes_parquet_and_reads_it_back(server: Running, database: Any)
     database.execute(
         f"copy (select range as n, n % 7 as g from range(300000)) to 's3://{bucket}/t.parquet'"
     )
-    found = database.execute(
+    rows = database.execute(
         f"select g, count(*), sum(n) from 's3://{bucket}/t.parquet' group by g order by g"
     ).fetchall()
     expected = [(g, len(r := range(g, 300_000, 7)), sum(r)) for g in range(7)]
-    assert found == expected
+    assert rows == expected
 
 
 @pytest.mark.clients

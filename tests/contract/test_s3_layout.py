@@ -89,8 +89,8 @@ def test_arrow_writes_below_a_table_and_leaves_markers(server: Running, place: s
     files.create_dir(f"lake/{place}/data/day=1", recursive=True)
     with files.open_output_stream(f"lake/{place}/data/day=1/f.parquet") as out:
         out.write(b"PAR1")
-    found = files.get_file_info(pafs.FileSelector(f"lake/{place}", recursive=True))
-    assert f"lake/{place}/data/day=1/f.parquet" in [info.path for info in found]
+    infos = files.get_file_info(pafs.FileSelector(f"lake/{place}", recursive=True))
+    assert f"lake/{place}/data/day=1/f.parquet" in [info.path for info in infos]
     with pytest.raises(OSError, match="layout rule"):
         files.open_output_stream(f"lake/{place}/data/f.csv").close()
     files.delete_dir(f"lake/{place}")

@@ -35,8 +35,8 @@ def test_pyarrow_writes_reads_and_lists(files: pafs.S3FileSystem) -> None:
             out.write(data)
         with files.open_input_file(f"{bucket}/d/{name}") as source:
             assert source.read() == data
-    found = files.get_file_info(pafs.FileSelector(f"{bucket}/d"))
-    assert sorted((info.base_name, info.size) for info in found) == [
+    infos = files.get_file_info(pafs.FileSelector(f"{bucket}/d"))
+    assert sorted((info.base_name, info.size) for info in infos) == [
         ("empty", 0),
         ("large", len(body)),
         ("small", 4),

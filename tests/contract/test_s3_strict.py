@@ -273,8 +273,8 @@ def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_la
 def settings_of(running: server.Running, bucket: str) -> Any:
     with rest.Client(running) as client:
         headers = {"authorization": f"Bearer {client.token}"}
-    asked = urllib.request.Request(f"{running.url}/_api/v1/warehouses/{bucket}", headers=headers)
-    with urllib.request.urlopen(asked, timeout=20) as answer:
+    request = urllib.request.Request(f"{running.url}/_api/v1/warehouses/{bucket}", headers=headers)
+    with urllib.request.urlopen(request, timeout=20) as answer:
         said = json.loads(answer.read())
     assert (said["name"], said["arn"]) == (bucket, ARN + bucket)
     return said["settings"]

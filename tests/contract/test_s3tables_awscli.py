@@ -59,15 +59,15 @@ def test_awscli_makes_lists_renames_and_deletes(aws: Cli) -> None:
     aws("create-namespace", *where, "--namespace", "sales")
     table = ("--namespace", "sales", "--name", "orders")
     schema = {"iceberg": {"schema": {"fields": [{"name": "id", "type": "long"}]}}}
-    made = aws(
+    created = aws(
         "create-table", *where, *table, "--format", "ICEBERG", "--metadata", json.dumps(schema)
     )
-    found = aws("get-table", *where, *table)
-    assert found["tableARN"] == made["tableARN"]
-    assert found["metadataLocation"].startswith(f"s3://{name}/sales/orders/metadata/00000-")
+    described = aws("get-table", *where, *table)
+    assert described["tableARN"] == created["tableARN"]
+    assert described["metadataLocation"].startswith(f"s3://{name}/sales/orders/metadata/00000-")
     assert aws("list-tables", *where)["tables"][0]["name"] == "orders"
-    aws("tag-resource", "--resource-arn", made["tableARN"], "--tags", "a=b")
-    listed = aws("list-tags-for-resource", "--resource-arn", made["tableARN"])
+    aws("tag-resource", "--resource-arn", created["tableARN"], "--tags", "a=b")
+    listed = aws("list-tags-for-resource", "--resource-arn", created["tableARN"])
     assert listed == {"tags": {"a": "b"}}
     aws("rename-table", *where, *table, "--new-name", "moved")
     gone = aws.run("get-table", *where, *table)

@@ -39,16 +39,16 @@ def test_boto3_walks_a_tables_whole_life(
     s3 = client_of(server, "s3")
     bucket = client.create_table_bucket(name=name, tags={"team": "lake"})["arn"]
     assert client.list_tags_for_resource(resourceArn=bucket)["tags"] == {"team": "lake"}
-    found = client.list_table_buckets(prefix=name)["tableBuckets"]
-    assert [listed["arn"] for listed in found] == [bucket]
+    listed_buckets = client.list_table_buckets(prefix=name)["tableBuckets"]
+    assert [listed["arn"] for listed in listed_buckets] == [bucket]
     client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
     where = {"tableBucketARN": bucket, "namespace": "sales", "name": "orders"}
     schema = {"fields": [{"name": "id", "type": "long", "required": True}]}
-    made = client.create_table(
+    created = client.create_table(
         **where, format="ICEBERG", metadata={"iceberg": {"schema": schema}}, tags={"a": "b"}
     )
-    table = client.get_table(tableArn=made["tableARN"])
-    assert client.list_tags_for_resource(resourceArn=made["tableARN"])["tags"] == {"a": "b"}
+    table = client.get_table(tableArn=created["tableARN"])
+    assert client.list_tags_for_resource(resourceArn=created["tableARN"])["tags"] == {"a": "b"}
 
     # The pointer, moved by a client that writes metadata itself through S3.
     key = table["metadataLocation"].removeprefix(f"s3://{name}/")
@@ -58,13 +58,13 @@ def test_boto3_walks_a_tables_whole_life(
     s3.put_object(Bucket=name, Key=next_key, Body=json.dumps(metadata))
     moved = client.update_table_metadata_location(
         **where,
-        versionToken=made["versionToken"],
+        versionToken=created["versionToken"],
         metadataLocation=f"s3://{name}/{next_key}",
     )
     with pytest.raises(client.exceptions.ConflictException):
         client.update_table_metadata_location(
             **where,
-            versionToken=made["versionToken"],
+            versionToken=created["versionToken"],
             metadataLocation=f"s3://{name}/{next_key}",
         )
     client.rename_table(**where, newName="renamed", versionToken=moved["versionToken"])
@@ -100,13 +100,13 @@ def test_tags_and_lists_survive_a_restart(tmp_path: Any, name: str) -> None:
     where = {"tableBucketARN": bucket, "namespace": "sales", "name": "orders"}
     first = client_of(running, "s3tables")
     first.create_namespace(tableBucketARN=bucket, namespace=["sales"])
-    made = first.create_table(**where, format="ICEBERG", tags={"c": "d"})
+    created = first.create_table(**where, format="ICEBERG", tags={"c": "d"})
     running.kill()
     again = server_kit.start(tmp_path / "data")
     client = client_of(again, "s3tables")
     try:
         assert client.list_tags_for_resource(resourceArn=bucket)["tags"] == {"a": "b"}
-        assert client.list_tags_for_resource(resourceArn=made["tableARN"])["tags"] == {"c": "d"}
-        assert client.get_table(**where)["versionToken"] == made["versionToken"]
+        assert client.list_tags_for_resource(resourceArn=created["tableARN"])["tags"] == {"c": "d"}
+        assert client.get_table(**where)["versionToken"] == created["versionToken"]
     finally:
         assert again.stop() == 0

@@ -29,8 +29,8 @@ def client(server: server_kit.Running) -> Any:
 
 @pytest.fixture
 def bucket(client: Any) -> str:
-    made = client.create_table_bucket(name=f"both-{uuid.uuid4().hex[:12]}")
-    return str(made["arn"])
+    created = client.create_table_bucket(name=f"both-{uuid.uuid4().hex[:12]}")
+    return str(created["arn"])
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_table_of_s3tables_takes_rows_through_iceberg_rest(
             {"id": 2, "name": "note", "type": "string", "required": False},
         ],
     }
-    made = client.create_table(
+    created = client.create_table(
         **where, format="ICEBERG", metadata={"iceberg": {"schemaV2": schema}}
     )
     table = catalog.load_table("sales.orders")
@@ -71,7 +71,7 @@ def test_a_table_of_s3tables_takes_rows_through_iceberg_rest(
     rows = pa.table({"id": [1, 2], "note": ["a", None]})
     table.append(rows)
     after = client.get_table(**where)
-    assert after["versionToken"] != made["versionToken"]
+    assert after["versionToken"] != created["versionToken"]
     assert after["metadataLocation"] == catalog.load_table("sales.orders").metadata_location
     assert catalog.load_table("sales.orders").scan().to_arrow().to_pydict() == rows.to_pydict()
 
@@ -82,10 +82,10 @@ def test_a_table_of_iceberg_rest_is_a_table_of_s3tables(
     catalog.create_namespace("sales")
     table = catalog.create_table("sales.theirs", schema=pa.schema([("id", pa.int64())]))
     where = {"tableBucketARN": bucket, "namespace": "sales", "name": "theirs"}
-    found = client.get_table(**where)
-    assert found["metadataLocation"] == table.metadata_location
-    assert found["warehouseLocation"] == table.location()
-    client.rename_table(**where, newName="renamed", versionToken=found["versionToken"])
+    described = client.get_table(**where)
+    assert described["metadataLocation"] == table.metadata_location
+    assert described["warehouseLocation"] == table.location()
+    client.rename_table(**where, newName="renamed", versionToken=described["versionToken"])
     assert catalog.load_table("sales.renamed").metadata_location == table.metadata_location
     client.delete_table(**{**where, "name": "renamed"})
     assert catalog.list_tables("sales") == []
@@ -97,7 +97,7 @@ def test_a_table_made_without_metadata_is_created_by_an_engine_and_stays_itself(
 ) -> None:
     client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
     where = {"tableBucketARN": bucket, "namespace": "sales", "name": "orders"}
-    made = client.create_table(**where, format="ICEBERG", tags={"team": "lake"})
+    created = client.create_table(**where, format="ICEBERG", tags={"team": "lake"})
     before = client.get_table(**where)
     assert not catalog.table_exists("sales.orders")
     schema = pa.schema([("id", pa.int64())])
@@ -109,15 +109,17 @@ def test_a_table_made_without_metadata_is_created_by_an_engine_and_stays_itself(
     table = catalog.load_table("sales.orders")
     table.append(pa.table({"id": [1]}))
     after = client.get_table(**where)
-    assert after["tableARN"] == before["tableARN"] == made["tableARN"]
+    assert after["tableARN"] == before["tableARN"] == created["tableARN"]
     assert after["warehouseLocation"] == before["warehouseLocation"] == table.location()
     assert after["createdAt"] == before["createdAt"]
     assert after["metadataLocation"].startswith(before["warehouseLocation"] + "/metadata/")
-    assert client.list_tags_for_resource(resourceArn=made["tableARN"])["tags"] == {"team": "lake"}
+    assert client.list_tags_for_resource(resourceArn=created["tableARN"])["tags"] == {
+        "team": "lake"
+    }
     with pytest.raises(client.exceptions.ConflictException):
         client.update_table_metadata_location(
             **where,
-            versionToken=made["versionToken"],
+            versionToken=created["versionToken"],
             metadataLocation=after["metadataLocation"],
         )
     with pytest.raises(client.exceptions.ConflictException):

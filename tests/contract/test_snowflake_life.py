@@ -109,8 +109,8 @@ def test_a_statement_after_an_ended_heavy_one_runs_at_once(alone: server_kit.Run
 def workers_of(server: server_kit.Running) -> list[int]:
     command = ["ps", "-axo", "pid=,ppid=,args="]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = [line.split(None, 2) for line in shown.splitlines() if "sql.worker" in line]
-    return [int(process_id) for process_id, parent, _ in found if int(parent) == server.pid]
+    workers = [line.split(None, 2) for line in shown.splitlines() if "sql.worker" in line]
+    return [int(process_id) for process_id, parent, _ in workers if int(parent) == server.pid]
 
 
 def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
@@ -280,8 +280,8 @@ def test_a_transaction_in_which_nothing_waited_goes_on_after_a_kill(tmp_path: Pa
 
 def values_of(client: raw.Client, table: str) -> list[list[str]]:
     shown = {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}
-    found: list[list[str]] = client.query(f"select a from {table}", parameters=shown).data["rowset"]
-    return found
+    rows: list[list[str]] = client.query(f"select a from {table}", parameters=shown).data["rowset"]
+    return rows
 
 
 def test_no_password_opens_a_session_but_the_right_one(server: server_kit.Running) -> None:

@@ -64,8 +64,8 @@ def test_the_keys_of_a_transfer_open_nothing_but_its_stage(server: server_kit.Ru
     name = f"stager-{uuid.uuid4().hex[:8]}"
     iam = client(server, "iam", root)
     iam.create_user(UserName=name)
-    made = iam.create_access_key(UserName=name)["AccessKey"]
-    user = (made["AccessKeyId"], made["SecretAccessKey"])
+    pair = iam.create_access_key(UserName=name)["AccessKey"]
+    user = (pair["AccessKeyId"], pair["SecretAccessKey"])
     stage = transfer(server, user, "PUT file:///tmp/a.csv @~")
     theirs = transfer(server, root, "PUT file:///tmp/a.csv @~")
     bucket, _, prefix = stage["location"].partition("/")

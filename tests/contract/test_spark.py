@@ -67,8 +67,8 @@ class Clients:
 
     def read_by_duckdb(self, table: str) -> list[tuple[Any, ...]]:
         with self.duckdb() as connection:
-            found: list[tuple[Any, ...]] = connection.execute(f"FROM lake.{table}").fetchall()
-        return sorted(found)
+            rows: list[tuple[Any, ...]] = connection.execute(f"FROM lake.{table}").fetchall()
+        return sorted(rows)
 
     def read_by_sql(self, table: str) -> list[tuple[Any, ...]]:
         with lake_client.session(self.running, table.partition(".")[0]) as session:
@@ -118,8 +118,8 @@ def test_spark_writes_and_changes_a_table_that_others_read(clients: Clients) -> 
         "append", "overwrite", "overwrite", "delete", "append",
     ]  # fmt: skip
     for read in (clients.read_by_pyiceberg, clients.read_by_duckdb, clients.read_by_sql):
-        found = [(id_, kind, score) for id_, kind, _, score in read("spark_sql.events")]
-        assert found == expected, read.__name__
+        rows = [(id_, event_type, score) for id_, event_type, _, score in read("spark_sql.events")]
+        assert rows == expected, read.__name__
 
 
 def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clients) -> None:
@@ -323,8 +323,8 @@ def _keys_below(running: server_kit.Running, location: str) -> list[str]:
         aws_secret_access_key=running.secret_key,
     )
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
-    found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/")
-    return [entry["Key"] for entry in found.get("Contents", ())]
+    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/")
+    return [entry["Key"] for entry in listed.get("Contents", ())]
 
 
 def test_spark_lets_the_catalog_plan_its_scans(clients: Clients) -> None:

@@ -28,7 +28,7 @@ CARRIERS = ["UA", "AA", "B6", None]
 
 @pytest.fixture(scope="module")
 def trips() -> pa.Table:
-    """Rows of many types, NULLs among them; arithmetic, so that anybody can check them."""
+    """Rows of many types, NULLs among them; each value can be computed by hand."""
     numbers = range(ROWS)
     return pa.table(
         {
@@ -204,7 +204,7 @@ def test_what_sql_writes_pyiceberg_and_duckdb_read(
     assert sql.rows("insert into made (id, day) select id + 10, day from made") == [(2,)]
 
     table = lake_client.catalog(server).load_table(f"{namespace}.made")
-    found = table.scan().to_arrow()
+    rows = table.scan().to_arrow()
     expected = [
         (1, None, Decimal("-1.00"), datetime.date(1969, 12, 31), None, False, None, None),
         (
@@ -220,10 +220,10 @@ def test_what_sql_writes_pyiceberg_and_duckdb_read(
         (11, None, None, datetime.date(1969, 12, 31), None, None, None, None),
         (12, None, None, datetime.date(2024, 2, 29), None, None, None, None),
     ]
-    assert [tuple(row.values()) for row in found.sort_by("id").to_pylist()] == expected
+    assert [tuple(row.values()) for row in rows.sort_by("id").to_pylist()] == expected
     assert len(table.metadata.snapshots) == 2
     assert table.scan(row_filter="day = '2024-02-29'").to_arrow().num_rows == 2
-    duck = duckdb.connect().register("made", found)
+    duck = duckdb.connect().register("made", rows)
     assert duck.execute("select count(*), max(id) from made").fetchall() == [(4, 12)]
     assert sql.rows("select count(*), max(id) from made") == [(4, 12)]
 

@@ -153,10 +153,10 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         doors = Doors(place)
         doors.catalog("root", "POST", "namespaces", {"namespace": ["ns"]})
         for name in ("t", "other"):
-            made = doors.catalog(
+            response = doors.catalog(
                 "root", "POST", "namespaces/ns/tables", {"name": name, "schema": rest.SCHEMA}
             )
-            assert made[0] == 200
+            assert response[0] == 200
             doors.client("s3").put_object(Bucket="lake", Key=f"ns/{name}/data/f.parquet", Body=b"x")
         yield doors
 

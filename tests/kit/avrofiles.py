@@ -17,12 +17,12 @@ SYNC: Final = b"\x07" * 16
 def number(value: int) -> bytes:
     """An Avro int or long."""
     rest = (value << 1) ^ (value >> 63)
-    made = bytearray()
+    encoded = bytearray()
     while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
+        encoded.append(rest & 0x7F | 0x80)
         rest >>= 7
-    made.append(rest)
-    return bytes(made)
+    encoded.append(rest)
+    return bytes(encoded)
 
 
 def text(value: str) -> bytes:
@@ -46,14 +46,14 @@ PACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 def container(schema: Any, blocks: Iterable[tuple[int, bytes]], *, codec: str = "null") -> bytes:
     """A file of blocks, each the count of records that it claims and their bytes."""
     head = {"avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": codec}
-    made = bytearray(b"Obj\x01" + number(len(head)))
+    encoded = bytearray(b"Obj\x01" + number(len(head)))
     for name, value in head.items():
-        made += text(name) + text(value)
-    made += b"\x00" + SYNC
+        encoded += text(name) + text(value)
+    encoded += b"\x00" + SYNC
     for count, data in blocks:
         packed = PACK[codec](data)
-        made += number(count) + number(len(packed)) + packed + SYNC
-    return bytes(made)
+        encoded += number(count) + number(len(packed)) + packed + SYNC
+    return bytes(encoded)
 
 
 def _field(name: str, type_: Any, field_id: int) -> dict[str, Any]:

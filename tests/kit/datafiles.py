@@ -205,7 +205,7 @@ def rows_by_duckdb(metadata_file: Path, folder: Path) -> list[dict[str, Any]]:
         duckdb_extensions.import_extension(extension, con=connection)
         connection.execute(f"load {extension}")
     version = metadata_file.name.removesuffix(".metadata.json")
-    found: list[dict[str, Any]] = (
+    rows: list[dict[str, Any]] = (
         connection.execute(
             "select * from iceberg_scan(?, version = ?, allow_moved_paths = true)",
             [str(metadata_file.parent.parent), version],
@@ -213,4 +213,4 @@ def rows_by_duckdb(metadata_file: Path, folder: Path) -> list[dict[str, Any]]:
         .to_arrow_table()
         .to_pylist()
     )
-    return found
+    return rows

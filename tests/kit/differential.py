@@ -122,9 +122,9 @@ class Comparison:
                 ours, theirs = await self._answers(less)
                 if ours.refusal or (ours.error and theirs.error):
                     continue
-                found = difference(None, ours, theirs)
-                if found.split(":")[0] == word:
-                    node, answers, reason, is_smaller = less, (ours, theirs), found, True
+                text = difference(None, ours, theirs)
+                if text.split(":")[0] == word:
+                    node, answers, reason, is_smaller = less, (ours, theirs), text, True
                     break
         our_text, their_text = node.texts()
         return "\n".join(

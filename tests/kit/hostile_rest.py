@@ -118,14 +118,14 @@ def _snapshots(metadata: Any, count: int) -> list[Any]:
 
 def snapshots_and_their_removal(place: stalls.Target) -> None:
     """4,000 snapshots and as many branches in one commit, then all gone in another."""
-    name, made = place.prepared[0]
+    name, table = place.prepared[0]
     count = 4_000
     branches = [
         {"action": "set-snapshot-ref", "ref-name": f"b{n}", "type": "branch", "snapshot-id": n}
         for n in range(1, count + 1)
     ]
     gone = [{"action": "remove-snapshots", "snapshot-ids": [n]} for n in range(1, count + 1)]
-    for updates in ([*_snapshots(made["metadata"], count), *branches], gone):
+    for updates in ([*_snapshots(table["metadata"], count), *branches], gone):
         body = msgspec.json.encode({"requirements": [], "updates": updates})
         status, answer = ask(place, "POST", f"namespaces/alice/tables/{name}", body)
         assert status == 200, answer[:500]
@@ -215,8 +215,8 @@ def take_long_list(metadata: Any) -> list[Any]:
 
 def large_metadata(place: stalls.Target) -> list[Any]:
     """A registered table whose metadata file has 30 MiB of snapshots."""
-    (name, made) = fresh_table(place)[0]
-    metadata = made["metadata"]
+    (name, table) = fresh_table(place)[0]
+    metadata = table["metadata"]
     snapshot = _snapshots(metadata, 1)[0]["snapshot"]
     snapshot["summary"]["note"] = "x" * 700
     metadata["snapshots"] = [{**snapshot, "snapshot-id": n} for n in range(1, 30_001)]
@@ -291,8 +291,8 @@ def foreign_metadata(
     """
 
     def prepare(place: stalls.Target) -> list[Any]:
-        (name, made) = fresh_table(place)[0]
-        metadata = made["metadata"]
+        (name, table) = fresh_table(place)[0]
+        metadata = table["metadata"]
         location = f"{metadata['location']}/metadata/00001-{uuid.uuid4()}{suffix}"
         data = make(metadata)
         put(place, location.removeprefix("s3://"), gzip.compress(data) if ".gz" in suffix else data)
@@ -334,9 +334,9 @@ def fresh_view(place: stalls.Target) -> list[Any]:
     view = {"name": name, "schema": lakes.SCHEMA, "view-version": lakes.VIEW_VERSION}
     with rest.Client(place.running) as client:
         client.ask("POST", "namespaces", {"namespace": ["alice"]})
-        status, made = client.ask("POST", "namespaces/alice/views", view)
-        assert status == 200, made
-    return [(name, made)]
+        status, created = client.ask("POST", "namespaces/alice/views", view)
+        assert status == 200, created
+    return [(name, created)]
 
 
 def versions_with_schemas(place: stalls.Target) -> bytes:
@@ -357,8 +357,8 @@ def versions_with_schemas(place: stalls.Target) -> bytes:
 
 def view_metadata_of_lists(place: stalls.Target) -> list[Any]:
     """Put metadata of a view, 2 MiB of empty lists, below the location of one that was dropped."""
-    name, made = fresh_view(place)[0]
-    metadata = made["metadata"]
+    name, created = fresh_view(place)[0]
+    metadata = created["metadata"]
     metadata["versions"][0]["x"] = msgspec.Raw(b"[" + b"[]," * 690_000 + b"[]]")
     location = f"{metadata['location']}/metadata/00001-{uuid.uuid4()}.metadata.json"
     put(place, location.removeprefix("s3://"), msgspec.json.encode(metadata))
@@ -391,8 +391,8 @@ def hostile_list(name: str) -> Callable[[stalls.Target], list[Any]]:
     """Return what makes a table whose current snapshot has this hostile manifest list."""
 
     def prepare(place: stalls.Target) -> list[Any]:
-        (table, made) = fresh_table(place)[0]
-        metadata = made["metadata"]
+        (table, created) = fresh_table(place)[0]
+        metadata = created["metadata"]
         updates = [
             *_snapshots(metadata, 1),
             {
@@ -409,7 +409,7 @@ def hostile_list(name: str) -> Callable[[stalls.Target], list[Any]]:
             assert status == 200, answer
         # The first statement of all starts the SQL face, which is not what is measured here.
         query(place, "select 1")
-        return [(table, made)]
+        return [(table, created)]
 
     return prepare
 

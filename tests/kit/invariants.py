@@ -70,8 +70,8 @@ def named_bodies(view: ReadView) -> Iterator[tuple[bytes, int, int, tuple[Segmen
     for store in (Store.OBJECTS, Store.VERSIONS):
         for row, value in view.scan(store, b""):
             if keys.suffix_of(row) is not None:
-                found = records.decode_object(value)
-                yield row, found.size_bytes, found.crc64nvme, found.segments
+                info = records.decode_object(value)
+                yield row, info.size_bytes, info.crc64nvme, info.segments
     for row, value in view.scan(Store.PARTS, b""):
         part = records.decode_part(value)
         yield row, part.size_bytes, part.crc64nvme, part.segments

@@ -40,14 +40,14 @@ class Session:
         self._client = client
 
     def answer(self, text: str) -> Any:
-        (found,) = self._client.query(text)
-        return found
+        (result,) = self._client.query(text)
+        return result
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        found = self.answer(text)
+        result = self.answer(text)
         return [
-            tuple(_value(column, cell) for column, cell in zip(found["rowtype"], row, strict=True))
-            for row in found["rowset"]
+            tuple(_value(column, cell) for column, cell in zip(result["rowtype"], row, strict=True))
+            for row in result["rowset"]
         ]
 
 

@@ -221,21 +221,21 @@ class Client:
         self,
         number: int,
         faces: Faces,
-        known: Known,
+        shared: Known,
         chance: random.Random,
         weights: Mapping[str, int],
     ) -> None:
         self.weights = weights
         self.number = number
         self.faces = faces
-        self.known = known
+        self.shared = shared
         self.chance = chance
         self.heads: dict[Where, str | None] = {}
         self.etags: dict[str, str] = {}
 
     @property
     def arn(self) -> str:
-        arn = f"arn:aws:s3tables:{s3.REGION}:{s3.ACCOUNT}:bucket/{self.known.bucket}"
+        arn = f"arn:aws:s3tables:{s3.REGION}:{s3.ACCOUNT}:bucket/{self.shared.bucket}"
         return urllib.parse.quote(arn, safe="")
 
     def do(self, name: str, arguments: tuple[Any, ...], work: Callable[[], Reply]) -> None:
@@ -255,7 +255,7 @@ class Client:
                 called_ns=called_ns,
                 returned_ns=returned_ns,
             )
-            self.known.happened(event)
+            self.shared.happened(event)
 
     def anything(self) -> None:
         """Do one random operation."""
@@ -270,12 +270,12 @@ class Client:
         return self.chance.choice(ways)
 
     def quoted(self, *parts: str) -> str:
-        return ".".join(f'"{part}"' for part in (self.known.bucket, *parts))
+        return ".".join(f'"{part}"' for part in (self.shared.bucket, *parts))
 
     # Buckets and namespaces.
 
     def create_bucket(self) -> None:
-        body = {"name": self.known.bucket}
+        body = {"name": self.shared.bucket}
         self.do("create_bucket", (), lambda: self.faces.s3tables("PUT", "/buckets", body)[0])
 
     def delete_bucket(self) -> None:
@@ -289,7 +289,7 @@ class Client:
             (namespace,),
             self.pick(
                 lambda: faces.iceberg(
-                    "POST", f"{self.known.bucket}/namespaces", {"namespace": [namespace]}
+                    "POST", f"{self.shared.bucket}/namespaces", {"namespace": [namespace]}
                 )[0],
                 lambda: faces.s3tables(
                     "PUT", f"/namespaces/{self.arn}", {"namespace": [namespace]}
@@ -300,7 +300,7 @@ class Client:
 
     def drop_namespace(self) -> None:
         namespace, faces = self.chance.choice(NAMESPACES), self.faces
-        path = f"{self.known.bucket}/namespaces/{namespace}"
+        path = f"{self.shared.bucket}/namespaces/{namespace}"
         self.do(
             "drop_namespace",
             (namespace,),
@@ -319,7 +319,7 @@ class Client:
         namespace = self.chance.choice(NAMESPACES)
 
         def by_rest() -> Reply:
-            path = f"{self.known.bucket}/namespaces/{namespace}/tables"
+            path = f"{self.shared.bucket}/namespaces/{namespace}/tables"
             (outcome, _), content = self.faces.iceberg("GET", path)
             if outcome != "ok":
                 return outcome, None
@@ -334,10 +334,10 @@ class Client:
     # Tables.
 
     def table_path(self, where: Where) -> str:
-        return f"{self.known.bucket}/namespaces/{where[0]}/tables/{where[1]}"
+        return f"{self.shared.bucket}/namespaces/{where[0]}/tables/{where[1]}"
 
     def create_table(self) -> None:
-        where, mark, faces = self.where(), f"t{self.known.fresh()}", self.faces
+        where, mark, faces = self.where(), f"t{self.shared.fresh()}", self.faces
         schema = {
             "type": "struct",
             "schema-id": 0,
@@ -345,7 +345,7 @@ class Client:
         }
 
         def by_rest() -> Reply:
-            path = f"{self.known.bucket}/namespaces/{where[0]}/tables"
+            path = f"{self.shared.bucket}/namespaces/{where[0]}/tables"
             reply, content = faces.iceberg("POST", path, {"name": where[1], "schema": schema})
             self.learn(where, content)
             return reply
@@ -390,7 +390,7 @@ class Client:
                 side: {"namespace": [where[0]], "name": where[1]}
                 for side, where in (("source", source), ("destination", target))
             }
-            return faces.iceberg("POST", f"{self.known.bucket}/tables/rename", body)[0]
+            return faces.iceberg("POST", f"{self.shared.bucket}/tables/rename", body)[0]
 
         def by_s3tables() -> Reply:
             body = {"newNamespaceName": target[0], "newName": target[1]}
@@ -424,14 +424,14 @@ class Client:
         self.do("columns", (where,), by_sql)
 
     def mark(self) -> None:
-        where, mark = self.where(), f"p{self.known.fresh()}"
+        where, mark = self.where(), f"p{self.shared.fresh()}"
         updates = [{"action": "set-properties", "updates": {mark: "1"}}]
         body = {"requirements": [], "updates": updates}
         path = self.table_path(where)
         self.do("mark", (where, mark), lambda: self.faces.iceberg("POST", path, body)[0])
 
     def mark_both(self) -> None:
-        one, other, mark = self.where(), self.where(), f"p{self.known.fresh()}"
+        one, other, mark = self.where(), self.where(), f"p{self.shared.fresh()}"
         if one == other:
             return
         changes = [
@@ -442,7 +442,7 @@ class Client:
             }
             for where in (one, other)
         ]
-        path = f"{self.known.bucket}/transactions/commit"
+        path = f"{self.shared.bucket}/transactions/commit"
         self.do(
             "mark_both",
             (one, other, mark),
@@ -454,13 +454,13 @@ class Client:
             self.load()
             return
         where = self.chance.choice(sorted(self.heads))
-        head, number = self.heads[where], self.known.fresh()
+        head, number = self.heads[where], self.shared.fresh()
         parent = int(head[1:]) if head else None
         snapshot: dict[str, Any] = {
             "snapshot-id": number,
             "sequence-number": 1_000_000 + number,
             "timestamp-ms": int(time.time() * 1000),
-            "manifest-list": f"s3://{self.known.bucket}/none.avro",
+            "manifest-list": f"s3://{self.shared.bucket}/none.avro",
             "summary": {"operation": "append"},
             "schema-id": 0,
         }
@@ -487,11 +487,11 @@ class Client:
         )
 
     def register(self) -> None:
-        if not self.known.files:
+        if not self.shared.files:
             self.load()
             return
-        where, (location, table) = self.where(), self.chance.choice(self.known.files)
-        path = f"{self.known.bucket}/namespaces/{where[0]}/register"
+        where, (location, table) = self.where(), self.chance.choice(self.shared.files)
+        path = f"{self.shared.bucket}/namespaces/{where[0]}/register"
         body = {"name": where[1], "metadata-location": location}
         self.do(
             "register",
@@ -500,10 +500,10 @@ class Client:
         )
 
     def delete_metadata(self) -> None:
-        if not self.known.files:
+        if not self.shared.files:
             self.load()
             return
-        location, table = self.chance.choice(self.known.files)
+        location, table = self.chance.choice(self.shared.files)
         target = "/" + location.removeprefix("s3://")
         self.do("delete_metadata", (table,), lambda: self.faces.object("DELETE", target)[0])
 
@@ -523,16 +523,16 @@ class Client:
         marks |= {f"s{each['snapshot-id']}" for each in metadata.get("snapshots", [])}
         table = Table(frozenset(marks), f"s{head}" if head not in (None, -1) else None)
         self.heads[where] = table.head
-        with self.known.guard:
-            if (content["metadata-location"], table) not in self.known.files:
-                self.known.files.append((content["metadata-location"], table))
+        with self.shared.guard:
+            if (content["metadata-location"], table) not in self.shared.files:
+                self.shared.files.append((content["metadata-location"], table))
         return table
 
     # Objects.
 
     def get_object(self) -> None:
         key = self.chance.choice(KEYS)
-        target = f"/{BUCKET}/{self.known.bucket}/{key}"
+        target = f"/{BUCKET}/{self.shared.bucket}/{key}"
 
         def get() -> Reply:
             (outcome, _), headers = self.faces.object("GET", target)
@@ -546,8 +546,8 @@ class Client:
     def upload_object(self) -> None:
         """Complete an upload of one part, which takes effect as a PUT does."""
         key = self.chance.choice(KEYS)
-        target = f"/{BUCKET}/{self.known.bucket}/{key}"
-        body = f"{self.known.bucket} {self.known.fresh()}".encode()
+        target = f"/{BUCKET}/{self.shared.bucket}/{key}"
+        body = f"{self.shared.bucket} {self.shared.fresh()}".encode()
         status, _, content = self.faces.signed_s3("POST", f"{target}?uploads=", {}, b"")
         upload_id = content.partition(b"<UploadId>")[2].partition(b"</UploadId>")[0].decode()
         if status != 200 or not upload_id:
@@ -566,8 +566,8 @@ class Client:
 
     def change_object(self) -> None:
         key, faces = self.chance.choice(KEYS), self.faces
-        target = f"/{BUCKET}/{self.known.bucket}/{key}"
-        body = f"{self.known.bucket} {self.known.fresh()}".encode()
+        target = f"/{BUCKET}/{self.shared.bucket}/{key}"
+        body = f"{self.shared.bucket} {self.shared.fresh()}".encode()
         fresh = etag_of(body)
 
         def put(**conditions: str) -> Callable[[], Reply]:
@@ -579,12 +579,12 @@ class Client:
 
             return work
 
-        known = self.etags.get(key, '"0"')
+        etag = self.etags.get(key, '"0"')
         name, arguments, work = self.chance.choice(
             (
                 ("put", (fresh,), put()),
                 ("put_new", (fresh,), put(if_none_match="*")),
-                ("put_over", (known, fresh), put(if_match=known)),
+                ("put_over", (etag, fresh), put(if_match=etag)),
                 ("delete", (), lambda: faces.object("DELETE", target)[0]),
             )
         )
@@ -655,15 +655,15 @@ def record(
     A client ends early where its server is gone. call_after: a number of events, and what is called
     as soon as so many have happened.
     """
-    known = Known(bucket=f"lin-{seed}", call_after=call_after)
+    shared = Known(bucket=f"lin-{seed}", call_after=call_after)
     clients = [
-        Client(number, faces, known, random.Random(f"{seed} {number}"), weights)
+        Client(number, faces, shared, random.Random(f"{seed} {number}"), weights)
         for number, faces in enumerate(crew)
     ]
     try:
         prepare(clients[0], weights)
     except LOST:
-        return known.events
+        return shared.events
     barrier = threading.Barrier(len(clients))
 
     def work(client: Client) -> None:
@@ -677,7 +677,7 @@ def record(
     with ThreadPoolExecutor(len(clients)) as pool:
         for done in [pool.submit(work, client) for client in clients]:
             done.result()
-    return known.events
+    return shared.events
 
 
 def prepare(client: Client, weights: Mapping[str, int]) -> None:
@@ -692,8 +692,8 @@ def prepare(client: Client, weights: Mapping[str, int]) -> None:
 
 def observe(faces: Faces, seed: str, events: list[Event]) -> list[Event]:
     """Read everything once more, one after the other, and add it to a history."""
-    known = Known(bucket=f"lin-{seed}", events=list(events))
-    client = Client(CLIENTS, faces, known, random.Random(0), WEIGHTS)
+    shared = Known(bucket=f"lin-{seed}", events=list(events))
+    client = Client(CLIENTS, faces, shared, random.Random(0), WEIGHTS)
     for namespace in NAMESPACES:
         client.chance = Fixed((namespace,))
         client.list_tables()
@@ -703,7 +703,7 @@ def observe(faces: Faces, seed: str, events: list[Event]) -> list[Event]:
     for key in KEYS:
         client.chance = Fixed((key,))
         client.get_object()
-    return known.events
+    return shared.events
 
 
 class Fixed(random.Random):

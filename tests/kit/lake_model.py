@@ -79,14 +79,14 @@ def object_step(etag: str | None, event: Event) -> Iterable[str | None]:
 
 
 def _matching(state: Any, event: Event, answers: Iterable[tuple[str, Any, Any]]) -> list[Any]:
-    found: list[Any] = []
+    matching: list[Any] = []
     for outcome, value, after in answers:
         if event.outcome == UNKNOWN or (
             event.outcome == outcome
             and (event.value is None or value is None or event.value == value)
         ):
-            found.append(after)
-    return found
+            matching.append(after)
+    return matching
 
 
 def _object(etag: str | None, name: str, *arguments: str) -> Iterable[tuple[str, Any, Any]]:

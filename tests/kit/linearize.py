@@ -106,19 +106,21 @@ def check(
 
 def _next(events: Sequence[Event], ends: Sequence[int | None], done: int) -> list[int]:
     """Return the operations that may come next: called before every unfinished one's return."""
-    found: list[int] = []
+    open_numbers: list[int] = []
     first_end: int | None = None
     for number, event in enumerate(events):
         if done >> number & 1:
             continue
         if first_end is not None and event.called_ns > first_end:
             break
-        found.append(number)
+        open_numbers.append(number)
         end = ends[number]
         if end is not None and (first_end is None or end < first_end):
             first_end = end
     return [
-        number for number in found if first_end is None or events[number].called_ns <= first_end
+        number
+        for number in open_numbers
+        if first_end is None or events[number].called_ns <= first_end
     ]
 
 

@@ -128,11 +128,11 @@ class LocalSql:
         outcome = await self.run(text, **more)
         if outcome.rows is not None:
             return [tuple(row) for row in outcome.rows]
-        found: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         assert outcome.batches is not None
         async for batch in outcome.batches:
-            found += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        return found
+            rows += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        return rows
 
     async def one(self, text: str, **more: Any) -> Any:
         """Return the one cell of a statement's one row."""
@@ -193,7 +193,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         guard=guard.TableGuard(store=lake.store, region="us-east-1", account_id=lakes.ACCOUNT),
     )
     planned = scans.Scans(files=file_store, decoder=manifestfiles.InlineDecoder())
-    found = places.Places(store=lake.store, access=access)
+    resolver = places.Places(store=lake.store, access=access)
     table_readers = readers.Readers(store=lake.store, access=access)
     committed = appends.Appends(
         tables=lake.tables,
@@ -208,7 +208,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
     all_stages = stages.Stages(
         store=lake.store,
         access=access,
-        places=found,
+        places=resolver,
         replays=replays.Replays(store=lake.store),
         services=stages.StageServices(
             objects=lake.storage.objects,
@@ -261,13 +261,13 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         staging=staged,
         tables=lake.tables,
         writes=written,
-        places=found,
+        places=resolver,
         replays=stored_replays,
         now_ms=lake.clock,
         new_id=new_id,
     )
     plans = planning.Planning(
-        places=found,
+        places=resolver,
         tables=lake.tables,
         relations=read,
         readers=table_readers,
@@ -278,30 +278,30 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         engine=the_engine,
     )
     reading = compiler.Compiler(children=0)
-    references = foreign_keys.ForeignKeys(places=found, tables=lake.tables)
+    references = foreign_keys.ForeignKeys(places=resolver, tables=lake.tables)
     column_defaults = defaults.Defaults(
         compiler=reading,
         planning=plans,
         engine=the_engine,
-        places=found,
+        places=resolver,
         sequences=all_sequences,
     )
-    made = statements.Statements(
+    runner = statements.Statements(
         engine=the_engine,
         compiler=reading,
-        places=found,
+        places=resolver,
         tables=lake.tables,
         relations=read,
         inserts=inserts.Inserts(
             planning=plans,
-            places=found,
+            places=resolver,
             writes=written,
             transactions=open_transactions,
             defaults=column_defaults,
         ),
         changes=changes.Changes(
             engine=the_engine,
-            places=found,
+            places=resolver,
             relations=read,
             planning=plans,
             writes=written,
@@ -314,20 +314,20 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         multi_inserts=multi_inserts.MultiInserts(
             engine=the_engine,
             planning=plans,
-            places=found,
+            places=resolver,
             writes=written,
             transactions=open_transactions,
             defaults=column_defaults,
         ),
         shows=show.Shows(
-            places=found,
+            places=resolver,
             described=described,
             default_database="lake",
         ),
         planning=plans,
         definitions=definitions.Definitions(
             planning=plans,
-            places=found,
+            places=resolver,
             writes=written,
             namespaces=lake.namespaces,
             tables=lake.tables,
@@ -339,17 +339,17 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             ),
         ),
         databases=databases.Databases(
-            places=found,
+            places=resolver,
             table_buckets=table_buckets.TableBuckets(
                 store=lake.store, namespaces=lake.namespaces, region="us-east-1", seeds={}
             ),
             replays=stored_replays,
         ),
         numbering=numbering.Numbering(
-            places=found, sequences=all_sequences, replays=stored_replays
+            places=resolver, sequences=all_sequences, replays=stored_replays
         ),
         alterations=alterations.Alterations(
-            places=found,
+            places=resolver,
             tables=lake.tables,
             replays=stored_replays,
             defaults=column_defaults,
@@ -358,7 +358,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         transactions=open_transactions,
         views=views.ViewStatements(
             planning=plans,
-            places=found,
+            places=resolver,
             views=lake.views,
             replays=replays.Replays(store=lake.store),
         ),
@@ -369,7 +369,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
                 engine=the_engine,
                 compiler=reading,
                 store=lake.store,
-                places=found,
+                places=resolver,
                 planning=plans,
                 stages=all_stages,
                 reads=reads,
@@ -393,7 +393,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
     session = sessions.Session(id=1, principal=ROOT, database="lake", schema="ns")
     return LocalSql(
         lake=lake,
-        statements=made,
+        statements=runner,
         engine=the_engine,
         session=session,
         appends=committed,

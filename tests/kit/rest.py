@@ -30,7 +30,7 @@ class Client:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
@@ -84,13 +84,13 @@ class Client:
 
     def make_table(self, namespace: str, name: str, **properties: str) -> Any:
         self.ask("POST", "namespaces", {"namespace": [namespace]})
-        status, made = self.ask(
+        status, created = self.ask(
             "POST",
             f"namespaces/{namespace}/tables",
             {"name": name, "schema": SCHEMA, "properties": properties},
         )
-        assert status == 200, made
-        return made
+        assert status == 200, created
+        return created
 
     def commit(
         self, namespace: str, name: str, updates: Any, requirements: Any = ()

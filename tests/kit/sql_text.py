@@ -74,13 +74,13 @@ def bind(
     """Return text bound over Arrow tables that its names stand for."""
     operation = parse.parse(text)
     assert isinstance(operation, operations.Query)
-    given = more.pop("context", context())
-    environment = shapes.Environment(context=given, **more)
-    found, relations = [], []
+    statement_context = more.pop("context", context())
+    environment = shapes.Environment(context=statement_context, **more)
+    bound_tables, relations = [], []
     for use in references.references(operation.tree, environment):
         table = (tables or {})[use.name[-1].stored]
         name = f"{use.index}:{use.name[-1].stored}"
-        found.append(
+        bound_tables.append(
             shapes.TableShape(
                 relation=name,
                 path=("lake", "ns", use.name[-1].stored),
@@ -98,14 +98,14 @@ def bind(
                 name=name, schema=ipc.encode_schema(table.schema), rows=ipc.encode_rows(table)
             )
         )
-    environment = shapes.Environment(context=given, tables=tuple(found), **more)
+    environment = shapes.Environment(context=statement_context, tables=tuple(bound_tables), **more)
     return resolve.bind_query(operation.tree, environment), tuple(relations)
 
 
-def type_of(kind: pa.DataType) -> sqltypes.SqlType:
-    if pa.types.is_decimal(kind):
-        return sqltypes.number(kind.precision, kind.scale)
-    return TYPES[kind]
+def type_of(arrow_type: pa.DataType) -> sqltypes.SqlType:
+    if pa.types.is_decimal(arrow_type):
+        return sqltypes.number(arrow_type.precision, arrow_type.scale)
+    return TYPES[arrow_type]
 
 
 def answer(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""Measures what a hostile request costs everybody else: latency of `/_health`, memory.
+"""Measures what a hostile request costs all other clients: latency of `/_health`, memory.
 
 A `Hostile` is one row of a table. `Campaign.run` sends it to a server that a user could have
 started, while a second client, in a process of its own, asks `/_health` every 10 ms. A row fails
@@ -150,16 +150,16 @@ class Cost:
     @property
     def faults(self) -> list[str]:
         """What is wrong with it, in words."""
-        found = []
+        faults = []
         if self.worst_ms > self.baseline_ms + LATENCY_MS_MAX:
-            found.append(f"/_health took {self.worst_ms:.0f} ms beside {self.baseline_ms:.0f} ms")
+            faults.append(f"/_health took {self.worst_ms:.0f} ms beside {self.baseline_ms:.0f} ms")
         if self.growth_mib > self.growth_mib_max:
-            found.append(f"grew by {self.growth_mib:.0f} MiB, allowed are {self.growth_mib_max}")
+            faults.append(f"grew by {self.growth_mib:.0f} MiB, allowed are {self.growth_mib_max}")
         if self.lost_answers:
-            found.append(f"{self.lost_answers} requests for /_health were not answered with 200")
+            faults.append(f"{self.lost_answers} requests for /_health were not answered with 200")
         if self.tracebacks:
-            found.append(f"the server logged:\n{self.tracebacks}")
-        return found
+            faults.append(f"the server logged:\n{self.tracebacks}")
+        return faults
 
     def __str__(self) -> str:
         return (

@@ -63,8 +63,8 @@ class Maker:
         with_ids: bool = True,
     ) -> tuple[str, pq.FileMetaData, int]:
         fields = [
-            pa.field(name, kind, metadata={IDS: str(field_id)} if with_ids else None)
-            for field_id, (name, kind) in columns.items()
+            pa.field(name, arrow_type, metadata={IDS: str(field_id)} if with_ids else None)
+            for field_id, (name, arrow_type) in columns.items()
         ]
         arrays = [
             pa.array([row[index] for row in rows], field.type) for index, field in enumerate(fields)
@@ -149,8 +149,8 @@ class Maker:
         )
 
 
-def field(field_id: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
-    return {"id": field_id, "name": name, "type": kind, "required": False, **more}
+def field(field_id: int, name: str, field_type: Any, **more: Any) -> dict[str, Any]:
+    return {"id": field_id, "name": name, "type": field_type, "required": False, **more}
 
 
 BASE = [field(1, "id", "long"), field(2, "name", "string"), field(3, "v", "int")]

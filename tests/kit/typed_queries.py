@@ -1122,7 +1122,7 @@ class Generator:
         choice = self._rng.randrange(10)
         tame = one.is_tame and other.is_tame
 
-        def made(ours: str, theirs: str, *parts: Node) -> Node:
+        def build(ours: str, theirs: str, *parts: Node) -> Node:
             node = Node(sort=result, ours=ours, theirs=theirs, parts=parts, is_tame=tame)
             return typed(node) if name == "number" else node
 
@@ -1130,18 +1130,18 @@ class Generator:
         match choice:
             case 0:
                 text = "(case when {2} then {0} else {1} end)"
-                return made(text, text, one, other, where)
+                return build(text, text, one, other, where)
             case 1:
                 text = "(case when {1} then {0} end)"
-                return made(text, text, one, where) if result == one.type else one
+                return build(text, text, one, where) if result == one.type else one
             case 2:
-                return made("iff({2}, {0}, {1})", "if({2}, {0}, {1})", one, other, where)
+                return build("iff({2}, {0}, {1})", "if({2}, {0}, {1})", one, other, where)
             case 3:
-                return made("coalesce({0}, {1})", "coalesce({0}, {1})", one, other)
+                return build("coalesce({0}, {1})", "coalesce({0}, {1})", one, other)
             case 4:
-                return made("nvl({0}, {1})", "coalesce({0}, {1})", one, other)
+                return build("nvl({0}, {1})", "coalesce({0}, {1})", one, other)
             case 5 if result == one.type:
-                return made("nullif({0}, {1})", "nullif({0}, {1})", one, other)
+                return build("nullif({0}, {1})", "nullif({0}, {1})", one, other)
             case 6 | 7:
                 word = "greatest" if choice == 6 else "least"
                 # NULL if an argument is NULL; DuckDB leaves NULLs out.
@@ -1149,10 +1149,10 @@ class Generator:
                     f"(case when {{0}} is null or {{1}} is null then {null} "
                     f"else {word}({{0}}, {{1}}) end)"
                 )
-                return made(f"{word}({{0}}, {{1}})", theirs, one, other)
+                return build(f"{word}({{0}}, {{1}})", theirs, one, other)
             case 8:
                 condition = self._any(scope, depth=0)
-                return made(
+                return build(
                     "nvl2({2}, {0}, {1})",
                     "(case when {2} is not null then {0} else {1} end)",
                     one,
@@ -1161,7 +1161,7 @@ class Generator:
                 )
             case _:
                 key, match = self._pair("varchar", scope, depth=0)
-                return made(
+                return build(
                     "decode({2}, {3}, {0}, {1})",
                     "(case when {2} is not distinct from {3} then {0} else {1} end)",
                     one,
