@@ -12,7 +12,7 @@ from typing import Final
 
 from catalog import errors, locations, readers
 from server.s3 import guard
-from storage import blobs, checksums, model, objects
+from storage import blobs, checksums, model, objects, removals
 from storage import errors as storage_errors
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -114,6 +114,20 @@ class Files:
     async def remove(self, uri: str, *, table_bucket: str) -> None:
         """Remove a file of its writer that no commit names."""
         await self._objects.delete(table_bucket, _key_of(uri, table_bucket))
+
+    async def remove_all(self, location: str, *, table_bucket: str) -> None:
+        """Remove every file below the location of a dropped table that only its session could use.
+
+        Never called for a table whose files others may reference: the sweep frees those.
+        """
+        prefix = f"{_key_of(location, table_bucket).rstrip('/')}/"
+        after: str | None = ""
+        while after is not None:
+            page = self._objects.list(table_bucket, prefix=prefix, start_after=after)
+            after = page.next_after
+            if page.objects:
+                wanted = [removals.Removal(key=info.key) for info in page.objects]
+                await self._objects.delete_many(table_bucket, wanted)
 
 
 def _key_of(uri: str, table_bucket: str) -> str:

@@ -151,6 +151,7 @@ class LateSql:
             split=opened.compiler.split,
             read_binds=opened.compiler.read_binds,
             end_transaction=opened.transactions.abandon,
+            end_temporary=opened.temporary.end,
             principals=parts.principals,
             ring=parts.ring,
             access=parts.access,

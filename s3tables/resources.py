@@ -23,6 +23,7 @@ from server.access import arns, decide, model
 from storage import batch, settings
 from storage import errors as storage_errors
 from storage import model as storage_model
+from storage import names as storage_names
 from storage.buckets import Buckets
 from storage.index import Index
 
@@ -171,7 +172,7 @@ class Resources:
 
     def _bucket_of(self, name: names.ResourceName) -> storage_model.BucketInfo:
         try:
-            bucket = self.buckets.get(name.bucket)
+            bucket = self.buckets.get(storage_names.check_shown(name.bucket))
         except (storage_errors.NoSuchBucket, storage_errors.InvalidBucketName):
             raise errors.NoSuchTableBucket from None
         if (

@@ -19,6 +19,7 @@ from server.access import model
 from server.auth import callers
 from server.auth import errors as auth_errors
 from storage import errors as storage_errors
+from storage import names
 
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema, as OpenAPI 3.1 takes it."""
@@ -195,13 +196,16 @@ class NativeFace:
 
 
 def match_template(parts: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the labels of a path that matches a template, else None. A label is never empty."""
+    """Return the labels of a path that matches a template, else None.
+
+    A label is never empty, and never the name of a hidden bucket.
+    """
     if len(parts) != len(segments):
         return None
     labels = {}
     for part, segment in zip(parts, segments, strict=True):
         if part.startswith("{"):
-            if not segment:
+            if not segment or names.is_hidden(segment):
                 return None
             labels[part[1:-1]] = segment
         elif part != segment:

@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from catalog import idents, owners, receipts, records, rights, tables
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model
@@ -25,6 +27,7 @@ from sql import (
     replays,
     schema_changes,
     tabletypes,
+    temporary_names,
     threads,
 )
 from sql.dialect import names, operations, sqltypes
@@ -62,7 +65,7 @@ class Alterations:
         moves = isinstance(change, operations.RenameTable | operations.SwapTables)
         actions = RENAME_ACTIONS if moves else rights.COMMIT_ACTIONS
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 schema = catalog.schema_of(
                     statement.name, database=session.database, schema=session.schema
                 )
@@ -71,12 +74,18 @@ class Alterations:
                 receipt = self._replays.receipt(
                     schema.database, execution.query_id, by=execution.by
                 )
-                if self._replays.is_done(receipt):
+                if self._replays.is_done(receipt) or self._replays.is_done_in(
+                    session.temporary_bucket, execution.query_id, by=execution.by
+                ):
                     return outcomes.status(SUCCESS)
                 missing = catalog.no_table(schema, statement.name, object_type="Table")
                 table = catalog.find_table(schema, statement.name[-1])
                 if table is None:
                     raise missing
+                if table.is_temporary:
+                    receipt = self._replays.receipt(
+                        table.ident.table_bucket, execution.query_id, by=execution.by
+                    )
                 catalog.check_table(table, actions, missing=missing)
                 target = self._target(execution, statement, catalog, table)
         except errors.SqlError as error:
@@ -101,7 +110,7 @@ class Alterations:
         session = execution.session
         match statement.change:
             case operations.RenameTable(to=name) | operations.SwapTables(other=name):
-                place = table.ident
+                place = temporary_names.logical(table.ident)
                 schema = catalog.schema_of(name, database=session.database, schema=session.schema)
                 if len(name) == 1 and isinstance(statement.change, operations.RenameTable):
                     # Snowflake renames within the session's schema only by a qualified name.
@@ -119,11 +128,17 @@ class Alterations:
             other = catalog.find_table(schema, name[-1])
             if other is None:
                 raise missing
+            if other.is_temporary != table.is_temporary:
+                raise errors.unsupported("SWAP WITH of a temporary table and a permanent one")
             catalog.check_table(other, RENAME_ACTIONS, missing=missing)
             return other.ident
         ident = idents.TableIdent(
             table_bucket=schema.database, namespace=schema.namespace, name=name[-1].stored
         )
+        if table.is_temporary:
+            if schema.namespace != place.namespace:
+                raise errors.unsupported("ALTER TABLE of a temporary table into another schema")
+            return msgspec.structs.replace(table.ident, name=name[-1].stored)
         hidden = catalog.no_table(schema, name)
         catalog.check_new_table(ident, missing=hidden if len(name) > 1 else None)
         return ident
@@ -239,8 +254,7 @@ class Alterations:
         stored: tuple[str, ...],
     ) -> None:
         """Raise SqlError 100072 if a column that becomes NOT NULL has a NULL."""
-        path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
-        table = ".".join(names.quoted(part) for part in path)
+        table = ".".join(names.quoted(part) for part in temporary_names.path(ident))
         for name in stored:
             column = names.quoted(name)
             text = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {column} IS NULL LIMIT 1)"

@@ -22,12 +22,15 @@ from sql import (
     defaults,
     errors,
     foreign_keys,
+    limits,
     outcomes,
     places,
     planning,
     replacements,
     replays,
     stored_views,
+    temporary_names,
+    temporary_tables,
     threads,
     writes,
 )
@@ -75,6 +78,7 @@ class Definitions:
         defaults: defaults.Defaults,
         foreign_keys: foreign_keys.ForeignKeys,
         replacements: replacements.Replacements,
+        temporary: temporary_tables.TemporaryTables,
     ) -> None:
         self._planning = planning
         self._places = places
@@ -85,6 +89,7 @@ class Definitions:
         self._defaults = defaults
         self._foreign_keys = foreign_keys
         self._replacements = replacements
+        self._temporary = temporary
 
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
@@ -109,13 +114,17 @@ class Definitions:
         shown = statement.name[-1].folded
         success = f"Table {shown} successfully created."
         query_names = None
+        look_up = functools.partial(self._look_up, execution, statement)
+        if statement.is_temporary:
+            with self._places.view_of(session) as catalog:
+                schema = self._temporary_schema(execution, statement, catalog)
+            home = await self._temporary.prepare(session, schema)
+            look_up = functools.partial(self._look_up_temporary, execution, statement, home)
         if statement.query is None:
-            with self._places.view(session.principal) as catalog:
-                table = self._look_up(execution, statement, catalog)
+            with self._places.view_of(session) as catalog:
+                table = look_up(catalog)
         else:
-            table, query_names = await self._planning.look_up(
-                execution, functools.partial(self._look_up, execution, statement)
-            )
+            table, query_names = await self._planning.look_up(execution, look_up)
         existing, receipt, adopts = table.existing, table.receipt, table.adopts
         if table.is_done:  # the client did not get the first request's answer
             return outcomes.status(success)
@@ -194,7 +203,7 @@ class Definitions:
         receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return _NewTable(ident=ident, receipt=receipt, is_done=True)
-        existing = catalog.find_object(schema, statement.name[-1])
+        existing = catalog.find_object(schema, statement.name[-1], only_lasting=True)
         adopts = existing is not None and existing.pointer.metadata_location is None
         if existing is not None and (adopts or statement.replace):
             # Without metadata: a client of another API created the table.
@@ -202,6 +211,51 @@ class Definitions:
             catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=already_exists)
             ident = existing.ident
         return _NewTable(ident=ident, receipt=receipt, existing=existing, adopts=adopts)
+
+    def _temporary_schema(
+        self,
+        execution: planning.Execution,
+        statement: operations.CreateTable,
+        catalog: places.CatalogView,
+    ) -> places.Schema:
+        """Return the schema of a CREATE TEMPORARY TABLE; raises SqlError."""
+        session, name = execution.session, statement.name
+        schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        if not schema.namespace:
+            raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
+        catalog.check_new_temporary(schema, missing=catalog.no_table(schema, name))
+        return schema
+
+    def _look_up_temporary(
+        self,
+        execution: planning.Execution,
+        statement: operations.CreateTable,
+        home: places.Schema,
+        catalog: places.CatalogView,
+    ) -> _NewTable:
+        """Return the table of a CREATE TEMPORARY TABLE; raises SqlError.
+
+        home: the namespace of the temporary tables of its schema.
+        """
+        schema = self._temporary_schema(execution, statement, catalog)
+        ident = idents.TableIdent(
+            table_bucket=home.database, namespace=home.namespace, name=statement.name[-1].stored
+        )
+        receipt = self._replays.receipt(home.database, execution.query_id, by=execution.by)
+        if self._replays.is_done(receipt):
+            return _NewTable(ident=ident, receipt=receipt, is_done=True)
+        view = stored_views.find_temporary(execution.session, schema, statement.name[-1])
+        if view is not None:
+            raise errors.already_exists("Object", statement.name[-1].folded)
+        existing = catalog.find_temporary(schema, statement.name[-1], exactly=True)
+        if existing is not None:
+            ident = existing.ident
+        elif catalog.count_temporary(schema) >= limits.TEMPORARY_TABLES_MAX:
+            raise errors.too_complex(
+                "a session has at most"
+                f" {limits.TEMPORARY_TABLES_MAX:,} temporary tables in a schema"
+            )
+        return _NewTable(ident=ident, receipt=receipt, existing=existing)
 
     async def _create(
         self,
@@ -324,10 +378,8 @@ class Definitions:
         base = await self._tables.fetch_at(existing.ident, existing.pointer)
         replacement = await self._replacements.plan(base, describe)
         staged = await self._stage(execution, query_tables, columns, replacement.after)
-        own = (existing.ident.table_bucket, idents.dotted(existing.ident.namespace))
-        reads_itself = any(
-            shape.path == (*own, existing.ident.name) for shape in query_tables.shapes
-        )
+        own = temporary_names.path(existing.ident)
+        reads_itself = any(shape.path == own for shape in query_tables.shapes)
         try:
             await self._replacements.commit(
                 replacement,
@@ -353,7 +405,7 @@ class Definitions:
         shown = statement.name[-1].folded
         success = outcomes.status(f"{shown} successfully dropped.")
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 schema = catalog.schema_of(
                     statement.name, database=session.database, schema=session.schema
                 )
@@ -361,6 +413,10 @@ class Definitions:
                     schema.database, execution.query_id, by=execution.by
                 )
                 if schema.namespace and self._replays.is_done(receipt):
+                    return success
+                if self._replays.is_done_in(
+                    session.temporary_bucket, execution.query_id, by=execution.by
+                ):
                     return success
                 missing = catalog.no_table(schema, statement.name, object_type="Table")
                 table = catalog.find_object(schema, statement.name[-1])
@@ -373,6 +429,12 @@ class Definitions:
             if statement.if_exists and error.code == "002003":
                 return already_dropped(shown)
             raise
+        if table.is_temporary:
+            receipt = self._replays.receipt(
+                table.ident.table_bucket, execution.query_id, by=execution.by
+            )
+            await self._temporary.drop(table.ident, by=execution.by, receipt=receipt)
+            return success
         try:
             await self._tables.drop(
                 table.ident,
@@ -394,7 +456,7 @@ class Definitions:
         session = execution.session
         shown = statement.name[-1].folded
         success = outcomes.status(f"Table {shown} successfully restored.")
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             schema = catalog.schema_of(
                 statement.name, database=session.database, schema=session.schema
             )
@@ -434,7 +496,7 @@ class Definitions:
             raise errors.unsupported("a schema name of more than two parts")
         ident = statement.name[-1]
         namespace = tuple(ident.stored.split("."))
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             if len(statement.name) == 2:
                 database = catalog.database(statement.name[0])
             if database is None:
@@ -516,7 +578,7 @@ class Definitions:
         """Set or remove a schema's comment, which is a property of its namespace."""
         session, success = execution.session, outcomes.status("Statement executed successfully.")
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 schema = catalog.visible_schema(statement.name, database=session.database)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
@@ -554,7 +616,7 @@ class Definitions:
         success = outcomes.status(f"{shown} successfully dropped.")
         receipt = None
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 database = session.database
                 if len(statement.name) == 2:
                     database = catalog.database(statement.name[0])

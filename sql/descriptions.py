@@ -25,7 +25,7 @@ class Description:
     or that the caller may list but not load. rows and size_bytes are None for every view. view:
     its query and the like; None for a table, and for a view that is described no further.
     definition: the statement that creates a view. is_declared: a table that was created as an
-    ICEBERG one, or by a client of another API.
+    ICEBERG one, or by a client of another API. is_temporary: a table of the session alone.
     """
 
     ident: idents.TableIdent
@@ -42,6 +42,7 @@ class Description:
     view: stored_views.View | None = None
     definition: str = ""
     is_declared: bool = True
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from catalog import idents, rights, tables
-from sql import errors, keys, places, planning
+from sql import errors, keys, places, planning, temporary_names
 from sql.dialect import names, operations
 
 
@@ -50,7 +50,7 @@ class ForeignKeys:
         own_primary: tuple[names.Ident, ...],
     ) -> operations.KeyDefinition:
         session = execution.session
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             schema = catalog.schema_of(
                 key.referenced, database=session.database, schema=session.schema
             )
@@ -60,7 +60,7 @@ class ForeignKeys:
                 name=key.referenced[-1].stored,
             )
             table = None
-            if ident != own:
+            if ident != temporary_names.logical(own):
                 table = catalog.table(
                     key.referenced,
                     database=session.database,
@@ -94,7 +94,7 @@ class ForeignKeys:
                 f" {names.dotted(key.referenced)} that it references.",
                 phase="COMPILATION",
             )
-        path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+        path = temporary_names.path(ident)
         return dataclasses.replace(
             key,
             referenced=tuple(names.Ident(text=part, quoted=True) for part in path),

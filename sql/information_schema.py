@@ -35,6 +35,7 @@ from sql import (
     stages,
     stored_views,
     tabletypes,
+    temporary_names,
 )
 from sql.dialect import names, shapes, sqltypes
 from storage import errors as storage_errors
@@ -101,7 +102,8 @@ class InformationSchema:
         pointer = listed.table.pointer
         is_empty = listed.may_describe and pointer.metadata_location is None
         return descriptions.Description(
-            ident=listed.table.ident,
+            ident=temporary_names.logical(listed.table.ident),
+            is_temporary=listed.table.is_temporary,
             object_type=pointer.object_type,
             created_at_ms=pointer.created_at_ms,
             altered_at_ms=pointer.modified_at_ms,
@@ -121,7 +123,8 @@ class InformationSchema:
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         summary = _summary(loaded)
         return descriptions.Description(
-            ident=table.ident,
+            ident=temporary_names.logical(table.ident),
+            is_temporary=table.is_temporary,
             object_type="table",
             created_at_ms=table.pointer.created_at_ms,
             altered_at_ms=max(table.pointer.modified_at_ms, loaded.metadata.last_updated_ms),
@@ -144,7 +147,8 @@ class InformationSchema:
     ) -> descriptions.Description:
         view = await self._views.load(table)
         return descriptions.Description(
-            ident=table.ident,
+            ident=temporary_names.logical(table.ident),
+            is_temporary=table.is_temporary,
             object_type="view",
             created_at_ms=table.pointer.created_at_ms,
             altered_at_ms=table.pointer.modified_at_ms,

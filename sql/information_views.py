@@ -29,6 +29,12 @@ class InformationView:
     has_columns: bool = False
 
 
+def _table_type(each: Any) -> str:
+    if each.is_temporary:
+        return "LOCAL TEMPORARY"
+    return "VIEW" if each.object_type == "view" else "BASE TABLE"
+
+
 def _database_of(each: Any) -> str:
     return names.shown(each.ident.table_bucket)
 
@@ -70,7 +76,7 @@ TABLES = (
     text("table_schema", _schema_of),
     text("table_name", _name_of),
     text("table_owner", lambda each: each.owner or None),
-    text("table_type", lambda each: "VIEW" if each.object_type == "view" else "BASE TABLE"),
+    text("table_type", _table_type),
     text("is_transient", "NO"),
     text("clustering_key", lambda each: each.cluster_by or None),
     number("row_count", lambda each: each.rows),
@@ -80,7 +86,7 @@ TABLES = (
     moment("last_altered", lambda each: each.altered_at_ms),
     text("is_iceberg", lambda each: _yes(each.object_type == "table" and each.is_declared)),
     text("is_dynamic", "NO"),
-    text("is_temporary", "NO"),
+    text("is_temporary", lambda each: "YES" if each.is_temporary else "NO"),
     text("comment", lambda each: each.comment or None),
 )
 VIEWS = (

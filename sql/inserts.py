@@ -115,7 +115,7 @@ class Inserts:
         session = execution.session
         success = outcomes.status("Statement executed successfully.")
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 table = catalog.table(
                     statement.name,
                     database=session.database,

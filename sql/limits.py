@@ -71,6 +71,8 @@ VIEW_DEPTH_MAX: Final = 32
 VIEW_READINGS_MAX: Final = 100
 """Views of the index that one statement opens to read its views: one for each level of them, and
 again from the first level when one of them is replaced meanwhile."""
+TEMPORARY_TABLES_MAX: Final = 1_000
+"""Temporary tables of one session in one schema."""
 TEMPORARY_VIEWS_MAX: Final = 100
 TEMPORARY_VIEWS_LENGTH_MAX: Final = 1 << 20
 """Temporary views of one session, and characters of all their texts."""

@@ -230,7 +230,7 @@ class Loading:
 
     async def _load(self, execution: planning.Execution, statement: operations.CopyInto) -> _Load:
         session = execution.session
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             table = catalog.table(
                 statement.name,
                 database=session.database,

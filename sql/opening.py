@@ -51,6 +51,7 @@ from sql import (
     stages,
     statements,
     stored_views,
+    temporary_tables,
     transactions,
     unloading,
     views,
@@ -68,11 +69,13 @@ class SqlEngines:
     compiler: compiler.Compiler
     transactions: transactions.Transactions
     stages: stages.Stages
+    temporary: temporary_tables.TemporaryTables
 
     async def close(self) -> None:
-        """End every child."""
+        """End every child, and delete all temporary tables."""
         await self.transactions.stop()
         await self.stages.stop()
+        await self.temporary.stop()
         await self.engine.close()
         await self.compiler.close()
 
@@ -106,6 +109,14 @@ def open_statements(
     all_places = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
     stored = stored_views.StoredViews(views=catalog_views)
+    all_temporary = temporary_tables.TemporaryTables(
+        buckets=storage.buckets,
+        files=files,
+        namespaces=namespaces,
+        tables=tables,
+        region=region,
+        new_id=store.new_id,
+    )
     all_sequences = sequences.Sequences(store=store)
     all_replays = replays.Replays(store=store)
     all_stages = stages.Stages(
@@ -245,6 +256,7 @@ def open_statements(
             replacements=replacements.Replacements(
                 tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
             ),
+            temporary=all_temporary,
         ),
         databases=databases.Databases(
             places=all_places,
@@ -304,4 +316,5 @@ def open_statements(
         compiler=reading,
         transactions=all_transactions,
         stages=all_stages,
+        temporary=all_temporary,
     )

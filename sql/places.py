@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +21,7 @@ from catalog import store as catalog_store
 from server.access import arns
 from server.access import errors as access_errors
 from server.access import model as access_model
-from sql import errors, limits
+from sql import errors, limits, sessions, temporary_names
 from sql.dialect import names
 from storage import batch
 
@@ -43,6 +43,10 @@ class FoundTable:
 
     ident: idents.TableIdent
     pointer: records.Pointer
+
+    @property
+    def is_temporary(self) -> bool:
+        return temporary_names.is_temporary(self.ident)
 
 
 class Places:
@@ -135,12 +139,17 @@ class Places:
         return check
 
     def judge(self, principal: access_model.Principal, actions: Sequence[str]) -> owners.Judge:
-        """Return the check that principal may do actions with a table, or create it."""
+        """Return the check that principal may do actions with a table, or create it.
+
+        A session may do everything with its temporary tables, and finds no other ones.
+        """
         check_access = self._access.judge(principal, actions)
 
         def check(
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
         ) -> None:
+            if temporary_names.is_temporary(ident):
+                return
             try:
                 check_access(place, ident, pointer)
             except access_errors.AccessDenied as denied:
@@ -159,6 +168,8 @@ class Places:
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
         ) -> None:
             judge_source(place, ident, pointer)
+            if temporary_names.is_temporary(target):
+                return
             try:
                 self._access.recheck(principal, naming)
             except access_errors.AccessDenied as denied:
@@ -215,12 +226,25 @@ class Places:
         return check
 
     @contextmanager
-    def view(self, principal: access_model.Principal) -> Iterator[CatalogView]:
-        """Open one statement's view of the catalog. The caller awaits nothing while it is open."""
+    def view(
+        self, principal: access_model.Principal, *, temporary_bucket: str | None = None
+    ) -> Iterator[CatalogView]:
+        """Open one statement's view of the catalog. The caller awaits nothing while it is open.
+
+        temporary_bucket: of the session whose temporary tables the statement meets.
+        """
         with self._store.index.view() as reading:
             yield CatalogView(
-                store=self._store, access=self._access, principal=principal, reading=reading
+                store=self._store,
+                access=self._access,
+                principal=principal,
+                reading=reading,
+                temporary_bucket=temporary_bucket,
             )
+
+    def view_of(self, session: sessions.Session) -> AbstractContextManager[CatalogView]:
+        """Open the view of a session's statement, which meets the session's temporary tables."""
+        return self.view(session.principal, temporary_bucket=session.temporary_bucket)
 
 
 class CatalogView:
@@ -233,7 +257,9 @@ class CatalogView:
         access: catalog_access.Access,
         principal: access_model.Principal,
         reading: batch.Reading,
+        temporary_bucket: str | None = None,
     ) -> None:
+        self._temporary_bucket = temporary_bucket
         self._store = store
         self._access = access
         self._principal = principal
@@ -271,12 +297,23 @@ class CatalogView:
         namespace: idents.Namespace,
         object_type: Literal["table", "view"] = "table",
     ) -> list[idents.TableIdent]:
-        """Return the tables, or views, of a namespace that the caller may list, in byte order."""
-        if not self._permits(self._access.on_namespace(database, namespace, "ListTables")):
-            return []
-        return [
-            idents.TableIdent(table_bucket=database, namespace=namespace, name=name)
-            for name in self._table_names(database, namespace, object_type=object_type)
+        """Return the tables, or views, of a namespace that the caller may list, in byte order.
+
+        The session's temporary tables come last.
+        """
+        listed: list[idents.TableIdent] = []
+        if self._permits(self._access.on_namespace(database, namespace, "ListTables")):
+            listed = [
+                idents.TableIdent(table_bucket=database, namespace=namespace, name=name)
+                for name in self._table_names(database, namespace, object_type=object_type)
+            ]
+        if object_type == "view" or self._temporary_bucket is None:
+            return listed
+        home = temporary_names.namespace(database, idents.dotted(namespace))
+        bucket = self._temporary_bucket
+        return listed + [
+            idents.TableIdent(table_bucket=bucket, namespace=home, name=name)
+            for name in self._table_names(bucket, home)
         ]
 
     def find(
@@ -291,6 +328,8 @@ class CatalogView:
 
     def may_describe(self, table: FoundTable) -> bool:
         """Return whether the caller may load a table; else it may know its name and times alone."""
+        if table.is_temporary:
+            return True
         return self._access.permits(self._principal, self._demands(table, rights.LOAD_ACTIONS))
 
     def created_at_ms(self, database: str, namespace: idents.Namespace = ()) -> int:
@@ -366,12 +405,18 @@ class CatalogView:
         *,
         object_type: Literal["table", "view"] = "table",
         exactly: bool = False,
+        only_lasting: bool = False,
     ) -> FoundTable | None:
         """Return the table, or the Iceberg view, that ident refers to in a schema, or None.
 
-        exactly: an unquoted ident does not refer to a name that is stored in mixed case. CREATE and
-        DROP look names up so, because for them such a name is another one.
+        A temporary table of the session hides a lasting one. exactly: an unquoted ident does not
+        refer to a name that is stored in mixed case. CREATE and DROP look names up so, because for
+        them such a name is another one. only_lasting: no temporary table is meant.
         """
+        if object_type == "table" and not only_lasting:
+            temporary = self.find_temporary(place, ident, exactly=exactly)
+            if temporary is not None:
+                return temporary
         for spelling in names.spellings(ident):
             table = self.find(
                 idents.TableIdent(
@@ -398,12 +443,38 @@ class CatalogView:
             object_type,
         )
 
-    def find_object(self, place: Schema, ident: names.Ident) -> FoundTable | None:
+    def find_temporary(
+        self, place: Schema, ident: names.Ident, *, exactly: bool = False
+    ) -> FoundTable | None:
+        """Return the session's temporary table that ident refers to in a schema, or None."""
+        if self._temporary_bucket is None or not self._has_namespace(place):
+            return None
+        home = temporary_names.namespace(place.database, place.name)
+        within = Schema(database=self._temporary_bucket, name=home[0], namespace=home)
+        return self.find_table(within, ident, exactly=exactly, only_lasting=True)
+
+    def count_temporary(self, place: Schema) -> int:
+        """Return the number of the session's temporary tables in a schema."""
+        if self._temporary_bucket is None:
+            return 0
+        home = temporary_names.namespace(place.database, place.name)
+        return len(self._table_names(self._temporary_bucket, home))
+
+    def _has_namespace(self, place: Schema) -> bool:
+        stored = self._place(place.database)
+        return (
+            stored is not None
+            and self._store.find_namespace(self._reading, stored, place.namespace) is not None
+        )
+
+    def find_object(
+        self, place: Schema, ident: names.Ident, *, only_lasting: bool = False
+    ) -> FoundTable | None:
         """Return the table or view that CREATE or DROP of ident refers to in a schema, or None.
 
-        Tables and views have one space of names.
+        Tables and views have one space of names. only_lasting: no temporary table is meant.
         """
-        table = self.find_table(place, ident, exactly=True)
+        table = self.find_table(place, ident, exactly=True, only_lasting=only_lasting)
         return table or self.find_table(place, ident, object_type="view", exactly=True)
 
     def table(
@@ -431,14 +502,16 @@ class CatalogView:
         database: str | None,
         schema: str | None,
         actions: Sequence[str] = rights.READ_ACTIONS,
+        only_lasting: bool = False,
     ) -> FoundTable:
         """Return a table or a view; its pointer says which. Raises SqlError as `table` does.
 
         actions: with a table. A view has no data, so reading one takes the right to load it.
+        only_lasting: no temporary table is meant.
         """
         place = self.schema_of(name, database=database, schema=schema)
         missing = self.no_table(place, name)
-        table = self.find_table(place, name[-1])
+        table = self.find_table(place, name[-1], only_lasting=only_lasting)
         if table is None:
             view = self.find_table(place, name[-1], object_type="view")
             if view is None:
@@ -547,6 +620,8 @@ class CatalogView:
         self, table: FoundTable, actions: Sequence[str], *, missing: errors.SqlError
     ) -> None:
         """Raise SqlError 003001 unless the caller may do actions; missing for a hidden table."""
+        if table.is_temporary:
+            return
         try:
             self.check(self._demands(table, actions))
         except errors.SqlError:
@@ -608,6 +683,13 @@ class CatalogView:
             ):
                 raise missing from None
             raise
+
+    def check_new_temporary(self, place: Schema, *, missing: errors.SqlError) -> None:
+        """Raise missing unless the caller may see a schema: a temporary table needs no more."""
+        if not self._has_namespace(place):
+            raise missing
+        if not self._may_know_schema(place.database, place.namespace):
+            raise missing
 
     def check_new_name(self, ident: idents.TableIdent) -> None:
         """Raise SqlError 003001 unless the caller may give a table or view this name."""

@@ -217,7 +217,7 @@ class Planning:
         """
 
         def look() -> tuple[_Read, Names | list[_Unread]]:
-            with self._places.view(execution.session.principal) as catalog:
+            with self._places.view_of(execution.session) as catalog:
                 return read(catalog), self._names(execution, expansion, catalog)
 
         uses = sum(len(needs.uses) for needs in expansion.all_needs)
@@ -587,10 +587,13 @@ class Planning:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
             return self._described.gather(catalog, session, use.name[-1], schema)
         table: places.FoundTable | stored_views.View | None = None
-        if all(view.is_temporary for view in reference.within):
+        is_own = all(view.is_temporary for view in reference.within)
+        if is_own:
             table = stored_views.find_temporary(session, schema, use.name[-1])
         if table is None:
-            table = catalog.relation(use.name, database=database, schema=schema_name)
+            table = catalog.relation(
+                use.name, database=database, schema=schema_name, only_lasting=not is_own
+            )
         if _is_view(table):
             if use.moment is not None and use.moment.parameter in ("version", "ref"):
                 raise errors.unsupported(f"AT ({use.moment.parameter.upper()} => ...) on a view")

@@ -33,7 +33,7 @@ from catalog import (
     values,
 )
 from catalog import errors as catalog_errors
-from sql import engine, errors, ipc, limits, tabletypes, threads
+from sql import engine, errors, ipc, limits, tabletypes, temporary_names, threads
 from sql.dialect import names, predicates, shapes, sqltypes
 from storage import links
 from storage import model as storage_model
@@ -147,10 +147,9 @@ class Relations:
                 raise errors.unsupported(f"change of a table with a column {shapes.ROW}")
             number = sqltypes.integer(19)
             shape_columns.append(shapes.ShapeColumn(name=shapes.ROW, type=number, nullable=False))
-        ident = table.loaded.ident
         return shapes.TableShape(
             relation=relation,
-            path=(ident.table_bucket, ".".join(ident.namespace), ident.name),
+            path=temporary_names.path(table.loaded.ident),
             columns=tuple(shape_columns),
             rows=_rows_of(table),
         )

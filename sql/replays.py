@@ -49,6 +49,13 @@ class Replays:
             now_ms=self._store.now_ms(),
         )
 
+    def is_done_in(self, bucket: str | None, query_id: str, *, by: str) -> bool:
+        """Return whether a statement was executed on a temporary table.
+
+        bucket: the session's table bucket of temporary tables, None without one.
+        """
+        return bucket is not None and self.is_done(self.receipt(bucket, query_id, by=by))
+
     def is_done(self, receipt: receipts.Receipt) -> bool:
         """Return whether the transaction of that receipt is committed."""
         with self._store.index.view() as view:

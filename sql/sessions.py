@@ -77,7 +77,9 @@ class Session:
     held is what it has changed, until that is committed; last_transaction: the id of
     the one that ended last, until a restart; transaction_lost: one was open when the
     server ended or the session was idle too long. temporary_views is kept by `sql.views`, in memory
-    alone.
+    alone. temporary_bucket is the table bucket of the session's temporary tables, kept by
+    `sql.temporary_tables`; a session that has one ends when it is idle too long or the server ends,
+    because its statements would mean other tables then. is_closed: it has ended for good.
     The rest belongs to Sessions: see there.
     """
 
@@ -99,6 +101,8 @@ class Session:
     last_transaction: str | None = None
     held: Held | None = None
     temporary_views: dict[Any, Any] = field(default_factory=dict)
+    temporary_bucket: str | None = None
+    is_closed: bool = False
     generation: int = 0
     used_at_ms: int = 0
     master_expires_at_ms: int = 0
@@ -175,6 +179,7 @@ class Sessions:
         self._sweeping: asyncio.Task[None] | None = None
         self._chores: list[Callable[[], None]] = []
         self._endings: list[Callable[[Any], None]] = []
+        self._bucket_endings: list[Callable[[str], None]] = []
         self._said_disk_full_ms = 0
         self._log = logging.getLogger("boathouse.sql.sessions")
 
@@ -216,6 +221,9 @@ class Sessions:
         session = self._session_of(claims)
         now_ms = self._now_ms()
         if session.running == 0 and now_ms - session.used_at_ms > self.limits.idle_seconds * 1000:
+            if session.temporary_bucket is not None:
+                self.close(session)
+                raise errors.session_gone()
             self._forget(session)
         if claims.extra["gen"] < session.generation or now_ms >= claims.extra["until_ms"]:
             raise errors.session_token_expired()
@@ -243,7 +251,12 @@ class Sessions:
 
     def close(self, session: Session) -> None:
         """End a session for good; its tokens answer 390111 from now on."""
+        session.is_closed = True
         self._end_transaction(session)
+        bucket, session.temporary_bucket = session.temporary_bucket, None
+        if bucket is not None:
+            for ending in self._bucket_endings:
+                ending(bucket)
         self._sessions.pop(session.id, None)
         self._stored.pop(session.id, None)
         self._unwritten[session.id] = None
@@ -301,9 +314,11 @@ class Sessions:
         now_ms = self._now_ms()
         for session in list(self._sessions.values()):
             idle_ms = now_ms - session.used_at_ms
-            if now_ms >= session.master_expires_at_ms and session.running == 0:
+            is_idle = session.running == 0 and idle_ms > self.limits.idle_seconds * 1000
+            is_over = now_ms >= session.master_expires_at_ms and session.running == 0
+            if is_over or (is_idle and session.temporary_bucket is not None):
                 self.close(session)
-            elif session.running == 0 and idle_ms > self.limits.idle_seconds * 1000:
+            elif is_idle:
                 self._forget(session)
                 self._sessions.pop(session.id, None)
                 self._stored.pop(session.id, None)
@@ -325,6 +340,10 @@ class Sessions:
     def add_ending(self, ending: Callable[[Any], None]) -> None:
         """Have a function called with each open transaction whose session ends."""
         self._endings.append(ending)
+
+    def add_bucket_ending(self, ending: Callable[[str], None]) -> None:
+        """Have a function called with the table bucket of each session that ends and has one."""
+        self._bucket_endings.append(ending)
 
     async def stop(self) -> None:
         """Write what is unwritten, and stop sweeping."""
@@ -396,6 +415,10 @@ class Sessions:
         if record is None:
             raise errors.session_gone()
         fields = _decode(record)
+        if fields.pop("has_temporary_tables", False):  # the start has deleted them
+            self._unwritten[number] = None
+            self._write_soon()
+            raise errors.session_gone()
         name, access_key = fields["principal"], fields.pop("access_key", "")
         fields["principal"] = self._named(name, access_key, {})
         # The idle time starts again: the session could not be used while the server was down.
@@ -478,7 +501,8 @@ class Sessions:
 
 def mark(session: Session) -> object:
     """Return what must be on disk before the answer of a statement that changed it leaves."""
-    return _transaction(session), session.parameter("AUTOCOMMIT")
+    is_bound = session.temporary_bucket is not None
+    return _transaction(session), session.parameter("AUTOCOMMIT"), is_bound
 
 
 def _transaction(session: Session) -> list[Any] | None:
@@ -523,6 +547,7 @@ def _encode(session: Session) -> bytes:
             "transaction": _transaction(session),
             "generation": session.generation,
             "master_expires_at_ms": session.master_expires_at_ms,
+            **({} if session.temporary_bucket is None else {"has_temporary_tables": True}),
         }
     )
 

@@ -25,6 +25,7 @@ from sql import (
     sessions,
     show_listings,
     stored_views,
+    temporary_names,
 )
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
@@ -102,7 +103,7 @@ class Shows:
     def _describe_sequence(self, session: sessions.Session, name: names.Name) -> outcomes.Outcome:
         """Return the row of a sequence, as SHOW SEQUENCES has it."""
         missing = errors.described_does_not_exist("Sequence", names.dotted(name))
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             try:
                 place = catalog.schema_of(name, database=session.database, schema=session.schema)
             except errors.SqlError as error:
@@ -127,7 +128,7 @@ class Shows:
         if not session.temporary_views:
             return None
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 place = catalog.schema_of(name, database=session.database, schema=session.schema)
         except errors.SqlError:
             return None
@@ -138,7 +139,7 @@ class Shows:
     ) -> places.FoundTable:
         """Return a table or view. Raises SqlError 002003 with SQLSTATE 02000."""
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 return catalog.relation(
                     name,
                     database=session.database,
@@ -156,7 +157,7 @@ class Shows:
     def _tables_of(
         self, session: sessions.Session, statement: operations.Show
     ) -> list[information_schema.Listed]:
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             return list(_tables_in(catalog, session, statement))
 
     def _objects(
@@ -165,14 +166,14 @@ class Shows:
         session: sessions.Session,
         statement: operations.Show,
     ) -> list[Any]:
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             return list(self._of_source(listing.source, catalog, session, statement))
 
     def _describe_container(
         self, session: sessions.Session, statement: operations.Describe
     ) -> outcomes.Outcome:
         try:
-            with self._places.view(session.principal) as catalog:
+            with self._places.view_of(session) as catalog:
                 listed = _described_names(catalog, session, statement)
         except errors.SqlError as error:
             if error.code == "002003":
@@ -219,10 +220,11 @@ class Shows:
         """Return the keys, of any table of the database, that reference a table in scope."""
         wanted: set[tuple[str, ...]]
         if statement.scope_type == "table" and statement.scope:
-            idents_in_scope = [self._find(session, statement.scope, object_type="Table").ident]
+            tables_in_scope = [self._find(session, statement.scope, object_type="Table")]
         else:
             listed = await asyncio.to_thread(self._tables_of, session, statement)
-            idents_in_scope = [each.table.ident for each in listed]
+            tables_in_scope = [each.table for each in listed]
+        idents_in_scope = [temporary_names.logical(each.ident) for each in tables_in_scope]
         wanted = {
             (
                 names.shown(i.table_bucket),

@@ -75,6 +75,8 @@ def _name_of(each: Any) -> str:
 
 
 def _type_of(each: Any) -> str:
+    if each.is_temporary:
+        return "TEMPORARY"
     return OBJECT_TYPES["view" if each.object_type == "view" else "table"]
 
 

@@ -366,11 +366,13 @@ class Stages:
         self, session: sessions.Session, location: operations.StageLocation, *, writes: bool
     ) -> Stage:
         actions = rights.COMMIT_ACTIONS if writes else rights.READ_ACTIONS
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             table = catalog.table(
                 location.name, database=session.database, schema=session.schema, actions=actions
             )
-        demands = self._access.on_object(table.ident, table.pointer.object_uuid, actions)
+        demands: tuple[access_model.Demand, ...] = ()
+        if not table.is_temporary:
+            demands = self._access.on_object(table.ident, table.pointer.object_uuid, actions)
         return Stage(
             prefix=f"{TABLES}{table.pointer.object_uuid}/",
             shown="",
@@ -902,7 +904,8 @@ class Stages:
             page = self._objects.list(BUCKET, prefix=TABLES, delimiter="/", start_after=after)
         except storage_errors.NoSuchBucket:
             return [], None
-        databases = [info.name for info in self._services.buckets.list() if info.type == "table"]
+        buckets = self._services.buckets.list(hidden=True)
+        databases = [info.name for info in buckets if info.type == "table"]
         with self._store.index.view() as view:
             places = []
             for database in databases:

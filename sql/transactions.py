@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from catalog import commits, idents, owners, records, rights, sites, staging, tables
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
-from sql import errors, limits, places, replays, sessions, writes
+from sql import errors, limits, places, replays, sessions, temporary_names, writes
 from sql.dialect import operations
 from storage import errors as storage_errors
 from storage import model
@@ -319,20 +319,41 @@ class Transactions:
             if ident in transaction.judges:
                 transaction.judges[ident](place, ident, pointer)
 
-        bucket = next(iter(transaction.pending)).table_bucket
+        lasting: list[staging.PendingTable] = []
+        temporary: list[staging.PendingTable] = []
+        for ident, pending in transaction.pending.items():
+            is_temporary = temporary_names.is_temporary(ident)
+            (temporary if is_temporary else lasting).append(pending)
         receipt = None
-        if transaction.receipt_id:
+        if transaction.receipt_id and lasting:
             receipt = self._replays.receipt(
-                bucket, transaction.receipt_id, by=session.principal.arn
+                lasting[0].ident.table_bucket, transaction.receipt_id, by=session.principal.arn
             )
-        await self._staging.commit(
-            list(transaction.pending.values()),
-            principal=session.principal,
-            via="sql",
-            judge=judge,
-            receipt=receipt,
-            keeps_added=keeps_added,
-        )
+        # Temporary tables are in a table bucket of their own. They come last: a crash in between
+        # ends them, and no statement of another session conflicts with their commit.
+        try:
+            if lasting:
+                await self._staging.commit(
+                    lasting,
+                    principal=session.principal,
+                    via="sql",
+                    judge=judge,
+                    receipt=receipt,
+                    keeps_added=keeps_added,
+                )
+        except BaseException:
+            for each in temporary:
+                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+                    await asyncio.shield(self._staging.discard(each, keeps_added=keeps_added))
+            raise
+        if temporary:
+            await self._staging.commit(
+                temporary,
+                principal=session.principal,
+                via="sql",
+                judge=judge,
+                keeps_added=keeps_added,
+            )
 
     async def rollback(self, session: sessions.Session) -> None:
         """End the transaction, if there is one, and remove the files of its changes."""
@@ -414,11 +435,15 @@ def _check_room(
     changes: Sequence[writes.Staged] = (),
 ) -> None:
     """Raise SqlError where a transaction cannot take changes of these tables."""
-    buckets = {ident.table_bucket for ident in idents}
+    buckets = {each.table_bucket for each in idents if not temporary_names.is_temporary(each)}
     tables_after = set(idents)
     statements = files = size_bytes = 0
     if transaction is not None:
-        buckets |= {ident.table_bucket for ident in transaction.pending}
+        buckets |= {
+            ident.table_bucket
+            for ident in transaction.pending
+            if not temporary_names.is_temporary(ident)
+        }
         tables_after |= transaction.pending.keys()
         statements, files = transaction.statements, transaction.files
         size_bytes = transaction.size_bytes

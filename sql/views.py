@@ -84,6 +84,8 @@ class ViewStatements:
             if target.existing.pointer.object_type == "table":
                 raise errors.exists_as(stored_views.shown_name(target.ident), "TABLE")
         session = execution.session
+        if statement.is_temporary and target.existing is not None and target.existing.is_temporary:
+            raise errors.already_exists("Object", shown)
         if statement.is_temporary and target.ident in session.temporary_views:
             if statement.if_not_exists:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
@@ -101,6 +103,11 @@ class ViewStatements:
         ]
         if not statement.is_temporary and any(view.is_temporary for view in inner):
             raise errors.unsupported("a view of a temporary view")
+        if not statement.is_temporary and any(
+            isinstance(meaning, places.FoundTable) and meaning.is_temporary
+            for meaning in query_names.meanings.values()
+        ):
+            raise errors.unsupported("a view of a temporary table")
         if any(
             view.ident == target.ident and view.is_temporary == statement.is_temporary
             for view in inner
@@ -146,7 +153,7 @@ class ViewStatements:
         receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return _Target(ident=ident, receipt=receipt, is_done=True)
-        existing = catalog.find_object(schema, name[-1])
+        existing = catalog.find_object(schema, name[-1], only_lasting=not statement.is_temporary)
         if existing is not None and statement.replace and not statement.is_temporary:
             already_exists = errors.already_exists("Object", name[-1].folded)
             catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=already_exists)

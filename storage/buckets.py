@@ -36,6 +36,7 @@ SettingsCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
 DECODED_MAX = 1024
 DECODED_BYTES_MAX = 8 << 20
 """The records that are kept decoded. One is large if its bucket has a policy and CORS rules."""
+HIDDEN_OWNER = "hidden"
 NEXT_BUCKET = b"next_bucket"
 _ID = struct.Struct(">I")
 
@@ -84,15 +85,26 @@ class Buckets:
             del self._newest[name]
         return info, value
 
-    def list(self, reading: Reading | None = None) -> list[BucketInfo]:
-        """Return all buckets by name. reading: an open view to read from."""
+    def list(self, reading: Reading | None = None, *, hidden: bool = False) -> list[BucketInfo]:
+        """Return all buckets by name. reading: an open view to read from. hidden: those too."""
         if reading is None:
             with self._index.view() as view:
-                return self.list(view)
+                return self.list(view, hidden=hidden)
         return [
-            records.bucket_info(key.decode(), value)
-            for key, value in reading.scan(Store.BUCKETS, b"")
+            records.bucket_info(name, value)
+            for name, value in (
+                (key.decode(), value) for key, value in reading.scan(Store.BUCKETS, b"")
+            )
+            if hidden or not names.is_hidden(name)
         ]
+
+    async def create_hidden(self, suffix: str, *, region: str) -> BucketInfo:
+        """Create a hidden table bucket; its name ends with suffix. Raises BucketAlreadyExists.
+
+        Its owner is no account, so that no listing by owner has it.
+        """
+        name = f"{names.HIDDEN_PREFIX}{suffix}"
+        return await self._create(name, bucket_type="table", owner=HIDDEN_OWNER, region=region)
 
     async def create(
         self,
@@ -109,6 +121,25 @@ class Buckets:
         object_lock: its versions can be locked; versioning is enabled with it.
         """
         names.check_bucket_name(name, bucket_type)
+        return await self._create(
+            name,
+            bucket_type=bucket_type,
+            owner=owner,
+            region=region,
+            settings=settings,
+            object_lock=object_lock,
+        )
+
+    async def _create(
+        self,
+        name: str,
+        *,
+        bucket_type: BucketType,
+        owner: str,
+        region: str,
+        settings: Mapping[str, Any] | None = None,
+        object_lock: bool = False,
+    ) -> BucketInfo:
         created_at_ms = self._now_ms()
 
         def decide(reading: Reading) -> Decided[bytes]:

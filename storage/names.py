@@ -39,6 +39,10 @@ RESERVED_SUFFIXES = {
 }
 TABLE_RESERVED_PREFIX = "aws"
 
+HIDDEN_PREFIX = "_temporary-"
+"""Begins the names of hidden buckets, which no client can create or name: they hold what lives as
+long as this process at most, and every start deletes them."""
+
 _ALPHABET = {
     "general": re.compile(r"[a-z0-9.-]*\Z"),
     "table": re.compile(r"[a-z0-9-]*\Z"),
@@ -58,6 +62,18 @@ def check_bucket_name(name: str, bucket_type: BucketType) -> None:
         raise errors.InvalidBucketName(
             f"the bucket name {name!r} {reason}", name=name, reason=reason
         )
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a bucket of this name is hidden."""
+    return name.startswith(HIDDEN_PREFIX)
+
+
+def check_shown(name: str) -> str:
+    """Return the name of a bucket as a client has it. Raises NoSuchBucket for a hidden one."""
+    if is_hidden(name):
+        raise errors.NoSuchBucket(f"the bucket {name!r} does not exist", name=name)
+    return name
 
 
 def check_key(key: str) -> bytes:

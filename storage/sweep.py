@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage import bodies, errors, keys, records
+from storage import bodies, errors, keys, names, records
 from storage.batch import Batch, Delete, Derivation, Reading, Store, Write
 from storage.blobs import FOLDERS, Blobs
 from storage.disk import Disk
@@ -267,11 +267,17 @@ class Sweep:
         self._disk.remove_tree(self._cache)
         self._disk.make_folder(self._cache)
         with self._index.view() as view:
-            forgotten = tuple(forgotten_buckets(view))
+            hidden = tuple(
+                (key, records.bucket_id(value))
+                for key, value in view.scan(Store.BUCKETS, b"")
+                if names.is_hidden(key.decode())
+            )
+            forgotten = (*forgotten_buckets(view), *(bucket_id for _, bucket_id in hidden))
         if forgotten:
             now_ms = self._now_ms()
-            writes = tuple(bodies.released("bucket", str(each), now_ms) for each in forgotten)
-            self._index.commit_now(Batch(writes=writes, makes_room=True))
+            deletes = tuple(Delete(store=Store.BUCKETS, key=key) for key, _ in hidden)
+            releases = tuple(bodies.released("bucket", str(each), now_ms) for each in forgotten)
+            self._index.commit_now(Batch(writes=(*deletes, *releases), makes_room=True))
         always_ms = self._now_ms() + (1 << 40)
         for step in self._steps(row_before_ms=always_ms, file_before_ms=always_ms):
             self._unlink(step.files)

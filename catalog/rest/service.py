@@ -20,6 +20,7 @@ from catalog.tables import Tables
 from catalog.views import Views
 from server import calls
 from server.access import model
+from storage import names as storage_names
 
 if TYPE_CHECKING:
     from catalog.rest import oauth
@@ -53,7 +54,7 @@ class Service:
     def table_bucket(self, call: calls.Call) -> str:
         """Return the table bucket that a call names, whether it exists or not."""
         prefix: str | None = call.value.prefix
-        return self.default_warehouse if prefix is None else prefix
+        return self.default_warehouse if prefix is None else check_shown(prefix)
 
     def ident(self, call: calls.Call) -> idents.TableIdent:
         """Return the table or view that a call names."""
@@ -117,7 +118,7 @@ class Service:
             return self.default_warehouse
         match = _ARN.fullmatch(text)
         name = match["name"] if match is not None else text.removeprefix("s3://").rstrip("/")
-        return name.removesuffix("@" + records.MAIN_BRANCH)
+        return check_shown(name.removesuffix("@" + records.MAIN_BRANCH))
 
     def warehouse(self, text: str | None) -> str:
         """Return the table bucket of a warehouse's name. Raises NoSuchWarehouse."""
@@ -128,3 +129,10 @@ class Service:
                 f"Warehouse does not exist: {text or self.default_warehouse}; a warehouse is a"
                 " table bucket, by its name, as s3://NAME or by its ARN"
             ) from None
+
+
+def check_shown(name: str) -> str:
+    """Return a warehouse's name. Raises NoSuchWarehouse for a hidden table bucket."""
+    if storage_names.is_hidden(name):
+        raise errors.NoSuchWarehouse(f"Warehouse does not exist: {name}")
+    return name

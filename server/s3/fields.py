@@ -18,7 +18,7 @@ from typing import Literal
 
 from server.access import acls
 from server.s3 import errors, preconditions
-from storage import conditions, locks, model, versions
+from storage import conditions, locks, model, names, versions
 
 Directive = Literal["COPY", "REPLACE"]
 GranteeType = Literal["id", "group", "email"]
@@ -650,7 +650,7 @@ def parse_source(headers: preconditions.HeaderView) -> CopySource:
     bucket, _, key = raw.removeprefix(b"/").partition(b"/")
     try:
         source = CopySource(
-            bucket=bucket.decode(),
+            bucket=names.check_shown(bucket.decode()),
             key=key.decode(),
             version_id=check_version_id(version_id, "x-amz-copy-source") if version_id else None,
             conditions=_source_conditions(headers),

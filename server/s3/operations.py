@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from server.s3 import documents, errors, fields, forms, preconditions
-from storage import model
+from storage import model, names
 
 Query: TypeAlias = Mapping[str, str]
 """The query's parameters, decoded; the last value of a repeated name."""
@@ -339,15 +339,15 @@ def locate(raw_path: bytes, host_bucket: str | None) -> tuple[str, str]:
     """Return bucket and key, decoded once; either may be empty.
 
     A key that is not UTF-8 keeps its bad bytes as surrogates, so that a layout rule can name them;
-    `is_text` detects them.
+    `is_text` detects them. Raises NoSuchBucket for a hidden bucket.
     """
     path = raw_path[1:] if raw_path[:1] == b"/" else raw_path
     if host_bucket is not None:
-        return host_bucket, _unquote(path)
+        return names.check_shown(host_bucket), _unquote(path)
     bucket, slash, rest = path.partition(b"/")
     if slash and not bucket:
         raise errors.InvalidUri("Couldn't parse the specified URI.", URI=_shown(raw_path))
-    return _unquote(bucket), _unquote(rest)
+    return names.check_shown(_unquote(bucket)), _unquote(rest)
 
 
 def is_text(key: str) -> bool:

@@ -74,10 +74,10 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CreateTable:
-    """CREATE [OR REPLACE] [TRANSIENT] [ICEBERG] TABLE, with or without AS query.
+    """CREATE [OR REPLACE] [TEMPORARY | TRANSIENT] [ICEBERG] TABLE, with or without AS query.
 
     partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
-    is_iceberg: with the word ICEBERG.
+    is_iceberg: with the word ICEBERG. is_temporary: the table is its session's alone.
     """
 
     name: names.Name
@@ -90,6 +90,7 @@ class CreateTable:
     cluster_by: tuple[names.Ident, ...] = ()
     keys: tuple[KeyDefinition, ...] = ()
     is_iceberg: bool = False
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

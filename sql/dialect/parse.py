@@ -7,6 +7,7 @@ Boathouse does not is refused by name (000002); any other is a syntax error (001
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -370,16 +371,39 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
         definitions, keys = elements.read_elements(reader)
         list_stop = reader.mark()
     reader.reset(start)
-    tree = _tree_of(reader, reader.without(list_start, list_stop))
-    return columns.create_table(tree, definitions, keys)
+    reader.accept("CREATE")
+    reader.accept("OR", "REPLACE")
+    words_start = reader.mark()
+    is_temporary = _accept_temporary(reader)
+    words_stop = reader.mark()
+    reader.reset(start)
+    tokens = [
+        *reader.between(start, words_start),
+        *reader.between(words_stop, list_start),
+        *reader.without(list_start, list_stop)[list_start - start :],
+    ]
+    tree = _tree_of(reader, tokens)
+    table = columns.create_table(tree, definitions, keys)
+    return dataclasses.replace(table, is_temporary=is_temporary)
 
 
 def _is_create_table(reader: reading.TokenReader) -> bool:
     reader.accept("CREATE")
     reader.accept("OR", "REPLACE")
-    for word in ("TRANSIENT", "ICEBERG"):
-        reader.accept(word)
+    if not _accept_temporary(reader):
+        for word in ("TRANSIENT", "ICEBERG"):
+            reader.accept(word)
     return reader.accept("TABLE")
+
+
+def _accept_temporary(reader: reading.TokenReader) -> bool:
+    """Skip the words of a temporary table, if they come next."""
+    start = reader.mark()
+    _ = reader.accept("LOCAL") or reader.accept("GLOBAL")
+    if any(reader.accept(word) for word in TEMPORARY):
+        return True
+    reader.reset(start)
+    return False
 
 
 def _create_schema(reader: reading.TokenReader, *, replace: bool) -> operations.Operation:
@@ -459,6 +483,8 @@ OBJECT_TYPES = reading.words(
     ROLE FORMAT POLICY INTEGRATION MONITOR SHARE TAG ACCOUNT SESSION IMMEDIATE COLUMN
     """
 )
+
+TEMPORARY = ("TEMP", "TEMPORARY", "VOLATILE")
 
 STATEMENT_WORDS = frozenset((*NOISE, *OBJECT_TYPES))
 

@@ -25,6 +25,7 @@ def open_face(
     split: queries.Split,
     read_binds: face.ReadBinds,
     end_transaction: Callable[[Any], None],
+    end_temporary: Callable[[str], None],
     principals: principals.Principals,
     ring: tokens.KeyRing,
     access: access.Access,
@@ -38,7 +39,8 @@ def open_face(
 ) -> face.SqlFace:
     """Return the face.
 
-    end_transaction: called with the open transaction of each session that ends. chunk_key: 32
+    end_transaction: called with the open transaction of each session that ends. end_temporary: with
+    the table bucket of a session's temporary tables. chunk_key: 32
     random bytes, new at each start.
     """
     proofs = authentication.Authenticator(
@@ -52,6 +54,7 @@ def open_face(
         new_id=new_id,
     )
     all_sessions.add_ending(end_transaction)
+    all_sessions.add_bucket_ending(end_temporary)
     return face.SqlFace(
         face.SqlServices(
             sessions=all_sessions,

@@ -67,6 +67,43 @@ def test_a_session_goes_on_after_the_server_was_stopped_and_started(tmp_path: Pa
         assert second.stop() == 0
 
 
+def folder_bytes(data: Path) -> int:
+    return sum(path.stat().st_size for path in (data / "blobs").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("ending", ["a logout", "a stop", "kill -9"])
+def test_temporary_tables_end_with_their_session_and_the_server(
+    tmp_path: Path, ending: str
+) -> None:
+    data = tmp_path / "data"
+    first = server_kit.start(data)
+    client = connected(first)
+    client.query("create schema kept")
+    client.query("use schema kept")
+    client.query("create table t as select 1 a")
+    lines = "select seq4() a, randstr(40, random()) b from table(generator(rowcount => 20000))"
+    answer = client.query(f"create temporary table t as {lines}")
+    assert answer.body["success"], answer.body
+    assert client.query("select * from t").data["total"] == 20000
+    assert folder_bytes(data) > 200_000
+    if ending == "a logout":
+        client.send("POST", "/session?delete=true", {})
+        other = connected(first)
+        assert other.query("select * from kept.t").data["total"] == 1
+    if ending == "kill -9":
+        first.kill()
+    else:
+        assert first.stop() == 0
+    second = server_kit.start(data)
+    try:
+        assert folder_bytes(data) < 100_000
+        client.url = second.url
+        assert client.query("insert into t values (2)").code == "390111"
+        assert connected(second).query("select * from kept.t").data["total"] == 1
+    finally:
+        assert second.stop() == 0
+
+
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[server_kit.Running]:
     """A server of its own: a heavy statement must not weigh on other tests."""

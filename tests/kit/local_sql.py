@@ -45,6 +45,7 @@ from sql import (
     stages,
     statements,
     stored_views,
+    temporary_tables,
     transactions,
     unloading,
     views,
@@ -101,6 +102,7 @@ class LocalSql:
     readers: readers.Readers
     stages: stages.Stages
     transactions: transactions.Transactions
+    temporary: temporary_tables.TemporaryTables
     last_id: str = ""
     results: KeptResults = field(default_factory=lambda: KeptResults())
 
@@ -266,6 +268,14 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         now_ms=lake.clock,
         new_id=new_id,
     )
+    all_temporary = temporary_tables.TemporaryTables(
+        buckets=lake.storage.buckets,
+        files=file_store,
+        namespaces=lake.namespaces,
+        tables=lake.tables,
+        region="us-east-1",
+        new_id=new_id,
+    )
     plans = planning.Planning(
         places=resolver,
         tables=lake.tables,
@@ -337,6 +347,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             replacements=replacements.Replacements(
                 tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
             ),
+            temporary=all_temporary,
         ),
         databases=databases.Databases(
             places=resolver,
@@ -402,6 +413,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         readers=table_readers,
         stages=all_stages,
         transactions=open_transactions,
+        temporary=all_temporary,
     )
 
 
