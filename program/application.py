@@ -24,17 +24,21 @@ from catalog import access, decoding, drops, guard, namespaces, scans, tables, v
 from catalog import files as catalog_files
 from catalog import store as catalog_store
 from catalog.rest import face as rest_face
+from catalog.rest import logged as rest_logged
 from catalog.rest import native as catalog_native
 from catalog.sweep import sweeping
 from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, replication, resources
+from s3tables import logged as s3tables_logged
 from server import asgi, config, counters, exchange, looplag, native
 from server.access import arns, audit, decide, identities, model, principals, rootkeys, tokens
+from server.accesslogs import delivery
 from server.auth import verify
 from server.iam import face as iam_face
 from server.iam import services as iam_services
 from server.s3 import face as s3_face
+from server.s3 import logged as s3_logged
 from server.s3 import ownership
 from server.sts import face as sts_face
 from storage import expiry, opening
@@ -94,6 +98,7 @@ class Program:
     tables: tables.Tables
     views: views.Views
     s3: s3_face.S3Face
+    access_logs: delivery.AccessLogs
     sql: late_sql.LateSql
 
 
@@ -162,9 +167,29 @@ def build(
         new_id=new_id,
         day_ms=settings.lifecycle_day_seconds * 1000,
     )
+    host_id = _host_id(new_id)
+    iceberg = _iceberg_face(settings, rights, catalog, now_ms, new_id)
+    access_logs = delivery.AccessLogs(
+        index=storage.index,
+        buckets=storage.buckets,
+        objects=storage.objects,
+        blobs=storage.blobs,
+        authoriser=rights.authoriser,
+        places_by_face={
+            "s3": s3_logged.place_of,
+            "s3tables": s3tables_logged.place_of,
+            "iceberg": rest_logged.finder(iceberg.services),
+        },
+        canonical_id_of=principals.canonical_id_of,
+        region=settings.region,
+        host_id=host_id,
+        now_ms=now_ms,
+        new_id=new_id,
+    )
     s3 = s3_face.S3Face(
         storage=storage,
         expiry=lifecycles,
+        access_logs=access_logs,
         guard=catalog.guard,
         authoriser=rights.authoriser,
         verifier=rights.verifier,
@@ -177,7 +202,7 @@ def build(
         faces={
             "s3": s3,
             "s3tables": s3tables_face.make_face(
-                _s3tables_resources(settings, storage, rights, catalog)
+                _s3tables_resources(settings, storage, rights, catalog, access_logs)
             ),
             "sts": sts_face.make_face(
                 sts_face.Services(
@@ -198,9 +223,9 @@ def build(
                     ),
                 )
             ),
-            "iceberg": _iceberg_face(settings, rights, catalog, now_ms, new_id),
+            "iceberg": iceberg,
             "snowflake": sql,
-            "native": _native_face(storage, rights, catalog, lifecycles, counts),
+            "native": _native_face(storage, rights, catalog, lifecycles, counts, access_logs),
         },
         verifier=rights.verifier,
         authoriser=rights.authoriser,
@@ -211,7 +236,8 @@ def build(
         domain=settings.domain,
         counts=counts,
         audit_log=rights.audit_log,
-        lines_of_face={"s3": asgi.encode_headers((("x-amz-id-2", _host_id(new_id)),))},
+        access_logs=access_logs,
+        lines_of_face={"s3": asgi.encode_headers((("x-amz-id-2", host_id),))},
     )
     lag = looplag.LoopLag(
         counts=counts,
@@ -220,7 +246,8 @@ def build(
     )
     return Program(
         application=Application(
-            entry, _lifespan(settings, storage, rights, catalog, lifecycles, sql, lag)
+            entry,
+            _lifespan(settings, storage, rights, catalog, lifecycles, access_logs, sql, lag),
         ),
         storage=storage,
         root=rights.root,
@@ -231,6 +258,7 @@ def build(
         tables=catalog.tables,
         views=catalog.views,
         s3=s3,
+        access_logs=access_logs,
         sql=sql,
     )
 
@@ -336,7 +364,11 @@ def _build_catalog(
 
 
 def _s3tables_resources(
-    settings: config.Config, storage: opening.Storage, rights: _Rights, catalog: _Catalog
+    settings: config.Config,
+    storage: opening.Storage,
+    rights: _Rights,
+    catalog: _Catalog,
+    access_logs: delivery.AccessLogs,
 ) -> resources.Resources:
     return resources.Resources(
         buckets=storage.buckets,
@@ -347,6 +379,7 @@ def _s3tables_resources(
         authoriser=rights.authoriser,
         access=catalog.access,
         sweep=catalog.sweep,
+        access_logs=access_logs,
         region=settings.region,
         account_id=settings.account,
         seeds=settings.bucket_seeds,
@@ -383,6 +416,7 @@ def _native_face(
     catalog: _Catalog,
     lifecycles: expiry.Expiry,
     counts: counters.Counters,
+    access_logs: delivery.AccessLogs,
 ) -> native.NativeFace:
     return native.NativeFace(
         counts=counts,
@@ -407,6 +441,7 @@ def _native_face(
             lambda: sweeping.format_metrics(catalog.sweep.totals),
             lambda: replication.format_metrics(storage.buckets, storage.index),
             lambda: expiry.format_metrics(lifecycles.totals),
+            access_logs.format_metrics,
         ),
     )
 
@@ -417,6 +452,7 @@ def _lifespan(
     rights: _Rights,
     catalog: _Catalog,
     lifecycles: expiry.Expiry,
+    access_logs: delivery.AccessLogs,
     sql: late_sql.LateSql,
     lag: looplag.LoopLag,
 ) -> Lifespan:
@@ -426,6 +462,7 @@ def _lifespan(
     async def lifespan(_: starlette.applications.Starlette) -> AsyncIterator[None]:
         await rights.audit_log.start()
         lag.start()
+        access_logs.start()
         chores = [
             asyncio.create_task(storage.sweep.run()),
             asyncio.create_task(lifecycles.run()),
@@ -440,6 +477,7 @@ def _lifespan(
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
+            await access_logs.stop()
             await catalog.sweep.stop()
             await sql.stop()
             await catalog.decoder.close()

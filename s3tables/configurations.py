@@ -2,8 +2,7 @@
 
 Bodies are stored in one class, and AES256 stands for the encryption that the disk has: AWS's
 defaults, which reads return and which may be put again. Other values are refused (`settings`).
-Logging cannot be configured, so none is found. Records of tables that customers made do not expire,
-as on AWS. Changes nothing.
+Records of tables that customers made do not expire, as on AWS. Changes nothing.
 """
 
 from __future__ import annotations
@@ -52,12 +51,6 @@ async def put_bucket_storage_class(resources: Resources, call: calls.Call) -> Me
     _find_bucket(resources, call)
     settings.check_storage(call.value.members)
     return {}
-
-
-async def get_bucket_logging(resources: Resources, call: calls.Call) -> Members:
-    """GetTableBucketLogging: it is off."""
-    _find_bucket(resources, call)
-    return {"tableBucketLoggingStatus": {}}
 
 
 async def get_table_encryption(resources: Resources, call: calls.Call) -> Members:

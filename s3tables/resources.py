@@ -20,6 +20,7 @@ from s3tables import errors, names
 from s3tables.labels import Labels, TableKey
 from server import calls
 from server.access import arns, decide, model
+from server.accesslogs import delivery
 from storage import batch, settings
 from storage import errors as storage_errors
 from storage import model as storage_model
@@ -60,6 +61,7 @@ class Resources:
     authoriser: decide.Authoriser
     access: catalog_access.Access
     sweep: sweeping.TableSweep
+    access_logs: delivery.AccessLogs
     region: str
     account_id: str
     seeds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from catalog.metadata import errors as metadata_errors
 from s3tables import errors
 from server import errors as kit_errors
 from server.access import errors as access_errors
+from server.accesslogs import targets
 from server.auth import errors as auth_errors
 from server.aws import errors as aws_errors
 from server.aws import wire_errors
@@ -41,6 +42,7 @@ _NO_BUCKET: Final = "The specified bucket does not exist."
 
 WIRE_ERRORS: Final[wire_errors.Table] = {
     errors.BadRequest: _bad_request(),
+    targets.UnusableTarget: _bad_request(),
     errors.NotFound: _not_found(),
     errors.Conflict: _conflict(),
     errors.NotForCustomerTables: wire_errors.WireError(

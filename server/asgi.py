@@ -154,7 +154,8 @@ class Request:
     """One request. Parts are parsed when first used, and only once.
 
     bodies: the budgets for bodies that are read whole; `release` gives the share back. headers: if
-    they are parsed already. proven: whether the caller's identity is proven.
+    they are parsed already. proven: whether the caller's identity is proven. noted: what the
+    exchange keeps for the access record of the request, None if none is due.
     """
 
     __slots__ = (
@@ -170,6 +171,7 @@ class Request:
         "client_ip",
         "headers",
         "method",
+        "noted",
         "proven",
         "query",
         "raw_path",
@@ -200,6 +202,7 @@ class Request:
         self.body_finished = False
         self.received_bytes = 0
         self.proven = False
+        self.noted: Any = None
         self.writer: Writer | None = scope.get("extensions", _NO_EXTENSIONS).get(WRITER)
         self._scope = scope
         self._receive = receive

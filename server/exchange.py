@@ -32,6 +32,7 @@ from server import (
 )
 from server.access import audit, decide
 from server.access import errors as access_errors
+from server.accesslogs import delivery
 from server.auth import callers, verify
 from server.auth import errors as auth_errors
 from storage import errors as storage_errors
@@ -72,8 +73,9 @@ class Exchange:
     """The ASGI application.
 
     faces: by the names of `dispatch`; one that is not here is unserved. audit_log: told of refusals
-    and outcomes; None keeps none. files: how the files of bodies are read; the disk. monotonic_ns:
-    a clock for durations. lines_of_face: headers of every answer of a face, as lines of the head.
+    and outcomes; None keeps none. access_logs: the records of buckets with logging. files: how the
+    files of bodies are read; the disk. monotonic_ns: a clock for durations. lines_of_face: headers
+    of every answer of a face, as lines of the head.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Exchange:
         domain: str | None = None,
         counts: counters.Counters | None = None,
         audit_log: audit.Audit | None = None,
+        access_logs: delivery.AccessLogs | None = None,
         lines_of_face: Mapping[str, bytes] | None = None,
     ) -> None:
         self._faces: dict[str, Face] = {
@@ -106,6 +109,7 @@ class Exchange:
         self.recall = self._repeats.find
         """Returns the Repeat of a request's bytes, if an earlier request had the same."""
         self._audit = audit_log
+        self._access_logs = access_logs
         self._log = logging.getLogger("boathouse.exchange")
         # A request's id: sixteen digits of this start, sixteen of a count.
         self._id_prefix = new_id()[:16]
@@ -269,6 +273,10 @@ class Exchange:
         entry = visit.entry
         if self._audit is not None and entry is not None and entry.recorded:
             self._audit.record_outcome(entry, status, duration_ns=duration_ns)
+        noted = visit.request.noted
+        if noted is not None:
+            assert self._access_logs is not None, "it has noted the request"
+            self._access_logs.record(noted, status, sent_bytes=sent_bytes, duration_ns=duration_ns)
 
     def _end(self, visit: _Visit) -> None:
         visit.request.release()
@@ -297,6 +305,8 @@ class Exchange:
         if request.raw_path == targets.SERVER:
             return _answer_for_server(request)
         call = face.identify(request)
+        if self._access_logs is not None and self._access_logs.is_on:
+            request.noted = self._access_logs.begin(visit.name, call)
         operation = call.operation
         if operation.authentication in UNAUTHENTICATED:
             call.caller = self._verifier.unverified(request)
@@ -321,6 +331,8 @@ class Exchange:
         if caller is None:
             return None
         call = repeat.call(visit.request)
+        if self._access_logs is not None and self._access_logs.is_on:
+            visit.request.noted = self._access_logs.begin(visit.name, call)
         self._admit(visit, call, caller)
         return self._handle(visit, call)
 
@@ -381,7 +393,10 @@ class Exchange:
         request, entry = visit.request, visit.entry
         if isinstance(error, REFUSALS) and self._audit is not None and entry is not None:
             self._audit.record_refusal(entry, type(error).__name__, client_ip=request.client_ip)
-        return self._encode_error(visit.face, error, request)
+        response = self._encode_error(visit.face, error, request)
+        if request.noted is not None and self._access_logs is not None:
+            self._access_logs.refuse(request.noted, response.headers, response.body)
+        return response
 
     def _check_host(self, request: asgi.Request, version: str | None) -> None:
         """Raise MalformedRequest for an HTTP version other than 1.0 and 1.1, and for a Host header

@@ -194,3 +194,13 @@ AUDIT_ANONYMOUS_FILES_MAX: Final = 4
 AUDIT_ANONYMOUS_LINES_PER_SECOND: Final = 100
 AUDIT_ANONYMOUS_BURST: Final = 1_000
 """Lines about clients without a proven identity, beyond which they are only counted."""
+
+# Access records.
+ACCESS_RECORDS_SECONDS: Final = 60.0
+"""How long a record waits for the delivery of its object."""
+ACCESS_RECORDS_EARLY_BYTES: Final = 1024 * 1024
+"""So many bytes that wait are delivered at once."""
+ACCESS_RECORDS_BYTES_MAX: Final = 16 * 1024 * 1024
+"""All records in memory; further ones are lost, and counted."""
+ACCESS_RECORDS_KEY_BYTES_MAX: Final = 1024
+"""The longest key of an object, which bounds a target's prefix."""

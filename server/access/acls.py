@@ -141,6 +141,8 @@ CANNED_NAMES: Final = frozenset(_CANNED)
 def _names(grantee: str, principal: model.Principal) -> bool:
     if grantee == ALL_USERS:
         return True
+    if principal.type == "service":
+        return grantee == LOG_DELIVERY
     if principal.type == "anonymous":
         return False
     return grantee in (AUTHENTICATED_USERS, principal.canonical_id)

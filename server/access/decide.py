@@ -3,10 +3,10 @@
 Root may do everything. An explicit Deny in any policy that applies overrides every Allow. A demand
 outside a vended credential's scope is refused. Otherwise an Allow is needed: within an account
 from the identity's policies or the resource's, across accounts from both; for an anonymous caller
-from the resource's policies. A grant of an access control list counts as an Allow of the resource's
-side across accounts and for anonymous callers, and within an account not at all. The order of
-policies and statements does not matter, and the same inputs give the same decision for every
-protocol.
+and for a service from the resource's policies. A grant of an access control list counts as an Allow
+of the resource's side across accounts, for anonymous callers and for services, and within an
+account not at all. The order of policies and statements does not matter, and the same inputs give
+the same decision for every protocol.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def authorise(
         principal.type == "anonymous" or principal.account_id != restricted_to
     ):
         allowed: tuple[str, ...] = ()
-    elif principal.type == "anonymous":
+    elif principal.type in ("anonymous", "service"):
         allowed = theirs.allowed + granted
     elif same_account and is_trust:
         allowed = theirs.allowed or (theirs.allowed_account if own.allowed else ())
@@ -150,7 +150,10 @@ def condition_values(
     for context in (principal.context, demand.context):
         for key, value in context.items():
             values[key.lower()] = (value,) if isinstance(value, str) else value
-    if principal.type != "anonymous":
+    if principal.type == "service":
+        values["aws:principalservicename"] = (principal.name,)
+        values["aws:principalisawsservice"] = ("true",)
+    elif principal.type != "anonymous":
         if principal.role_arn:
             values["aws:principalarn"] = (principal.role_arn,)
         else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from server.access import policies
     from storage import model as storage_model
 
-PrincipalType: TypeAlias = Literal["root", "user", "assumed-role", "anonymous"]
+PrincipalType: TypeAlias = Literal["root", "user", "assumed-role", "service", "anonymous"]
 ContextValue: TypeAlias = str | tuple[str, ...]
 Document: TypeAlias = "policies.CompiledPolicy"
 Documents: TypeAlias = "tuple[policies.CompiledPolicy, ...]"

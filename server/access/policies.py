@@ -152,17 +152,21 @@ PrincipalMatch: TypeAlias = Literal["none", "account", "direct"]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrincipalElement:
     """The principals that a resource policy's statement names. accounts: account ids, which stand
-    for every principal of the account that its own policies allow."""
+    for every principal of the account that its own policies allow. services: names of services of
+    AWS; of this server's, only the delivery of logs acts as one."""
 
     everyone: bool = False
     accounts: frozenset[str] = frozenset()
     arns: frozenset[str] = frozenset()
     canonical_ids: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
 
     def match(self, principal: model.Principal) -> PrincipalMatch:
         """Return how the statement names principal: itself, or its account."""
         if self.everyone or principal.arn in self.arns or principal.role_arn in self.arns:
             return "direct"
+        if principal.type == "service":
+            return "direct" if principal.name in self.services else "none"
         if principal.type == "anonymous":
             return "none"
         if principal.canonical_id in self.canonical_ids:
@@ -364,13 +368,15 @@ def _principals(value: Any, path: str) -> PrincipalElement:
         raise _fault(path, 'must be "*" or an object like {"AWS": "arn:..."}')
     _check_elements(value, PRINCIPAL_TYPES, path)
     everyone = False
-    accounts, arns, canonical_ids = set(), set(), set()
+    accounts, arns, canonical_ids, services = set(), set(), set(), set()
     for name, listed in value.items():
         for text, where in _texts(listed, f"{path}.{name}"):
             if name == "CanonicalUser":
                 canonical_ids.add(text)
+            elif name == "Service":
+                services.add(text)
             elif name != "AWS":
-                continue  # a service or a federation: validated, but no principal here matches
+                continue  # a federation: validated, but no principal here matches
             elif text == "*":
                 everyone = True
             elif _ACCOUNT.fullmatch(text):
@@ -391,6 +397,7 @@ def _principals(value: Any, path: str) -> PrincipalElement:
         accounts=frozenset(accounts),
         arns=frozenset(arns),
         canonical_ids=frozenset(canonical_ids),
+        services=frozenset(services),
     )
 
 

@@ -1,5 +1,5 @@
 """face: the documents that configure a general bucket: tags, CORS and lifecycle rules, its policy,
-the block of public access, ownership controls.
+the block of public access, ownership controls, the target of its access records.
 
 Each is a setting in the bucket's record, except that lifecycle rules have a row of their own. The
 transaction of a change checks that the bucket's policy is still the one that allowed it. A table
@@ -17,6 +17,7 @@ from server import asgi, calls, limits
 from server.access import acls, arns, decide, policies, publicity
 from server.access import errors as access_errors
 from server.access import model as access_model
+from server.accesslogs import targets
 from server.s3 import (
     bucketacls,
     cors,
@@ -166,6 +167,27 @@ async def get_public_access_block(services: engines.S3Services, call: calls.Call
 
 async def put_public_access_block(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     await _put(services, call, bucketacls.PUBLIC_ACCESS_BLOCK, documents.parse_public_access_block)
+    return asgi.Response(200)
+
+
+async def get_bucket_logging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    bucket = services.buckets.get(call.value.bucket)
+    target = targets.target_of(bucket.settings) if bucket.type == "general" else None
+    return asgi.Response(200, wire.XML_HEADERS, wire.bucket_logging(target))
+
+
+async def put_bucket_logging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    data = await incoming.read_configuration(call)
+    target = await incoming.parsed(documents.parse_logging, data)
+    if target is not None:
+        services.access_logs.check_target(bucket_to_configure(services, call), target)
+
+    def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        return targets.with_target(settings, target)
+
+    await change(services, call, put)
+    if target is not None:
+        services.access_logs.turn_on()
     return asgi.Response(200)
 
 

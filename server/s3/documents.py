@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from server import errors as kit_errors
 from server import xmltext
 from server.access import acls
+from server.accesslogs import targets
 from server.s3 import cors, errors, fields
 from storage import locks, model
 
@@ -24,6 +25,9 @@ PUBLIC_ACCESS_BLOCK = (
 """Members of a public access block, in S3's order."""
 OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")
 
+_LOGGING_FIELDS = frozenset(
+    {"TargetBucket", "TargetPrefix", "TargetGrants", "TargetObjectKeyFormat"}
+)
 _CORS_FIELDS = (
     "ID", "AllowedMethod", "AllowedOrigin", "AllowedHeader", "ExposeHeader", "MaxAgeSeconds"
 )  # fmt: skip
@@ -254,6 +258,52 @@ def parse_public_access_block(data: bytes) -> dict[str, bool]:
             raise _malformed()
         block[child.name] = text == "true"
     return block
+
+
+def parse_logging(data: bytes) -> targets.LogTarget | None:
+    """Return PutBucketLogging's target; None if the document turns logging off."""
+    root = _root(data, "BucketLoggingStatus")
+    if not root.children:
+        return None
+    enabled = root.children[0]
+    elements = {child.name: child for child in enabled.children}
+    if len(root.children) > 1 or enabled.name != "LoggingEnabled":
+        raise _malformed()
+    if len(elements) != len(enabled.children) or not elements.keys() <= _LOGGING_FIELDS:
+        raise _malformed()
+    if "TargetGrants" in elements and elements["TargetGrants"].children:
+        raise _not_done("TargetGrants")
+    bucket, prefix = elements.get("TargetBucket"), elements.get("TargetPrefix")
+    if bucket is None or prefix is None:
+        raise _malformed()
+    return targets.LogTarget(
+        bucket=bucket.text.strip(),
+        prefix=prefix.text,
+        key_format=_key_format(elements.get("TargetObjectKeyFormat")),
+    )
+
+
+def _key_format(element: xmltext.Element | None) -> targets.KeyFormat:
+    if element is None:
+        return "simple"
+    if len(element.children) != 1:
+        raise _malformed()
+    (chosen,) = element.children
+    if chosen.name == "SimplePrefix" and not chosen.children:
+        return "simple"
+    if chosen.name != "PartitionedPrefix" or len(chosen.children) > 1:
+        raise _malformed()
+    source = chosen.child("PartitionDateSource")
+    if source is None:
+        if chosen.children:
+            raise _malformed()
+        return "EventTime"
+    match source.text.strip():
+        case "EventTime":
+            return "EventTime"
+        case "DeliveryTime":
+            return "DeliveryTime"
+    raise _malformed()
 
 
 def parse_ownership(data: bytes) -> str:

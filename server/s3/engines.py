@@ -15,6 +15,7 @@ import msgspec
 
 from server import asgi, calls
 from server.access import acls, decide, principals
+from server.accesslogs import delivery
 from server.auth import verify
 from server.s3 import bucketacls, demands, errors, fields, guard, lifecycles, operations, wire
 from storage import (
@@ -80,6 +81,7 @@ class S3Services:
     authoriser: decide.Authoriser
     verifier: verify.Verifier
     principals: principals.Principals
+    access_logs: delivery.AccessLogs
     region: str
     hide_table_buckets: bool = False
     lines: ObjectLines = field(default_factory=ObjectLines)

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from server import asgi, calls, dispatch
 from server.access import decide, principals
+from server.accesslogs import delivery
 from server.auth import verify
 from server.s3 import (
     cors,
@@ -60,6 +61,7 @@ class S3Face:
         verifier: verify.Verifier,
         principals: principals.Principals,
         expiry: expiry.Expiry,
+        access_logs: delivery.AccessLogs,
         region: str,
         domain: str | None = None,
         hide_table_buckets: bool = False,
@@ -70,6 +72,7 @@ class S3Face:
             uploads=storage.uploads,
             blobs=storage.blobs,
             expiry=expiry,
+            access_logs=access_logs,
             authoriser=authoriser,
             verifier=verifier,
             principals=principals,

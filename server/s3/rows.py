@@ -766,7 +766,16 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "s3:GetAccelerateConfiguration",
         "AccelerateConfiguration",
     ),
-    _empty("GetBucketLogging", "logging", "s3:GetBucketLogging", "BucketLoggingStatus"),
+    _get_configuration(
+        "GetBucketLogging", "logging", "s3:GetBucketLogging", configurations.get_bucket_logging
+    ),
+    _put_configuration(
+        "PutBucketLogging",
+        "logging",
+        "s3:PutBucketLogging",
+        configurations.put_bucket_logging,
+        status="partly",
+    ),
     _empty(
         "GetBucketNotificationConfiguration",
         "notification",
@@ -811,7 +820,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("PutBucketAccelerateConfiguration", "PUT", "bucket", "accelerate"),
     _unimplemented("PutBucketEncryption", "PUT", "bucket", "encryption"),
     _unimplemented("DeleteBucketEncryption", "DELETE", "bucket", "encryption"),
-    _unimplemented("PutBucketLogging", "PUT", "bucket", "logging"),
     _unimplemented(
         "UpdateBucketMetadataAnnotationTableConfiguration",
         "PUT",

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from server import xmltext
+from server.accesslogs import targets
 from server.s3 import cors
 from storage import checksums, locks, model, records
 
@@ -324,6 +325,24 @@ def public_access_block(block: Mapping[str, bool]) -> bytes:
     """Return GetPublicAccessBlock's answer."""
     rows = [f"<{name}>{_boolean(value)}</{name}>" for name, value in block.items()]
     return document("PublicAccessBlockConfiguration", "".join(rows))
+
+
+def bucket_logging(target: targets.LogTarget | None) -> bytes:
+    """Return GetBucketLogging's answer."""
+    if target is None:
+        return document("BucketLoggingStatus", "")
+    key_format = "<SimplePrefix/>"
+    if target.key_format != "simple":
+        key_format = (
+            f"<PartitionedPrefix><PartitionDateSource>{target.key_format}</PartitionDateSource>"
+            "</PartitionedPrefix>"
+        )
+    return document(
+        "BucketLoggingStatus",
+        f"<LoggingEnabled><TargetBucket>{xmltext.escape(target.bucket)}</TargetBucket>"
+        f"<TargetPrefix>{xmltext.escape(target.prefix)}</TargetPrefix>"
+        f"<TargetObjectKeyFormat>{key_format}</TargetObjectKeyFormat></LoggingEnabled>",
+    )
 
 
 def policy_status(*, public: bool) -> bytes:

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from server import asgi, errortables
 from server import errors as kit_errors
 from server.access import errors as access_errors
+from server.accesslogs import targets
 from server.auth import errors as auth_errors
 from server.s3 import errors, guard, wire
 from storage import errors as storage_errors
@@ -172,6 +173,7 @@ _INVALID_PART = (
 WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     # The S3 face.
     errors.InvalidArgument: S3WireError(status=400, code="InvalidArgument", fields=_own),
+    targets.UnusableTarget: S3WireError(status=400, code="InvalidTargetBucketForLogging"),
     errors.InvalidRequest: S3WireError(status=400, code="InvalidRequest", fields=_own),
     errors.InvalidUri: S3WireError(status=400, code="InvalidURI", fields=_own),
     errors.ResourceMethodNotAllowed: S3WireError(status=405, code="MethodNotAllowed", fields=_own),

@@ -79,6 +79,7 @@ class Doors:
             authoriser=self.recorder,
             access=self.access,
             sweep=sweeping.TableSweep(store=self.lake.store, files=None),
+            access_logs=lakes.access_logs_of(self.lake, self.recorder),
             region=REGION,
             account_id=lakes.ACCOUNT,
         )

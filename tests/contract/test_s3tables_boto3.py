@@ -83,13 +83,16 @@ def test_boto3_walks_a_tables_whole_life(
         client.get_table_bucket(tableBucketARN=bucket)
 
 
-def test_an_operation_that_is_not_done_says_so_by_its_name(client: Any, name: str) -> None:
+def test_a_value_that_is_not_offered_is_refused_by_its_name(client: Any, name: str) -> None:
     bucket = client.create_table_bucket(name=name)["arn"]
     with pytest.raises(ClientError) as caught:
-        client.put_table_bucket_logging(tableBucketARN=bucket, tableBucketLoggingStatus={})
+        client.put_table_bucket_storage_class(
+            tableBucketARN=bucket,
+            storageClassConfiguration={"storageClass": "INTELLIGENT_TIERING"},
+        )
     assert caught.value.response["Error"] == {
         "Code": "NotImplementedException",
-        "Message": "PutTableBucketLogging is not implemented.",
+        "Message": "The storage class INTELLIGENT_TIERING is not implemented.",
     }
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 

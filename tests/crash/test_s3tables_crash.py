@@ -53,6 +53,7 @@ def services(lake: lakes.Lake) -> resources.Resources:
             account_id=lakes.ACCOUNT,
         ),
         sweep=sweeping.TableSweep(store=lake.store, files=None),
+        access_logs=lakes.access_logs_of(lake, authoriser),
         region="us-east-1",
         account_id=lakes.ACCOUNT,
     )

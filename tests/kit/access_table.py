@@ -535,6 +535,7 @@ S3TABLES_ROWS: Final = (
             **BUCKET,
             storageClassConfiguration={"storageClass": "STANDARD"},
         ),
+        s3tables("PutTableBucketLogging", **BUCKET, tableBucketLoggingStatus={}),
         s3tables("GetTableBucketLogging", **BUCKET),
         s3tables("PutTableBucketMetricsConfiguration", **BUCKET),
         s3tables("GetTableBucketMetricsConfiguration", **BUCKET),

@@ -16,7 +16,8 @@ from catalog.store import CatalogStore
 from catalog.tables import LoadedTable, Tables
 from catalog.views import Views
 from program import application
-from server.access import model
+from server.access import decide, model
+from server.accesslogs import delivery
 from storage import opening
 from storage.disk import Disk
 from storage.model import BucketInfo
@@ -145,6 +146,24 @@ def of_program(program: application.Program) -> Lake:
         tables=program.tables,
         views=program.views,
         clock=clock,
+    )
+
+
+def access_logs_of(lake: Lake, authoriser: decide.Authoriser) -> delivery.AccessLogs:
+    """The access records of a lake without a server: no request is noted."""
+    storage = lake.storage
+    return delivery.AccessLogs(
+        index=storage.index,
+        buckets=storage.buckets,
+        objects=storage.objects,
+        blobs=storage.blobs,
+        authoriser=authoriser,
+        places_by_face={},
+        canonical_id_of=str,
+        region="us-east-1",
+        host_id="",
+        now_ms=lake.clock,
+        new_id=lake.store.new_id,
     )
 
 

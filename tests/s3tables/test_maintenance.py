@@ -51,6 +51,7 @@ class Direct:
                 account_id=lakes.ACCOUNT,
             ),
             sweep=self.sweep,
+            access_logs=lakes.access_logs_of(lake, authoriser),
             region="us-east-1",
             account_id=lakes.ACCOUNT,
         )

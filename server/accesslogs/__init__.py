@@ -1,0 +1,1 @@
+"""Server access logging: records of requests, delivered as objects to another bucket."""
