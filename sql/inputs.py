@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import pyarrow as pa
 
-from sql import bindings, errors, ipc, kernels, limits
+from sql import bindings, errors, ipc, kernelforms, limits
 from sql.dialect import expressions, rewrites, sqltypes
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -49,7 +49,7 @@ def variable_text(value: Any) -> str | None:
         case datetime.datetime():
             return value.isoformat(sep=" ")
         case decimal.Decimal():
-            return f"{value.normalize(kernels.DIGITS) if value else 0:f}"
+            return f"{value.normalize(kernelforms.DIGITS) if value else 0:f}"
     return str(value)
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from sql import limits
 
+DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
@@ -58,3 +60,22 @@ def per_value(
                 raise
             parsed.append(None)
     return pa.array(parsed, result).take(encoded.indices)
+
+
+def by_row(*arguments: pa.DataType, result: pa.DataType) -> Callable[[Callable[..., Any]], Kernel]:
+    """Return what makes a kernel of a function of one row's values; NULL if one of them is."""
+
+    def make(compute: Callable[..., Any]) -> Kernel:
+        def function(*columns: Any) -> Any:
+            rows = zip(*(column.to_pylist() for column in columns), strict=True)
+            return array_of((None if None in row else compute(*row) for row in rows), result)
+
+        # Volatile as `sql.kernels._nonzero` is.
+        return Kernel(function=function, arguments=arguments, result=result, volatility="volatile")
+
+    return make
+
+
+def text_kernel(function: Callable[..., Any], result: pa.DataType) -> Kernel:
+    """Return the kernel of a function of one array of texts."""
+    return Kernel(function=function, arguments=(pa.string(),), result=result, volatility="volatile")

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from sql import errors, kernels, limits, outcomes
+from sql import errors, kernelforms, kernels, limits, outcomes
 from sql.dialect import (
     changes,
     expressions,
@@ -616,7 +616,7 @@ def _trimmed(node: Any, cell: Expr) -> Expr:
     """Return a number written in VALUES without the zeros at its end, as Snowflake types it."""
     plain = node.this if isinstance(node, exp.Neg) else node
     if isinstance(plain, exp.Literal) and isinstance(cell.literal, decimal.Decimal):
-        return exprs.number(cell.literal.normalize(kernels.DIGITS))
+        return exprs.number(cell.literal.normalize(kernelforms.DIGITS))
     return cell
 
 

@@ -13,7 +13,7 @@ import decimal
 import re
 from collections.abc import Sequence
 
-from sql import errors, kernels
+from sql import errors, kernels, moment_kernels
 from sql.dialect import formats, sqltypes
 from sql.plan import code, folding
 from sql.plan import expressions as exprs
@@ -125,13 +125,13 @@ def _cast_literal(operand: Expr, target: sqltypes.SqlType, *, lenient: bool) -> 
                 constant = exprs.integer(int(value)) if not target.scale else exprs.number(value)
                 return _cast_fixed(constant, target, lenient)
             case "date":
-                return exprs.date(kernels.parse_date(text))
+                return exprs.date(moment_kernels.parse_date(text))
             case "timestamp_ntz":
-                return exprs.timestamp(kernels.parse_timestamp(text))
+                return exprs.timestamp(moment_kernels.parse_timestamp(text))
             case "timestamp_ltz":
-                return _instant_literal(kernels.parse_moment(text), target)
+                return _instant_literal(moment_kernels.parse_moment(text), target)
             case "time":
-                return exprs.time(kernels.parse_time(text))
+                return exprs.time(moment_kernels.parse_time(text))
             case "boolean" if text.strip().lower() in kernels.TRUE_WORDS:
                 return exprs.boolean(True)
             case "boolean" if text.strip().lower() in kernels.FALSE_WORDS:

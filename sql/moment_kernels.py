@@ -1,0 +1,477 @@
+"""rule: kernels of dates, times and instants: their parsing, their calendar and their zones.
+
+Texts are read as Snowflake reads them without a format. A time without a zone belongs to the
+session's, whose name is an argument of a family of `FAMILIES_OF_ZONE`.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import decimal
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sql.kernelforms import DIGITS, Kernel, by_row, coded, per_value, text_kernel
+
+
+def _instant(match: re.Match[str]) -> Kernel:
+    lenient, type_name = bool(match.group(1)), match.group(2)
+    parse, result = INSTANTS[type_name]
+    return text_kernel(lambda array: per_value(array, parse, result, lenient=lenient), result)
+
+
+def parse_date(text: str) -> datetime.date:
+    """Return text as a DATE by Snowflake's AUTO formats; raises ValueError."""
+    moment = _parse_moment(text, "Date")
+    return moment.date()
+
+
+def parse_moment(text: str) -> datetime.datetime:
+    """Return text as a moment, aware when the text has an offset or is a number of seconds since
+    1970 (or of milliseconds, ...), which names an instant. Raises ValueError."""
+    moment = _parse_moment(text, "Timestamp")
+    return moment.replace(tzinfo=datetime.UTC) if EPOCH.fullmatch(text.strip()) else moment
+
+
+def parse_timestamp(text: str) -> datetime.datetime:
+    """Return text as a TIMESTAMP_NTZ: an offset in the text is dropped, as Snowflake does."""
+    return _parse_moment(text, "Timestamp").replace(tzinfo=None)
+
+
+def parse_time(text: str) -> datetime.time:
+    """Return text as a TIME; raises ValueError."""
+    match = TIME.fullmatch(text.strip())
+    if match is None and EPOCH.fullmatch(text.strip()):
+        return _parse_moment(text, "Time").time()
+    if match is None:
+        raise coded("100035", f"Time|{text}")
+    hour, minute, second, fraction, half = match.groups()
+    hours = int(hour)
+    if half:
+        if not 1 <= hours <= 12:
+            raise coded("100035", f"Time|{text}")
+        hours = hours % 12 + (12 if half.lower() == "pm" else 0)
+    try:
+        return datetime.time(hours, int(minute), int(second or 0), _micros(fraction))
+    except ValueError:
+        raise coded("100035", f"Time|{text}") from None
+
+
+TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?:\s*([aApP][mM]))?")
+
+ISO = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})"
+    r"(?:(?:[Tt]|\s+)(\d{1,2})(?::(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?"
+    r"\s*(Z|z|[+-]\d{2}(?::?\d{2})?)?)?"
+)
+
+NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3,9})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
+
+SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
+
+EPOCH = re.compile(r"-?\d{1,18}")
+
+
+def _parse_moment(text: str, type_name: str) -> datetime.datetime:
+    stripped = text.strip()
+    try:
+        if match := ISO.fullmatch(stripped):
+            year, month, day, hour, minute, second, fraction, zone = match.groups()
+            return datetime.datetime(
+                int(year),
+                int(month),
+                int(day),
+                int(hour or 0),
+                int(minute or 0),
+                int(second or 0),
+                _micros(fraction),
+                tzinfo=_zone(zone),
+            )
+        if match := NAMED.fullmatch(stripped):
+            day, name, year, *clock = match.groups()
+            return datetime.datetime(  # noqa: DTZ001 - the text has no zone
+                int(year), _month(name), int(day), *_clock(clock)
+            )
+        if match := SLASHED.fullmatch(stripped):
+            month, day, year, *clock = match.groups()
+            return datetime.datetime(  # noqa: DTZ001 - the text has no zone
+                int(year), int(month), int(day), *_clock(clock)
+            )
+        if EPOCH.fullmatch(stripped):
+            return _from_epoch(int(stripped))
+    except (ValueError, OverflowError):
+        pass
+    raise coded("100035", f"{type_name}|{text}")
+
+
+def _from_epoch(value: int) -> datetime.datetime:
+    # Snowflake guesses the unit of a whole number by its size.
+    micros = value // 1000
+    for bound, factor, divisor in EPOCH_UNITS:
+        if abs(value) < bound:
+            micros = value * factor // divisor
+            break
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)  # noqa: DTZ001
+
+
+EPOCH_UNITS = (
+    (31_536_000_000, 10**6, 1),
+    (31_536_000_000_000, 10**3, 1),
+    (31_536_000_000_000_000, 1, 1),
+)
+"""Below which size a whole number counts seconds, milliseconds, microseconds; above: nano."""
+
+
+def _month(name: str) -> int:
+    """Return the month of a name, short or whole; raises ValueError."""
+    word = name.lower()
+    for number, month in enumerate(calendar.month_name[1:], start=1):
+        if word in (month.lower(), month[:3].lower()):
+            return number
+    raise ValueError(name)
+
+
+def _clock(parts: list[Any]) -> tuple[int, int, int]:
+    return int(parts[0] or 0), int(parts[1] or 0), int(parts[2] or 0)
+
+
+def _micros(fraction: str | None) -> int:
+    return int((fraction or "0").ljust(6, "0")[:6])
+
+
+def _zone(text: str | None) -> datetime.timezone | None:
+    if text is None:
+        return None
+    if text in ("Z", "z"):
+        return datetime.UTC
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    offset = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return datetime.timezone(-offset if text[0] == "-" else offset)
+
+
+def parse_by_pattern(text: str, pattern: str, type_name: str) -> datetime.datetime:
+    """Return text read by a strptime pattern; raises ValueError."""
+    try:
+        return datetime.datetime.strptime(text.strip(), pattern).replace(tzinfo=None)  # noqa: DTZ007
+    except ValueError:
+        raise coded("100035", f"{type_name}|{text}") from None
+
+
+def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
+    lenient, type_name = bool(match.group(1)), match.group(2)
+    _, result = INSTANTS[type_name]
+    narrow: Callable[[datetime.datetime], Any] = {
+        "date": datetime.datetime.date,
+        "time": datetime.datetime.time,
+        "timestamp": lambda moment: moment,
+    }[type_name]
+
+    def function(texts: Any, patterns: Any) -> Any:
+        if not len(texts):
+            return pa.array([], result)
+        pattern = patterns[0].as_py()
+        return per_value(
+            texts,
+            lambda text: narrow(parse_by_pattern(text, pattern, type_name.title())),
+            result,
+            lenient=lenient,
+        )
+
+    return Kernel(
+        function=function,
+        arguments=(pa.string(), pa.string()),
+        result=result,
+        volatility="volatile",
+    )
+
+
+def _convert_zone(_: re.Match[str]) -> Kernel:
+    arrow_type = pa.timestamp("us")
+
+    def function(moments: Any, sources: Any, targets: Any) -> Any:
+        if not len(moments):
+            return pa.array([], arrow_type)
+        source, target = sources[0].as_py(), targets[0].as_py()
+        instants = pc.assume_timezone(moments, source, ambiguous="earliest", nonexistent="latest")
+        return pc.local_timestamp(instants.cast(pa.timestamp("us", target))).cast(arrow_type)
+
+    return Kernel(
+        function=function, arguments=(arrow_type, pa.string(), pa.string()), result=arrow_type
+    )
+
+
+MICROSECONDS_OF_DAY = 86_400_000_000
+
+
+def _add_months(match: re.Match[str]) -> Kernel:
+    """A day that its new month lacks becomes that month's last; `_last`: a last day stays one."""
+    stays_last = bool(match.group(2))
+    _, arrow_type = INSTANTS[match.group(1)]
+
+    def of_days(days: Any, months: Any) -> Any:
+        ordinal = pc.add(pc.multiply(pc.year(days), 12), pc.subtract(pc.month(days), 1))
+        outside = pc.or_(
+            pc.or_(
+                pc.less(months, pc.subtract(MONTHS_LOW, ordinal)),
+                pc.greater(months, pc.subtract(MONTHS_HIGH, ordinal)),
+            ),
+            pc.less(ordinal, pa.scalar(MONTHS_LOW)),
+        )
+        if pc.any(outside).as_py():
+            day, count = (array.filter(outside)[0] for array in (days, months))
+            raise coded("100039", f"{pc.cast(day, pa.string())} + {count} months")
+        moved = pc.add(ordinal, months)
+        day, first = pc.day(days), _first_of_month(moved)
+        length = pc.subtract(_first_of_month(pc.add(moved, 1)), first)
+        wanted = pc.min_element_wise(day, length, skip_nulls=False)
+        if stays_last:
+            before = pc.subtract(_first_of_month(pc.add(ordinal, 1)), _first_of_month(ordinal))
+            wanted = pc.if_else(pc.equal(day, before), length, wanted)
+        return pc.subtract(pc.add(first, wanted), 1)
+
+    def of_dates(dates: Any, months: Any) -> Any:
+        return of_days(dates, months).cast(pa.int32()).cast(pa.date32())
+
+    def of_timestamps(moments: Any, months: Any) -> Any:
+        starts = pc.floor_temporal(moments, unit="day")
+        rest = pc.subtract(moments.cast(pa.int64()), starts.cast(pa.int64()))
+        days = pc.multiply(of_days(starts, months), MICROSECONDS_OF_DAY)
+        return pc.add(days, rest).cast(arrow_type)
+
+    return Kernel(
+        function=of_dates if arrow_type == pa.date32() else of_timestamps,
+        arguments=(arrow_type, pa.int64()),
+        result=arrow_type,
+    )
+
+
+MONTHS_LOW, MONTHS_HIGH = 1 * 12, 9999 * 12 + 11
+"""The months of the years 1 to 9999, counted from year 0."""
+
+
+def _first_of_month(ordinal: Any) -> Any:
+    """Return the days from 1970-01-01 to the first of a month that is counted from year 0.
+
+    Years begin in March here, so that a leap day is the last of its year; divisions are of
+    numbers that are not negative.
+    """
+    since_march = pc.subtract(ordinal, 2)
+    year = pc.divide(since_march, 12)
+    month = pc.subtract(since_march, pc.multiply(year, 12))
+    leap_days = pc.add(pc.subtract(pc.divide(year, 4), pc.divide(year, 100)), pc.divide(year, 400))
+    of_year = pc.divide(pc.add(pc.multiply(month, 153), 2), 5)
+    days = pc.add(pc.add(pc.multiply(year, 365), leap_days), of_year)
+    return pc.subtract(days, MARCH_OF_YEAR_ZERO)
+
+
+MARCH_OF_YEAR_ZERO = 719_468
+"""Days from 0000-03-01 to 1970-01-01."""
+
+
+def instants_of(local: Any, zone: str) -> Any:
+    """Return local times of a zone as instants.
+
+    Of the two instants of a repeated local time it is the first. A local time that the clocks leave
+    out is read with the offset before that, so that it comes out as much later as they leave out.
+    """
+    naive = pa.timestamp("us")
+    if zone == "UTC":  # without the machine's time zone database, which may be absent
+        return local.cast(pa.int64()).cast(pa.timestamp("us", zone))
+    shown = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    instants = shown.cast(pa.int64())
+    offsets = pc.subtract(pc.local_timestamp(shown).cast(naive).cast(pa.int64()), instants)
+    return pc.subtract(local.cast(pa.int64()), offsets).cast(pa.timestamp("us", zone))
+
+
+def _local_instant(_: re.Match[str], zone: str) -> Kernel:
+    """A TIMESTAMP_NTZ as the TIMESTAMP_LTZ at which the session's zone shows it."""
+    return Kernel(
+        function=lambda local: instants_of(local, zone),
+        arguments=(pa.timestamp("us"),),
+        result=pa.timestamp("us", zone),
+    )
+
+
+def _offset_text(match: re.Match[str], zone: str) -> Kernel:
+    """The offset of an instant in the session's zone: +hhmm, or +hh:mm."""
+    separator = ":" if match.group(1) == "colon" else ""
+    arrow_type = pa.timestamp("us", zone)
+
+    def text(micros: int) -> str:
+        hours, minutes = divmod(abs(micros) // 60_000_000, 60)
+        return f"{'-' if micros < 0 else '+'}{hours:02}{separator}{minutes:02}"
+
+    def function(instants: Any) -> Any:
+        if zone == "UTC":
+            offsets = pc.subtract(instants.cast(pa.int64()), instants.cast(pa.int64()))
+        else:
+            shown = pc.local_timestamp(instants).cast(pa.timestamp("us")).cast(pa.int64())
+            offsets = pc.subtract(shown, instants.cast(pa.int64()))
+        return per_value(offsets, text, pa.string(), lenient=False)
+
+    return Kernel(function=function, arguments=(arrow_type,), result=pa.string())
+
+
+def _to_instant(match: re.Match[str], zone: str) -> Kernel:
+    """Text of any known form as TIMESTAMP_LTZ: of its own offset, or else of the session's zone."""
+    lenient, naive = bool(match.group(1)), pa.timestamp("us")
+    result = pa.timestamp("us", zone)
+
+    def parse(text: str) -> tuple[datetime.datetime, bool]:
+        moment = parse_moment(text)
+        if moment.tzinfo is None:
+            return moment, True
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None), False
+
+    def function(texts: Any) -> Any:
+        encoded = texts.dictionary_encode()
+        moments: list[datetime.datetime | None] = []
+        are_local: list[bool] = []
+        for text in encoded.dictionary.to_pylist():
+            try:
+                moment, is_local = parse(text)
+            except (ValueError, OverflowError):
+                if not lenient:
+                    raise
+                moment, is_local = None, True
+            moments.append(moment)
+            are_local.append(is_local)
+        read = pa.array(moments, naive)
+        at_utc = read.cast(pa.int64()).cast(result)
+        instants = pc.if_else(pa.array(are_local, pa.bool_()), instants_of(read, zone), at_utc)
+        return instants.take(encoded.indices)
+
+    return text_kernel(function, result)
+
+
+def _floor(match: re.Match[str]) -> Kernel:
+    """A TIMESTAMP_NTZ cut to a unit; weeks begin on Monday."""
+    unit: Any = match.group(1)
+    arrow_type = pa.timestamp("us")
+    return Kernel(
+        function=lambda moments: pc.floor_temporal(moments, unit=unit),
+        arguments=(arrow_type,),
+        result=arrow_type,
+    )
+
+
+def _later(match: re.Match[str]) -> Kernel:
+    """A TIMESTAMP_NTZ so many of the units of that many microseconds later."""
+    micros = int(match.group(1))
+    sql_type = pa.timestamp("us")
+
+    def function(moments: Any, counts: Any) -> Any:
+        out_of_range = coded("100039", "a timestamp outside the years 1 to 9999")
+        try:
+            steps = pc.multiply_checked(counts, micros)
+            moved = pc.add_checked(moments.cast(pa.int64()), steps)
+        except pa.ArrowInvalid:
+            raise out_of_range from None
+        early, late = (pa.scalar(end) for end in (MOMENT_LOW, MOMENT_HIGH))
+        if pc.any(pc.or_(pc.less(moved, early), pc.greater(moved, late))).as_py():
+            raise out_of_range
+        return moved.cast(sql_type)
+
+    # Volatile as `_nonzero` is.
+    return Kernel(
+        function=function, arguments=(sql_type, pa.int64()), result=sql_type, volatility="volatile"
+    )
+
+
+MOMENT_LOW, MOMENT_HIGH = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last microsecond of the years 1 to 9999."""
+
+
+def _months_between(_: re.Match[str]) -> Kernel:
+    """The months between two moments: whole ones between equal days or two last days."""
+    unit = decimal.Decimal("0.000001")
+
+    def between(first: datetime.datetime, last: datetime.datetime) -> decimal.Decimal:
+        months = (first.year - last.year) * 12 + first.month - last.month
+        days = [calendar.monthrange(each.year, each.month)[1] == each.day for each in (first, last)]
+        if first.day == last.day or all(days):
+            return decimal.Decimal(months).quantize(unit)
+        micros = [
+            each.day * MICROSECONDS_OF_DAY
+            + (each - each.replace(hour=0, minute=0, second=0, microsecond=0))
+            // datetime.timedelta(microseconds=1)
+            for each in (first, last)
+        ]
+        part = decimal.Decimal(micros[0] - micros[1]) / (31 * MICROSECONDS_OF_DAY)
+        return (months + part).quantize(unit, context=DIGITS)
+
+    moment = pa.timestamp("us")
+    return by_row(moment, moment, result=pa.decimal128(38, 6))(between)
+
+
+def _time_slice(match: re.Match[str]) -> Kernel:
+    """The begin or the end of the slice of the calendar in which a TIMESTAMP_NTZ lies.
+
+    Slices of months, or of microseconds from a day on, are counted from 1970.
+    """
+    is_months, is_end = match.group(1) == "months", match.group(4) == "end"
+    length, first_day = int(match.group(2)), int(match.group(3))
+    origin = datetime.datetime(1970, 1, 1) - datetime.timedelta(days=first_day)  # noqa: DTZ001
+    unit = datetime.timedelta(microseconds=1)
+    naive = pa.timestamp("us")
+
+    def sliced(moment: datetime.datetime) -> datetime.datetime:
+        try:
+            if is_months:
+                number = (moment.year - 1970) * 12 + moment.month - 1
+                years, month = divmod((number // length + is_end) * length, 12)
+                return datetime.datetime(1970 + years, month + 1, 1)  # noqa: DTZ001 - local
+            count = (moment - origin) // unit // length + is_end
+            return origin + count * length * unit
+        except (OverflowError, ValueError):
+            raise coded("100039", str(moment)) from None
+
+    return Kernel(
+        function=lambda array: per_value(array, sliced, naive, lenient=False),
+        arguments=(naive,),
+        result=naive,
+        volatility="volatile",
+    )
+
+
+def _epoch(_: re.Match[str]) -> Kernel:
+    arrow_type = pa.timestamp("us")
+    return Kernel(
+        function=lambda array: per_value(array, _from_epoch, arrow_type, lenient=False),
+        arguments=(pa.int64(),),
+        result=arrow_type,
+    )
+
+
+INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
+    "date": (parse_date, pa.date32()),
+    "timestamp": (parse_timestamp, pa.timestamp("us")),
+    "time": (parse_time, pa.time64("us")),
+}
+
+
+FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
+    (re.compile(r"_(try_)?to_(date|timestamp|time)"), _instant),
+    (re.compile(r"_(try_)?parse_(date|timestamp|time)"), _parse_moment_by_pattern),
+    (re.compile("_convert_zone"), _convert_zone),
+    (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),
+    (re.compile(r"_later_(\d+)"), _later),
+    (
+        re.compile(r"_floor_(year|quarter|month|week|day|hour|minute|second|millisecond)"),
+        _floor,
+    ),
+    (re.compile("_epoch_to_timestamp"), _epoch),
+    (re.compile("_months_between"), _months_between),
+    (re.compile("_time_slice_(months|micros)_([0-9]+)_([0-9])_(begin|end)"), _time_slice),
+)
+
+FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
+    (re.compile("_local_instant"), _local_instant),
+    (re.compile(r"_(try_)?to_instant"), _to_instant),
+    (re.compile(r"_offset_(text|colon)"), _offset_text),
+)
