@@ -14,9 +14,9 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import expressions, names, rewrites, sqltypes
+from sql.dialect import expressions, rewrites, sqltypes
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
-from sql.plan import code
+from sql.plan import code, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -64,13 +64,13 @@ def bind(
     match: Any,
     pairs: Sequence[tuple[Expr, Expr]],
     scope: QueryScope,
-    texts: tuple[str, str],
+    sides: tuple[relations.Rel, relations.Rel],
     start: int,
     before: int,
-) -> str:
-    """Return the text of the join; the scope's names become those of its columns.
+) -> relations.Rel:
+    """Return the join; the scope's names become those of its columns.
 
-    pairs: `keys`, and those of USING. texts: of the left and of the right relation.
+    pairs: `keys`, and those of USING. sides: the left and the right relation.
     """
     binder = scope.binder
     union, matched, joined = (binder.alias(word) for word in ("asof", "matched", "joined"))
@@ -89,40 +89,60 @@ def bind(
     right_items = _moved(scope, scope.sources[before:], "r", joined, is_right=True)
     key_names = [f"k{number}" for number in range(len(pairs))]
 
-    def selected(items: Sequence[tuple[str, str]], source: str, where: str = "") -> str:
-        listed = ", ".join(f"{text} AS {names.quoted(name)}" for name, text in items)
-        return f"SELECT {listed} FROM {source}{where}"
-
-    first = [(name, binder.text(value)) for name, value in left_items]
-    first += [(name, binder.text(key)) for name, key in zip(key_names, ours, strict=True)]
-    first += [("is_left", "TRUE"), *_nulls(right_items, scope)]
-    second = _nulls(left_items, scope)
-    second += [(name, binder.text(key)) for name, key in zip(key_names, theirs, strict=True)]
-    second += [("is_left", "FALSE")]
-    second += [(name, binder.text(value)) for name, value in right_items]
-    present = " AND ".join(f"{binder.text(key)} IS NOT NULL" for key in theirs)
-    rows = (
-        f"{selected(first, texts[0])} UNION ALL {selected(second, texts[1], f' WHERE {present}')}"
+    first = [(name, binder.written(value)) for name, value in left_items]
+    first += [(name, binder.written(key)) for name, key in zip(key_names, ours, strict=True)]
+    first += [("is_left", code.TRUE), *_nulls(right_items)]
+    second = _nulls(left_items)
+    second += [(name, binder.written(key)) for name, key in zip(key_names, theirs, strict=True)]
+    second += [("is_left", code.FALSE)]
+    second += [(name, binder.written(value)) for name, value in right_items]
+    present = code.joined([code.is_not_null(key) for key in theirs], "AND")
+    rows = relations.set_operation(
+        "UNION ALL",
+        [
+            relations.Project(source=sides[0], items=relations.items(first)),
+            relations.Project(
+                source=relations.Filter(source=sides[1], condition=present),
+                items=relations.items(second),
+            ),
+        ],
     )
     order, ties = ORDERS[type(match.unnest())]
-    partition = ", ".join(f'"{name}"' for name in key_names[1:])
-    window = (
-        f"{f'PARTITION BY {partition} ' if partition else ''}"
-        f'ORDER BY "k0" {order} NULLS FIRST, "is_left" {ties} '
-        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    is_left = _column("is_left")
+    window = code.Window(
+        partition=tuple(_column(name) for name in key_names[1:]),
+        order=(
+            code.SortKey(key=_column("k0"), direction=f" {order} NULLS FIRST"),
+            code.SortKey(key=is_left, direction=f" {ties}"),
+        ),
+        frame="ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
     )
     # A row is one value, so that the closest one counts even where it holds a NULL.
-    fields = "".join(f", '{name}', {names.quoted(name)}" for name, _ in right_items)
-    row = f"CASE WHEN \"is_left\" THEN NULL ELSE named_struct('row', 1{fields}) END"
-    latest = f'last_value({row}) IGNORE NULLS OVER ({window}) AS "found"'
-    through = [(name, names.quoted(name)) for name, _ in left_items]
-    beside = f"SELECT *, {latest} FROM ({rows}) AS {names.quoted(union)}"
-    closest = code.ColumnUse(relation=matched, name="found")
-    through += [
-        (name, binder.text(code.call("get_field", closest, name))) for name, _ in right_items
-    ]
-    text = selected(through or [("none", "1")], f"({beside}) AS {names.quoted(matched)}")
-    return f'({text} WHERE "is_left") AS {names.quoted(joined)}'
+    fields: list[code.Argument] = ["row", 1]
+    for name, _ in right_items:
+        fields += (name, _column(name))
+    row = code.case([(is_left, code.NULL)], code.call("named_struct", *fields))
+    latest = code.FunctionUse(name="last_value", arguments=(row,), ignores_nulls=True, over=window)
+    beside = relations.Project(
+        source=relations.Window(source=relations.Named(query=rows, alias=union)),
+        items=relations.items([("closest", latest)]),
+        keeps_all=True,
+    )
+    closest = code.ColumnUse(relation=matched, name="closest")
+    through = [(name, code.call("get_field", closest, name)) for name, _ in right_items]
+    left_columns = relations.columns(name for name, _ in left_items)
+    query = relations.Project(
+        source=relations.Filter(
+            source=relations.Named(query=beside, alias=matched), condition=is_left
+        ),
+        items=(*left_columns, *relations.items(through))
+        or relations.items([("none", code.part(1))]),
+    )
+    return relations.Named(query=query, alias=joined)
+
+
+def _column(name: str) -> code.ColumnUse:
+    return code.ColumnUse(relation="", name=name)
 
 
 Items = list[tuple[str, Expr]]
@@ -153,12 +173,9 @@ def _moved(
     return items
 
 
-def _nulls(items: Items, scope: QueryScope) -> list[tuple[str, str]]:
+def _nulls(items: Items) -> list[tuple[str, code.Part]]:
     """Return NULLs of the items' types, which the engine does not find by itself in UNION ALL."""
-    return [
-        (name, "NULL" if value.type.is_nested else scope.binder.text(_null_of(value)))
-        for name, value in items
-    ]
+    return [(name, code.NULL if value.type.is_nested else _null_of(value)) for name, value in items]
 
 
 def _null_of(value: Expr) -> Expr:

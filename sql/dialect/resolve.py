@@ -1,4 +1,4 @@
-"""rule: binds a query tree, with the shapes of its tables, to the engine's text.
+"""rule: binds a query tree, with the shapes of its tables, to a plan, and writes its text.
 
 `references` listed the tables of a text, and they were looked up; here every name is resolved. Each
 reference to a table is a separate relation, with a unique alias in the engine. A construct that the
@@ -30,8 +30,8 @@ from sql.dialect import (
     shapes,
     sqltypes,
 )
-from sql.dialect.scopes import Output, OutputScope, QueryScope, Text
-from sql.plan import code, emit
+from sql.dialect.scopes import Output, OutputScope, PlannedQuery, QueryScope
+from sql.plan import code, emit, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -79,18 +79,18 @@ def bind_query(
     """
     binder = Binder(environment, views)
     try:
-        text = binder.query(tree, None)
+        query = binder.query(tree, None)
         if stores:
-            text = binder.stored(text)
+            query = binder.stored(query)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
     except scopes.PivotWanted as wanted:
-        query = binder.finish(wanted.text, references.bind_count(tree))
-        return dataclasses.replace(query, pivot=wanted.number)
-    query = binder.finish(text, references.bind_count(tree))
+        bound = binder.finish(wanted.query, references.bind_count(tree))
+        return dataclasses.replace(bound, pivot=wanted.number)
+    bound = binder.finish(query, references.bind_count(tree))
     if not isinstance(tree, exp.Select):
-        return query
-    return dataclasses.replace(query, constants=text.constants, counted=text.counted)
+        return bound
+    return dataclasses.replace(bound, constants=query.constants, counted=query.counted)
 
 
 def check_stable(condition: Any, tree: Any, environment: shapes.Environment) -> None:
@@ -100,7 +100,7 @@ def check_stable(condition: Any, tree: Any, environment: shapes.Environment) -> 
     chosen.set("where", None)
     chosen.set("expressions", [exp.Case(ifs=[exp.If(this=condition.copy(), true=exp.true())])])
     binder.query(chosen, None)
-    if binder.volatile_texts:
+    if binder.volatile_parts:
         raise errors.repeated_volatile()
 
 
@@ -120,13 +120,13 @@ def bind_into(
     try:
         if isinstance(tree, exp.Values) and not environment.rows_relation:
             scope = QueryScope(binder=binder, parent=None)
-            query = binder.finish(binder.stored(binder.values(tree, scope, targets)), count)
-            return dataclasses.replace(query, row_count=len(tree.expressions))
+            bound = binder.finish(binder.stored(binder.values(tree, scope, targets)), count)
+            return dataclasses.replace(bound, row_count=len(tree.expressions))
         if environment.rows_relation:
             tree = _row_query(tree)
-        text = binder.query(tree, None)
-        _check_width(len(text.outputs), len(targets))
-        return binder.finish(binder.stored(binder.converted(text, targets, inserts=True)), count)
+        query = binder.query(tree, None)
+        _check_width(len(query.outputs), len(targets))
+        return binder.finish(binder.stored(binder.converted(query, targets, inserts=True)), count)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
 
@@ -166,9 +166,9 @@ def bind_changes(
         if target is not None:
             own = [column.name for column in target.columns if column.name != shapes.ROW]
             tree = changes.with_columns_by_name(tree, own, source_columns)
-        text = binder.query(tree, None)
-        types = [*(output.type for output in text.outputs[:CHANGE_COLUMNS]), *targets]
-        converted = binder.converted(text, types, inserts=True)
+        query = binder.query(tree, None)
+        types = [*(output.type for output in query.outputs[:CHANGE_COLUMNS]), *targets]
+        converted = binder.converted(query, types, inserts=True)
         return binder.finish(binder.stored(converted), references.bind_count(tree))
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
@@ -199,19 +199,16 @@ class Binder:
         self._views = views
         self.filters: dict[int, list[predicates.Filter]] = {}
         self.relations = 0
-        self.volatile_texts = 0
+        self.volatile_parts = 0
         self._columns = 0
         self._aliases = 0
-        self._kernels: set[str] = set()
         self._volatile_uses: dict[str, exp.Table] = {}
         self._pivots = 0
 
-    def text(self, part: code.Part) -> str:
-        """Return the engine's text of a part; note its kernels and whether it is volatile."""
-        volatile: set[int] = set()
-        text = emit.text(part, self._kernels, volatile)
-        self.volatile_texts += bool(volatile)
-        return text
+    def written(self, part: code.Part) -> code.Part:
+        """Return a part of a relation; note whether it is volatile."""
+        self.volatile_parts += emit.is_volatile(part)
+        return part
 
     def use_volatile(self, name: str, node: exp.Table) -> None:
         """Note that a volatile common table expression is read at a node.
@@ -221,13 +218,13 @@ class Binder:
         """
         if self._volatile_uses.setdefault(name, node) is not node:
             raise errors.repeated_volatile()
-        self.volatile_texts += 1
+        self.volatile_parts += 1
 
     def is_view(self, use: int) -> bool:
         """Return whether a table use refers to a view."""
         return use in self._views
 
-    def view(self, use: int) -> Text | None:
+    def view(self, use: int) -> PlannedQuery | None:
         """Return the query of the view that a table use refers to, bound; None for a table.
 
         Its columns have the view's stored names. The view sees no name, bind or variable of the
@@ -240,15 +237,15 @@ class Binder:
         outer = self.environment
         self.environment = dataclasses.replace(outer, binds={}, variables={}, rows_relation="")
         try:
-            text = self.query(self._views[use], None)
+            query = self.query(self._views[use], None)
         except errors.SqlError as error:
             raise error.within_view(shown) from None
         finally:
             self.environment = outer
-        if len(text.outputs) != len(shape.columns):
-            raise errors.view_of_other_columns(shown, len(shape.columns), len(text.outputs))
+        if len(query.outputs) != len(shape.columns):
+            raise errors.view_of_other_columns(shown, len(shape.columns), len(query.outputs))
         outputs = []
-        for output, column in zip(text.outputs, shape.columns, strict=True):
+        for output, column in zip(query.outputs, shape.columns, strict=True):
             if column.type.name != output.type.name and not output.is_null:
                 raise errors.view_column_differs(shown, names.shown(column.name))
             outputs.append(
@@ -259,7 +256,7 @@ class Binder:
                     type=column.type if output.is_null else output.type,
                 )
             )
-        return dataclasses.replace(text, outputs=tuple(outputs), constants=None, counted=None)
+        return dataclasses.replace(query, outputs=tuple(outputs), constants=None, counted=None)
 
     def pivot_values(self, tree: Any, scope: QueryScope) -> tuple[Any, ...]:
         """Return the values of a PIVOT that its query gives; raises PivotWanted for unknown ones.
@@ -273,12 +270,12 @@ class Binder:
         self._pivots += 1
         if number in pivots:
             return pivots[number]
-        text = self.query(tree, scope)
-        if len(text.outputs) != 1 or text.outputs[0].type.name not in PIVOTED_TYPES:
+        query = self.query(tree, scope)
+        if len(query.outputs) != 1 or query.outputs[0].type.name not in PIVOTED_TYPES:
             raise errors.unsupported("PIVOT ... IN (SELECT ...) of these columns")
-        if text.is_correlated:
+        if query.is_correlated:
             raise errors.subquery_unsupported()
-        raise scopes.PivotWanted(number, scope.alone(text))
+        raise scopes.PivotWanted(number, scope.alone(query))
 
     def alias(self, wanted: str) -> str:
         """Return a relation alias that is used nowhere else in the statement."""
@@ -304,15 +301,16 @@ class Binder:
         if self._columns > self.environment.columns_max:
             raise shapes.ManyColumns
 
-    def finish(self, text: Text, count: int) -> BoundQuery:
+    def finish(self, query: PlannedQuery, count: int) -> BoundQuery:
+        called: set[str] = set()
         return BoundQuery(
-            sql=text.sql,
-            columns=tuple(self._result_column(output) for output in text.outputs),
-            types=tuple(output.type for output in text.outputs),
-            functions=tuple(sorted(self._kernels)),
+            sql=emit.text(query.rel, called),
+            columns=tuple(self._result_column(output) for output in query.outputs),
+            types=tuple(output.type for output in query.outputs),
+            functions=tuple(sorted(called)),
             filters={use: tuple(conditions) for use, conditions in self.filters.items()},
             bind_count=count,
-            unnamed=tuple(output.name for output in text.outputs if not output.is_named),
+            unnamed=tuple(output.name for output in query.outputs if not output.is_named),
         )
 
     def _result_column(self, output: Output) -> outcomes.Column:
@@ -323,27 +321,31 @@ class Binder:
         database, schema, table = (names.shown(part) for part in shape.path)
         return dataclasses.replace(column, database=database, schema=schema, table=table)
 
-    def stored(self, text: Text) -> Text:
-        """Return text with its VARIANTs as a table stores them: as JSON."""
-        if not any(output.type.is_variant for output in text.outputs):
-            return text
+    def stored(self, query: PlannedQuery) -> PlannedQuery:
+        """Return a query with its VARIANTs as a table stores them: as JSON."""
+        if not any(output.type.is_variant for output in query.outputs):
+            return query
         alias = self.alias("stored")
         items = []
-        for output in text.outputs:
+        for output in query.outputs:
             value: code.Part = code.ColumnUse(relation=alias, name=output.unique)
             if output.type.is_variant:
                 value = code.kernel("_v_stored", code.exactly(value, sqltypes.TEXT))
-            items.append(f"{self.text(value)} AS {names.quoted(output.unique)}")
-        sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {names.quoted(alias)}"
-        return dataclasses.replace(text, sql=sql)
+            items.append(relations.Item(name=output.unique, value=value))
+        named = relations.Named(query=query.rel, alias=alias)
+        return dataclasses.replace(query, rel=relations.Project(source=named, items=tuple(items)))
 
     def converted(
-        self, text: Text, targets: Sequence[sqltypes.SqlType], *, inserts: bool = False
-    ) -> Text:
-        """Return text with each column as its target's type. inserts: as INSERT converts it."""
+        self,
+        query: PlannedQuery,
+        targets: Sequence[sqltypes.SqlType],
+        *,
+        inserts: bool = False,
+    ) -> PlannedQuery:
+        """Return a query with each column as its target's type. inserts: as INSERT converts it."""
         alias = self.alias("source")
         items, outputs = [], []
-        for output, target in zip(text.outputs, targets, strict=True):
+        for output, target in zip(query.outputs, targets, strict=True):
             operand = Expr(
                 code=code.ColumnUse(relation=alias, name=output.unique),
                 type=output.type,
@@ -355,10 +357,11 @@ class Binder:
                 converted = self._inserted(operand, target)
             else:
                 converted = rewrites.implicit(operand, target, self.environment.context.forms)
-            items.append(f"{self.text(converted)} AS {names.quoted(output.unique)}")
+            items.append(relations.Item(name=output.unique, value=converted))
             outputs.append(dataclasses.replace(output, type=converted.type))
-        sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {names.quoted(alias)}"
-        return Text(sql=sql, outputs=tuple(outputs), rows=text.rows)
+        named = relations.Named(query=query.rel, alias=alias)
+        rel = relations.Project(source=named, items=tuple(items))
+        return PlannedQuery(rel=rel, outputs=tuple(outputs), rows=query.rows)
 
     def _inserted(self, value: Expr, target: sqltypes.SqlType) -> Expr:
         """Return a value as INSERT converts it to a column's type.
@@ -376,21 +379,19 @@ class Binder:
             )
         return rewrites.implicit(value, target, self.environment.context.forms)
 
-    def query(self, tree: Any, parent: QueryScope | None) -> Text:
+    def query(self, tree: Any, parent: QueryScope | None) -> PlannedQuery:
         """Return any query bound, its own WITH included."""
-        prefix = ""
         scope = QueryScope(binder=self, parent=parent)
         with_ = tree.args.get("with_")
-        if with_ is not None:
-            prefix = scope.add_common_tables(with_)
-        text = self._body(tree, scope)
+        common = () if with_ is None else scope.add_common_tables(with_)
+        query = self._body(tree, scope)
         return dataclasses.replace(
-            text,
-            sql=prefix + text.sql,
-            is_correlated=text.is_correlated or scope.is_correlated,
+            query,
+            rel=relations.With(common=common, query=query.rel) if common else query.rel,
+            is_correlated=query.is_correlated or scope.is_correlated,
         )
 
-    def _body(self, tree: Any, scope: QueryScope) -> Text:
+    def _body(self, tree: Any, scope: QueryScope) -> PlannedQuery:
         match tree:
             case exp.Select():
                 return selects.SelectBinder(self, tree, scope).bind()
@@ -402,12 +403,13 @@ class Binder:
                 return self.values(tree, scope)
         raise errors.unsupported(expressions.construct_name(tree))
 
-    def _subquery(self, tree: exp.Subquery, scope: QueryScope) -> Text:
-        text = self.query(tree.this, scope)
-        tail = self._tail(tree, text, scope)
-        return dataclasses.replace(text, sql=f"({text.sql}){tail}" if tail else text.sql)
+    def _subquery(self, tree: exp.Subquery, scope: QueryScope) -> PlannedQuery:
+        query = self.query(tree.this, scope)
+        enclosed = relations.Enclosed(source=query.rel)
+        rel = self._ordered(tree, enclosed, query.outputs, scope)
+        return query if rel is enclosed else dataclasses.replace(query, rel=rel)
 
-    def _set_operation(self, tree: exp.SetOperation, scope: QueryScope) -> Text:
+    def _set_operation(self, tree: exp.SetOperation, scope: QueryScope) -> PlannedQuery:
         sides = [self.query(side, scope) for side in _branches(tree)]
         first = sides[0]
         for side in sides[1:]:
@@ -435,30 +437,30 @@ class Binder:
         )
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         word += " ALL" if not tree.args.get("distinct") else ""
-        parts: list[code.Part] = [
-            code.Subquery(text=self._branch(side, targets).sql) for side in sides
-        ]
+        branches = [self._branch(side, targets).rel for side in sides]
         row_counts = [side.rows for side in sides if side.rows is not None]
         rows = sum(row_counts) if len(row_counts) == len(sides) else None
-        sql = self.text(code.joined(parts, word))[1:-1]
-        text = Text(sql=sql, outputs=outputs, rows=rows)
-        return dataclasses.replace(text, sql=text.sql + self._tail(tree, text, scope))
+        rel = self._ordered(tree, relations.set_operation(word, branches), outputs, scope)
+        return PlannedQuery(rel=rel, outputs=outputs, rows=rows)
 
-    def _branch(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text:
+    def _branch(self, query: PlannedQuery, targets: Sequence[sqltypes.SqlType]) -> PlannedQuery:
         if all(
             sqltypes.same_in_engine(output.type, target)
-            for output, target in zip(text.outputs, targets, strict=True)
+            for output, target in zip(query.outputs, targets, strict=True)
         ):
-            return text
-        return self.converted(text, targets)
+            return query
+        return self.converted(query, targets)
 
-    def _tail(self, tree: Any, text: Text, scope: QueryScope) -> str:
-        """Return ORDER BY, LIMIT and OFFSET of a query that is not a SELECT."""
-        outputs = OutputScope(scope, text.outputs)
-        return scopes.order_by(tree, outputs) + self.limit(tree, scope)
+    def _ordered(
+        self, tree: Any, rel: relations.Rel, outputs: Sequence[Output], scope: QueryScope
+    ) -> relations.Rel:
+        """Return rel with ORDER BY, LIMIT and OFFSET of a query that is not a SELECT."""
+        keys = scopes.order_by(tree, OutputScope(scope, outputs))
+        return self.limited(tree, relations.Sort(source=rel, keys=keys) if keys else rel, scope)
 
-    def limit(self, tree: Any, scope: QueryScope) -> str:
-        clause = ""
+    def limited(self, tree: Any, rel: relations.Rel, scope: QueryScope) -> relations.Rel:
+        """Return rel with LIMIT, FETCH and OFFSET of a query."""
+        count, skipped = None, None
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         if isinstance(limit, exp.Fetch):
             if limit.args.get("limit_options") is not None and limit.args["limit_options"].args:
@@ -469,18 +471,18 @@ class Binder:
                 ]
                 if refused:
                     raise errors.unsupported("FETCH of this form")
-            count = limit.args.get("count")
-            clause += f" LIMIT {self._whole(count, scope) if count is not None else 1}"
+            wanted = limit.args.get("count")
+            count = self._whole(wanted, scope) if wanted is not None else 1
         elif limit is not None:
             options = limit.args.get("limit_options")
             if options is not None and any(options.args.values()):
                 raise errors.unsupported("TOP of this form")
-            value = self._whole(limit.expression, scope)
-            clause += "" if value is None else f" LIMIT {value}"
+            count = self._whole(limit.expression, scope)
         if offset is not None:
-            value = self._whole(offset.expression, scope)
-            clause += "" if value is None else f" OFFSET {value}"
-        return clause
+            skipped = self._whole(offset.expression, scope)
+        if count is None and skipped is None:
+            return rel
+        return relations.Limit(source=rel, count=count, offset=skipped)
 
     def _whole(self, node: Any, scope: QueryScope) -> int | None:
         value = expressions.bind(node, scope)
@@ -497,7 +499,7 @@ class Binder:
         tree: exp.Values,
         scope: QueryScope,
         targets: Sequence[sqltypes.SqlType] | None = None,
-    ) -> Text:
+    ) -> PlannedQuery:
         """Return VALUES as a query; its columns are COLUMN1, COLUMN2, ... as targets' types."""
         rows = [
             row.expressions if isinstance(row, exp.Tuple) else [row] for row in tree.expressions
@@ -537,20 +539,17 @@ class Binder:
                 column if sql_type.name != "null" else [exprs.null(sqltypes.TEXT) for _ in column]
             )
         # The first row fixes the engine's types; the others are coerced to it.
-        listed = ", ".join(
-            "("
-            + ", ".join(
-                self.text(
+        listed = tuple(
+            tuple(
+                self.written(
                     code.exactly(column[number], sql_types[index])
                     if number == 0
                     else column[number]
                 )
                 for index, column in enumerate(unified_columns)
             )
-            + ")"
             for number in range(len(rows))
         )
-        alias = names.quoted(self.alias("VALUES"))
         outputs = tuple(
             Output(
                 name=f"COLUMN{index + 1}",
@@ -560,9 +559,10 @@ class Binder:
             )
             for index, sql_type in enumerate(sql_types)
         )
-        listed_names = ", ".join(names.quoted(output.unique) for output in outputs)
-        sql = f"SELECT {listed_names} FROM (VALUES {listed}) AS {alias}({listed_names})"
-        return Text(sql=sql, outputs=outputs, rows=len(rows))
+        column_names = tuple(output.unique for output in outputs)
+        values = relations.Values(rows=listed, alias=self.alias("VALUES"), columns=column_names)
+        rel = relations.Project(source=values, items=relations.columns(column_names))
+        return PlannedQuery(rel=rel, outputs=outputs, rows=len(rows))
 
 
 def _branches(tree: exp.SetOperation) -> list[Any]:

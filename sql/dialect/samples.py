@@ -14,9 +14,9 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import expressions, names, rewrites, sqltypes
+from sql.dialect import expressions, rewrites, sqltypes
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
-from sql.plan import code
+from sql.plan import code, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -31,12 +31,12 @@ def bind(
     sample: exp.TableSample,
     source: FromItem,
     scope: QueryScope,
-    text: str,
+    rel: relations.Rel,
     alias: str,
     *,
     is_stored: bool,
-) -> str:
-    """Return the text of a sample of an item of FROM, under the item's alias; raises SqlError.
+) -> relations.Rel:
+    """Return a sample of rel, an item of FROM, under the item's alias; raises SqlError.
 
     source: the item in its scope. is_stored: it is a table. A condition on a sample of a number of
     rows may not exclude files of the table, so the sample's columns have no origin.
@@ -51,18 +51,23 @@ def bind(
     if count is not None:
         if word in ("SYSTEM", "BLOCK") or seed is not None:
             raise errors.unsupported("SAMPLE of a number of rows with a seed or by SYSTEM")
-        return _so_many(_number(count, scope, ROWS_MAX), source, scope, text, alias)
+        return _so_many(_number(count, scope, ROWS_MAX), source, scope, rel, alias)
     share = _number(sample.args.get("percent"), scope, 100)
-    kept = names.quoted(alias)
     if share is None or share == 100:
-        return text
+        return rel
     fraction = exprs.real(float(share / 100))
     if seed is None:
-        chosen = code.infix(_random(), "<", fraction)
-        return f"(SELECT * FROM {text} WHERE {scope.binder.text(chosen)}) AS {kept}"
+        chosen = scope.binder.written(code.infix(_random(), "<", fraction))
+        return _rows_of(relations.Filter(source=rel, condition=chosen), alias)
     if not is_stored:
         raise errors.unsupported("SAMPLE with a seed of a query")
-    return _by_contents(seed, fraction, source, scope, text, alias)
+    return _by_contents(seed, fraction, source, scope, rel, alias)
+
+
+def _rows_of(rel: relations.Rel, alias: str, *items: relations.Item) -> relations.Named:
+    """Return the rows of rel, with more columns, under the same alias."""
+    query = relations.Project(source=rel, items=items, keeps_all=True)
+    return relations.Named(query=query, alias=alias)
 
 
 def _random() -> Expr:
@@ -70,42 +75,52 @@ def _random() -> Expr:
 
 
 def _so_many(
-    count: decimal.Decimal | None, source: FromItem, scope: QueryScope, text: str, alias: str
-) -> str:
+    count: decimal.Decimal | None,
+    source: FromItem,
+    scope: QueryScope,
+    rel: relations.Rel,
+    alias: str,
+) -> relations.Rel:
     source.columns = [
         ScopeColumn(name=column.name, bound=dataclasses.replace(column.bound, origin=None))
         for column in source.columns
     ]
     if count is None:
-        return text
+        return rel
     source.rows = int(count) if source.rows is None else min(source.rows, int(count))
     # The order is a column: the engine fails on a sort by a volatile call if no column is read.
-    drawn = f'SELECT *, {scope.binder.text(_random())} AS "{ORDER}" FROM {text}'
-    kept = names.quoted(alias)
-    return f'(SELECT * FROM ({drawn}) AS {kept} ORDER BY "{ORDER}" LIMIT {int(count)}) AS {kept}'
+    draw = relations.Item(name=ORDER, value=scope.binder.written(_random()))
+    drawn = relations.Project(source=_rows_of(rel, alias, draw), keeps_all=True)
+    key = code.SortKey(key=code.ColumnUse(relation="", name=ORDER), direction="")
+    first = relations.Limit(source=relations.Sort(source=drawn, keys=(key,)), count=int(count))
+    return relations.Named(query=first, alias=alias)
 
 
 def _by_contents(
-    seed: int, fraction: Expr, source: FromItem, scope: QueryScope, text: str, alias: str
-) -> str:
+    seed: int,
+    fraction: Expr,
+    source: FromItem,
+    scope: QueryScope,
+    rel: relations.Rel,
+    alias: str,
+) -> relations.Rel:
     if any(column.bound.type.is_nested for column in source.columns):
         raise errors.unsupported("SAMPLE with a seed of a table with nested columns")
-    binder, kept = scope.binder, names.quoted(alias)
     columns = [rewrites.unread(column.bound) for column in source.columns]
-    keys = ", ".join(binder.text(column) for column in columns)
-    contents = binder.text(code.call("concat_ws", "\x1f", *map(_as_text, columns)))
-    numbered = (
-        f'SELECT *, {contents} AS "{CONTENTS}", row_number() OVER (PARTITION BY {keys}) '
-        f'AS "{NUMBER}" FROM {text}'
+    contents = code.call("concat_ws", "\x1f", *map(_as_text, columns))
+    number = code.FunctionUse(
+        name="row_number", arguments=(), over=code.Window(partition=tuple(columns))
     )
+    items = relations.items([(CONTENTS, contents), (NUMBER, number)])
+    numbered = _rows_of(relations.Window(source=rel), alias, *items)
     unit = code.kernel(
         "_unit_of",
         code.exactly(code.ColumnUse(relation=alias, name=CONTENTS), sqltypes.TEXT),
         code.exactly(code.ColumnUse(relation=alias, name=NUMBER), sqltypes.integer()),
         seed,
     )
-    chosen = binder.text(code.infix(unit, "<", fraction))
-    return f"(SELECT * FROM ({numbered}) AS {kept} WHERE {chosen}) AS {kept}"
+    chosen = code.infix(unit, "<", fraction)
+    return _rows_of(relations.Filter(source=numbered, condition=chosen), alias)
 
 
 def _as_text(column: Expr) -> code.Part:

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
-from sql.plan import code, emit
+from sql.plan import code, emit, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -40,8 +40,8 @@ class Output:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Text:
-    """A bound query: engine text and its columns. rows: at most.
+class PlannedQuery:
+    """A bound query: its plan and its columns. rows: at most.
 
     is_correlated: it names columns of a query around it. is_transparent: a condition on its columns
     could as well stand in its own WHERE, so that it prunes the files of the tables inside.
@@ -51,7 +51,7 @@ class Text:
     expression, its rows are others each time that the engine computes it.
     """
 
-    sql: str
+    rel: relations.Rel
     outputs: tuple[Output, ...]
     rows: int | None = None
     is_correlated: bool = False
@@ -104,10 +104,10 @@ class FromItem:
 class PivotWanted(Exception):
     """A PIVOT needs the values that a query gives, before the statement can be bound."""
 
-    def __init__(self, number: int, text: Text) -> None:
+    def __init__(self, number: int, query: PlannedQuery) -> None:
         super().__init__(number)
         self.number = number
-        self.text = text
+        self.query = query
 
 
 class NameBinder(Protocol):
@@ -117,23 +117,25 @@ class NameBinder(Protocol):
     def environment(self) -> shapes.Environment: ...
 
     relations: int
-    volatile_texts: int  # so far
+    volatile_parts: int  # so far
 
     def is_view(self, use: int) -> bool: ...
 
-    def view(self, use: int) -> Text | None: ...
+    def view(self, use: int) -> PlannedQuery | None: ...
 
     def alias(self, wanted: str) -> str: ...
 
-    def text(self, part: code.Part) -> str: ...
+    def written(self, part: code.Part) -> code.Part: ...
 
     def add_relations(self, count: int) -> None: ...
 
     def add_columns(self, count: int) -> None: ...
 
-    def query(self, tree: Any, parent: QueryScope | None) -> Text: ...
+    def query(self, tree: Any, parent: QueryScope | None) -> PlannedQuery: ...
 
-    def converted(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text: ...
+    def converted(
+        self, query: PlannedQuery, targets: Sequence[sqltypes.SqlType]
+    ) -> PlannedQuery: ...
 
 
 class QueryScope:
@@ -144,9 +146,8 @@ class QueryScope:
         self.parent = parent
         self.sources: list[FromItem] = []
         self.merged: dict[str, Expr] = {}
-        self.common: dict[str, tuple[str, Text]] = {}
-        self.common_texts: list[str] = []
-        self.is_recursive = False
+        self.common: dict[str, tuple[str, PlannedQuery]] = {}
+        self.common_queries: list[relations.Common] = []
         self.aliases: dict[str, Any] = {}
         self.bound_aliases: dict[str, Expr] = {}
         self._binding: set[str] = set()
@@ -181,8 +182,7 @@ class QueryScope:
     def for_from(self) -> QueryScope:
         """The scope of a query in FROM: it sees WITH and outer names, not its neighbours."""
         child = QueryScope(binder=self.binder, parent=self.parent)
-        child.common, child.common_texts = self.common, self.common_texts
-        child.is_recursive = self.is_recursive
+        child.common, child.common_queries = self.common, self.common_queries
         return child
 
     # Names
@@ -351,23 +351,20 @@ class QueryScope:
             raise errors.unsupported("a sequence without one GENERATOR in FROM")
         return numbers[0]
 
-    def alone(self, text: Text) -> Text:
+    def alone(self, query: PlannedQuery) -> PlannedQuery:
         """Return a query of this scope as a statement of its own, with the WITH that it needs."""
-        texts: list[str] = []
-        is_recursive = False
+        common: list[relations.Common] = []
         scope: QueryScope | None = self
         while scope is not None:
-            texts = [*scope.common_texts, *texts]
-            is_recursive = is_recursive or scope.is_recursive
+            common = [*scope.common_queries, *common]
             scope = scope.parent
-        if not texts:
-            return text
-        if text.sql.startswith("WITH "):
+        if not common:
+            return query
+        if isinstance(query.rel, relations.With):
             raise errors.unsupported("WITH inside PIVOT ... IN (SELECT ...)")
-        word = "WITH RECURSIVE" if is_recursive else "WITH"
-        return dataclasses.replace(text, sql=f"{word} {', '.join(texts)} {text.sql}")
+        return dataclasses.replace(query, rel=relations.With(common=tuple(common), query=query.rel))
 
-    def common_table(self, name: str) -> tuple[str, Text] | None:
+    def common_table(self, name: str) -> tuple[str, PlannedQuery] | None:
         scope: QueryScope | None = self
         while scope is not None:
             if name in scope.common:
@@ -378,21 +375,22 @@ class QueryScope:
     # Queries inside expressions
 
     def scalar_query(self, node: Any) -> Expr:
-        volatile_texts = self.binder.volatile_texts
-        text = self.binder.query(_inner(node), self)
-        if len(text.outputs) != 1:
+        volatile_parts = self.binder.volatile_parts
+        query = self.binder.query(_inner(node), self)
+        if len(query.outputs) != 1:
             raise errors.unsupported("scalar subquery of more than one column")
-        output = text.outputs[0]
-        if text.is_correlated and text.rows != 1:
+        output = query.outputs[0]
+        if query.is_correlated and query.rows != 1:
             raise errors.subquery_unsupported()
-        sql = text.sql
-        if sql.startswith("("):  # the engine parses "((" as the start of an expression
-            sql = f"SELECT * FROM ({sql}) AS {names.quoted(self.binder.alias('scalar'))}"
+        rel = query.rel
+        if relations.starts_enclosed(rel):  # the engine parses "((" as the start of an expression
+            named = relations.Named(query=rel, alias=self.binder.alias("scalar"))
+            rel = relations.Project(source=named, keeps_all=True)
         return Expr(
-            code=code.Subquery(text=sql),
+            code=code.Subquery(query=rel),
             type=output.type,
             nullable=True,
-            is_volatile=self.binder.volatile_texts > volatile_texts,
+            is_volatile=self.binder.volatile_parts > volatile_parts,
         )
 
     def exists(self, node: Any) -> Expr:
@@ -402,41 +400,43 @@ class QueryScope:
             counted = inner.copy()
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
             counted.set("order", None)
-            text = self.binder.query(counted, self)
-            some = code.infix(code.Subquery(text=text.sql), ">", 0)
+            query = self.binder.query(counted, self)
+            some = code.infix(code.Subquery(query=query.rel), ">", 0)
             return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
-        text = self.binder.query(inner, self)
+        query = self.binder.query(inner, self)
         if self.is_filtering:
-            exists = code.Prefix(word="EXISTS", operand=code.Subquery(text=text.sql))
+            exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=query.rel))
             return Expr(code=exists, type=sqltypes.BOOLEAN, nullable=False)
-        alias = names.quoted(self.binder.alias("exists"))
-        count = code.Subquery(text=f"SELECT count(*) FROM ({text.sql}) AS {alias}")
-        return Expr(code=code.infix(count, ">", 0), type=sqltypes.BOOLEAN, nullable=False)
+        named = relations.Named(query=query.rel, alias=self.binder.alias("exists"))
+        row_count = relations.Item(value=code.call("count", code.ALL_COLUMNS))
+        counting = relations.Project(source=relations.Aggregate(source=named), items=(row_count,))
+        some = code.infix(code.Subquery(query=counting), ">", 0)
+        return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
 
     def in_query(self, operands: list[Expr], node: Any, *, negated: bool, only_true: bool) -> Expr:
         """Return IN or NOT IN. only_true: in a filter, false may stand for NULL."""
-        volatile_texts = self.binder.volatile_texts
-        text = self.binder.query(_inner(node), self)
-        if len(text.outputs) != len(operands):
+        volatile_parts = self.binder.volatile_parts
+        query = self.binder.query(_inner(node), self)
+        if len(query.outputs) != len(operands):
             raise errors.unsupported("IN (SELECT ...) of another number of columns")
         if len(operands) > 1:
-            return self._row_in_query(operands, text, negated=negated, only_true=only_true)
-        output = text.outputs[0]
+            return self._row_in_query(operands, query, negated=negated, only_true=only_true)
+        output = query.outputs[0]
         sql_type = sqltypes.unified([operands[0].type, output.type])
         if sql_type is None or sql_type.name == "null":
             raise errors.unsupported("IN (SELECT ...) of another type")
         operand = rewrites.implicit(operands[0], sql_type)
         if not sqltypes.same_in_engine(output.type, sql_type):
-            text = self.binder.converted(text, [sql_type])
-        if text.is_correlated or not self._is_exact(operand, output, negated, only_true):
-            if self.binder.volatile_texts > volatile_texts:
+            query = self.binder.converted(query, [sql_type])
+        if query.is_correlated or not self._is_exact(operand, output, negated, only_true):
+            if self.binder.volatile_parts > volatile_parts:
                 raise errors.repeated_volatile()
             if operand.aggregate or operand.window:
                 raise errors.subquery_unsupported()
             rewrites.shared(operand)
-            return self._counted_in_query(operand, _inner(node), text, negated=negated)
+            return self._counted_in_query(operand, _inner(node), query, negated=negated)
         among = code.Among(
-            operand=operand, members=(code.Subquery(text=text.sql),), negated=negated
+            operand=operand, members=(code.Subquery(query=query.rel),), negated=negated
         )
         return exprs.derived(among, sqltypes.BOOLEAN, operands, nullable=True)
 
@@ -456,25 +456,27 @@ class QueryScope:
         own = [emit.relations_of(source.columns[0].bound) for source in self.sources]
         return not emit.relations_of(operand).isdisjoint(set().union(*own))
 
-    def _counted_in_query(self, operand: Expr, query: Any, text: Text, *, negated: bool) -> Expr:
+    def _counted_in_query(
+        self, operand: Expr, node: Any, query: PlannedQuery, *, negated: bool
+    ) -> Expr:
         """Return IN (query) by counts of rows: those that are equal, those that are NULL, and all.
 
         The engine takes IN in filters alone, and of a query that reads no column of an outer one.
         """
-        if _counts_plainly(query):
-            (item,) = query.expressions
+        if _counts_plainly(node):
+            (item,) = node.expressions
             member = item.this if isinstance(item, exp.Alias) else item
-        elif text.is_correlated:
+        elif query.is_correlated:
             raise errors.subquery_unsupported()
         else:
             member = exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
-            query = exp.Select(from_=exp.From(this=exp.Subquery(this=query)))
+            node = exp.Select(from_=exp.From(this=exp.Subquery(this=node)))
         if isinstance(member, exp.Star) or getattr(member, "is_star", False):
-            query = exp.Select(from_=exp.From(this=exp.Subquery(this=query)))
+            node = exp.Select(from_=exp.From(this=exp.Subquery(this=node)))
             member = exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
 
         def count(*conditions: Any) -> Expr:
-            counted = query.copy()
+            counted = node.copy()
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
             counted.set("order", None)
             for condition in conditions:
@@ -491,14 +493,14 @@ class QueryScope:
         if operand.nullable:
             some = code.infix(code.infix(count(), ">", 0), "AND", code.is_null(operand))
             whens.append((some, is_null))
-        if text.outputs[0].nullable:
+        if query.outputs[0].nullable:
             unknown = count(exp.Is(this=member.copy(), expression=exp.Null()))
             whens.append((code.infix(unknown, ">", 0), is_null))
         computed = code.case(whens, code.TRUE if negated else code.FALSE)
         return exprs.derived(computed, sqltypes.BOOLEAN, [operand], nullable=True)
 
     def _row_in_query(
-        self, operands: list[Expr], text: Text, *, negated: bool, only_true: bool
+        self, operands: list[Expr], query: PlannedQuery, *, negated: bool, only_true: bool
     ) -> Expr:
         alias = self.binder.alias("rows")
         same = [
@@ -511,47 +513,53 @@ class QueryScope:
                 ),
                 "=",
             )
-            for operand, output in zip(operands, text.outputs, strict=True)
+            for operand, output in zip(operands, query.outputs, strict=True)
         ]
-        nullable = [part.nullable for part in operands] + [part.nullable for part in text.outputs]
+        nullable = [part.nullable for part in operands] + [part.nullable for part in query.outputs]
         if any(nullable) and (negated or not only_true):
             raise errors.unsupported("IN of rows that may hold NULL, in NOT IN or in an expression")
-        where = self.binder.text(code.joined(same, "AND"))
-        rows = f"SELECT 1 FROM ({text.sql}) AS {names.quoted(alias)} WHERE {where}"
-        exists = code.Prefix(word="EXISTS", operand=code.Subquery(text=rows))
+        rows = relations.Filter(
+            source=relations.Named(query=query.rel, alias=alias),
+            condition=self.binder.written(code.joined(same, "AND")),
+        )
+        of_equal_rows = relations.Project(source=rows, items=(relations.Item(value=code.part(1)),))
+        exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=of_equal_rows))
         return exprs.derived(code.not_(exists) if negated else exists, sqltypes.BOOLEAN, operands)
 
     # WITH
 
-    def add_common_tables(self, with_: exp.With) -> str:
+    def add_common_tables(self, with_: exp.With) -> tuple[relations.Common, ...]:
+        """Return the WITH expressions of a query, which the scope can name from now on."""
         recursive = bool(with_.args.get("recursive"))
-        parts, is_recursive = [], False
         uses = _uses_of_names(with_.parent)
+        start = len(self.common_queries)
         for node in with_.expressions:
             alias = node.args["alias"]
             name = columns.ident(alias.this).folded
             listed = [columns.ident(column) for column in alias.args.get("columns") or ()]
             unique = self.binder.alias(name)
-            before, volatile_texts = self.binder.relations, self.binder.volatile_texts
+            before, volatile_parts = self.binder.relations, self.binder.volatile_parts
             if _names_itself(node.this, name) if recursive else repeats(node.this, name):
-                is_recursive = self.is_recursive = True
-                text = self._recursive(node.this, name, unique, listed)
+                query = self._recursive(node.this, name, unique, listed)
             else:
-                text = renamed(self.binder.query(node.this, self), listed)
-            text = dataclasses.replace(
-                text,
-                is_transparent=text.is_transparent and uses[name] == 1,
+                query = renamed(self.binder.query(node.this, self), listed)
+            query = dataclasses.replace(
+                query,
+                is_transparent=query.is_transparent and uses[name] == 1,
                 relations=max(1, self.binder.relations - before),
-                is_volatile=self.binder.volatile_texts > volatile_texts,
+                is_volatile=self.binder.volatile_parts > volatile_parts,
             )
             self.binder.relations = before  # counted where the name is used, each time
-            self.common[name] = (unique, text)
-            listing = ", ".join(names.quoted(output.unique) for output in text.outputs)
-            parts.append(f"{names.quoted(unique)}({listing}) AS ({text.sql})")
-            self.common_texts.append(parts[-1])
-        return f"WITH {'RECURSIVE ' if is_recursive else ''}{', '.join(parts)} "
+            self.common[name] = (unique, query)
+            column_names = tuple(output.unique for output in query.outputs)
+            self.common_queries.append(
+                relations.Common(name=unique, columns=column_names, query=query.rel)
+            )
+        return tuple(self.common_queries[start:])
 
-    def _recursive(self, tree: Any, name: str, unique: str, listed: list[names.Ident]) -> Text:
+    def _recursive(
+        self, tree: Any, name: str, unique: str, listed: list[names.Ident]
+    ) -> PlannedQuery:
         if not isinstance(tree, exp.Union) or tree.args.get("distinct"):
             raise errors.unsupported("recursive WITH without UNION ALL")
         anchor = renamed(self.binder.query(tree.left, self), listed)
@@ -562,11 +570,12 @@ class QueryScope:
         )
         sql_types = [output.type for output in outputs]
         anchor = self.binder.converted(anchor, sql_types)
-        self.common[name] = (unique, Text(sql="", outputs=outputs))
+        self.common[name] = (unique, dataclasses.replace(anchor, outputs=outputs, rows=None))
         step = self.binder.converted(
             renamed(self.binder.query(tree.right, self), list(_plain_idents(outputs))), sql_types
         )
-        return Text(sql=f"{anchor.sql} UNION ALL {step.sql}", outputs=outputs)
+        rel = relations.Recursive(anchor=anchor.rel, step=step.rel)
+        return PlannedQuery(rel=rel, outputs=outputs)
 
 
 def _plain_idents(outputs: Sequence[Output]) -> Iterable[names.Ident]:
@@ -612,16 +621,16 @@ def _is_table_named(table: exp.Table, name: str) -> bool:
     )
 
 
-def renamed(text: Text, listed: list[names.Ident]) -> Text:
+def renamed(query: PlannedQuery, listed: list[names.Ident]) -> PlannedQuery:
     if not listed:
-        return text
-    if len(listed) != len(text.outputs):
+        return query
+    if len(listed) != len(query.outputs):
         raise errors.unsupported("column list of another length than its query")
     outputs = tuple(
         dataclasses.replace(output, name=ident.folded)
-        for output, ident in zip(text.outputs, listed, strict=True)
+        for output, ident in zip(query.outputs, listed, strict=True)
     )
-    return dataclasses.replace(text, outputs=outputs)
+    return dataclasses.replace(query, outputs=outputs)
 
 
 def _inner(node: Any) -> Any:
@@ -701,31 +710,32 @@ class OutputScope(QueryScope):
         ]
 
 
-def order_by(tree: Any, scope: OutputScope) -> str:
+def order_by(tree: Any, scope: OutputScope) -> tuple[code.SortKey, ...]:
+    """Return the keys of ORDER BY of a query that is not a SELECT."""
     order = tree.args.get("order")
     if order is None:
-        return ""
-    items = []
+        return ()
+    keys: list[code.SortKey] = []
     for item in order.expressions:
+        direction = expressions.direction(item)
         if is_all(order, scope.outputs):
             places = range(1, len(scope.outputs) + 1)
-            items += [_ordered(place, scope, expressions.direction(item)) for place in places]
+            keys += [_ordered(place, scope, direction) for place in places]
             continue
         place = ordinal(item.this, len(scope.outputs))
         if place is not None:
-            items.append(_ordered(place, scope, expressions.direction(item)))
+            keys.append(_ordered(place, scope, direction))
         else:
             key = expressions.sort_key(expressions.bind(item.this, scope))
-            items.append(f"{scope.binder.text(key)}{expressions.direction(item)}")
-    return f" ORDER BY {', '.join(items)}"
+            keys.append(code.SortKey(key=scope.binder.written(key), direction=direction))
+    return tuple(keys)
 
 
-def _ordered(place: int, scope: OutputScope, direction: str) -> str:
+def _ordered(place: int, scope: OutputScope, direction: str) -> code.SortKey:
     """Return the key of ORDER BY that is the output at a place from 1."""
     column = scope.sources[0].columns[place - 1].bound
-    if column.type.is_variant:
-        return f"{scope.binder.text(rewrites.as_variant_order(column))}{direction}"
-    return f"{place}{direction}"
+    key = rewrites.as_variant_order(column) if column.type.is_variant else code.part(place)
+    return code.SortKey(key=key, direction=direction)
 
 
 def is_all(order: exp.Order, outputs: Sequence[Output]) -> bool:

@@ -1,4 +1,4 @@
-"""rule: binds one SELECT to the engine's text.
+"""rule: binds one SELECT to the steps of its plan.
 
 FROM comes first, because it makes the scope; then the select list, with stars expanded; then the
 clauses, whose conditions on stored columns are kept for pruning. Every output gets a unique name,
@@ -30,8 +30,8 @@ from sql.dialect import (
     sqltypes,
     unnesting,
 )
-from sql.dialect.scopes import FromItem, Output, QueryScope, ScopeColumn, Text
-from sql.plan import code
+from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
+from sql.plan import code, emit, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -47,9 +47,9 @@ class StatementBinder(scopes.NameBinder, Protocol):
         tree: Any,
         scope: QueryScope,
         targets: Sequence[sqltypes.SqlType] | None = None,
-    ) -> Text: ...
+    ) -> PlannedQuery: ...
 
-    def limit(self, tree: Any, scope: QueryScope) -> str: ...
+    def limited(self, tree: Any, rel: relations.Rel, scope: QueryScope) -> relations.Rel: ...
 
     def use_volatile(self, name: str, node: exp.Table) -> None: ...
 
@@ -69,31 +69,38 @@ class SelectBinder:
         self._unnamed: set[str] = set()
         self._grouping_sets = 1
 
-    def bind(self) -> Text:
+    def bind(self) -> PlannedQuery:
         if not self._tree.expressions:
             raise errors.empty_select_list()
         self._refuse_unknown_clauses()
-        from_sql = self._from()
+        rel = self._from()
         items = self._select_list()
         where = self._where()
         bound_items = [(name, self._bound_item(node)) for name, node in items]
         having = self._condition("having")
         qualify = self._condition("qualify")
-        grouped = self._group_by([item for _, item in bound_items])
+        keys = self._group_by([item for _, item in bound_items])
         outputs, listed = self._outputs(bound_items)
         order = self._order([item for _, item in bound_items], outputs)
-        distinct = self._distinct()
-        sql = f"SELECT {distinct}{', '.join(listed)}"
-        sql += from_sql
-        sql += f" WHERE {self._binder.text(where)}" if where is not None else ""
-        sql += grouped
-        sql += f" HAVING {self._binder.text(having)}" if having is not None else ""
-        sql += f" QUALIFY {self._binder.text(qualify)}" if qualify is not None else ""
-        sql += order
-        sql += self._binder.limit(self._tree, self._scope)
-        is_aggregate = bool(grouped) or any(item.aggregate for _, item in bound_items)
+        is_distinct = self._is_distinct()
+        is_aggregate = bool(keys) or any(item.aggregate for _, item in bound_items)
+        has_window = any(item.window for _, item in bound_items)
+        if where is not None:
+            rel = self._filtered(rel, where)
+        if is_aggregate or having is not None:
+            rel = relations.Aggregate(source=rel, keys=keys)
+        if having is not None:
+            rel = self._filtered(rel, having)
+        if has_window or qualify is not None:
+            rel = relations.Window(source=rel)
+        if qualify is not None:
+            rel = self._filtered(rel, qualify)
+        rel = relations.Project(source=rel, items=listed, is_distinct=is_distinct)
+        if order:
+            rel = relations.Sort(source=rel, keys=order)
+        rel = self._binder.limited(self._tree, rel, self._scope)
         rows = self._scope.rows
-        if is_aggregate and not grouped:
+        if is_aggregate and not keys:
             rows = 1
         elif rows is not None and self._grouping_sets > 1:
             rows = max(rows, 1) * self._grouping_sets  # one of no columns has a row of its own
@@ -101,17 +108,20 @@ class SelectBinder:
         is_transparent = not (
             is_aggregate
             or self._outer_join
-            or any(item.window for _, item in bound_items)
+            or has_window
             or any(self._tree.args.get(name) for name in reduces)
         )
-        return Text(
-            sql=sql,
+        return PlannedQuery(
+            rel=rel,
             outputs=tuple(outputs),
             rows=rows,
             is_transparent=is_transparent,
             constants=self._constants([item for _, item in bound_items]),
             counted=self._counted(),
         )
+
+    def _filtered(self, rel: relations.Rel, condition: Expr) -> relations.Rel:
+        return relations.Filter(source=rel, condition=self._binder.written(condition))
 
     def _counted(self) -> int | None:
         """Return the stored table whose rows are counted, if the query only does that."""
@@ -139,44 +149,44 @@ class SelectBinder:
             if value and name not in CLAUSES:
                 raise errors.unsupported(name.rstrip("_").upper())
 
-    def _distinct(self) -> str:
+    def _is_distinct(self) -> bool:
         distinct = self._tree.args.get("distinct")
         if distinct is None or distinct is False:
-            return ""
+            return False
         if distinct.args.get("on") is not None:
             raise errors.unsupported("DISTINCT ON")
-        return "DISTINCT "
+        return True
 
     # FROM
 
-    def _from(self) -> str:
+    def _from(self) -> relations.Rel:
         from_ = self._tree.args.get("from_")
         joins = self._tree.args.get("joins") or []
         if self._tree.args.get("laterals"):
             raise errors.unsupported("LATERAL")
         if from_ is None:
             relation = self._binder.environment.rows_relation
-            return f" FROM {names.quoted(relation)}" if relation else ""
+            return relations.Scan(relation=relation) if relation else relations.OneRow()
         sample = self._tree.args.get("sample")
         if sample is not None:  # sqlglot's place for that of VALUES
             if joins or not isinstance(from_.this, exp.Values):
                 raise errors.unsupported("SAMPLE of VALUES beside joins")
             from_.this.set("sample", sample)
         self._has_full_join = _has_full_join(joins) or _has_full_join(_joins_of(from_.this))
-        sql = self._joined(from_.this)
+        rel = self._joined(from_.this)
         for join in joins:
-            sql = self._join(sql, join, 0)
-        return f" FROM {sql}" if sql else ""
+            rel = self._join(rel, join, 0)
+        return rel
 
-    def _joined(self, node: Any) -> str:
+    def _joined(self, node: Any) -> relations.Rel:
         """Return one item of FROM, with its joins."""
         start = len(self._scope.sources)
-        sql = self._source(node)
+        rel = self._source(node)
         for join in node.args.get("joins") or ():
-            sql = self._join(sql, join, start)
-        return sql
+            rel = self._join(rel, join, start)
+        return rel
 
-    def _join(self, left: str, join: exp.Join, start: int) -> str:
+    def _join(self, left: relations.Rel, join: exp.Join, start: int) -> relations.Rel:
         """Return left joined. start: the first source of the scope that is of left."""
         side, join_type, method = (
             str(join.args.get(name) or "").upper() for name in ("side", "kind", "method")
@@ -198,7 +208,7 @@ class SelectBinder:
             if side or join_type:
                 raise errors.unsupported(f"ASOF {side} {join_type} JOIN")
             return self._asof(left, right, join, start, before)
-        conditions = []
+        conditions: list[code.Part] = []
         shared = self._shared(join, before, natural=method == "NATURAL")
         if shared:
             conditions += self._merge(shared, before, side)
@@ -206,7 +216,7 @@ class SelectBinder:
         if on is not None:
             condition = self._filter(on)
             check_plain(condition, "an ON condition")
-            conditions.append(self._binder.text(condition))
+            conditions.append(self._binder.written(condition))
             if side == "LEFT" and isinstance(join.this, exp.Table) and not _joins_of(join.this):
                 self._note_join(on, before)
         if side in ("LEFT", "RIGHT", "FULL"):
@@ -214,19 +224,24 @@ class SelectBinder:
             self._make_nullable(side, before)
             if not conditions:
                 raise errors.unsupported(f"{side} JOIN without a condition")
-            on_text = " AND ".join(conditions)
             if side == "RIGHT":
                 # Over a RIGHT JOIN, the engine applies a condition of WHERE on a left column to
                 # the right column of the same name. Over a LEFT JOIN it does not.
-                if before - start > 1 and " JOIN " in left:
-                    left = f"({left})"
-                return f"{right} LEFT JOIN {left} ON {on_text}"
-            return f"{left} {side} JOIN {right} ON {on_text}"
-        if not conditions:
-            return f"{left} CROSS JOIN {right}"
-        return f"{left} INNER JOIN {right} ON {' AND '.join(conditions)}"
+                if isinstance(left, relations.Join):
+                    left = relations.Enclosed(source=left)
+                left, right, side = right, left, "LEFT"
+        else:
+            side = "INNER" if conditions else "CROSS"
+        return relations.Join(left=left, right=right, side=side, conditions=tuple(conditions))
 
-    def _asof(self, left: str, right: str, join: exp.Join, start: int, before: int) -> str:
+    def _asof(
+        self,
+        left: relations.Rel,
+        right: relations.Rel,
+        join: exp.Join,
+        start: int,
+        before: int,
+    ) -> relations.Rel:
         match, on = join.args["match_condition"], join.args.get("on")
         conditions = [] if on is None else _conjuncts(on)
         pairs = asof.keys(match, conditions, self._scope, start, before)
@@ -235,32 +250,32 @@ class SelectBinder:
             ours = self._side_column(ident, slice(start, before), allow_merged=start == 0)
             pairs.append((ours, self._side_column(ident, slice(before, None), allow_merged=False)))
         self._outer_join = True
-        text = asof.bind(match, pairs, self._scope, (left, right), start, before)
+        rel = asof.bind(match, pairs, self._scope, (left, right), start, before)
         for ident in shared:
             kept = self._side_column(ident, slice(start, before), allow_merged=start == 0)
             self._scope.merged[ident.folded] = kept
             for source in self._scope.sources[before:]:
                 source.hidden.update(source.shown(column) for column in source.find(ident)[:1])
-        return text
+        return rel
 
     def _unnest(
         self,
-        left: str,
+        left: relations.Rel,
         join: exp.Join,
         function: unnesting.TableFunction,
         side: str,
         start: int,
-    ) -> str:
+    ) -> relations.Rel:
         on = join.args.get("on")
         is_plain = on is None or (isinstance(on, exp.Boolean) and on.this)
         if side not in ("", "LEFT") or not is_plain or join.args.get("using"):
             raise errors.unsupported(f"{side} JOIN {function.name} with a condition".strip())
         if side == "LEFT":
             function = dataclasses.replace(function, is_outer=True)
-        sql = unnesting.bind(function, self._scope, left, start)
+        rel = unnesting.bind(function, self._scope, left, start)
         for inner in join.this.args.get("joins") or ():
-            sql = self._join(sql, inner, start)
-        return sql
+            rel = self._join(rel, inner, start)
+        return rel
 
     def _shared(self, join: exp.Join, before: int, *, natural: bool) -> list[names.Ident]:
         if natural:
@@ -277,12 +292,12 @@ class SelectBinder:
             ]
         return [columns.ident(item) for item in join.args.get("using") or ()]
 
-    def _merge(self, shared: list[names.Ident], before: int, side: str) -> list[str]:
-        conditions = []
+    def _merge(self, shared: list[names.Ident], before: int, side: str) -> list[code.Part]:
+        conditions: list[code.Part] = []
         for ident in shared:
             ours = self._side_column(ident, slice(None, before), allow_merged=True)
             theirs = self._side_column(ident, slice(before, None), allow_merged=False)
-            conditions.append(self._binder.text(rewrites.compare(ours, theirs, "=")))
+            conditions.append(self._binder.written(rewrites.compare(ours, theirs, "=")))
             if side == "RIGHT":
                 kept = theirs
             elif side == "FULL":
@@ -292,8 +307,6 @@ class SelectBinder:
             self._scope.merged[ident.folded] = kept
             for source in self._scope.sources[before:]:
                 source.hidden.update(source.shown(column) for column in source.find(ident)[:1])
-            if side == "RIGHT":
-                continue
         return conditions
 
     def _side_column(self, ident: names.Ident, part: slice, *, allow_merged: bool) -> Expr:
@@ -317,10 +330,11 @@ class SelectBinder:
                 for column in source.columns
             ]
 
-    def _source(self, node: Any) -> str:
+    def _source(self, node: Any) -> relations.Rel:
         function = unnesting.called(node)
         if function is not None:
-            return unnesting.bind(function, self._scope, "", len(self._scope.sources))
+            one_row = relations.OneRow()
+            return unnesting.bind(function, self._scope, one_row, len(self._scope.sources))
         if node.args.get("pivots"):
             return self._pivoted(node)
         match node:
@@ -331,13 +345,12 @@ class SelectBinder:
                     return self._parenthesised(node)
                 return self._derived(node, self._binder.query(_bare(node), self._scope.for_from))
             case exp.Values():
-                text = self._binder.values(node, self._scope.for_from)
-                return self._derived(node, text)
+                return self._derived(node, self._binder.values(node, self._scope.for_from))
             case exp.Lateral():
                 raise errors.unsupported("LATERAL")
         raise errors.unsupported(f"FROM {expressions.construct_name(node)}")
 
-    def _pivoted(self, node: Any) -> str:
+    def _pivoted(self, node: Any) -> relations.Rel:
         if node.args.get("sample") is not None:
             raise errors.unsupported("SAMPLE beside PIVOT or UNPIVOT")
         bare = pivots.source(node)
@@ -348,15 +361,14 @@ class SelectBinder:
         derived = pivots.query(node, bare, [output.name for output in outputs], values)
         return self._derived(derived, self._binder.query(derived.this, scope))
 
-    def _parenthesised(self, node: exp.Subquery) -> str:
+    def _parenthesised(self, node: exp.Subquery) -> relations.Rel:
         if node.args.get("alias") is not None:
             raise errors.unsupported("alias of joined tables")
         if node.args.get("sample") is not None:
             raise errors.unsupported("SAMPLE of joined tables")
-        inner = node.this
-        return f"({self._joined(inner)})"
+        return relations.Enclosed(source=self._joined(node.this))
 
-    def _derived(self, node: Any, text: Text) -> str:
+    def _derived(self, node: Any, query: PlannedQuery) -> relations.Rel:
         _refuse_table_clauses(node, {"this", "alias", "expressions", "joins", "sample"})
         alias = node.args.get("alias")
         ident = columns.ident(alias.this) if alias is not None and alias.this else None
@@ -365,14 +377,19 @@ class SelectBinder:
             if (alias is not None)
             else []
         )
-        text = scopes.renamed(text, listed)
+        query = scopes.renamed(query, listed)
         unique = self._binder.alias(ident.folded if ident else "query")
-        self._add_source((ident,) if ident else (), unique, text)
-        outputs = [output.unique for output in text.outputs]
-        return self._aliased(node, f"({text.sql})", unique, outputs)
+        self._add_source((ident,) if ident else (), unique, query)
+        outputs = [output.unique for output in query.outputs]
+        return self._aliased(node, relations.Named(query=query.rel, alias=unique), outputs)
 
     def _add_source(
-        self, path: tuple[names.Ident, ...], unique: str, text: Text, *, is_stored: bool = False
+        self,
+        path: tuple[names.Ident, ...],
+        unique: str,
+        query: PlannedQuery,
+        *,
+        is_stored: bool = False,
     ) -> None:
         columns = [
             ScopeColumn(
@@ -383,17 +400,17 @@ class SelectBinder:
                     ),
                     type=output.type,
                     nullable=output.nullable,
-                    origin=output.origin if text.is_transparent else None,
+                    origin=output.origin if query.is_transparent else None,
                 ),
             )
-            for output in text.outputs
+            for output in query.outputs
         ]
         scopes.check_alias(path, self._scope.sources)
         self._scope.sources.append(
-            FromItem(path=path, columns=columns, rows=text.rows, is_stored=is_stored)
+            FromItem(path=path, columns=columns, rows=query.rows, is_stored=is_stored)
         )
 
-    def _table(self, node: exp.Table) -> str:
+    def _table(self, node: exp.Table) -> relations.Rel:
         _refuse_table_clauses(node, {"this", "db", "catalog", "alias", "when", "joins", "sample"})
         alias = node.args.get("alias")
         alias_ident = columns.ident(alias.this) if alias is not None and alias.this else None
@@ -412,35 +429,37 @@ class SelectBinder:
         common_table = self._scope.common_table(name.folded)
         if common_table is None:
             return self._dual(node, alias_ident)
-        unique_name, text = common_table
-        if text.is_volatile:
+        unique_name, query = common_table
+        if query.is_volatile:
             self._binder.use_volatile(unique_name, node)
-        self._binder.add_relations(text.relations)
-        text = scopes.renamed(text, listed)
+        self._binder.add_relations(query.relations)
+        query = scopes.renamed(query, listed)
         unique = self._binder.alias((alias_ident or name).folded)
-        self._add_source((alias_ident or name,), unique, text)
-        outputs = [output.unique for output in text.outputs]
-        return self._aliased(node, names.quoted(unique_name), unique, outputs)
+        self._add_source((alias_ident or name,), unique, query)
+        outputs = [output.unique for output in query.outputs]
+        return self._aliased(node, relations.Scan(relation=unique_name, alias=unique), outputs)
 
-    def _aliased(self, node: Any, relation: str, unique: str, columns: list[str]) -> str:
-        """Return a relation of FROM under its alias, its columns by their engine names.
+    def _aliased(
+        self, node: Any, rel: relations.Scan | relations.Named, columns: list[str]
+    ) -> relations.Rel:
+        """Return an item of FROM, its columns by their engine names.
 
         It is the last source of the scope; of node's SAMPLE are its rows.
         """
-        alias = names.quoted(unique)
-        text = f"{relation} AS {alias}"
+        alias = rel.alias
+        item: relations.Rel = rel
         if self._has_full_join and columns:
-            renamed = ", ".join(
-                f"{names.quoted(name)} AS {names.quoted(self._engine_name(unique, name))}"
+            renamed = relations.items(
+                (self._engine_name(alias, name), code.ColumnUse(relation="", name=name))
                 for name in columns
             )
-            text = f"(SELECT {renamed} FROM {relation} AS {alias}) AS {alias}"
+            item = relations.Named(query=relations.Project(source=item, items=renamed), alias=alias)
         sample = node.args.get("sample")
         if sample is None:
-            return text
+            return item
         source, use = self._scope.sources[-1], node.meta.get(references.USE)
         is_stored = use is not None and not self._binder.is_view(use)
-        return samples.bind(sample, source, self._scope, text, unique, is_stored=is_stored)
+        return samples.bind(sample, source, self._scope, item, alias, is_stored=is_stored)
 
     def _engine_name(self, unique: str, name: str) -> str:
         """Return a column's name in the engine's text.
@@ -450,11 +469,13 @@ class SelectBinder:
         """
         return f"{unique}.{name}" if self._has_full_join else name
 
-    def _dual(self, node: exp.Table, alias: names.Ident | None) -> str:
+    def _dual(self, node: exp.Table, alias: names.Ident | None) -> relations.Rel:
         unique = self._binder.alias("DUAL")
         path = (alias or names.Ident(text="DUAL"),)
         self._scope.sources.append(FromItem(path=path, columns=[], rows=1))
-        return self._aliased(node, '(SELECT 1 AS "DUMMY")', unique, [])
+        items = relations.items([("DUMMY", code.part(1))])
+        one_row = relations.Project(source=relations.OneRow(), items=items)
+        return self._aliased(node, relations.Named(query=one_row, alias=unique), [])
 
     def _stored_table(
         self,
@@ -462,11 +483,11 @@ class SelectBinder:
         use: int,
         alias: names.Ident | None,
         listed: list[names.Ident],
-    ) -> str:
+    ) -> relations.Rel:
         shape = self._binder.environment.tables[use]
-        text = self._binder.view(use)
-        if text is not None:
-            return self._view(node, shape, text, alias, listed)
+        view = self._binder.view(use)
+        if view is not None:
+            return self._view(node, shape, view, alias, listed)
         self._binder.add_relations(1)
         self._binder.add_columns(len(shape.columns))
         unique = self._binder.alias(alias.folded if alias else shape.path[2])
@@ -500,22 +521,23 @@ class SelectBinder:
             )
         )
         stored_names = [column.name for column in shape.columns]
-        return self._aliased(node, names.quoted(shape.relation), unique, stored_names)
+        scan = relations.Scan(relation=shape.relation, alias=unique)
+        return self._aliased(node, scan, stored_names)
 
     def _view(
         self,
         node: exp.Table,
         shape: shapes.TableShape,
-        text: Text,
+        query: PlannedQuery,
         alias: names.Ident | None,
         listed: list[names.Ident],
-    ) -> str:
-        text = scopes.renamed(text, listed)
-        self._binder.add_columns(len(text.outputs))
+    ) -> relations.Rel:
+        query = scopes.renamed(query, listed)
+        self._binder.add_columns(len(query.outputs))
         unique = self._binder.alias(alias.folded if alias else shape.path[2])
-        self._add_source(_path_of(shape, alias), unique, text, is_stored=not listed)
-        outputs = [output.unique for output in text.outputs]
-        return self._aliased(node, f"({text.sql})", unique, outputs)
+        self._add_source(_path_of(shape, alias), unique, query, is_stored=not listed)
+        outputs = [output.unique for output in query.outputs]
+        return self._aliased(node, relations.Named(query=query.rel, alias=unique), outputs)
 
     # The select list
 
@@ -565,7 +587,9 @@ class SelectBinder:
             return node
         return expressions.bind(node, self._scope)
 
-    def _outputs(self, items: list[tuple[str, Expr]]) -> tuple[list[Output], list[str]]:
+    def _outputs(
+        self, items: list[tuple[str, Expr]]
+    ) -> tuple[list[Output], tuple[relations.Item, ...]]:
         outputs, listed, taken = [], [], set()
         numbers: dict[str, int] = {}
         self._binder.add_columns(len(items))
@@ -593,8 +617,8 @@ class SelectBinder:
                     is_null=item.type.name == "null",
                 )
             )
-            listed.append(f"{self._binder.text(value)} AS {names.quoted(unique)}")
-        return outputs, listed
+            listed.append(relations.Item(name=unique, value=self._binder.written(value)))
+        return outputs, tuple(listed)
 
     # Clauses
 
@@ -650,52 +674,58 @@ class SelectBinder:
         finally:
             self._scope.is_filtering = False
 
-    def _group_by(self, items: list[Expr]) -> str:
+    def _group_by(self, items: list[Expr]) -> tuple[code.Part | relations.GroupingSets, ...]:
         group = self._tree.args.get("group")
         if group is None:
-            return ""
+            return ()
         for name in ("totals",):
             if group.args.get(name):
                 raise errors.unsupported(f"GROUP BY {name.upper()}")
         if group.args.get("all"):
-            keys = [
-                self._binder.text(item)
+            keys = {
+                emit.text(item): self._binder.written(item)
                 for item in items
                 if not (item.aggregate or item.window or item.is_literal)
-            ]
-            return f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
+            }
+            return tuple(keys.values())
         nodes = list(group.expressions)
         for name in ("rollup", "cube", "grouping_sets"):
             nodes += group.args.get(name) or ()
         parts = [part for node in nodes if (part := self._group_part(node, items)) is not None]
         if not parts:
             # Only constants: one group, if there is a row at all.
-            return " GROUP BY arrow_cast(NULL, 'Int64')" if group.expressions else ""
-        return f" GROUP BY {', '.join(parts)}"
+            return (code.arrow(code.NULL, "Int64"),) if group.expressions else ()
+        return tuple(parts)
 
-    def _group_part(self, node: Any, items: list[Expr]) -> str | None:
+    def _group_part(
+        self, node: Any, items: list[Expr]
+    ) -> code.Part | relations.GroupingSets | None:
         word = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE"}.get(type(node))
         if word is not None:
-            keys = [self._group_key(item, items) for item in node.expressions]
-            width = len(keys)
+            width = len(node.expressions)
             self._grouping_sets *= width + 1 if word == "ROLLUP" else 1 << width
-            return f"{word} ({', '.join(key for key in keys if key)})"
+            return relations.GroupingSets(
+                word=word, sets=(self._group_keys(node.expressions, items),)
+            )
         if isinstance(node, exp.GroupingSets):
             sets = [self._grouping_set(item, items) for item in node.expressions]
             self._grouping_sets *= max(len(sets), 1)
-            return f"GROUPING SETS ({', '.join(sets)})"
+            return relations.GroupingSets(word="GROUPING SETS", sets=tuple(sets))
         return self._group_key(node, items)
 
-    def _grouping_set(self, node: Any, items: list[Expr]) -> str:
+    def _grouping_set(self, node: Any, items: list[Expr]) -> tuple[code.Part, ...]:
         inner = (
             node.expressions
             if isinstance(node, exp.Tuple)
             else [node.unnest() if isinstance(node, exp.Paren) else node]
         )
-        keys = [self._group_key(item, items) for item in inner]
-        return f"({', '.join(key for key in keys if key)})"
+        return self._group_keys(inner, items)
 
-    def _group_key(self, node: Any, items: list[Expr]) -> str | None:
+    def _group_keys(self, nodes: Sequence[Any], items: list[Expr]) -> tuple[code.Part, ...]:
+        keys = [self._group_key(node, items) for node in nodes]
+        return tuple(key for key in keys if key is not None)
+
+    def _group_key(self, node: Any, items: list[Expr]) -> code.Part | None:
         place = scopes.ordinal(node, len(items))
         self._scope.is_grouping = True
         try:
@@ -709,34 +739,35 @@ class SelectBinder:
                 "SQL compilation error:\nInvalid aggregate function in GROUP BY clause",
                 phase="COMPILATION",
             )
-        return None if bound.is_literal else self._binder.text(bound)
+        return None if bound.is_literal else self._binder.written(bound)
 
-    def _order(self, items: list[Expr], outputs: list[Output]) -> str:
+    def _order(self, items: list[Expr], outputs: list[Output]) -> tuple[code.SortKey, ...]:
         order = self._tree.args.get("order")
         if order is None:
-            return ""
-        written = []
+            return ()
+        keys: list[code.SortKey] = []
         for item in order.expressions:
+            direction = expressions.direction(item)
             if scopes.is_all(order, outputs):
-                direction = expressions.direction(item)
                 places = range(1, len(outputs) + 1)
-                written += [self._ordered(each, items, direction) for each in places]
+                keys += [self._ordered(each, items, direction) for each in places]
                 continue
             place = self._order_place(item.this, items, outputs)
             if place is not None:
-                written.append(self._ordered(place, items, expressions.direction(item)))
+                keys.append(self._ordered(place, items, direction))
                 continue
             key = expressions.sort_key(expressions.bind(item.this, self._scope))
             if not key.is_literal:
-                written.append(f"{self._binder.text(key)}{expressions.direction(item)}")
-        return f" ORDER BY {', '.join(written)}" if written else ""
+                keys.append(code.SortKey(key=self._binder.written(key), direction=direction))
+        return tuple(keys)
 
-    def _ordered(self, place: int, items: list[Expr], direction: str) -> str:
+    def _ordered(self, place: int, items: list[Expr], direction: str) -> code.SortKey:
         """Return the key of ORDER BY that is the output at a place from 1."""
         item = items[place - 1]
         if item.type.is_variant:
-            return f"{self._binder.text(rewrites.as_variant_order(item))}{direction}"
-        return f"{place}{direction}"
+            key = self._binder.written(rewrites.as_variant_order(item))
+            return code.SortKey(key=key, direction=direction)
+        return code.SortKey(key=code.part(place), direction=direction)
 
     def _order_place(self, node: Any, items: list[Expr], outputs: list[Output]) -> int | None:
         place = scopes.ordinal(node, len(outputs))
@@ -751,10 +782,8 @@ class SelectBinder:
             matches = names.find_shown(columns.ident(node.this), shown)
             if matches:
                 return matches[0] + 1
-        key = self._binder.text(expressions.bind(node, self._scope))
-        return next(
-            (index + 1 for index, item in enumerate(items) if self._binder.text(item) == key), None
-        )
+        key = emit.text(expressions.bind(node, self._scope))
+        return next((index + 1 for index, item in enumerate(items) if emit.text(item) == key), None)
 
 
 JOIN_METHODS = ("", "NATURAL", "ASOF")

@@ -17,7 +17,7 @@ from sqlglot import exp
 from sql import errors, limits
 from sql.dialect import columns, expressions, names, rewrites, scopes, sqltypes
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
-from sql.plan import code
+from sql.plan import code, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -85,11 +85,11 @@ def _arguments(name: str, nodes: Sequence[Any]) -> dict[str, Any]:
     return arguments
 
 
-def bind(call: TableFunction, scope: QueryScope, left: str, start: int) -> str:
-    """Return the text of a table function's rows beside the relation to its left.
+def bind(call: TableFunction, scope: QueryScope, left: relations.Rel, start: int) -> relations.Rel:
+    """Return a table function's rows beside the relation to its left.
 
-    left: that relation's text, "" for none; start: the first source of the scope that is its. The
-    scope gets the function's columns, and its names of the relation's become those of the text.
+    left: that relation, OneRow for none; start: the first source of the scope that is its. The
+    scope gets the function's columns, and its names of left's columns become those of the result.
     """
     if call.name == "GENERATOR":
         return _generator(call, scope, left)
@@ -181,30 +181,38 @@ def _constant(call: TableFunction, name: str, scope: QueryScope, default: Any) -
     return default if value.literal is None else value.literal
 
 
-def _unnested(call: TableFunction, rows: _Rows, scope: QueryScope, left: str, start: int) -> str:
+def _unnested(
+    call: TableFunction, rows: _Rows, scope: QueryScope, left: relations.Rel, start: int
+) -> relations.Rel:
     binder = scope.binder
     inner, middle, outer = (binder.alias(word) for word in ("listed", "unnested", "rows"))
     kept = _moved(scope, start, outer)
-    items = [f"{binder.text(value)} AS {names.quoted(name)}" for name, value in kept]
     beside = {f"b{number}": value for number, value in enumerate(rows.beside.values())}
-    first = [
-        *items,
-        *(f"{binder.text(value)} AS {names.quoted(name)}" for name, value in beside.items()),
-        f'row_number() OVER () AS "{SEQUENCE}"',
-        f'{binder.text(rows.listed)} AS "list"',
-    ]
-    through = [names.quoted(name) for name, _ in kept] + [*beside, f'"{SEQUENCE}"']
-    fields = [
-        binder.text(code.call("get_field", code.ColumnUse(relation=middle, name="row"), field))
-        + f' AS "f{number}"'
-        for number, (_, field, _) in enumerate(rows.fields)
-    ]
-    text = f"SELECT {', '.join(first)}{f' FROM {left}' if left else ''}"
-    text = (
-        f'SELECT {", ".join(through)}, unnest("list") AS "row" '
-        f"FROM ({text}) AS {names.quoted(inner)}"
+    number_of_row = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
+    kept_columns = [(name, binder.written(value)) for name, value in kept]
+    kept_columns += [(name, binder.written(value)) for name, value in beside.items()]
+    listing = relations.Project(
+        source=relations.Window(source=left),
+        items=relations.items(
+            [*kept_columns, (SEQUENCE, number_of_row), ("list", binder.written(rows.listed))]
+        ),
     )
-    text = f"SELECT {', '.join([*through, *fields])} FROM ({text}) AS {names.quoted(middle)}"
+    through = (*(name for name, _ in kept_columns), SEQUENCE)
+    rowwise = relations.Unnest(
+        source=relations.Named(query=listing, alias=inner),
+        columns=through,
+        listed="list",
+        row="row",
+    )
+    row = code.ColumnUse(relation=middle, name="row")
+    fields = relations.items(
+        (f"f{number}", code.call("get_field", row, field))
+        for number, (_, field, _) in enumerate(rows.fields)
+    )
+    query = relations.Project(
+        source=relations.Named(query=rowwise, alias=middle),
+        items=(*relations.columns(through), *fields),
+    )
     own = [("SEQ", SEQUENCE, sqltypes.integer(19, 1))]
     own += [(name, f"f{number}", each) for number, (name, _, each) in enumerate(rows.fields)]
     own += [
@@ -220,7 +228,7 @@ def _unnested(call: TableFunction, rows: _Rows, scope: QueryScope, left: str, st
         for name, column, sql_type in own
     ]
     _add(call, source, scope, rows=limits.FLATTENED_MAX)
-    return f"({text}) AS {names.quoted(outer)}"
+    return relations.Named(query=query, alias=outer)
 
 
 def _exactly(column: code.ColumnUse, sql_type: sqltypes.SqlType) -> code.Code:
@@ -255,7 +263,7 @@ def _moved(scope: QueryScope, start: int, relation: str) -> list[tuple[str, Expr
     return kept
 
 
-def _generator(call: TableFunction, scope: QueryScope, left: str) -> str:
+def _generator(call: TableFunction, scope: QueryScope, left: relations.Rel) -> relations.Rel:
     count = _constant(call, "rowcount", scope, None)
     if count is None or isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise errors.unsupported("GENERATOR without a constant ROWCOUNT")
@@ -271,11 +279,14 @@ def _generator(call: TableFunction, scope: QueryScope, left: str) -> str:
     )
     _add(call, [], scope, rows=count)
     scope.sources[-1].sequence = sequence
-    text = (
-        f'(SELECT "value" AS "{SEQUENCE}" FROM generate_series(0, {count - 1})) '
-        f"AS {names.quoted(alias)}"
+    number = code.ColumnUse(relation="", name="value")
+    numbers = relations.Project(
+        source=relations.Series(count=count), items=relations.items([(SEQUENCE, number)])
     )
-    return f"{left} CROSS JOIN {text}" if left else text
+    named = relations.Named(query=numbers, alias=alias)
+    if isinstance(left, relations.OneRow):
+        return named
+    return relations.Join(left=left, right=named, side="CROSS")
 
 
 def _add(call: TableFunction, source: list[ScopeColumn], scope: QueryScope, *, rows: int) -> None:

@@ -1,1 +1,1 @@
-"""The plan of a query: typed expressions, and the emitter of the engine's text."""
+"""The plan of a query: typed expressions, relations, and the emitter of the engine's text."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sql.dialect import sqltypes
 
 if TYPE_CHECKING:
-    from sql.plan import expressions
+    from sql.plan import expressions, relations
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,9 +130,9 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subquery:
-    """A query inside an expression, which is still text."""
+    """A query inside an expression."""
 
-    text: str
+    query: relations.Rel
 
 
 Code: TypeAlias = (
@@ -153,6 +153,7 @@ Argument: TypeAlias = "Part | str | int"
 """A part, or the value of a string or number literal."""
 
 NULL = Token(text="NULL")
+ALL_COLUMNS = Token(text="*")
 TRUE = Token(text="TRUE")
 FALSE = Token(text="FALSE")
 

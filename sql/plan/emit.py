@@ -1,8 +1,8 @@
-"""rule: the engine's text of expressions, and the kernels that it calls.
+"""rule: the engine's text of plans, and the kernels that it calls.
 
 Every piece of code is an operand in the text: a name, a literal, a call or a parenthesis. So pieces
-combine without regard to precedence. Nothing here recurses: a sum of a thousand terms is a tree of
-that depth.
+combine without regard to precedence. A relation's text is its source's with one clause more.
+Nothing here recurses: a sum of a thousand terms is a tree of that depth.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from sql import errors
-from sql.plan import code
+from sql.plan import code, relations
 from sql.plan.expressions import Expr
 
 Pieces: TypeAlias = list[Any]
 """Text and parts in the order in which they are written."""
 
 
-def text(part: code.Part, kernels: set[str] | None = None, volatile: set[int] | None = None) -> str:
-    """Return the engine's text of a part. kernels: gets the names of the kernels that it calls.
+def text(part: code.Part | relations.Rel, kernels: set[str] | None = None) -> str:
+    """Return the engine's text of a part or a query.
 
-    volatile: gets the identities of the volatile expressions in it. Raises SqlError if one of them
-    would be written twice, because the engine would compute it twice.
+    kernels: gets the names of the kernels that it calls.
     """
     written: list[str] = []
-    volatile = set() if volatile is None else volatile
     stack: list[Any] = [part]
     while stack:
         item = stack.pop()
@@ -33,10 +31,6 @@ def text(part: code.Part, kernels: set[str] | None = None, volatile: set[int] | 
             written.append(item)
             continue
         if isinstance(item, Expr):
-            if item.is_volatile:
-                if id(item.code) in volatile:
-                    raise errors.repeated_volatile()
-                volatile.add(id(item.code))
             item = item.code
         if kernels is not None and type(item) is code.FunctionUse and item.is_kernel:
             kernels.add(item.name)
@@ -44,6 +38,45 @@ def text(part: code.Part, kernels: set[str] | None = None, volatile: set[int] | 
         pieces.reverse()
         stack += pieces
     return "".join(written)
+
+
+def is_volatile(part: code.Part) -> bool:
+    """Say whether a part is volatile, queries in it aside.
+
+    Raises SqlError if its text would hold a volatile expression twice, because the engine would
+    compute it twice.
+    """
+    if not _has_volatile(part):
+        return False
+    volatile: set[int] = set()
+    stack: list[Any] = [part]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Expr):
+            if item.is_volatile:
+                if id(item.code) in volatile:
+                    raise errors.repeated_volatile()
+                volatile.add(id(item.code))
+            item = item.code
+        if not isinstance(item, str | code.Subquery):
+            stack += PIECES[type(item)](item)
+    return True
+
+
+def _has_volatile(part: code.Part) -> bool:
+    visited: set[int] = set()
+    stack: list[Any] = [part]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Expr):
+            if item.is_volatile:
+                return True
+            item = item.code
+        if isinstance(item, str | code.Subquery) or id(item) in visited:
+            continue
+        visited.add(id(item))
+        stack += PIECES[type(item)](item)
+    return False
 
 
 def length(expression: Expr) -> int:
@@ -84,7 +117,21 @@ def subqueries_length(expression: Expr) -> int:
             continue
         visited.add(id(item))
         if isinstance(item, code.Subquery):
-            total += len(item.text)
+            total += _query_length(item)
+        else:
+            stack += PIECES[type(item)](item)
+    return total
+
+
+def _query_length(query: code.Subquery) -> int:
+    total = 0
+    stack: Pieces = [query]
+    while stack:
+        item: Any = stack.pop()
+        if isinstance(item, str):
+            total += len(item)
+        elif isinstance(item, Expr):
+            total += length(item)
         else:
             stack += PIECES[type(item)](item)
     return total
@@ -92,7 +139,7 @@ def subqueries_length(expression: Expr) -> int:
 
 def relations_of(part: code.Part) -> set[str]:
     """Return the relations whose columns an expression reads, but for those of queries in it."""
-    relations: set[str] = set()
+    aliases: set[str] = set()
     visited: set[int] = set()
     stack: list[code.Part | str] = [part]
     while stack:
@@ -103,10 +150,10 @@ def relations_of(part: code.Part) -> set[str]:
             continue
         visited.add(id(piece))
         if isinstance(piece, code.ColumnUse):
-            relations.add(piece.relation)
-        elif not isinstance(piece, str):
+            aliases.add(piece.relation)
+        elif not isinstance(piece, str | code.Subquery):
             stack += PIECES[type(piece)](piece)
-    return relations
+    return aliases
 
 
 def quoted(identifier: str) -> str:
@@ -204,6 +251,104 @@ def _case(case: code.Case) -> Pieces:
     return pieces
 
 
+def _named(named: relations.Named) -> Pieces:
+    alias = f" AS {quoted(named.alias)}" if named.alias else ""
+    return ["(", named.query, f"){alias}"]
+
+
+def _scan(scan: relations.Scan) -> Pieces:
+    alias = f" AS {quoted(scan.alias)}" if scan.alias else ""
+    return [quoted(scan.relation) + alias]
+
+
+def _values(values: relations.Values) -> Pieces:
+    pieces: Pieces = []
+    for row in values.rows:
+        pieces += (", (", *_listed(row), ")")
+    names = ", ".join(map(quoted, values.columns))
+    return ["(VALUES (", *pieces[1:], f") AS {quoted(values.alias)}({names})"]
+
+
+def _join(join: relations.Join) -> Pieces:
+    pieces: Pieces = [join.left, f" {join.side} JOIN ", join.right]
+    word = " ON "
+    for condition in join.conditions:
+        pieces += (word, condition)
+        word = " AND "
+    return pieces
+
+
+def _filter(step: relations.Filter) -> Pieces:
+    word = {relations.Aggregate: "HAVING", relations.Window: "QUALIFY"}.get(
+        type(step.source), "WHERE"
+    )
+    return [step.source, f" {word} ", step.condition]
+
+
+def _aggregate(step: relations.Aggregate) -> Pieces:
+    pieces: Pieces = []
+    for key in step.keys:
+        pieces += (", ", *(_grouping_sets(key) if type(key) is relations.GroupingSets else [key]))
+    return [step.source, " GROUP BY ", *pieces[1:]] if pieces else [step.source]
+
+
+def _grouping_sets(part: relations.GroupingSets) -> Pieces:
+    if part.word != "GROUPING SETS":
+        return [f"{part.word} (", *_listed(part.sets[0]), ")"]
+    pieces: Pieces = []
+    for keys_of_set in part.sets:
+        pieces += (", (", *_listed(keys_of_set), ")")
+    return ["GROUPING SETS ((", *pieces[1:], ")"]
+
+
+def _project(step: relations.Project) -> Pieces:
+    pieces: Pieces = ["SELECT DISTINCT " if step.is_distinct else "SELECT "]
+    comma = ""
+    if step.keeps_all:
+        pieces.append("*")
+        comma = ", "
+    for item in step.items:
+        pieces += (comma, item.value, f" AS {quoted(item.name)}" if item.name else "")
+        comma = ", "
+    pieces += ("" if _is_of_one_row(step.source) else " FROM ", step.source)
+    return pieces
+
+
+def _is_of_one_row(step: relations.Rel) -> bool:
+    """Whether the steps of a SELECT begin without FROM."""
+    while isinstance(step, relations.Filter | relations.Aggregate | relations.Window):
+        step = step.source
+    return isinstance(step, relations.OneRow)
+
+
+def _unnest(step: relations.Unnest) -> Pieces:
+    through = "".join(f"{quoted(name)}, " for name in step.columns)
+    row = f"unnest({quoted(step.listed)}) AS {quoted(step.row)}"
+    return [f"SELECT {through}{row} FROM ", step.source]
+
+
+def _set_operation(step: relations.SetOp) -> Pieces:
+    pieces: Pieces = []
+    for branch in step.branches:
+        pieces += (f" {step.word} (", branch, ")")
+    return ["(", *pieces[1:]]
+
+
+def _limit(step: relations.Limit) -> Pieces:
+    clause = "" if step.count is None else f" LIMIT {step.count}"
+    return [step.source, clause + ("" if step.offset is None else f" OFFSET {step.offset}")]
+
+
+def _with(query: relations.With) -> Pieces:
+    pieces: Pieces = ["WITH RECURSIVE " if relations.is_recursive(query) else "WITH "]
+    comma = ""
+    for common in query.common:
+        columns = ", ".join(map(quoted, common.columns))
+        pieces += (f"{comma}{quoted(common.name)}({columns}) AS (", common.query, ")")
+        comma = ", "
+    return [*pieces, " ", query.query]
+
+
 PIECES: Mapping[type, Callable[[Any], Pieces]] = {
     code.Token: lambda token: [token.text],
     code.StringLiteral: lambda text: [literal(text.value)],
@@ -215,6 +360,23 @@ PIECES: Mapping[type, Callable[[Any], Pieces]] = {
     code.Postfix: lambda postfix: ["(", postfix.operand, f" {postfix.words})"],
     code.Among: _membership,
     code.Case: _case,
-    code.Subquery: lambda query: [f"({query.text})"],
+    code.Subquery: lambda subquery: ["(", subquery.query, ")"],
+    relations.OneRow: lambda _: [""],
+    relations.Scan: _scan,
+    relations.Series: lambda series: [f"generate_series(0, {series.count - 1})"],
+    relations.Values: _values,
+    relations.Named: _named,
+    relations.Enclosed: lambda enclosed: ["(", enclosed.source, ")"],
+    relations.Join: _join,
+    relations.Filter: _filter,
+    relations.Aggregate: _aggregate,
+    relations.Window: lambda step: [step.source],
+    relations.Project: _project,
+    relations.Unnest: _unnest,
+    relations.SetOp: _set_operation,
+    relations.Sort: lambda step: [step.source, " ORDER BY ", *keys(step.keys)],
+    relations.Limit: _limit,
+    relations.Recursive: lambda query: [query.anchor, " UNION ALL ", query.step],
+    relations.With: _with,
 }
-"""How each sort of code is written; lists of their own, which the caller may change."""
+"""How each sort of code and relation is written; lists of their own, which callers may change."""

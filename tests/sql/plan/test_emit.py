@@ -6,11 +6,12 @@ import pytest
 
 from sql import errors, kernels
 from sql.dialect import sqltypes
-from sql.plan import code, emit, expressions
+from sql.plan import code, emit, expressions, relations
 from tests.kit import sql_text
 
 A, B = code.ColumnUse(relation="t#1", name="a"), code.ColumnUse(relation="", name='say "b"')
 NUMBER = expressions.Expr(code=A, type=sqltypes.integer())
+ONE = relations.Project(source=relations.OneRow(), items=(relations.Item(value=code.part(1)),))
 
 TEXTS: list[tuple[code.Part, str]] = [
     (A, '"t#1"."a"'),
@@ -38,16 +39,16 @@ TEXTS: list[tuple[code.Part, str]] = [
         code.case([(1, "a")], "b", operand=NUMBER),
         "(CASE \"t#1\".\"a\" WHEN 1 THEN 'a' ELSE 'b' END)",
     ),
-    (code.Subquery(text="SELECT 1"), "(SELECT 1)"),
+    (code.Subquery(query=ONE), "(SELECT 1)"),
     (
         code.Among(operand=NUMBER, members=(code.part(1), code.part(2)), negated=True),
         '("t#1"."a" NOT IN (1, 2))',
     ),
     (
-        code.Among(operand=NUMBER, members=(code.Subquery(text="SELECT 1"),)),
+        code.Among(operand=NUMBER, members=(code.Subquery(query=ONE),)),
         '("t#1"."a" IN (SELECT 1))',
     ),
-    (code.Prefix(word="EXISTS", operand=code.Subquery(text="SELECT 1")), "(EXISTS (SELECT 1))"),
+    (code.Prefix(word="EXISTS", operand=code.Subquery(query=ONE)), "(EXISTS (SELECT 1))"),
     (
         code.FunctionUse(
             name="string_agg",

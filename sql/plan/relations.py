@@ -1,0 +1,239 @@
+"""rule: what a query reads and makes, as a tree of relations: scans, joins, filters, projections.
+
+A relation is a step: it takes the rows of its source and gives rows. The steps of one SELECT stand
+in the order of SQL: Filter, Aggregate, Filter (HAVING), Window, Filter (QUALIFY), Project, Sort,
+Limit. Aggregate and window functions stand inside the expressions of the steps above Aggregate and
+Window, which say what rows they are computed over. A query in FROM is a Named. Relations have no
+text: only the emitters write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sql.plan import code
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneRow:
+    """The one row, without columns, of a SELECT without FROM."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scan:
+    """A table or a WITH expression. alias: "" for none."""
+
+    relation: str
+    alias: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """The numbers from 0 to count - 1, in the column `value`."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Values:
+    """Rows of expressions."""
+
+    rows: tuple[tuple[code.Part, ...], ...]
+    alias: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """A query in FROM, or in an expression. alias: "" for none."""
+
+    query: Rel
+    alias: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Enclosed:
+    """Joined relations, or a query, as one operand: what stands around it does not see inside."""
+
+    source: Rel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Join:
+    """Two relations of FROM. side: INNER, LEFT, FULL, or CROSS, which has no conditions."""
+
+    left: Rel
+    right: Rel
+    side: str
+    conditions: tuple[code.Part, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """The rows for which a condition is true."""
+
+    source: Rel
+    condition: code.Part
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupingSets:
+    """One part of GROUP BY that is several sets of keys. word: ROLLUP, CUBE or GROUPING SETS.
+
+    sets: of ROLLUP and CUBE the only one, their keys.
+    """
+
+    word: str
+    sets: tuple[tuple[code.Part, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Aggregate:
+    """Groups of rows; without keys, one group of all rows."""
+
+    source: Rel
+    keys: tuple[code.Part | GroupingSets, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """The rows over which the window functions of the steps above are computed."""
+
+    source: Rel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """A column that a Project computes. name: "" for one that needs no other than it has."""
+
+    value: code.Part
+    name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Project:
+    """A select list. keeps_all: the columns of the source come first."""
+
+    source: Rel
+    items: tuple[Item, ...] = ()
+    keeps_all: bool = False
+    is_distinct: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unnest:
+    """A row for each element of a list, beside other columns of its source.
+
+    columns: those others; listed: the column of lists; row: the name of the element.
+    """
+
+    source: Rel
+    columns: tuple[str, ...]
+    listed: str
+    row: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetOp:
+    """UNION, EXCEPT or INTERSECT, also with ALL, of queries from left to right."""
+
+    word: str
+    branches: tuple[Rel, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sort:
+    """Rows in an order. A key is an expression, or the number of a column of the source."""
+
+    source: Rel
+    keys: tuple[code.SortKey, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """So many rows after the first `offset` ones."""
+
+    source: Rel
+    count: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recursive:
+    """The rows of anchor, and those that step makes of the rows before until it makes none."""
+
+    anchor: Rel
+    step: Rel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Common:
+    """A WITH expression. columns: the names of its columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: Rel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class With:
+    """A query, and the WITH expressions that it reads."""
+
+    common: tuple[Common, ...]
+    query: Rel
+
+
+Rel: TypeAlias = (
+    OneRow
+    | Scan
+    | Series
+    | Values
+    | Named
+    | Enclosed
+    | Join
+    | Filter
+    | Aggregate
+    | Window
+    | Project
+    | Unnest
+    | SetOp
+    | Sort
+    | Limit
+    | Recursive
+    | With
+)
+
+
+def set_operation(word: str, branches: Sequence[Rel]) -> SetOp:
+    """Return branches joined by a word, deep by the logarithm of their number.
+
+    More than FLAT_MAX branches are of a word that is associative.
+    """
+    if len(branches) > code.FLAT_MAX:
+        middle = len(branches) // 2
+        branches = [set_operation(word, branches[:middle]), set_operation(word, branches[middle:])]
+    return SetOp(word=word, branches=tuple(branches))
+
+
+def items(columns: Iterable[tuple[str, code.Part]]) -> tuple[Item, ...]:
+    """Return the items of a Project from names and values."""
+    return tuple(Item(name=name, value=value) for name, value in columns)
+
+
+def columns(names: Iterable[str]) -> tuple[Item, ...]:
+    """Return the items of a Project that are columns of its source, under their names."""
+    return tuple(Item(value=code.ColumnUse(relation="", name=name)) for name in names)
+
+
+def starts_enclosed(query: Rel) -> bool:
+    """Whether the text of a query begins with a parenthesis."""
+    while isinstance(query, Sort | Limit):
+        query = query.source
+    return isinstance(query, Enclosed | SetOp)
+
+
+def is_recursive(query: With) -> bool:
+    """Whether one of the WITH expressions reads itself."""
+    return any(isinstance(common.query, Recursive) for common in query.common)
