@@ -59,9 +59,7 @@ def count(call: FunctionCall) -> Expr:
         operands = call.args
     if len(operands) == 1:
         return _count(call, operands[0], operands)
-    present = code.joined(
-        [code.is_not_null(rewrites.shared(operand)) for operand in operands], "AND"
-    )
+    present = code.joined([code.is_not_null(operand) for operand in operands], "AND")
     row = code.call("struct", *operands) if call.distinct else 1
     return _count(call, code.case([(present, row)]), operands)
 
@@ -154,7 +152,6 @@ def _extreme(direction: str) -> builders.Builder:
             return plain(call)
         if call.over:
             raise call.refuse(f"OVER and {sqltypes.shown(operand.type)}")
-        rewrites.shared(operand)
         first = code.FunctionUse(
             name="first_value",
             arguments=(operand,),
@@ -283,7 +280,7 @@ def boolean_of(engine_name: str) -> builders.Builder:
 
 
 def boolxor_agg(call: FunctionCall) -> Expr:
-    operand = rewrites.shared(rewrites.as_boolean(call.arg(0)))
+    operand = rewrites.as_boolean(call.arg(0))
     present = code.infix(_over(call, "count", operand), ">", 0)
     one = code.infix(_over(call, "count", code.case([(operand, 1)])), "=", 1)
     return call.aggregated(code.case([(present, one)]), sqltypes.BOOLEAN, [operand])
@@ -323,7 +320,7 @@ def best_by(direction: str) -> builders.Builder:
     """MAX_BY and MIN_BY: the first argument where the second is greatest or least."""
 
     def build(call: FunctionCall) -> Expr:
-        value, key = call.arg(0), rewrites.shared(call.arg(1))
+        value, key = call.arg(0), call.arg(1)
         if call.over:
             raise call.refuse("OVER")
         order = rewrites.as_variant_order(key) if key.type.is_variant else key

@@ -102,7 +102,7 @@ def bind(
         [
             relations.Project(source=sides[0], items=relations.items(first)),
             relations.Project(
-                source=relations.Filter(source=sides[1], condition=present),
+                source=relations.RowFilter(source=sides[1], condition=present),
                 items=relations.items(second),
             ),
         ],
@@ -124,7 +124,7 @@ def bind(
     row = code.case([(is_left, code.NULL)], code.call("named_struct", *fields))
     latest = code.FunctionUse(name="last_value", arguments=(row,), ignores_nulls=True, over=window)
     beside = relations.Project(
-        source=relations.Window(source=relations.Named(query=rows, alias=union)),
+        source=relations.WindowRows(source=relations.Named(query=rows, alias=union)),
         items=relations.items([("closest", latest)]),
         keeps_all=True,
     )
@@ -132,7 +132,7 @@ def bind(
     through = [(name, code.call("get_field", closest, name)) for name, _ in right_items]
     left_columns = relations.columns(name for name, _ in left_items)
     query = relations.Project(
-        source=relations.Filter(
+        source=relations.RowFilter(
             source=relations.Named(query=beside, alias=matched), condition=is_left
         ),
         items=(*left_columns, *relations.items(through))

@@ -185,8 +185,15 @@ class FunctionCall:
             nullable=nullable,
             aggregate=not self.over or any(part.aggregate for part in parts),
             window=bool(self.over) or any(part.window for part in parts),
-            is_volatile=any(part.is_volatile for part in parts),
+            is_volatile=any(part.is_volatile for part in (*parts, *_parts_of(self.over))),
         )
+
+
+def _parts_of(window: code.Window | None) -> list[Expr]:
+    if window is None:
+        return []
+    parts = [*window.partition, *(key.key for key in window.order)]
+    return [part for part in parts if isinstance(part, Expr)]
 
 
 def _nested(detail: str) -> errors.SqlError:

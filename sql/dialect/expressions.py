@@ -336,7 +336,8 @@ def _quantified(node: Any, left: Any, right: Any, operator: str, scope: NameReso
     if not is_query:
         return _among(operand, right, operator, scope)
     compared = OPPOSITES[operator] if of_all else operator
-    some = _some_of_query(rewrites.shared(operand), right.this, compared, scope)
+    rewrites.check_stable(operand)
+    some = _some_of_query(operand, right.this, compared, scope)
     return exprs.derived(code.not_(some), sqltypes.BOOLEAN, [some]) if of_all else some
 
 
@@ -349,8 +350,6 @@ def _among(operand: Expr, right: Any, operator: str, scope: NameResolver) -> Exp
     nodes = values.expressions if isinstance(values, exp.Tuple) else [values.unnest()]
     if len(nodes) > limits.JOINED_MAX:
         raise errors.list_too_long(len(nodes), limits.JOINED_MAX)
-    if len(nodes) > 1:
-        rewrites.shared(operand)
     parts = [rewrites.compare(operand, bind(node, scope), operator) for node in nodes]
     word = "AND" if isinstance(right, exp.All) else "OR"
     return exprs.derived(code.joined(parts, word), sqltypes.BOOLEAN, parts)
@@ -366,9 +365,9 @@ def _some_of_query(operand: Expr, query: Any, operator: str, scope: NameResolver
     def aggregate(name: str, of: Any) -> Expr:
         call = exp.Anonymous(this=name, expressions=[of])
         source = exp.Subquery(this=query)
-        return rewrites.shared(
-            scope.scalar_query(exp.Select(expressions=[call], from_=exp.From(this=source)))
-        )
+        value = scope.scalar_query(exp.Select(expressions=[call], from_=exp.From(this=source)))
+        rewrites.check_stable(value)
+        return value
 
     ends = {"<": ["MAX"], "<=": ["MAX"], ">": ["MIN"], ">=": ["MIN"]}.get(operator, ["MIN", "MAX"])
     values = [aggregate(name, column) for name in ends]
@@ -451,7 +450,7 @@ def _concat(node: exp.DPipe, scope: NameResolver) -> Expr:
 def _between(node: exp.Between, scope: NameResolver) -> Expr:
     if node.args.get("symmetric"):
         raise errors.unsupported("BETWEEN SYMMETRIC")
-    operand = rewrites.shared(bind(node.this, scope))
+    operand = bind(node.this, scope)
     low = rewrites.compare(operand, bind(node.args["low"], scope), ">=")
     high = rewrites.compare(operand, bind(node.args["high"], scope), "<=")
     return exprs.derived(code.infix(low, "AND", high), sqltypes.BOOLEAN, [low, high])
@@ -486,7 +485,6 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
             operand=pairs[0][0], members=tuple(pair[1] for pair in pairs), negated=negated
         )
         return exprs.derived(among, sqltypes.BOOLEAN, [operands[0], *members])
-    rewrites.shared(operands[0])
     each = [rewrites.compare(operands[0], member, "=") for member in members]
     return exprs.derived(_any_of(each, negated=negated), sqltypes.BOOLEAN, each)
 
@@ -559,7 +557,6 @@ def _like(node: Any, scope: NameResolver, *, escape: str | None = None) -> Expr:
 def _like_many(
     value: Expr, patterns: Any, scope: NameResolver, *, escape: str | None, ignore_case: bool
 ) -> Expr:
-    rewrites.shared(value)
     inner = patterns.this
     listed = inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
     parts = [

@@ -137,7 +137,7 @@ def _substring(call: FunctionCall) -> Expr:
     if isinstance(start.literal, int) and start.literal >= 0:
         sliced = code.call("substr", value, max(start.literal, 1), *length)
         return builders.text_result(sliced, parts)
-    characters = code.call("character_length", rewrites.shared(value))
+    characters = code.call("character_length", value)
     place = [code.exactly(item, sqltypes.integer()) for item in (start, characters)]
     return builders.text_result(
         code.call("substr", value, code.kernel("_place", *place), *length), parts
@@ -195,8 +195,6 @@ def _position(call: FunctionCall) -> Expr:
     start = call.whole(2)
     if start < 1:
         raise call.refuse("a start below 1")
-    for part in (needle, value):
-        rewrites.shared(part)
     position = code.call("strpos", code.call("substr", value, start), needle)
     shifted = code.case([(code.infix(position, "=", 0), 0)], code.infix(position, "+", start - 1))
     return builders.small_integer(shifted, [needle, value])
@@ -666,7 +664,7 @@ def _width_bucket(call: FunctionCall) -> Expr:
 
 
 def _sign(call: FunctionCall) -> Expr:
-    value = rewrites.shared(rewrites.as_number(call.arg(0)))
+    value = rewrites.as_number(call.arg(0))
     sign = code.case(
         [
             (code.infix(value, ">", 0), 1),
@@ -678,7 +676,7 @@ def _sign(call: FunctionCall) -> Expr:
 
 
 def _square(call: FunctionCall) -> Expr:
-    value = rewrites.shared(rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL))
+    value = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
     return builders.real_result(code.infix(value, "*", value), [value])
 
 
@@ -721,14 +719,13 @@ def _bits(operator: str) -> builders.Builder:
 
 
 def _bitxor(call: FunctionCall) -> Expr:
-    either, both = (rewrites.shared(_bits(operator)(call)) for operator in "|&")
+    either, both = (_bits(operator)(call) for operator in "|&")
     return exprs.derived(code.infix(either, "-", both), sqltypes.integer(), [either, both])
 
 
 def _div0(call: FunctionCall, *, of_null: bool) -> Expr:
     """DIV0, and DIV0NULL, for which a divisor that is NULL is zero, too."""
     dividend, divisor = (rewrites.as_number(item) for item in call.args)
-    rewrites.shared(divisor)
     # The divisor is made non-zero first: a CASE alone does not prevent the division.
     safe = exprs.derived(code.call("nullif", divisor, 0), divisor.type, [divisor], nullable=True)
     quotient = rewrites.divide(dividend, safe)
@@ -759,11 +756,7 @@ def _nvl2(call: FunctionCall) -> Expr:
 
 def _nullif(call: FunctionCall) -> Expr:
     left, right = call.args
-    if left.is_volatile and sqltypes.same_in_engine(left.type, right.type):
-        return exprs.derived(
-            code.call("nullif", left, right), left.type, [left, right], nullable=True
-        )
-    same = rewrites.compare(rewrites.shared(left), right, "=")
+    same = rewrites.compare(left, right, "=")
     sql_type = sqltypes.TEXT if left.type.name == "null" else left.type
     return rewrites.case([(same, exprs.null(sql_type))], left)
 

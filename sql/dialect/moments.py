@@ -111,7 +111,6 @@ def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
             phase="COMPILATION",
         )
     if part == "dayofweekiso":
-        rewrites.shared(moment)
         day = code.call("date_part", "dow", moment)
         return builders.small_integer(
             code.case([(code.infix(day, "=", 0), 7)], day), [moment], 1, 7
@@ -122,7 +121,7 @@ def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
         position = code.infix(_days_into_week(_day_number(moment), weeks), "+", 1)
         return builders.small_integer(position, [moment], 1, 7)
     if part in ("week", "yearofweek") and (weeks.first_day or weeks.is_of_january):
-        return _week_of_year(part, rewrites.shared(moment), weeks)
+        return _week_of_year(part, moment, weeks)
     field = EXTRACTED.get(part)
     if field is None:
         raise errors.unsupported(f"date part {part}")
@@ -220,7 +219,7 @@ def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     if constant is not None:
         return constant
     if part == "week" and weeks.first_day and moment.type.name != "time":
-        first = _week_start(_day_number(rewrites.shared(_local(moment))), weeks)
+        first = _week_start(_day_number(_local(moment)), weeks)
         return rewrites.cast(exprs.derived(_date_of(first), sqltypes.DATE, [moment]), moment.type)
     name = {"weekiso": "week"}.get(part, part)
     if name not in TRUNCATED:
@@ -357,7 +356,7 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
         passed = code.infix(_ordinal(part, last), "-", _ordinal(part, first))
         return exprs.derived(passed, sql_type, parts)
     if part == "week" and weeks.first_day:
-        days = [_week_start(_day_number(rewrites.shared(each)), weeks) for each in (last, first)]
+        days = [_week_start(_day_number(each), weeks) for each in (last, first)]
         passed = code.infix(code.infix(days[0], "-", days[1]), "/", 7)
         return exprs.derived(code.arrow(passed, "Int64"), sql_type, parts)
     if part in ("week", "weekiso"):
@@ -408,7 +407,7 @@ def last_day(call: FunctionCall) -> Expr:
         weeks = call.context.weeks
         last = code.infix(_monday(moment), "+", 6)
         if part == "week" and weeks.first_day:
-            last = code.infix(_week_start(_day_number(rewrites.shared(moment)), weeks), "+", 6)
+            last = code.infix(_week_start(_day_number(moment), weeks), "+", 6)
         return exprs.derived(_date_of(last), sqltypes.DATE, [moment])
     steps = {"month": 1, "quarter": 3, "year": 12}
     if part not in steps:

@@ -47,7 +47,7 @@ def part(value: Expr, start: Expr, length: Sequence[Expr]) -> Expr:
 
     start: from 1, -1 for the last byte; 0 is 1.
     """
-    count = code.infix(code.call("character_length", digits(rewrites.shared(value))), "/", 2)
+    count = code.infix(code.call("character_length", digits(value)), "/", 2)
     place = code.kernel(
         "_place", *(code.exactly(each, sqltypes.integer()) for each in (start, count))
     )

@@ -31,7 +31,7 @@ from sql.dialect import (
     sqltypes,
 )
 from sql.dialect.scopes import Output, OutputScope, PlannedQuery, QueryScope
-from sql.plan import code, emit, relations
+from sql.plan import code, emit, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -331,7 +331,7 @@ class Binder:
             value: code.Part = code.ColumnUse(relation=alias, name=output.unique)
             if output.type.is_variant:
                 value = code.kernel("_v_stored", code.exactly(value, sqltypes.TEXT))
-            items.append(relations.Item(name=output.unique, value=value))
+            items.append(relations.ProjectItem(name=output.unique, value=value))
         named = relations.Named(query=query.rel, alias=alias)
         return dataclasses.replace(query, rel=relations.Project(source=named, items=tuple(items)))
 
@@ -357,7 +357,7 @@ class Binder:
                 converted = self._inserted(operand, target)
             else:
                 converted = rewrites.implicit(operand, target, self.environment.context.forms)
-            items.append(relations.Item(name=output.unique, value=converted))
+            items.append(relations.ProjectItem(name=output.unique, value=converted))
             outputs.append(dataclasses.replace(output, type=converted.type))
         named = relations.Named(query=query.rel, alias=alias)
         rel = relations.Project(source=named, items=tuple(items))
@@ -538,18 +538,6 @@ class Binder:
             unified_columns.append(
                 column if sql_type.name != "null" else [exprs.null(sqltypes.TEXT) for _ in column]
             )
-        # The first row fixes the engine's types; the others are coerced to it.
-        listed = tuple(
-            tuple(
-                self.written(
-                    code.exactly(column[number], sql_types[index])
-                    if number == 0
-                    else column[number]
-                )
-                for index, column in enumerate(unified_columns)
-            )
-            for number in range(len(rows))
-        )
         outputs = tuple(
             Output(
                 name=f"COLUMN{index + 1}",
@@ -560,9 +548,44 @@ class Binder:
             for index, sql_type in enumerate(sql_types)
         )
         column_names = tuple(output.unique for output in outputs)
-        values = relations.Values(rows=listed, alias=self.alias("VALUES"), columns=column_names)
-        rel = relations.Project(source=values, items=relations.columns(column_names))
+        cells_of_rows = list(zip(*unified_columns, strict=True))
+        if any(map(_wants_query, itertools.chain.from_iterable(cells_of_rows))):
+            rel = self._row_queries(cells_of_rows, sql_types, column_names)
+        else:
+            # The first row fixes the engine's types; the others are coerced to it.
+            first = tuple(map(code.exactly, cells_of_rows[0], sql_types))
+            values = relations.Values(
+                rows=(first, *cells_of_rows[1:]), alias=self.alias("VALUES"), columns=column_names
+            )
+            rel = relations.Project(source=values, items=relations.columns(column_names))
         return PlannedQuery(rel=rel, outputs=outputs, rows=len(rows))
+
+    def _row_queries(
+        self,
+        rows: Sequence[Sequence[Expr]],
+        sql_types: Sequence[sqltypes.SqlType],
+        column_names: Sequence[str],
+    ) -> relations.Rel:
+        """Return VALUES as a query for each row: the engine computes no query inside VALUES."""
+        if len(rows) > limits.TERMS_MAX:
+            raise errors.unsupported(f"more than {limits.TERMS_MAX} rows of VALUES with queries")
+        queries: list[relations.Rel] = []
+        for row in rows:
+            values = map(code.exactly, row, sql_types)
+            items = relations.items(zip(column_names, values, strict=True))
+            query = relations.Project(source=relations.OneRow(), items=items)
+            queries.append(sharing.bound_once(query, self.alias))
+        self.volatile_parts += any(cell.is_volatile for row in rows for cell in row)
+        return queries[0] if len(queries) == 1 else relations.set_operation("UNION ALL", queries)
+
+
+def _wants_query(cell: Expr) -> bool:
+    """Whether a cell of VALUES holds a query, or will: for a call that it uses more than once."""
+    if cell.is_literal:
+        return False
+    return cell.is_volatile or any(
+        type(node) is code.Subquery for node in substitution.nodes([cell], in_queries=False)
+    )
 
 
 def _branches(tree: exp.SetOperation) -> list[Any]:

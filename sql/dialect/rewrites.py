@@ -22,14 +22,10 @@ from sql.plan.expressions import Expr
 COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
 
 
-def shared(operand: Expr) -> Expr:
-    """Return an operand that the engine's text will hold more than once.
-
-    Raises SqlError for one that would have another value each time.
-    """
+def check_stable(operand: Expr) -> None:
+    """Raise SqlError for a volatile operand, where several queries would compute it."""
     if operand.is_volatile:
         raise errors.repeated_volatile()
-    return operand
 
 
 def as_arrow(operand: Expr, sql_type: sqltypes.SqlType) -> code.Cast:
@@ -161,7 +157,6 @@ def _cast_text(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     if target.length is None or (source.length is not None and source.length <= target.length):
         return exprs.retyped(operand, sqltypes.text(target.length or source.length))
     if lenient:
-        shared(operand)
         fits = code.infix(code.call("character_length", operand), "<=", target.length)
         return exprs.derived(code.case([(fits, operand)]), target, [operand], nullable=True)
     return exprs.derived(code.call("left", operand, target.length), target, [operand])
@@ -209,7 +204,6 @@ def _cast_to_boolean(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> 
 
 
 def _cast_from_boolean(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
-    shared(operand)
     bit = code.case([(operand, 1), (code.not_(operand), 0)])
     one_bit = exprs.derived(bit, sqltypes.integer(1, 0, 1), [operand])
     return one_bit if target.name == "fixed" and target.scale == 0 else cast(one_bit, target)
@@ -1005,18 +999,8 @@ def switch(
     operand: Expr, whens: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, operator: str
 ) -> Expr:
     """Return the result of the first value that operand equals. operator: that compares them."""
-    if not operand.is_volatile:
-        tests = [(compare(operand, value, operator), result) for value, result in whens]
-        return case(tests, otherwise)
-    values = []
-    for value, _ in whens:
-        ours, theirs = comparable(operand, value)
-        if ours.code is not operand.code or value.nullable:
-            shared(operand)
-        values.append(theirs)
-    # The engine's own form has its operand once.
-    tests = [(value, result) for value, (_, result) in zip(values, whens, strict=True)]
-    return case(tests, otherwise, operand=operand)
+    tests = [(compare(operand, value, operator), result) for value, result in whens]
+    return case(tests, otherwise)
 
 
 def extreme(operands: Sequence[Expr], name: str) -> Expr:
@@ -1026,7 +1010,7 @@ def extreme(operands: Sequence[Expr], name: str) -> Expr:
         # The engine would compare the texts of values.
         raise errors.unsupported(f"{name.upper()} of {sqltypes.shown(sql_type)}")
     chosen: code.Code = code.call(name, *parts)
-    nullable = [shared(part) for part in parts if part.nullable]
+    nullable = [part for part in parts if part.nullable]
     if nullable:
         any_null = code.joined([code.is_null(part) for part in nullable], "OR")
         chosen = code.case([(any_null, code.NULL)], chosen)

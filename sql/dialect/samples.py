@@ -58,13 +58,13 @@ def bind(
     fraction = exprs.real(float(share / 100))
     if seed is None:
         chosen = scope.binder.written(code.infix(_random(), "<", fraction))
-        return _rows_of(relations.Filter(source=rel, condition=chosen), alias)
+        return _rows_of(relations.RowFilter(source=rel, condition=chosen), alias)
     if not is_stored:
         raise errors.unsupported("SAMPLE with a seed of a query")
     return _by_contents(seed, fraction, source, scope, rel, alias)
 
 
-def _rows_of(rel: relations.Rel, alias: str, *items: relations.Item) -> relations.Named:
+def _rows_of(rel: relations.Rel, alias: str, *items: relations.ProjectItem) -> relations.Named:
     """Return the rows of rel, with more columns, under the same alias."""
     query = relations.Project(source=rel, items=items, keeps_all=True)
     return relations.Named(query=query, alias=alias)
@@ -89,7 +89,7 @@ def _so_many(
         return rel
     source.rows = int(count) if source.rows is None else min(source.rows, int(count))
     # The order is a column: the engine fails on a sort by a volatile call if no column is read.
-    draw = relations.Item(name=ORDER, value=scope.binder.written(_random()))
+    draw = relations.ProjectItem(name=ORDER, value=scope.binder.written(_random()))
     drawn = relations.Project(source=_rows_of(rel, alias, draw), keeps_all=True)
     key = code.SortKey(key=code.ColumnUse(relation="", name=ORDER), direction="")
     first = relations.Limit(source=relations.Sort(source=drawn, keys=(key,)), count=int(count))
@@ -112,7 +112,7 @@ def _by_contents(
         name="row_number", arguments=(), over=code.Window(partition=tuple(columns))
     )
     items = relations.items([(CONTENTS, contents), (NUMBER, number)])
-    numbered = _rows_of(relations.Window(source=rel), alias, *items)
+    numbered = _rows_of(relations.WindowRows(source=rel), alias, *items)
     unit = code.kernel(
         "_unit_of",
         code.exactly(code.ColumnUse(relation=alias, name=CONTENTS), sqltypes.TEXT),
@@ -120,7 +120,7 @@ def _by_contents(
         seed,
     )
     chosen = code.infix(unit, "<", fraction)
-    return _rows_of(relations.Filter(source=numbered, condition=chosen), alias)
+    return _rows_of(relations.RowFilter(source=numbered, condition=chosen), alias)
 
 
 def _as_text(column: Expr) -> code.Part:

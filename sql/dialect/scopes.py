@@ -254,7 +254,7 @@ class QueryScope:
     def from_aliases(self, wanted: names.Ident) -> Expr | None:
         name = wanted.folded
         if name in self.bound_aliases:
-            return self._repeated(self.bound_aliases[name])
+            return self.bound_aliases[name]
         if name not in self.aliases:
             return None
         if name in self._binding:
@@ -265,11 +265,7 @@ class QueryScope:
         finally:
             self._binding.discard(name)
         self.bound_aliases[name] = bound
-        return self._repeated(bound)
-
-    def _repeated(self, bound: Expr) -> Expr:
-        """Return what an alias stands for. In GROUP BY the engine knows it from the select list."""
-        return bound if self.is_grouping else rewrites.shared(bound)
+        return bound
 
     def star(self, node: Any, star: exp.Star) -> list[tuple[str, Any]]:
         """Return the names and columns of `*` or `t.*`; a replaced column is a tree."""
@@ -408,7 +404,7 @@ class QueryScope:
             exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=query.rel))
             return Expr(code=exists, type=sqltypes.BOOLEAN, nullable=False)
         named = relations.Named(query=query.rel, alias=self.binder.alias("exists"))
-        row_count = relations.Item(value=code.call("count", code.ALL_COLUMNS))
+        row_count = relations.ProjectItem(value=code.call("count", code.ALL_COLUMNS))
         counting = relations.Project(source=relations.Aggregate(source=named), items=(row_count,))
         some = code.infix(code.Subquery(query=counting), ">", 0)
         return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
@@ -433,7 +429,7 @@ class QueryScope:
                 raise errors.repeated_volatile()
             if operand.aggregate or operand.window:
                 raise errors.subquery_unsupported()
-            rewrites.shared(operand)
+            rewrites.check_stable(operand)
             return self._counted_in_query(operand, _inner(node), query, negated=negated)
         among = code.Among(
             operand=operand, members=(code.Subquery(query=query.rel),), negated=negated
@@ -518,11 +514,13 @@ class QueryScope:
         nullable = [part.nullable for part in operands] + [part.nullable for part in query.outputs]
         if any(nullable) and (negated or not only_true):
             raise errors.unsupported("IN of rows that may hold NULL, in NOT IN or in an expression")
-        rows = relations.Filter(
+        rows = relations.RowFilter(
             source=relations.Named(query=query.rel, alias=alias),
             condition=self.binder.written(code.joined(same, "AND")),
         )
-        of_equal_rows = relations.Project(source=rows, items=(relations.Item(value=code.part(1)),))
+        of_equal_rows = relations.Project(
+            source=rows, items=(relations.ProjectItem(value=code.part(1)),)
+        )
         exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=of_equal_rows))
         return exprs.derived(code.not_(exists) if negated else exists, sqltypes.BOOLEAN, operands)
 

@@ -31,7 +31,7 @@ from sql.dialect import (
     unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
-from sql.plan import code, emit, relations
+from sql.plan import code, emit, relations, sharing
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -76,7 +76,7 @@ class SelectBinder:
         rel = self._from()
         items = self._select_list()
         where = self._where()
-        bound_items = [(name, self._bound_item(node)) for name, node in items]
+        bound_items = [(name, self._bound_item(name, node)) for name, node in items]
         having = self._condition("having")
         qualify = self._condition("qualify")
         keys = self._group_by([item for _, item in bound_items])
@@ -86,18 +86,21 @@ class SelectBinder:
         is_aggregate = bool(keys) or any(item.aggregate for _, item in bound_items)
         has_window = any(item.window for _, item in bound_items)
         if where is not None:
-            rel = self._filtered(rel, where)
+            rel = relations.RowFilter(source=rel, condition=where)
         if is_aggregate or having is not None:
             rel = relations.Aggregate(source=rel, keys=keys)
         if having is not None:
-            rel = self._filtered(rel, having)
+            rel = relations.RowFilter(source=rel, condition=having)
         if has_window or qualify is not None:
-            rel = relations.Window(source=rel)
+            rel = relations.WindowRows(source=rel)
         if qualify is not None:
-            rel = self._filtered(rel, qualify)
+            rel = relations.RowFilter(source=rel, condition=qualify)
         rel = relations.Project(source=rel, items=listed, is_distinct=is_distinct)
         if order:
             rel = relations.Sort(source=rel, keys=order)
+        if sharing.is_volatile(rel):
+            self._binder.volatile_parts += 1
+            rel = sharing.bound_once(rel, self._binder.alias)
         rel = self._binder.limited(self._tree, rel, self._scope)
         rows = self._scope.rows
         if is_aggregate and not keys:
@@ -119,9 +122,6 @@ class SelectBinder:
             constants=self._constants([item for _, item in bound_items]),
             counted=self._counted(),
         )
-
-    def _filtered(self, rel: relations.Rel, condition: Expr) -> relations.Rel:
-        return relations.Filter(source=rel, condition=self._binder.written(condition))
 
     def _counted(self) -> int | None:
         """Return the stored table whose rows are counted, if the query only does that."""
@@ -166,7 +166,7 @@ class SelectBinder:
             raise errors.unsupported("LATERAL")
         if from_ is None:
             relation = self._binder.environment.rows_relation
-            return relations.Scan(relation=relation) if relation else relations.OneRow()
+            return relations.TableScan(relation=relation) if relation else relations.OneRow()
         sample = self._tree.args.get("sample")
         if sample is not None:  # sqlglot's place for that of VALUES
             if joins or not isinstance(from_.this, exp.Values):
@@ -437,10 +437,10 @@ class SelectBinder:
         unique = self._binder.alias((alias_ident or name).folded)
         self._add_source((alias_ident or name,), unique, query)
         outputs = [output.unique for output in query.outputs]
-        return self._aliased(node, relations.Scan(relation=unique_name, alias=unique), outputs)
+        return self._aliased(node, relations.TableScan(relation=unique_name, alias=unique), outputs)
 
     def _aliased(
-        self, node: Any, rel: relations.Scan | relations.Named, columns: list[str]
+        self, node: Any, rel: relations.TableScan | relations.Named, columns: list[str]
     ) -> relations.Rel:
         """Return an item of FROM, its columns by their engine names.
 
@@ -521,7 +521,7 @@ class SelectBinder:
             )
         )
         stored_names = [column.name for column in shape.columns]
-        scan = relations.Scan(relation=shape.relation, alias=unique)
+        scan = relations.TableScan(relation=shape.relation, alias=unique)
         return self._aliased(node, scan, stored_names)
 
     def _view(
@@ -582,14 +582,19 @@ class SelectBinder:
         self._unnamed.add(name)
         return name
 
-    def _bound_item(self, node: Any) -> Expr:
+    def _bound_item(self, name: str, node: Any) -> Expr:
+        """Return an item of the select list, which is the same as where its alias stands."""
         if isinstance(node, Expr):
             return node
-        return expressions.bind(node, self._scope)
+        if self._scope.aliases.get(name) is not node:
+            return expressions.bind(node, self._scope)
+        if name not in self._scope.bound_aliases:
+            self._scope.bound_aliases[name] = expressions.bind(node, self._scope)
+        return self._scope.bound_aliases[name]
 
     def _outputs(
         self, items: list[tuple[str, Expr]]
-    ) -> tuple[list[Output], tuple[relations.Item, ...]]:
+    ) -> tuple[list[Output], tuple[relations.ProjectItem, ...]]:
         outputs, listed, taken = [], [], set()
         numbers: dict[str, int] = {}
         self._binder.add_columns(len(items))
@@ -617,7 +622,7 @@ class SelectBinder:
                     is_null=item.type.name == "null",
                 )
             )
-            listed.append(relations.Item(name=unique, value=self._binder.written(value)))
+            listed.append(relations.ProjectItem(name=unique, value=value))
         return outputs, tuple(listed)
 
     # Clauses
@@ -683,7 +688,7 @@ class SelectBinder:
                 raise errors.unsupported(f"GROUP BY {name.upper()}")
         if group.args.get("all"):
             keys = {
-                emit.text(item): self._binder.written(item)
+                emit.text(item): item
                 for item in items
                 if not (item.aggregate or item.window or item.is_literal)
             }
@@ -739,7 +744,7 @@ class SelectBinder:
                 "SQL compilation error:\nInvalid aggregate function in GROUP BY clause",
                 phase="COMPILATION",
             )
-        return None if bound.is_literal else self._binder.written(bound)
+        return None if bound.is_literal else bound
 
     def _order(self, items: list[Expr], outputs: list[Output]) -> tuple[code.SortKey, ...]:
         order = self._tree.args.get("order")
@@ -758,14 +763,14 @@ class SelectBinder:
                 continue
             key = expressions.sort_key(expressions.bind(item.this, self._scope))
             if not key.is_literal:
-                keys.append(code.SortKey(key=self._binder.written(key), direction=direction))
+                keys.append(code.SortKey(key=key, direction=direction))
         return tuple(keys)
 
     def _ordered(self, place: int, items: list[Expr], direction: str) -> code.SortKey:
         """Return the key of ORDER BY that is the output at a place from 1."""
         item = items[place - 1]
         if item.type.is_variant:
-            key = self._binder.written(rewrites.as_variant_order(item))
+            key = rewrites.as_variant_order(item)
             return code.SortKey(key=key, direction=direction)
         return code.SortKey(key=code.part(place), direction=direction)
 

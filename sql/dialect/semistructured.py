@@ -214,7 +214,6 @@ def _array_sort(call: FunctionCall) -> Expr:
         nulls_first = rewrites.as_boolean(call.arg(2))
     else:
         # NULLs are larger than all values, as in ORDER BY.
-        rewrites.shared(ascending)
         nulls_first = exprs.derived(code.not_(ascending), sqltypes.BOOLEAN, [ascending])
     array = builders.COERCIONS["array"](call, 0)
     computed = code.kernel(

@@ -192,7 +192,7 @@ def _unnested(
     kept_columns = [(name, binder.written(value)) for name, value in kept]
     kept_columns += [(name, binder.written(value)) for name, value in beside.items()]
     listing = relations.Project(
-        source=relations.Window(source=left),
+        source=relations.WindowRows(source=left),
         items=relations.items(
             [*kept_columns, (SEQUENCE, number_of_row), ("list", binder.written(rows.listed))]
         ),

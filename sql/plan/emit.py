@@ -256,7 +256,7 @@ def _named(named: relations.Named) -> Pieces:
     return ["(", named.query, f"){alias}"]
 
 
-def _scan(scan: relations.Scan) -> Pieces:
+def _scan(scan: relations.TableScan) -> Pieces:
     alias = f" AS {quoted(scan.alias)}" if scan.alias else ""
     return [quoted(scan.relation) + alias]
 
@@ -278,8 +278,8 @@ def _join(join: relations.Join) -> Pieces:
     return pieces
 
 
-def _filter(step: relations.Filter) -> Pieces:
-    word = {relations.Aggregate: "HAVING", relations.Window: "QUALIFY"}.get(
+def _filter(step: relations.RowFilter) -> Pieces:
+    word = {relations.Aggregate: "HAVING", relations.WindowRows: "QUALIFY"}.get(
         type(step.source), "WHERE"
     )
     return [step.source, f" {word} ", step.condition]
@@ -316,7 +316,7 @@ def _project(step: relations.Project) -> Pieces:
 
 def _is_of_one_row(step: relations.Rel) -> bool:
     """Whether the steps of a SELECT begin without FROM."""
-    while isinstance(step, relations.Filter | relations.Aggregate | relations.Window):
+    while isinstance(step, relations.RowFilter | relations.Aggregate | relations.WindowRows):
         step = step.source
     return isinstance(step, relations.OneRow)
 
@@ -362,15 +362,15 @@ PIECES: Mapping[type, Callable[[Any], Pieces]] = {
     code.Case: _case,
     code.Subquery: lambda subquery: ["(", subquery.query, ")"],
     relations.OneRow: lambda _: [""],
-    relations.Scan: _scan,
+    relations.TableScan: _scan,
     relations.Series: lambda series: [f"generate_series(0, {series.count - 1})"],
     relations.Values: _values,
     relations.Named: _named,
     relations.Enclosed: lambda enclosed: ["(", enclosed.source, ")"],
     relations.Join: _join,
-    relations.Filter: _filter,
+    relations.RowFilter: _filter,
     relations.Aggregate: _aggregate,
-    relations.Window: lambda step: [step.source],
+    relations.WindowRows: lambda step: [step.source],
     relations.Project: _project,
     relations.Unnest: _unnest,
     relations.SetOp: _set_operation,

@@ -86,10 +86,12 @@ SUM, PRODUCT = frozenset("+-"), frozenset("*")
 
 def chained(left: Expr, operator: str, right: Expr, sql_type: sqltypes.SqlType) -> Expr:
     """Return left operator right; a chain of them stays flat, however long it is."""
-    return derived(extended(left.code, left, operator, right), sql_type, [left, right])
+    # A volatile call stays whole, so that each use of it is known to be the same.
+    chain = left if left.is_volatile else left.code
+    return derived(extended(chain, left, operator, right), sql_type, [left, right])
 
 
-def extended(chain: code.Code, first: code.Part, operator: str, operand: code.Part) -> code.Infix:
+def extended(chain: code.Part, first: code.Part, operator: str, operand: code.Part) -> code.Infix:
     """Return chain with one more operand, if it is of such operators; else first and operand."""
     operators = PRODUCT if operator in PRODUCT else SUM
     if isinstance(chain, code.Infix) and operators.issuperset(chain.operators):

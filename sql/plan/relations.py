@@ -1,10 +1,10 @@
 """rule: what a query reads and makes, as a tree of relations: scans, joins, filters, projections.
 
 A relation is a step: it takes the rows of its source and gives rows. The steps of one SELECT stand
-in the order of SQL: Filter, Aggregate, Filter (HAVING), Window, Filter (QUALIFY), Project, Sort,
-Limit. Aggregate and window functions stand inside the expressions of the steps above Aggregate and
-Window, which say what rows they are computed over. A query in FROM is a Named. Relations have no
-text: only the emitters write it.
+in the order of SQL: RowFilter, Aggregate, RowFilter (HAVING), WindowRows, RowFilter (QUALIFY),
+Project, Sort, Limit. Aggregate and window functions stand inside the expressions of the steps above
+Aggregate and WindowRows, which say what rows they are computed over. A query in FROM is a Named.
+Relations have no text: only the emitters write it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OneRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scan:
+class TableScan:
     """A table or a WITH expression. alias: "" for none."""
 
     relation: str
@@ -71,7 +71,7 @@ class Join:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Filter:
+class RowFilter:
     """The rows for which a condition is true."""
 
     source: Rel
@@ -98,14 +98,14 @@ class Aggregate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
+class WindowRows:
     """The rows over which the window functions of the steps above are computed."""
 
     source: Rel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
+class ProjectItem:
     """A column that a Project computes. name: "" for one that needs no other than it has."""
 
     value: code.Part
@@ -117,7 +117,7 @@ class Project:
     """A select list. keeps_all: the columns of the source come first."""
 
     source: Rel
-    items: tuple[Item, ...] = ()
+    items: tuple[ProjectItem, ...] = ()
     keeps_all: bool = False
     is_distinct: bool = False
 
@@ -187,15 +187,15 @@ class With:
 
 Rel: TypeAlias = (
     OneRow
-    | Scan
+    | TableScan
     | Series
     | Values
     | Named
     | Enclosed
     | Join
-    | Filter
+    | RowFilter
     | Aggregate
-    | Window
+    | WindowRows
     | Project
     | Unnest
     | SetOp
@@ -217,14 +217,14 @@ def set_operation(word: str, branches: Sequence[Rel]) -> SetOp:
     return SetOp(word=word, branches=tuple(branches))
 
 
-def items(columns: Iterable[tuple[str, code.Part]]) -> tuple[Item, ...]:
+def items(columns: Iterable[tuple[str, code.Part]]) -> tuple[ProjectItem, ...]:
     """Return the items of a Project from names and values."""
-    return tuple(Item(name=name, value=value) for name, value in columns)
+    return tuple(ProjectItem(name=name, value=value) for name, value in columns)
 
 
-def columns(names: Iterable[str]) -> tuple[Item, ...]:
+def columns(names: Iterable[str]) -> tuple[ProjectItem, ...]:
     """Return the items of a Project that are columns of its source, under their names."""
-    return tuple(Item(value=code.ColumnUse(relation="", name=name)) for name in names)
+    return tuple(ProjectItem(value=code.ColumnUse(relation="", name=name)) for name in names)
 
 
 def starts_enclosed(query: Rel) -> bool:

@@ -11,7 +11,9 @@ from tests.kit import sql_text
 
 A, B = code.ColumnUse(relation="t#1", name="a"), code.ColumnUse(relation="", name='say "b"')
 NUMBER = expressions.Expr(code=A, type=sqltypes.integer())
-ONE = relations.Project(source=relations.OneRow(), items=(relations.Item(value=code.part(1)),))
+ONE = relations.Project(
+    source=relations.OneRow(), items=(relations.ProjectItem(value=code.part(1)),)
+)
 
 TEXTS: list[tuple[code.Part, str]] = [
     (A, '"t#1"."a"'),

@@ -7,8 +7,8 @@ import pytest
 from sql.plan import code, emit, relations
 
 A = code.ColumnUse(relation="t", name="a")
-ROWS = relations.Scan(relation="0:T", alias="t")
-ITEM = relations.Item(value=A, name="A")
+ROWS = relations.TableScan(relation="0:T", alias="t")
+ITEM = relations.ProjectItem(value=A, name="A")
 ASCENDING = " ASC NULLS LAST"
 
 
@@ -16,15 +16,17 @@ def selected(source: relations.Rel) -> relations.Project:
     return relations.Project(source=source, items=(ITEM,))
 
 
-ONE = relations.Project(source=relations.OneRow(), items=(relations.Item(value=code.part(1)),))
-COUNT = relations.Item(value=code.call("count", code.ALL_COLUMNS), name="n")
+ONE = relations.Project(
+    source=relations.OneRow(), items=(relations.ProjectItem(value=code.part(1)),)
+)
+COUNT = relations.ProjectItem(value=code.call("count", code.ALL_COLUMNS), name="n")
 OVER = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
 
 TEXTS: list[tuple[relations.Rel, str]] = [
     (ONE, "SELECT 1"),
     (
         relations.Project(
-            source=relations.Filter(source=relations.OneRow(), condition=code.TRUE),
+            source=relations.RowFilter(source=relations.OneRow(), condition=code.TRUE),
             items=relations.items([("x", code.part(1))]),
         ),
         'SELECT 1 AS "x" WHERE TRUE',
@@ -39,7 +41,7 @@ TEXTS: list[tuple[relations.Rel, str]] = [
         'SELECT "t"."a" AS "A" FROM (SELECT * FROM "0:T" AS "t") AS "t"',
     ),
     (
-        selected(relations.Join(left=ROWS, right=relations.Scan(relation="w"), side="CROSS")),
+        selected(relations.Join(left=ROWS, right=relations.TableScan(relation="w"), side="CROSS")),
         'SELECT "t"."a" AS "A" FROM "0:T" AS "t" CROSS JOIN "w"',
     ),
     (
@@ -48,7 +50,9 @@ TEXTS: list[tuple[relations.Rel, str]] = [
                 left=ROWS,
                 right=relations.Enclosed(
                     source=relations.Join(
-                        left=relations.Scan(relation="1:U", alias="u"), right=ROWS, side="CROSS"
+                        left=relations.TableScan(relation="1:U", alias="u"),
+                        right=ROWS,
+                        side="CROSS",
                     )
                 ),
                 side="LEFT",
@@ -60,9 +64,9 @@ TEXTS: list[tuple[relations.Rel, str]] = [
     ),
     (
         relations.Project(
-            source=relations.Filter(
+            source=relations.RowFilter(
                 source=relations.Aggregate(
-                    source=relations.Filter(source=ROWS, condition=code.is_null(A)), keys=(A,)
+                    source=relations.RowFilter(source=ROWS, condition=code.is_null(A)), keys=(A,)
                 ),
                 condition=code.TRUE,
             ),
@@ -91,8 +95,8 @@ TEXTS: list[tuple[relations.Rel, str]] = [
     ),
     (
         selected(
-            relations.Filter(
-                source=relations.Window(source=ROWS), condition=code.infix(OVER, "=", 1)
+            relations.RowFilter(
+                source=relations.WindowRows(source=ROWS), condition=code.infix(OVER, "=", 1)
             )
         ),
         'SELECT "t"."a" AS "A" FROM "0:T" AS "t" QUALIFY (row_number() OVER () = 1)',

@@ -1,0 +1,190 @@
+"""rule: a volatile call that a SELECT uses more than once is computed once, for each row of FROM.
+
+The engine computes `uuid()` wherever its text holds it. So the call becomes a column of a query in
+FROM, and each use of it reads that column. A call that is computed for each group, after GROUP BY,
+has no such place, and is refused if it is used more than once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sql import errors
+from sql.plan import code, relations, substitution
+from sql.plan.expressions import Expr
+
+Steps = (
+    relations.Sort
+    | relations.Project
+    | relations.RowFilter
+    | relations.Aggregate
+    | relations.WindowRows
+)
+"""The steps of a SELECT above FROM."""
+
+
+def bound_once(select: relations.Rel, new_alias: Callable[[str], str]) -> relations.Rel:
+    """Return a SELECT in which no volatile call stands twice; raises SqlError where it cannot be.
+
+    select: Sort or Project, and the steps below it.
+    """
+    steps, source = _steps(select)
+    uses = [use for step in steps for use in _uses(step)]
+    shared = {key: call for key, call in uses if call is not None}
+    counts = Counter(key for key, _ in uses)
+    repeated = {key: call for key, call in shared.items() if counts[key] > 1}
+    if not repeated:
+        return select
+    _check_rowwise(steps, repeated)
+    return _moved(select, steps, source, repeated, new_alias)
+
+
+def is_volatile(select: relations.Rel) -> bool:
+    """Say whether a SELECT's own expressions are volatile."""
+    steps, _ = _steps(select)
+    stack: list[Any] = [part for step in steps for part in _parts(step)]
+    while stack:
+        part = stack.pop()
+        if _is_volatile(part):
+            return True
+        if type(part) is not Expr:
+            stack += substitution.children(part)
+    return False
+
+
+def _is_volatile(node: Any) -> bool:
+    return type(node) is Expr and node.is_volatile
+
+
+def _steps(select: relations.Rel) -> tuple[list[Steps], relations.Rel]:
+    """Return the steps of a SELECT, the last one first, and what stands in FROM."""
+    steps: list[Steps] = []
+    while isinstance(select, Steps):
+        steps.append(select)
+        select = select.source
+    return steps, select
+
+
+def _parts(step: Steps) -> tuple[Any, ...]:
+    """Return the expressions of a step."""
+    match step:
+        case relations.Sort(keys=keys):
+            return keys
+        case relations.Project(items=items):
+            return items
+        case relations.RowFilter(condition=condition):
+            return (condition,)
+        case relations.Aggregate(keys=groups):
+            return groups
+        case relations.WindowRows():
+            return ()
+
+
+def _uses(step: Steps) -> Iterable[tuple[int, Expr]]:
+    """Yield each use of a volatile call, by the identity of its code."""
+    parts = _parts(step)
+    if not any(_is_volatile(node) for node in substitution.nodes(parts, in_queries=False)):
+        return
+    stack: list[Any] = list(parts)
+    while stack:
+        node = stack.pop()
+        if _is_volatile(node) and _is_call(node):
+            yield id(node.code), node
+        elif type(node) is not code.Subquery:
+            stack += substitution.children(node)
+
+
+def _is_call(node: Expr) -> bool:
+    """Whether a volatile expression is the call itself: no part of it is volatile."""
+    inside = substitution.nodes([node.code], in_queries=False)
+    return not any(_is_volatile(each) for each in inside)
+
+
+def _check_rowwise(steps: list[Steps], repeated: dict[int, Expr]) -> None:
+    """Raise SqlError if one of these calls is computed after GROUP BY, and is no key of it."""
+    grouping = next((each for each in steps if isinstance(each, relations.Aggregate)), None)
+    if grouping is None:
+        return
+    keys = substitution.nodes(grouping.keys, in_queries=False)
+    in_keys = {id(node.code) for node in keys if type(node) is Expr}
+    above = steps[: steps.index(grouping)]
+    stack: list[Any] = [part for step in above for part in _parts(step)]
+    visited: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in visited or type(node) is code.Subquery:
+            continue
+        visited.add(id(node))
+        if type(node) is Expr:
+            if id(node.code) in repeated and id(node.code) not in in_keys:
+                raise errors.repeated_volatile()
+            if node.aggregate and not _has_aggregate(node):
+                continue  # an aggregate function, whose operands are computed for each row
+        stack += substitution.children(node)
+
+
+def _has_aggregate(node: Expr) -> bool:
+    inside = substitution.nodes([node.code], in_queries=False)
+    return any(type(each) is Expr and each.aggregate for each in inside)
+
+
+def _moved(
+    select: relations.Rel,
+    steps: list[Steps],
+    source: relations.Rel,
+    calls: dict[int, Expr],
+    new_alias: Callable[[str], str],
+) -> relations.Rel:
+    """Return the SELECT over a query that computes the calls beside the columns of source."""
+    names = {key: new_alias("shared") for key in calls}
+    computed = relations.items((names[key], call) for key, call in calls.items())
+    moved_columns: dict[tuple[str, str], str] = {}
+    if isinstance(source, relations.TableScan | relations.Named):
+        alias = source.alias or new_alias("shared")
+        inner = relations.Project(source=source, items=computed, keeps_all=True)
+    else:
+        alias = new_alias("shared")
+        aliases = _aliases(source)
+        used = {
+            (node.relation, node.name): node
+            for node in substitution.nodes(part for step in steps for part in _parts(step))
+            if type(node) is code.ColumnUse and node.relation in aliases
+        }
+        moved_columns = {key: f"{key[0]}.{key[1]}" for key in used}
+        kept = relations.items((moved_columns[key], node) for key, node in used.items())
+        inner = relations.Project(source=source, items=(*kept, *computed))
+    rows = relations.Named(query=inner, alias=alias)
+
+    def replace(node: Any) -> Any:
+        if node is source:
+            return rows
+        if type(node) is Expr and id(node.code) in calls:
+            column = code.ColumnUse(relation=alias, name=names[id(node.code)])
+            return dataclasses.replace(node, code=column, is_volatile=False)
+        if type(node) is code.ColumnUse and (node.relation, node.name) in moved_columns:
+            return code.ColumnUse(relation=alias, name=moved_columns[node.relation, node.name])
+        return None
+
+    moved: relations.Rel = substitution.substituted(select, replace)
+    return moved
+
+
+def _aliases(source: relations.Rel) -> set[str]:
+    """Return the aliases of the relations that FROM joins."""
+    aliases: set[str] = set()
+    stack = [source]
+    while stack:
+        item = stack.pop()
+        match item:
+            case relations.Join(left=left, right=right):
+                stack += [left, right]
+            case relations.Enclosed(source=enclosed):
+                stack.append(enclosed)
+            case relations.TableScan(alias=alias) | relations.Named(alias=alias):
+                aliases.add(alias)
+            case relations.Values(alias=alias):
+                aliases.add(alias)
+    return aliases

@@ -1,0 +1,101 @@
+"""Volatile calls that a SELECT uses more than once: one value for each row of FROM."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sql import errors
+from tests.kit import sql_text
+
+TABLES = {
+    "t": pa.table({"a": pa.array([1, 2, 3, 1]), "v": pa.array(["x", None, "y", "z"])}),
+    "w": pa.table({"a": pa.array([1, 2]), "b": pa.array([10, 20])}),
+}
+ROWS = 4
+
+SAME_VALUE = {
+    "alias": "select uuid_string() as u, u = u from t",
+    "alias of an alias": "select n, p - n = q - p from (select random() as n, n + 1 as p,"
+    " p + 1 as q from t)",
+    "alias in WHERE": "select uuid_string() as u, u >= '' from t where u = u",
+    "join": "select uuid_string() as u, u = u and a = coalesce(w.a, a) from t left join w using (a)"
+    " where u = u order by u",
+    "right join": "select uuid_string() as u, u = u from w right join t on w.a = t.a and b = 20",
+    "subquery": "select uuid_string() as u, u = u"
+    " and (select count(*) from w where w.a = t.a) < 2 from t",
+    "derived": "select u, u = u from (select uuid_string() as u from t)",
+    "between": "select 1, random() between -9223372036854775807 and 9223372036854775807 from t",
+    "NULLIF": "select nullif(random(), 1) as n, n is null or n <> 1 from t",
+    "CASE": "select 1, case mod(random(), 2) when 0 then 0 when 1 then 1 when -1 then 1 end"
+    " is not null from t",
+    "DECODE": "select 1, decode(mod(abs(random()), 3), 0, true, 1, true, 2, true) from t",
+    "GREATEST": "select random() as r, greatest(r, nullif(1, 2), r) >= r from t",
+    "SIGN": "select random() as r, sign(r) * abs(r) = r from t",
+    "IN": "select 1, mod(abs(random()), 2) in (0, '1') from t",
+    "window": "select row_number() over (order by uuid_string()) as n, n = n from t",
+    "QUALIFY": "select uuid_string() as u, u = u from t"
+    " qualify row_number() over (partition by u order by u) = 1",
+    "GROUP BY": "select uuid_string() as u, u = u and count(*) = 1 from t group by u",
+    "GROUP BY ALL": "select uuid_string() as u, count(*) = 1 from t group by all",
+    "DISTINCT": "select distinct uuid_string() as u, u = u from t",
+    "GENERATOR": "select random() as r, r = r from table(generator(rowcount => 4))",
+    "FLATTEN": "select uuid_string() as u, u = u"
+    " from table(flatten(input => parse_json('[1, 2, 3, 4]')))",
+}
+
+
+@pytest.mark.parametrize("text", SAME_VALUE.values(), ids=SAME_VALUE)
+def test_a_volatile_call_has_one_value_in_each_row(text: str) -> None:
+    rows = sql_text.answer(text, TABLES).rows
+    assert [same for _, same in rows] == [True] * ROWS
+
+
+@pytest.mark.parametrize("name", ["alias", "join", "derived", "FLATTEN", "DISTINCT"])
+def test_a_volatile_call_has_another_value_in_each_row(name: str) -> None:
+    rows = sql_text.answer(SAME_VALUE[name], TABLES).rows
+    assert len({value for value, _ in rows}) == ROWS
+
+
+def test_two_calls_in_one_row_have_values_of_their_own() -> None:
+    (row,) = sql_text.answer("select uuid_string() as u, uuid_string() as v, u = u, u = v").rows
+    assert row[2:] == (True, False)
+
+
+def test_a_cell_of_values_has_one_value_of_its_own() -> None:
+    texts = "(nullif(uuid_string(), 'x'), sign(random())), (nullif(uuid_string(), 'x'), 0)"
+    rows = sql_text.answer(f"select * from values {texts}").rows
+    assert len({text for text, _ in rows}) == 2
+    assert {abs(sign) for _, sign in rows} <= {0, 1}
+
+
+def test_values_may_hold_queries() -> None:
+    text = "select * from values ((select max(a) from t), 1), (2, (select 3)), (null, 1.5)"
+    rows = sql_text.answer(f"{text} order by 1", TABLES).rows
+    assert [(first, float(second)) for first, second in rows] == [(2, 3), (3, 1), (None, 1.5)]
+
+
+def test_an_average_of_a_volatile_call_divides_the_sum_of_the_same_values() -> None:
+    answer = sql_text.answer("select avg(mod(abs(random()), 1) + 5), count(*) from t", TABLES)
+    assert answer.rows == [(5, ROWS)]
+
+
+def test_a_call_that_is_used_once_stands_where_it_is_used() -> None:
+    bound, _ = sql_text.bind("select uuid_string() as u from t order by u", TABLES)
+    assert bound.sql == 'SELECT uuid() AS "U" FROM "0:t" AS "t#1" ORDER BY 1 ASC NULLS LAST'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select count(*), uuid_string() as u, u = u from t",
+        "select a, uuid_string() as u, u = u from t group by a",
+        "select a from t join w on uuid_string() between t.a and w.b",
+        "select uuid_string() as u, u > any (select v from t) from t",
+    ],
+)
+def test_a_call_without_a_row_of_from_is_refused_if_it_is_used_twice(text: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(text, TABLES)
+    assert caught.value.code == "000002"
+    assert "more than once" in caught.value.message
