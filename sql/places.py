@@ -82,14 +82,7 @@ class Places:
     ) -> owners.Recheck:
         """Return the check that principal is still allowed an action on a schema."""
         demands = (self._access.on_namespace(database, namespace, action),)
-
-        def check() -> None:
-            try:
-                self._access.recheck(principal, demands)
-            except access_errors.AccessDenied as denied:
-                raise errors.not_authorized(str(denied)) from None
-
-        return check
+        return self._rejudge_demands(principal, demands)
 
     def judge_database(
         self, principal: access_model.Principal, database: str, actions: Sequence[str]
@@ -117,10 +110,17 @@ class Places:
         self, principal: access_model.Principal, demands: Sequence[access_model.Demand]
     ) -> owners.Recheck:
         def check() -> None:
-            try:
+            with refused_as_sql():
                 self._access.check(principal, demands)
-            except access_errors.AccessDenied as denied:
-                raise errors.not_authorized(str(denied)) from None
+
+        return check
+
+    def _rejudge_demands(
+        self, principal: access_model.Principal, demands: Sequence[access_model.Demand]
+    ) -> owners.Recheck:
+        def check() -> None:
+            with refused_as_sql():
+                self._access.recheck(principal, demands)
 
         return check
 
@@ -129,14 +129,7 @@ class Places:
     ) -> owners.Recheck:
         """Return the check that principal may still give a table or view this name."""
         demands = self._access.on_new_table(ident)[:1]
-
-        def check() -> None:
-            try:
-                self._access.recheck(principal, demands)
-            except access_errors.AccessDenied as denied:
-                raise errors.not_authorized(str(denied)) from None
-
-        return check
+        return self._rejudge_demands(principal, demands)
 
     def judge(self, principal: access_model.Principal, actions: Sequence[str]) -> owners.Judge:
         """Return the check that principal may do actions with a table, or create it.
@@ -150,10 +143,8 @@ class Places:
         ) -> None:
             if temporary_names.is_temporary(ident):
                 return
-            try:
+            with refused_as_sql():
                 check_access(place, ident, pointer)
-            except access_errors.AccessDenied as denied:
-                raise errors.not_authorized(str(denied)) from None
 
         return check
 
@@ -170,10 +161,8 @@ class Places:
             judge_source(place, ident, pointer)
             if temporary_names.is_temporary(target):
                 return
-            try:
+            with refused_as_sql():
                 self._access.recheck(principal, naming)
-            except access_errors.AccessDenied as denied:
-                raise errors.not_authorized(str(denied)) from None
 
         return check
 
@@ -217,13 +206,7 @@ class Places:
             for demand in self._access.on_sequence(ident, action)
         ]
 
-        def check() -> None:
-            try:
-                self._access.check(principal, demands)
-            except access_errors.AccessDenied as denied:
-                raise errors.not_authorized(str(denied)) from None
-
-        return check
+        return self._judge_demands(principal, demands)
 
     @contextmanager
     def view(
@@ -245,6 +228,15 @@ class Places:
     def view_of(self, session: sessions.Session) -> AbstractContextManager[CatalogView]:
         """Open the view of a session's statement, which meets the session's temporary tables."""
         return self.view(session.principal, temporary_bucket=session.temporary_bucket)
+
+
+@contextmanager
+def refused_as_sql() -> Iterator[None]:
+    """Raise a refusal of access control as SqlError 003001."""
+    try:
+        yield
+    except access_errors.AccessDenied as denied:
+        raise errors.not_authorized(str(denied)) from None
 
 
 class CatalogView:
@@ -579,10 +571,8 @@ class CatalogView:
 
     def check(self, demands: Sequence[access_model.Demand]) -> None:
         """Raise SqlError 003001 unless the caller has all demanded permissions."""
-        try:
+        with refused_as_sql():
             self._access.check(self._principal, demands)
-        except access_errors.AccessDenied as denied:
-            raise errors.not_authorized(str(denied)) from None
 
     def check_database(self, ident: names.Ident, database: str, actions: Sequence[str]) -> None:
         """Raise SqlError unless the caller may do actions; 002003 for a hidden database."""

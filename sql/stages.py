@@ -553,10 +553,8 @@ class Stages:
         """Remove files; raises SqlError."""
         stage = self.stage(session, statement.location, writes=True)
         infos = await self.files(stage, statement.location.path, pattern=statement.pattern)
-        try:
+        with places.refused_as_sql():
             stage.recheck()
-        except access_errors.AccessDenied as denied:
-            raise errors.not_authorized(str(denied)) from None
         removed = await self.remove(infos)
         return outcomes.Outcome(
             columns=(
@@ -583,10 +581,8 @@ class Stages:
         file a body; a body that cannot be named is discarded. query_id: a file that the same
         statement stored before a restart is replaced.
         """
-        try:
+        with places.refused_as_sql():
             stage.recheck()
-        except access_errors.AccessDenied as denied:
-            raise errors.not_authorized(str(denied)) from None
         attributes = storage_model.ObjectAttributes(owner=owner, user_metadata={QUERY_ID: query_id})
         stored: list[storage_model.ObjectInfo] = []
         try:
@@ -651,10 +647,8 @@ class Stages:
 
     async def purge(self, stage: Stage, infos: Sequence[storage_model.ObjectInfo]) -> None:
         """Remove files that a table has loaded, if the stage's right to be written still holds."""
-        try:
+        with places.refused_as_sql():
             stage.recheck()
-        except access_errors.AccessDenied as denied:
-            raise errors.not_authorized(str(denied)) from None
         await self.remove(infos)
 
     async def make_bucket(self) -> None:
@@ -769,10 +763,8 @@ class Stages:
         return row
 
     async def _decide(self, decision: batch.Decision[Any], *, makes_room: bool = False) -> Any:
-        try:
+        with places.refused_as_sql():
             return await self._store.index.decide(decision, makes_room=makes_room)
-        except access_errors.AccessDenied as denied:
-            raise errors.not_authorized(str(denied)) from None
 
     def _dropped(self, row: stagerows.StagingRow) -> batch.Put:
         dropped = stagerows.DroppedRow(
