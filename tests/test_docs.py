@@ -233,3 +233,19 @@ def test_compatibility_names_every_native_operation() -> None:
     rows = (*native.ROWS, *catalog_native.ROWS)
     built = {name for name, done in said.items() if done != "no"}
     assert built == {f"`{row.method} {row.template}`" for row in rows}
+
+
+def test_the_code_map_names_paths_that_are_there() -> None:
+    """A name without a folder lies in the folder of the path that stands before it in its row."""
+    text = (DOCS / "ARCHITECTURE.md").read_text()
+    cells = re.findall(r"^\| (`[^|]+`) \|", text.partition("\n## Code map\n")[2], re.MULTILINE)
+    missing = []
+    for cell in cells:
+        folder = Path()
+        for name in re.findall(r"`([^`]+)`", cell):
+            path = Path(name) if "/" in name else folder / name
+            folder = path if name.endswith("/") else path.parent
+            if not (ROOT / path).exists():
+                missing.append(str(path))
+    assert len(cells) > 30
+    assert missing == []
