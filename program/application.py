@@ -142,6 +142,14 @@ def build(
     rights = _build_rights(settings, storage, now_ms)
     catalog = _build_catalog(settings, storage, rights.authoriser, now_ms, new_id)
     counts = counters.Counters()
+    iam = iam_services.IamServices(
+        identities=rights.identities,
+        principals=rights.principals,
+        authoriser=rights.authoriser,
+        configured=iam_services.configured_users(
+            settings.users, rights.principals, settings.account
+        ),
+    )
     sql = late_sql.LateSql(
         late_sql.Parts(
             settings=settings,
@@ -151,6 +159,7 @@ def build(
             tables=catalog.tables,
             views=catalog.views,
             principals=rights.principals,
+            iam=iam,
             ring=rights.ring,
             access=catalog.access,
             files=catalog.files,
@@ -213,16 +222,7 @@ def build(
                     new_id=new_id,
                 )
             ),
-            "iam": iam_face.make_face(
-                iam_services.IamServices(
-                    identities=rights.identities,
-                    principals=rights.principals,
-                    authoriser=rights.authoriser,
-                    configured=iam_services.configured_users(
-                        settings.users, rights.principals, settings.account
-                    ),
-                )
-            ),
+            "iam": iam_face.make_face(iam),
             "iceberg": iceberg,
             "snowflake": sql,
             "native": _native_face(storage, rights, catalog, lifecycles, counts, access_logs),

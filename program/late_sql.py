@@ -25,6 +25,7 @@ from server.access.principals import Principals
 from server.access.tokens import KeyRing
 from server.auth import callers
 from server.config import Config
+from server.iam.services import IamServices
 from storage.model import NewId, NowMs
 from storage.opening import Storage
 
@@ -43,6 +44,7 @@ class Parts:
     tables: Tables
     views: Views
     principals: Principals
+    iam: IamServices
     ring: KeyRing
     access: Access
     files: Files
@@ -137,7 +139,7 @@ class LateSql:
             seeds=parts.settings.bucket_seeds,
             region=parts.settings.region,
             version=sessions.SERVER_VERSION,
-            root=parts.principals.root,
+            iam=parts.iam,
             ring=parts.ring,
             limits=planning.StatementLimits(
                 timeout_seconds=parts.settings.sql_timeout_seconds,

@@ -6,11 +6,13 @@ programmatic token is an access token of the OAuth endpoint.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from server.access import errors, model, principals, tokens
+from server.access import errors, model, passwords, principals, tokens
+from sql import limits
 from storage import model as storage_model
 
 ACCEPTED_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access",)
@@ -33,13 +35,27 @@ class Authenticator:
         self._principals = principals
         self._ring = ring
         self._now_ms = now_ms
+        self._hashing = asyncio.Semaphore(limits.PASSWORDS_AT_ONCE)
         self._open_to_all = open_to_all
 
-    def check_password(self, user: str, password: str) -> model.Principal:
-        """Return the principal of a name (or access key) and secret key. Raises WrongPassword."""
+    async def check_password(self, user: str, password: str) -> model.Principal:
+        """Return the principal of a name and password, or of a name or access key and secret key.
+
+        Raises WrongPassword.
+        """
         if self._open_to_all:
             return self._principals.root
-        return self._principals.check_password(user, password)
+        try:
+            return self._principals.check_password(user, password)
+        except errors.WrongPassword:
+            entry = self._principals.by_name(user)
+            hashed = "" if entry is None else entry.password_hash
+            async with self._hashing:
+                is_right = await asyncio.to_thread(passwords.verify, hashed, password)
+            entry = self._principals.by_name(user)  # it may have changed meanwhile
+            if not is_right or entry is None or entry.is_disabled or entry.password_hash != hashed:
+                raise
+            return dataclasses.replace(entry.principal, access_key="")
 
     def check_token(self, token: str) -> model.Principal:
         """Return the principal of an access token. Raises InvalidJWT or ExpiredJWT."""
@@ -53,10 +69,16 @@ class Authenticator:
             raise errors.InvalidJWT("the token's principal is gone")
         return entry.principal
 
+    def properties_of(self, principal: model.Principal) -> Mapping[str, str]:
+        """Return the user's stored properties, such as `default_role`."""
+        return self._principals.properties_of(principal.name)
+
     def keys_of(self, user: str) -> tuple[str, Sequence[str]]:
         """Return a user's stored name and registered public keys; unknown users have none."""
         entry = self._principals.by_name(user)
-        return (user, ()) if entry is None else (entry.principal.name, entry.public_keys)
+        if entry is None or entry.is_disabled:
+            return (user, ())
+        return entry.principal.name, entry.public_keys
 
     def principal_of(
         self, name: str, context: model.Context, access_key: str = ""
@@ -73,6 +95,9 @@ class Authenticator:
             )
         except errors.NoSuchAccessKey:
             return None
-        if entry is None or entry.principal.name.casefold() != name.casefold():
+        if entry is None or entry.is_disabled or entry.principal.name.casefold() != name.casefold():
             return None
-        return dataclasses.replace(entry.principal, context=context)
+        principal = entry.principal
+        if not access_key and principal.type == "user":
+            principal = dataclasses.replace(principal, access_key="")
+        return dataclasses.replace(principal, context=context)

@@ -46,7 +46,7 @@ class Databases:
             self._table_buckets.check_name(name)
         except storage_errors.InvalidBucketName as error:
             raise errors.invalid_name("database", shown, str(error)) from None
-        judge = self._places.judge_new_database(session.principal, name, FIRST_SCHEMA)
+        judge = self._places.judge_new_database(session.principal, name)
         judge()
         receipt = self._replays.receipt_in(replays.NO_BUCKET, execution.query_id, by=execution.by)
         existing = None

@@ -107,6 +107,17 @@ def _check_times(claims: Mapping[str, Any], now: int) -> None:
         raise _refused("394301", "The JWT has expired.")
 
 
+def is_public_key(text: str) -> bool:
+    """Return whether a text is a public key that a user may log in with."""
+    return len(text) <= limits.PUBLIC_KEY_LENGTH_MAX and _public_key(text) is not None
+
+
+def fingerprint_of(text: str) -> str:
+    """Return the fingerprint of a public key, "" for a text that is none."""
+    key = _public_key(text)
+    return "" if key is None else _fingerprint(key)
+
+
 def _public_key(text: str) -> Any:
     body = text.strip()
     if not body.startswith("-----"):

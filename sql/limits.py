@@ -204,6 +204,12 @@ SESSIONS_MAX: Final = 20_000
 """Sessions in memory; a login beyond it is refused."""
 SESSIONS_OF_ONE_MAX: Final = 10_000
 """Of these, sessions of one principal."""
+PUBLIC_KEY_LENGTH_MAX: Final = 4_096
+"""Characters of a user's public key."""
+ROLES_AT_ONCE: Final = 100
+"""Roles whose trust policies are evaluated between two turns of the event loop."""
+PASSWORDS_AT_ONCE: Final = 2
+"""Passwords that are hashed at one time: each takes a thread and 19 MiB."""
 QUERY_IDS_MAX: Final = 64
 """Query ids that a session remembers for LAST_QUERY_ID."""
 VERIFIED_TOKENS_MAX: Final = 4_096

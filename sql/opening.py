@@ -25,8 +25,10 @@ from catalog import (
 )
 from catalog import store as catalog_store
 from catalog import views as catalog_views
-from server.access import model, tokens
+from server.access import tokens
+from server.iam import services
 from sql import (
+    accounts,
     alterations,
     changes,
     compiler,
@@ -35,6 +37,7 @@ from sql import (
     definitions,
     engine,
     foreign_keys,
+    granting,
     information_schema,
     inserts,
     loading,
@@ -45,6 +48,7 @@ from sql import (
     relations,
     replacements,
     replays,
+    roles,
     show,
     staged_reads,
     staged_statements,
@@ -96,7 +100,7 @@ def open_statements(
     seeds: Mapping[str, Mapping[str, Any]],
     region: str,
     version: str,
-    root: model.Principal,
+    iam: services.IamServices,
     ring: tokens.KeyRing,
     limits: planning.StatementLimits | None = None,
 ) -> SqlEngines:
@@ -117,8 +121,10 @@ def open_statements(
         region=region,
         new_id=store.new_id,
     )
+    all_roles = roles.Roles(principals=iam.principals, authoriser=access.authoriser)
     all_sequences = sequences.Sequences(store=store)
     all_replays = replays.Replays(store=store)
+    all_accounts = accounts.Accounts(iam=iam, roles=all_roles, replays=all_replays)
     all_stages = stages.Stages(
         store=store,
         access=access,
@@ -127,7 +133,7 @@ def open_statements(
         services=stages.StageServices(
             objects=storage.objects,
             buckets=storage.buckets,
-            root=root,
+            root=iam.principals.root,
             ring=ring,
             region=region,
         ),
@@ -241,6 +247,7 @@ def open_statements(
         shows=show.Shows(
             places=all_places,
             described=described,
+            accounts=all_accounts,
             default_database=default_database,
         ),
         planning=plans,
@@ -306,6 +313,15 @@ def open_statements(
                 scratch=storage.path / "tmp",
                 new_id=store.new_id,
             ),
+        ),
+        roles=all_roles,
+        accounts=all_accounts,
+        granting=granting.Granting(
+            iam=iam,
+            places=all_places,
+            accounts=all_accounts,
+            roles=all_roles,
+            replays=all_replays,
         ),
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),

@@ -84,6 +84,23 @@ class Places:
         demands = (self._access.on_namespace(database, namespace, action),)
         return self._rejudge_demands(principal, demands)
 
+    def bucket_arn(self, database: str) -> str:
+        """Return the ARN of a database's table bucket."""
+        return self._access.bucket_arn(database)
+
+    def ident_of(self, database: str, object_uuid: str) -> idents.TableIdent | None:
+        """Return the present name of a table or view; None if it is gone."""
+        try:
+            place = self._store.place(database)
+            with self._store.index.view() as view:
+                name = self._store.name_of_object(view, place, object_uuid)
+                if name is None:
+                    return None
+                namespace = self._store.namespace_of(view, place, name.namespace_id)
+        except (catalog_errors.CatalogError, ValueError):
+            return None
+        return idents.TableIdent(table_bucket=database, namespace=namespace, name=name.name)
+
     def judge_database(
         self, principal: access_model.Principal, database: str, actions: Sequence[str]
     ) -> owners.Recheck:
@@ -93,18 +110,12 @@ class Places:
         )
 
     def judge_new_database(
-        self, principal: access_model.Principal, database: str, schema: str
+        self, principal: access_model.Principal, database: str
     ) -> owners.Recheck:
-        """Return the check that principal may create a database with a schema."""
+        """Return the check that principal may create a database."""
         arn = arns.table_bucket_arn(self._access.region, principal.account_id, database)
-        first = rights.of_namespace(arn, (schema,))
-        return self._judge_demands(
-            principal,
-            [
-                rights.demand("CreateTableBucket", rights.of_bucket(arn)),
-                rights.demand("CreateNamespace", first),
-            ],
-        )
+        demand = rights.demand("CreateTableBucket", rights.of_bucket(arn))
+        return self._judge_demands(principal, [demand])
 
     def _judge_demands(
         self, principal: access_model.Principal, demands: Sequence[access_model.Demand]

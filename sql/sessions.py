@@ -16,6 +16,7 @@ never in a token: each request asks anew who the principal is now.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -71,8 +72,10 @@ class Session:
     """One login's state; mutable, because statements change it.
 
     database and schema are stored names (a table bucket; a namespace joined by "."), None when
-    unset. warehouse and role are names as reported. parameters holds what was set explicitly, by
-    upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
+    unset. principal is who acts; user is who logged in, None if it is the same: a session in a
+    stored role acts with the role's rights alone. warehouse and role are names as reported.
+    parameters holds what was set explicitly, by upper-case name; read through `parameter`.
+    variables are by upper-case name. query_ids are
     those of finished statements, newest last. transaction is set by `sql.transactions`;
     held is what it has changed, until that is committed; last_transaction: the id of
     the one that ended last, until a restart; transaction_lost: one was open when the
@@ -85,6 +88,7 @@ class Session:
 
     id: int
     principal: access.Principal
+    user: access.Principal | None = None
     account_name: str = ""
     client_app_id: str = ""
     client_app_version: str = ""
@@ -111,7 +115,12 @@ class Session:
     @property
     def owner(self) -> str:
         """What the session's queries belong to: not a name, which a new user may have again."""
-        return self.principal.principal_id or self.principal.name
+        return self.login.principal_id or self.login.name
+
+    @property
+    def login(self) -> access.Principal:
+        """Who logged in."""
+        return self.principal if self.user is None else self.user
 
     def parameter(self, name: str) -> session_parameters.Value:
         """Return a parameter's value in force: what the session set, else the default."""
@@ -146,6 +155,9 @@ class Records(Protocol):
     async def commit(self, batch: batches.Batch) -> None: ...
 
 
+InRole = Callable[[access.Principal, str], access.Principal | None]
+"""A user and a role to the principal with the role's rights; None if the user may not be in it."""
+
 PrincipalOf = Callable[[str, access.Context, str], access.Principal | None]
 """Name, connection context and the login's access key ("" for none) to the principal as it is now;
 None if it may no longer come in."""
@@ -160,6 +172,7 @@ class Sessions:
         index: Records,
         ring: tokens.KeyRing,
         principal_of: PrincipalOf,
+        in_role: InRole,
         now_ms: model.NowMs,
         new_id: model.NewId,
         limits: SessionLifetimes | None = None,
@@ -168,6 +181,7 @@ class Sessions:
         self._ring = ring
         self._verified: dict[str, tokens.Claims] = {}
         self._principal_of = principal_of
+        self._in_role = in_role
         self._now_ms = now_ms
         self._new_id = new_id
         self.limits = limits or SessionLifetimes()
@@ -198,7 +212,7 @@ class Sessions:
         if count >= bounds.SESSIONS_MAX:
             raise errors.login_refused(f"This server has {count} sessions and takes no more.")
         if count >= bounds.SESSIONS_OF_ONE_MAX:
-            of_owner = sum(each.principal.name == owner for each in self._sessions.values())
+            of_owner = sum(each.login.name == owner for each in self._sessions.values())
             if of_owner >= bounds.SESSIONS_OF_ONE_MAX:
                 raise errors.login_refused(
                     f"{owner} has {of_owner} sessions on this server, which takes no more."
@@ -227,7 +241,7 @@ class Sessions:
             self._forget(session)
         if claims.extra["gen"] < session.generation or now_ms >= claims.extra["until_ms"]:
             raise errors.session_token_expired()
-        session.principal = self._current(session.principal, context)
+        self._refresh(session, context)
         session.used_at_ms = now_ms
         return session
 
@@ -245,7 +259,7 @@ class Sessions:
         except access_errors.InvalidJWT:
             raise errors.master_token_invalid() from None
         session = self._session_of(claims)
-        session.principal = self._current(session.principal, context)
+        self._refresh(session, context)
         session.used_at_ms = self._now_ms()
         return self._granted(session)
 
@@ -374,7 +388,7 @@ class Sessions:
         return tokens.issue(
             self._ring,
             typ=typ,
-            subject=session.principal.name,
+            subject=session.login.name,
             token_id=self._new_id(),
             now_ms=now_ms,
             lifetime_seconds=limits.master_seconds,
@@ -427,9 +441,19 @@ class Sessions:
         self._stored[number] = record
         return session
 
-    def _current(self, before: access.Principal, context: access.Context) -> access.Principal:
-        """Return a session's principal as it is now. Raises SessionFault if it may not come in."""
-        return self._named(before.name, before.access_key, context)
+    def _refresh(self, session: Session, context: access.Context) -> None:
+        """Give a session its principal as it is now. Raises SessionFault if it may not come in.
+
+        A session whose role is gone, or not the user's any more, has no rights until USE ROLE.
+        """
+        user = self._named(session.login.name, session.login.access_key, context)
+        if session.role in SYSTEM_ROLES:
+            session.user, session.principal = None, user
+            return
+        principal = self._in_role(user, session.role)
+        if principal is None:
+            principal = dataclasses.replace(user, type="user", policies=(), session_policies=())
+        session.user, session.principal = user, principal
 
     def _named(self, name: str, access_key: str, context: access.Context) -> access.Principal:
         principal = self._principal_of(name, context, access_key)
@@ -530,8 +554,8 @@ def _encode(session: Session) -> bytes:
     return orjson.dumps(
         {
             "format": RECORD_FORMAT,
-            "principal": session.principal.name,
-            "access_key": session.principal.access_key,
+            "principal": session.login.name,
+            "access_key": session.login.access_key,
             "account_name": session.account_name,
             "client_app_id": session.client_app_id,
             "client_app_version": session.client_app_version,

@@ -15,6 +15,7 @@ from typing import Any
 
 from catalog import idents, rights
 from sql import (
+    accounts,
     descriptions,
     errors,
     information_schema,
@@ -26,6 +27,7 @@ from sql import (
     show_listings,
     stored_views,
     temporary_names,
+    transactions,
 )
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
@@ -54,10 +56,12 @@ class Shows:
         *,
         places: places.Places,
         described: information_schema.InformationSchema,
+        accounts: accounts.Accounts,
         default_database: str | None,
     ) -> None:
         self._places = places
         self._described = described
+        self._accounts = accounts
         self._default_database = default_database
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
@@ -68,7 +72,11 @@ class Shows:
         if statement.history:
             raise errors.unsupported(f"SHOW {statement.listing} HISTORY")
         objects: Sequence[Any]
-        if listing.source != "tables":
+        if listing.source == "users":
+            objects = await self._accounts.users(session)
+        elif listing.source == "roles":
+            objects = await self._accounts.roles(session)
+        elif listing.source != "tables":
             objects = await asyncio.to_thread(self._objects, listing, session, statement)
         elif listing.is_of_one_table and statement.scope_type in ("table", "name"):
             table = self._find(session, statement.scope, object_type="Table")
@@ -283,6 +291,9 @@ class Shows:
                     )
                     for name, variable in sorted(session.variables.items())
                 ]
+            case "transactions":
+                transaction = transactions.current(session)
+                return () if transaction is None else ((session, transaction),)
             case "warehouses":
                 return (listings.ListedWarehouse(name=session.warehouse),)
         return ()

@@ -28,6 +28,9 @@ Source = Literal[
     "parameters",
     "variables",
     "warehouses",
+    "users",
+    "roles",
+    "transactions",
 ]
 
 
@@ -401,6 +404,55 @@ WAREHOUSES = (
     text("is_current", "Y"),
     text("comment", "DataFusion"),
 )
+USERS = (
+    text("name", lambda each: each.row.name.upper()),
+    moment("created_on", lambda each: each.row.created_at_ms),
+    text("login_name", lambda each: each.row.name.upper()),
+    text("display_name", lambda each: each.row.properties.get("display_name", each.row.name)),
+    text("first_name", lambda each: each.row.properties.get("first_name", "")),
+    text("last_name", lambda each: each.row.properties.get("last_name", "")),
+    text("email", lambda each: each.row.properties.get("email", "")),
+    text("mins_to_unlock"),
+    text("days_to_expiry"),
+    text("comment", lambda each: each.row.properties.get("comment", "")),
+    text("disabled", lambda each: str(each.row.disabled).lower()),
+    text("must_change_password", "false"),
+    text("snowflake_lock", "false"),
+    text("default_warehouse", lambda each: each.row.properties.get("default_warehouse", "")),
+    text("default_namespace", lambda each: each.row.properties.get("default_namespace", "")),
+    text("default_role", lambda each: each.row.properties.get("default_role", "")),
+    text("default_secondary_roles"),
+    text("ext_authn_duo", "false"),
+    text("ext_authn_uid"),
+    text("mins_to_bypass_mfa"),
+    text("owner"),
+    moment("last_success_login"),
+    moment("expires_at_time"),
+    moment("locked_until_time"),
+    text("has_password", lambda each: str(bool(each.row.password)).lower()),
+    text("has_rsa_public_key", lambda each: str(any(each.row.public_keys)).lower()),
+)
+ROLES = (
+    moment("created_on", lambda each: each.created_at_ms),
+    text("name", lambda each: each.name),
+    text("is_default", "N"),
+    text("is_current", lambda each: "Y" if each.is_current else "N"),
+    text("is_inherited", "N"),
+    number("assigned_to_users", lambda each: each.users),
+    number("granted_to_roles", 0),
+    number("granted_roles", 0),
+    text("owner"),
+    text("comment", lambda each: each.comment),
+)
+TRANSACTIONS = (
+    text("id", lambda each: each[1].id),
+    text("user", lambda each: each[0].login.name.upper()),
+    text("session", lambda each: str(each[0].id)),
+    text("name", lambda each: each[1].name),
+    moment("started_on", lambda each: each[1].started_at_ms),
+    text("state", "running"),
+    text("scope", "0"),
+)
 INDEXES = tuple(map(text, ("name", "table", "is_unique", "columns", "included_columns")))
 
 _LISTING_OF_TABLES = Listing(
@@ -464,5 +516,8 @@ LISTINGS: Mapping[str, Listing] = {
     "FILE FORMATS": Listing(columns=FILE_FORMATS, source="file formats"),
     "SEQUENCES": Listing(columns=SEQUENCES, source="sequences"),
     "INDEXES": Listing(columns=INDEXES),
+    "USERS": Listing(columns=USERS, source="users"),
+    "ROLES": Listing(columns=ROLES, source="roles"),
+    "TRANSACTIONS": Listing(columns=TRANSACTIONS, source="transactions", named_by="id"),
 }
 """The listings of SHOW, by their names."""

@@ -27,6 +27,7 @@ from catalog import errors as catalog_errors
 from catalog import tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
+    accounts,
     alterations,
     bindings,
     changes,
@@ -37,6 +38,7 @@ from sql import (
     engine,
     errors,
     faults,
+    granting,
     inputs,
     inserts,
     limits,
@@ -48,6 +50,7 @@ from sql import (
     planning,
     relations,
     results,
+    roles,
     sessions,
     show,
     staged_reads,
@@ -102,6 +105,9 @@ class Statements:
         staged_reads: staged_reads.StagedReads,
         staged_statements: staged_statements.StagedStatements,
         numbering: numbering.Numbering,
+        roles: roles.Roles,
+        accounts: accounts.Accounts,
+        granting: granting.Granting,
         now_ms: storage_model.NowMs,
         about: About,
     ) -> None:
@@ -123,6 +129,9 @@ class Statements:
         self._staged_reads = staged_reads
         self._staged_statements = staged_statements
         self._numbering = numbering
+        self._roles = roles
+        self._accounts = accounts
+        self._granting = granting
         self._now_ms = now_ms
         self._about = about
 
@@ -156,6 +165,9 @@ class Statements:
             )
             operation = compiled.operation
             await self._transactions.check_not_lost(session, operation)
+            available_roles: tuple[str, ...] = ()
+            if AVAILABLE_ROLES.search(text):
+                available_roles = tuple(await self._roles.available(session.login))
             execution = self._execution(
                 session,
                 bindings,
@@ -165,6 +177,7 @@ class Statements:
                 compiled,
                 results,
                 flow_ids,
+                available_roles,
             )
             if staged is None:
                 return await self._run(execution, operation)
@@ -220,6 +233,7 @@ class Statements:
         compiled: compiler.Compilation,
         stored_results: results.StoredResults,
         flow_ids: Sequence[str],
+        available_roles: tuple[str, ...],
     ) -> planning.Execution:
         zone = zoneinfo.ZoneInfo(str(session.parameter("TIMEZONE")))
         now = datetime.datetime.fromtimestamp(self._now_ms() / 1000, zone)
@@ -230,7 +244,8 @@ class Statements:
             schema=session.schema,
             warehouse=session.warehouse,
             role=session.role,
-            user=session.principal.name.upper(),
+            available_roles=available_roles,
+            user=session.login.name.upper(),
             account=session.account_name.upper(),
             region=self._about.region,
             session_id=session.id,
@@ -270,6 +285,10 @@ class Statements:
                 return await self._explain(execution)
             case operations.Show():
                 return await self._shows.show(execution.session, operation)
+            case operations.ShowGrants():
+                return await self._granting.show(execution, operation)
+            case operations.DescribeUser():
+                return await self._accounts.describe_user(execution, operation)
             case operations.Describe():
                 return await self._shows.describe(execution.session, operation)
             case operations.Insert():
@@ -290,6 +309,27 @@ class Statements:
             case operations.AlterTable():
                 await self._commit_waiting(execution)
                 return await self._alterations.alter_table(execution, operation)
+            case operations.CreateUser():
+                await self._commit_waiting(execution)
+                return await self._accounts.create_user(execution, operation)
+            case operations.AlterUser():
+                await self._commit_waiting(execution)
+                return await self._accounts.alter_user(execution, operation)
+            case operations.CreateRole():
+                await self._commit_waiting(execution)
+                return await self._accounts.create_role(execution, operation)
+            case operations.AlterRole():
+                await self._commit_waiting(execution)
+                return await self._accounts.alter_role(execution, operation)
+            case operations.DropIdentity():
+                await self._commit_waiting(execution)
+                return await self._accounts.drop(execution, operation)
+            case operations.GrantPrivileges():
+                await self._commit_waiting(execution)
+                return await self._granting.grant_privileges(execution, operation)
+            case operations.GrantRole():
+                await self._commit_waiting(execution)
+                return await self._granting.grant_role(execution, operation)
             case operations.CreateDatabase():
                 await self._commit_waiting(execution)
                 return await self._databases.create(execution, operation)
@@ -468,10 +508,7 @@ class Statements:
                 session.warehouse = _single(statement).folded
                 statement_type = outcomes.StatementType.USE_WAREHOUSE
             case "role":
-                role = _single(statement).folded
-                if role not in sessions.SYSTEM_ROLES and role != session.role:
-                    raise errors.does_not_exist("Role", role)
-                session.role = role
+                self._roles.enter(session, _single(statement).folded)
             case "secondary roles":
                 if _single(statement).folded not in ("ALL", "NONE"):
                     raise errors.unsupported("USE SECONDARY ROLES of this form")
@@ -566,6 +603,9 @@ class Statements:
 
 COPIES = re.compile(r"\W*COPY\b", re.IGNORECASE)
 """COPY reads its staged files itself."""
+
+AVAILABLE_ROLES = re.compile(r"\bCURRENT_AVAILABLE_ROLES\b", re.IGNORECASE)
+"""The roles of a user are looked up for a statement that names this function."""
 
 STATUS_COLUMNS = (outcomes.Column(name="status", type="text"),)
 STATEMENT_TYPES: Mapping[type, outcomes.StatementType] = {

@@ -294,18 +294,26 @@ class Identities:
         return compiled
 
     async def change(
-        self, plan: Callable[[IdentityDraft], Result], *, makes_room: bool = False
+        self,
+        plan: Callable[[IdentityDraft], Result],
+        *,
+        makes_room: bool = False,
+        also: batch.Batch | None = None,
     ) -> Result:
         """Run a plan inside a transaction, and return its result once its writes are durable.
 
         plan: short, and may be run more than once; its errors are raised, and nothing is written.
+        also: committed with the change.
         A change goes on when the task that waits for it is cancelled.
         """
 
         def decision(reading: batch.Reading) -> batch.Decided[Result]:
             draft = IdentityDraft(reading=reading)
             result = plan(draft)
-            return batch.Decided(result=result, batch=batch.Batch(writes=tuple(draft.writes)))
+            changes = batch.Batch(writes=tuple(draft.writes))
+            return batch.Decided(
+                result=result, batch=changes if also is None else batch.merge((changes, also))
+            )
 
         async def commit() -> Result:
             try:
@@ -346,17 +354,28 @@ class Identities:
             policies=self._policies_of(view, row),
             principal_id=row.user_id,
         )
-        secrets = {key.access_key: self._unseal(key) for key in row.keys if key.active}
+        secrets = {
+            key.access_key: self._unseal(key) for key in row.keys if key.active and not row.disabled
+        }
         entries = [
             model.KeyedPrincipal(
                 principal=dataclasses.replace(principal, access_key=access_key),
                 access_key=access_key,
                 secret_key=secret,
+                public_keys=tuple(filter(None, row.public_keys)),
+                password_hash=row.password,
             )
             for access_key, secret in secrets.items()
             if secret is not None
         ]
-        keyless = model.KeyedPrincipal(principal=principal, access_key="", secret_key="")
+        keyless = model.KeyedPrincipal(
+            principal=principal,
+            access_key="",
+            secret_key="",
+            public_keys=tuple(filter(None, row.public_keys)),
+            password_hash=row.password,
+            is_disabled=row.disabled,
+        )
         return StoredUser(row=row, entries=tuple(entries) or (keyless,))
 
     def _policies_of(

@@ -34,7 +34,11 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class UserRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A user. inline: policy documents by name. attached: references of managed policies."""
+    """A user. inline: policy documents by name. attached: references of managed policies.
+
+    password: an argon2id hash, for SQL logins; "" for none. public_keys: PEM texts, for them too.
+    disabled: no credential of the user works. properties: what SQL stores of the user beside that.
+    """
 
     name: str
     user_id: str
@@ -44,6 +48,10 @@ class UserRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     inline: dict[str, str]
     attached: tuple[str, ...]
     keys: tuple[KeyRow, ...]
+    password: str = ""
+    public_keys: tuple[str, ...] = ()
+    disabled: bool = False
+    properties: dict[str, str] = {}
 
 
 class RoleRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

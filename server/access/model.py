@@ -90,13 +90,16 @@ class Principal:
 class KeyedPrincipal:
     """A principal with the secret that authenticates it. public_keys: PEM texts, for SQL logins.
 
-    access_key: empty for a user without an active one.
+    access_key: empty for a user without an active one. is_disabled: no credential of it works.
+    password_hash: of argon2id, for SQL logins; empty for none.
     """
 
     principal: Principal
     access_key: str
     secret_key: str
     public_keys: tuple[str, ...] = ()
+    password_hash: str = ""
+    is_disabled: bool = False
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):

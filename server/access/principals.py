@@ -12,7 +12,8 @@ import base64
 import dataclasses
 import hashlib
 import hmac
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ ROLE_WORD: Final = "role/"
 NAMES_AT_ONCE: Final = 200
 """Names of stored users or roles that one view reads."""
 EXPLAINED_SESSION: Final = "explained"
+_SESSION_NAME: Final = re.compile(r"[^A-Za-z0-9_+=,.@-]")
+"""What a session's name may not contain."""
 
 
 class DuplicatePrincipal(errors.AccessError):
@@ -169,7 +172,7 @@ class Principals:
         gone, or the key pair that the token comes from."""
         access_key = claims.extra.get("key")
         entry = self.by_name(claims.subject) if access_key is None else self._find(access_key)
-        if entry is None or entry.principal.name != claims.subject:
+        if entry is None or entry.principal.name != claims.subject or entry.is_disabled:
             return None
         return entry
 
@@ -210,6 +213,32 @@ class Principals:
         if not right or not right[0].access_key:
             raise errors.WrongPassword("the user name or the password is wrong")
         return right[0].principal
+
+    def enter_role(self, user: model.Principal, name: str) -> model.Principal | None:
+        """Return the session of a user in a role, whose rights alone it has; None without the role.
+
+        The trust policy of the role is for the caller to ask."""
+        role = None if self._stored is None else self._stored.role(name)
+        if role is None or self._stored is None:
+            return None
+        claims = {
+            **claims_of(user),
+            **identities.session_claims(role, _SESSION_NAME.sub("-", user.name)[:64]),
+        }
+        return dataclasses.replace(self._stored.build_session(role, claims), context=user.context)
+
+    def properties_of(self, name: str) -> Mapping[str, str]:
+        """Return what SQL stores of a user; nothing for one of the configuration."""
+        if self._stored is None or self.is_configured(name):
+            return {}
+        stored = self._stored.user(name)
+        return {} if stored is None else stored.row.properties
+
+    def role_names(self) -> Iterator[str]:
+        """Yield the names of the roles, read while the caller iterates."""
+        for name in self.names():
+            if name.startswith(ROLE_WORD):
+                yield name.removeprefix(ROLE_WORD)
 
     def role(self, name: str) -> identities.StoredRole | None:
         """Return a role by name."""

@@ -8,6 +8,7 @@ user's own call.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterable, Mapping
 
 from sql import errors, kernels, limits, outcomes, searches
@@ -912,6 +913,10 @@ def _shown_context(name: str) -> builders.Builder:
     return build_one
 
 
+def _available_roles(call: FunctionCall) -> Expr:
+    return exprs.text(json.dumps(list(call.context.available_roles)))
+
+
 def _last_query_id(call: FunctionCall) -> Expr:
     position = call.whole(0, -1)
     ids = call.context.query_ids
@@ -1109,6 +1114,7 @@ CONTEXT_FUNCTIONS = (
     function("CURRENT_SCHEMA", "", "text", _shown_context("schema")),
     function("CURRENT_WAREHOUSE", "", "text", _context("warehouse")),
     function("CURRENT_ROLE", "", "text", _context("role")),
+    function("CURRENT_AVAILABLE_ROLES", "", "text", _available_roles),
     function("CURRENT_USER", "", "text", _context("user")),
     function("CURRENT_ACCOUNT", "", "text", _context("account")),
     function("CURRENT_REGION", "", "text", _context("region")),

@@ -466,6 +466,109 @@ class Describe:
     name: names.Name
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserChanges:
+    """What CREATE USER and ALTER USER set. Members that are None do not change.
+
+    password: "" removes it. public_keys: pairs of the key's number, 0 or 1, and its text, "" to
+    remove it. properties: pairs of name and text, "" to remove one.
+    """
+
+    password: str | None = field(default=None, repr=False)
+    public_keys: tuple[tuple[int, str], ...] = ()
+    disabled: bool | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateUser:
+    name: names.Ident
+    changes: UserChanges
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterUser:
+    name: names.Ident
+    changes: UserChanges
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateRole:
+    name: names.Ident
+    comment: str = ""
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterRole:
+    """comment: "" removes it."""
+
+    name: names.Ident
+    comment: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropIdentity:
+    """DROP USER or DROP ROLE."""
+
+    object_type: Literal["user", "role"]
+    name: names.Ident
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeUser:
+    name: names.Ident
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GrantTarget:
+    """The object of a grant. all_in: name is of the schema or database that has the objects."""
+
+    object_type: Literal["TABLE", "VIEW", "SCHEMA", "DATABASE", "ACCOUNT"]
+    name: names.Name = ()
+    all_in: Literal["", "schema", "database"] = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GrantHolder:
+    """The role or user that has a grant."""
+
+    object_type: Literal["user", "role"]
+    name: names.Ident
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GrantPrivileges:
+    """GRANT or REVOKE of privileges, None for ALL."""
+
+    privileges: tuple[str, ...] | None
+    target: GrantTarget
+    holder: GrantHolder
+    is_grant: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GrantRole:
+    """GRANT ROLE to a user, or REVOKE of it."""
+
+    role: names.Ident
+    user: names.Ident
+    is_grant: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowGrants:
+    """SHOW GRANTS: of the caller, or TO or OF a holder, or ON an object."""
+
+    form: Literal["own", "to", "of", "on"]
+    holder: GrantHolder | None = None
+    target: GrantTarget | None = None
+
+
 FormatValue: TypeAlias = str | int | bool | tuple[str, ...] | None
 """An option's value as it is written; None is NONE."""
 
@@ -605,6 +708,15 @@ Operation: TypeAlias = (
     | CreateTable
     | AlterTable
     | AlterSchema
+    | CreateUser
+    | AlterUser
+    | CreateRole
+    | AlterRole
+    | DropIdentity
+    | DescribeUser
+    | GrantPrivileges
+    | GrantRole
+    | ShowGrants
     | CreateDatabase
     | AlterDatabase
     | DropDatabase

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sql import errors, limits
 from sql.dialect import (
+    accounts,
     alterations,
     changes,
     columns,
@@ -247,6 +248,10 @@ def _alter(reader: reading.TokenReader) -> operations.Operation:
         return sequences.read_alter(reader)
     if reader.accept("ALTER", "DATABASE"):
         return databases.read_alter(reader)
+    if reader.accept("ALTER", "USER"):
+        return accounts.read_alter_user(reader)
+    if reader.accept("ALTER", "ROLE"):
+        return accounts.read_alter_role(reader)
     reader.reset(start)
     if not reader.accept("ALTER", "SESSION"):
         raise errors.unsupported(_refused_name(reader))
@@ -304,6 +309,10 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
         return sequences.read_drop(reader)
     if reader.accept("DROP", "DATABASE"):
         return databases.read_drop(reader)
+    if reader.accept("DROP", "USER"):
+        return accounts.read_drop(reader, "user")
+    if reader.accept("DROP", "ROLE"):
+        return accounts.read_drop(reader, "role")
     reader.accept("DROP")
     if reader.accept("VIEW"):
         return views.read_drop(reader)
@@ -344,6 +353,10 @@ def _create(reader: reading.TokenReader) -> operations.Operation:
     replace = reader.accept("OR", "REPLACE")
     if reader.accept("SEQUENCE"):
         return sequences.read_create(reader, replace=replace)
+    if not replace and reader.accept("USER"):
+        return accounts.read_create_user(reader)
+    if not replace and reader.accept("ROLE"):
+        return accounts.read_create_role(reader)
     if reader.accept("DATABASE") or reader.accept("TRANSIENT", "DATABASE"):
         return databases.read_create(reader, replace=replace)
     if reader.accept("SCHEMA") or reader.accept("TRANSIENT", "SCHEMA"):
@@ -507,6 +520,8 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "INSERT": _insert,
     "COMMENT": comments.read_comment,
     "TRUNCATE": _truncate,
+    "GRANT": accounts.read_grant,
+    "REVOKE": accounts.read_revoke,
     "DELETE": _change,
     "UPDATE": _change,
     "MERGE": _change,
@@ -515,6 +530,6 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
 
 REFUSED = reading.words(
     """
-    GRANT REVOKE CALL EXECUTE DECLARE
+    CALL EXECUTE DECLARE
     """
 )

@@ -109,6 +109,7 @@ class Context:
     schema: str | None = None
     warehouse: str = ""
     role: str = ""
+    available_roles: tuple[str, ...] = ()
     user: str = ""
     account: str = ""
     region: str = ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from sql import errors
-from sql.dialect import names, operations, reading
+from sql.dialect import accounts, names, operations, reading
 
 LISTING_WORDS_MAX = 4
 CLAUSES = reading.words("HISTORY LIKE IN FOR STARTS LIMIT ON OF TO")
@@ -19,9 +19,11 @@ CLAUSES = reading.words("HISTORY LIKE IN FOR STARTS LIMIT ON OF TO")
 SCOPES: tuple[Literal["database", "schema", "table"], ...] = ("database", "schema", "table")
 
 
-def read_show(reader: reading.TokenReader) -> operations.Show:
+def read_show(reader: reading.TokenReader) -> operations.Show | operations.ShowGrants:
     """Return the SHOW statement that starts here."""
     reader.expect("SHOW")
+    if reader.accept("GRANTS"):
+        return accounts.read_show_grants(reader)
     terse = reader.accept("TERSE")
     listing = _read_listing(reader)
     history = reader.accept("HISTORY")
@@ -82,9 +84,15 @@ def _read_scope(
     return "name", reader.name()
 
 
-def read_describe(reader: reading.TokenReader) -> operations.Describe:
+def read_describe(
+    reader: reading.TokenReader,
+) -> operations.Describe | operations.DescribeUser:
     """Return the DESCRIBE statement that starts here."""
     _ = reader.accept("DESCRIBE") or reader.accept("DESC")
+    if reader.accept("USER"):
+        user = reader.ident()
+        reader.finish()
+        return operations.DescribeUser(name=user)
     reader.accept("ICEBERG")
     for word, object_type in DESCRIBED:
         if reader.accept(word):
@@ -110,4 +118,4 @@ DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database", "sequ
     ("SEQUENCE", "sequence"),
 )
 
-REFUSED = reading.words("FUNCTION PROCEDURE USER RESULT TASK STREAM PIPE")
+REFUSED = reading.words("FUNCTION PROCEDURE RESULT TASK STREAM PIPE")

@@ -229,7 +229,7 @@ async def _submit_large(
     services: SqlServices, call: calls.Call, session: sessions.Session
 ) -> queries.SubmittedQuery:
     """Submit a statement with a large body; few are decoded at one time."""
-    owner = session.principal.name
+    owner = session.login.name
     try:
         await services.large_bodies.take(owner)
     except engine.EngineFault as fault:

@@ -7,14 +7,14 @@ module chooses the check; the access model does it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from server.access import errors as access_errors
 from server.access import model as access
 from server.auth import errors as auth_errors
 from server.auth import throttle
-from sql import errors, keypair, parameters, sessions
+from sql import errors, keypair, parameters, roles, sessions
 from sql.dialect import names
 from sql.rest import routes, wire
 from storage import model
@@ -28,11 +28,16 @@ ACCEPTED = (
 class CredentialChecker(Protocol):
     """Checks credentials against the access model; implemented by `sql.authentication`."""
 
-    def check_password(self, user: str, password: str) -> access.Principal:
-        """Return the principal of a name (or access key) and secret key. Raises WrongPassword."""
+    async def check_password(self, user: str, password: str) -> access.Principal:
+        """Return the principal of a name and password, or of a name or access key and secret key.
+
+        Raises WrongPassword."""
 
     def check_token(self, token: str) -> access.Principal:
         """Return the principal of an access token. Raises InvalidJWT or ExpiredJWT."""
+
+    def properties_of(self, principal: access.Principal) -> Mapping[str, str]:
+        """Return the user's stored properties, such as `default_role`."""
 
     def keys_of(self, user: str) -> tuple[str, Sequence[str]]:
         """Return a user's stored name and public keys. user: in any letter case."""
@@ -59,11 +64,13 @@ class Logins:
         sessions: sessions.Sessions,
         credentials: CredentialChecker,
         contexts: ContextResolver,
+        roles: roles.Roles,
         now_ms: model.NowMs,
     ) -> None:
         self._sessions = sessions
         self._credentials = credentials
         self._contexts = contexts
+        self._roles = roles
         self._now_ms = now_ms
         self._throttle = throttle.Throttle(now_ms=now_ms)
 
@@ -73,15 +80,23 @@ class Logins:
         """Return a new session's grant. Raises SessionFault, or SqlError for a bad parameter."""
         principal = await self._authenticated(request, client_ip)
         settings = parameters.from_login(request.session_parameters)
+        stored = self._credentials.properties_of(principal)
         role = names.parse(operation.role).folded if operation.role else _role_of(principal)
+        default_role = names.parse(stored.get("default_role", "")).folded
+        if not operation.role and self._roles.in_role(principal, default_role) is not None:
+            role = default_role
+        acting = principal
         if role not in sessions.SYSTEM_ROLES:
-            raise errors.role_refused(role)
-        database, schema = self._contexts.resolve(principal, operation.database, operation.schema)
-        warehouse = (
-            {"warehouse": names.parse(operation.warehouse).folded} if operation.warehouse else {}
-        )
+            in_role = self._roles.in_role(principal, role)
+            if in_role is None:
+                raise errors.role_refused(role)
+            acting = in_role
+        database, schema = self._contexts.resolve(acting, *_namespace_of(operation, stored))
+        warehouse_name = operation.warehouse or stored.get("default_warehouse", "")
+        warehouse = {"warehouse": names.parse(warehouse_name).folded} if warehouse_name else {}
         return self._sessions.open(
-            principal,
+            acting,
+            user=principal if acting is not principal else None,
             account_name=request.account_name,
             client_app_id=request.client_app_id,
             client_app_version=request.client_app_version,
@@ -111,7 +126,7 @@ class Logins:
             raise errors.login_refused()
         try:
             with self._throttle.attempt(request.login_name, client_ip):
-                return self._credentials.check_password(request.login_name, request.password)
+                return await self._credentials.check_password(request.login_name, request.password)
         except auth_errors.TooManyFailures as error:
             raise errors.login_refused(
                 f"The user is locked for {error.retry_after_seconds} s at this address: too many "
@@ -148,6 +163,14 @@ class Logins:
         if principal is None:
             raise errors.login_refused()
         return principal
+
+
+def _namespace_of(operation: routes.Login, stored: Mapping[str, str]) -> tuple[str, str]:
+    """Return the database and the schema that a login asks for, or else the user's defaults."""
+    if operation.database:
+        return operation.database, operation.schema
+    database, _, schema = stored.get("default_namespace", "").partition(".")
+    return database, operation.schema or schema
 
 
 def _role_of(principal: access.Principal) -> str:

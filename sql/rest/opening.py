@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog import access, namespaces
 from server.access import principals, tokens
-from sql import authentication, contexts, queries, sessions, shelves
+from sql import authentication, contexts, queries, roles, sessions, shelves
 from sql.rest import face, login
 from storage import model as storage_model
 from storage import opening as storage_opening
@@ -46,10 +46,12 @@ def open_face(
     proofs = authentication.Authenticator(
         principals=principals, ring=ring, now_ms=now_ms, open_to_all=open_to_all
     )
+    all_roles = roles.Roles(principals=principals, authoriser=access.authoriser)
     all_sessions = sessions.Sessions(
         index=storage.index,
         ring=ring,
         principal_of=proofs.principal_of,
+        in_role=all_roles.in_role,
         now_ms=now_ms,
         new_id=new_id,
     )
@@ -75,6 +77,7 @@ def open_face(
             logins=login.Logins(
                 sessions=all_sessions,
                 credentials=proofs,
+                roles=all_roles,
                 contexts=contexts.Contexts(
                     buckets=storage.buckets,
                     namespaces=namespaces,

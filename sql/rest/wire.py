@@ -265,7 +265,7 @@ def login_answer(grant: sessions.SessionGrant, limits: sessions.SessionLifetimes
             "sessionId": session.id,
             "validityInSeconds": limits.token_seconds,
             "masterValidityInSeconds": limits.master_seconds,
-            "displayUserName": names.shown(session.principal.name),
+            "displayUserName": names.shown(session.login.name),
             "serverVersion": sessions.SERVER_VERSION,
             "firstLogin": False,
             "healthCheckInterval": 45,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -12,8 +13,19 @@ from typing import Any, TypeVar
 
 from catalog import access as catalog_access
 from catalog import appends, files, guard, readers, scans, sequences, staging, table_buckets
-from server.access import arns, decide, model, policies, tokens
+from server.access import (
+    arns,
+    decide,
+    identities,
+    model,
+    policies,
+    principals,
+    rootkeys,
+    tokens,
+)
+from server.iam import services
 from sql import (
+    accounts,
     alterations,
     changes,
     compiler,
@@ -25,6 +37,7 @@ from sql import (
     engine_inline,
     errors,
     foreign_keys,
+    granting,
     information_schema,
     inserts,
     loading,
@@ -37,6 +50,7 @@ from sql import (
     replacements,
     replays,
     results,
+    roles,
     sessions,
     shelves,
     show,
@@ -103,6 +117,8 @@ class LocalSql:
     stages: stages.Stages
     transactions: transactions.Transactions
     temporary: temporary_tables.TemporaryTables
+    iam: services.IamServices
+    roles: roles.Roles
     last_id: str = ""
     results: KeptResults = field(default_factory=lambda: KeptResults())
 
@@ -120,6 +136,13 @@ class LocalSql:
         if not arguments["describe_only"]:
             self.session.query_ids.append(self.last_id)
         return outcome
+
+    def log_in(self, name: str, role: str = "PUBLIC") -> None:
+        """Make the session that of a stored user, as it is now, in a role."""
+        entry = self.iam.principals.by_name(name)
+        assert entry is not None
+        self.session.user, self.session.principal = None, entry.principal
+        self.roles.enter(self.session, role)
 
     def reader(self, dotted: str) -> readers.Reader:
         """Return a table as the session's principal reads its files."""
@@ -182,9 +205,36 @@ def _prepare(path: Path) -> None:
 
 
 def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
+    stored_identities = identities.Identities(
+        index=lake.storage.index,
+        ring=tokens.KeyRing(
+            keys=(tokens.SigningKey(key_id="k", secret=b"s" * 32),), master=b"m" * 32
+        ),
+        account=lakes.ACCOUNT,
+        canonical_id="c" * 64,
+        random_bytes=secrets.token_bytes,
+        now_ms=lake.clock,
+    )
+
+    def side_of(demand: model.Demand) -> decide.ResourceSide:
+        if demand.action == roles.ASSUME_ROLE:
+            return stored_identities.side_of(demand)
+        return decide.NO_POLICY
+
+    authoriser = decide.Authoriser(now_ms=lake.clock, resource_sides=side_of)
+    iam = services.IamServices(
+        identities=stored_identities,
+        principals=principals.Principals(
+            account=lakes.ACCOUNT,
+            root=rootkeys.RootKeys(access_key="AKROOT", secret_key="root-secret", created=False),
+            stored=stored_identities,
+        ),
+        authoriser=authoriser,
+        configured={},
+    )
     access = catalog_access.Access(
         store=lake.store,
-        authoriser=decide.Authoriser(now_ms=lake.clock),
+        authoriser=authoriser,
         region="us-east-1",
         account_id=lakes.ACCOUNT,
     )
@@ -206,6 +256,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         new_id=new_id,
     )
     stored = stored_views.StoredViews(views=lake.views)
+    all_roles = roles.Roles(principals=iam.principals, authoriser=access.authoriser)
     all_sequences = sequences.Sequences(store=lake.store)
     all_stages = stages.Stages(
         store=lake.store,
@@ -252,6 +303,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
     )
     reading = compiler.Compiler(children=0)
     stored_replays = replays.Replays(store=lake.store)
+    all_accounts = accounts.Accounts(iam=iam, roles=all_roles, replays=stored_replays)
     staged = staging.Staging(
         tables=lake.tables,
         appends=committed,
@@ -332,6 +384,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         shows=show.Shows(
             places=resolver,
             described=described,
+            accounts=all_accounts,
             default_database="lake",
         ),
         planning=plans,
@@ -398,6 +451,15 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
                 new_id=new_id,
             ),
         ),
+        roles=all_roles,
+        accounts=all_accounts,
+        granting=granting.Granting(
+            iam=iam,
+            places=resolver,
+            accounts=all_accounts,
+            roles=all_roles,
+            replays=stored_replays,
+        ),
         now_ms=lake.clock,
         about=statements.About(version="9.0.0", region="us-east-1"),
     )
@@ -414,6 +476,8 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         stages=all_stages,
         transactions=open_transactions,
         temporary=all_temporary,
+        iam=iam,
+        roles=all_roles,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from server import config
@@ -30,12 +32,12 @@ def token(subject: str = "Alice", typ: tokens.TokenType = "access") -> str:
 
 
 def test_a_password_is_the_secret_key_by_name_or_access_key() -> None:
-    assert authenticator().check_password("ALICE", "alice-secret").name == "Alice"
-    assert authenticator().check_password("AKALICE", "alice-secret").name == "Alice"
-    assert authenticator().check_password("AKROOT", "root-secret").type == "root"
+    assert asyncio.run(authenticator().check_password("ALICE", "alice-secret")).name == "Alice"
+    assert asyncio.run(authenticator().check_password("AKALICE", "alice-secret")).name == "Alice"
+    assert asyncio.run(authenticator().check_password("AKROOT", "root-secret")).type == "root"
     for user, password in (("alice", "x"), ("unknown", "alice-secret"), ("", ""), ("alice", "")):
         with pytest.raises(errors.WrongPassword):
-            authenticator().check_password(user, password)
+            asyncio.run(authenticator().check_password(user, password))
 
 
 def test_only_access_tokens_of_people_who_exist_are_taken() -> None:
@@ -58,5 +60,8 @@ def test_a_principal_comes_with_the_connections_context() -> None:
 
 
 def test_open_to_all_makes_every_client_root() -> None:
-    assert authenticator(open_to_all=True).check_password("anyone", "anything").type == "root"
+    assert (
+        asyncio.run(authenticator(open_to_all=True).check_password("anyone", "anything")).type
+        == "root"
+    )
     assert authenticator(open_to_all=True).check_token("anything").type == "root"

@@ -49,6 +49,7 @@ class FaultyIndex:
             index=self,
             ring=RING,
             principal_of=lambda name, context, access_key: self.principals.get(name),
+            in_role=lambda user, role: None,
             now_ms=lambda: self.now_ms,
             new_id=lambda: f"{next(self.ids) * 7919:013x}" + "0" * 19,
             limits=sessions.SessionLifetimes(

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from program import application
 from server import config
+from server.access import decide, tokens
 from server.access import model as access
-from server.access import tokens
 from sql import (
     authentication,
     bindings,
@@ -26,6 +26,7 @@ from sql import (
     limits,
     outcomes,
     queries,
+    roles,
     sessions,
     shelves,
 )
@@ -206,12 +207,16 @@ def _parts(
     proofs = authentication.Authenticator(
         principals=program.principals, ring=program.ring, now_ms=clock.now_ms
     )
+    all_roles = roles.Roles(
+        principals=program.principals, authoriser=decide.Authoriser(now_ms=clock.now_ms)
+    )
     canned = FakeStatements()
     canned.table("select 1", [ONE], pa.record_batch([pa.array([1])], names=["1"]))
     all_sessions = sessions.Sessions(
         index=program.storage.index,
         ring=program.ring,
         principal_of=proofs.principal_of,
+        in_role=all_roles.in_role,
         now_ms=clock.now_ms,
         new_id=programs.random_id,
         limits=session_limits,
@@ -239,6 +244,7 @@ def _parts(
             logins=login.Logins(
                 sessions=all_sessions,
                 credentials=proofs,
+                roles=all_roles,
                 contexts=NoContexts(),
                 now_ms=clock.now_ms,
             ),

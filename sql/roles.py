@@ -1,0 +1,122 @@
+"""engine: the roles of sessions. A role is a role of IAM, or one of Snowflake's own names.
+
+A session in a stored role acts with the role's rights alone. The trust policy of the role says who
+may be in it, as for AssumeRole. Snowflake's own roles change nothing: in them a session acts with
+the rights of its user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+from server.access import arns, decide, model, principals
+from sql import errors, limits, sessions
+
+ASSUME_ROLE: Final = "sts:AssumeRole"
+
+
+class Roles:
+    """Decides who may be in which role. Stateless."""
+
+    def __init__(self, *, principals: principals.Principals, authoriser: decide.Authoriser) -> None:
+        self._principals = principals
+        self._authoriser = authoriser
+
+    def in_role(self, user: model.Principal, role: str) -> model.Principal | None:
+        """Return a user as it acts in a stored role; None unless the role's trust allows it."""
+        stored = self._principals.role(role)
+        if stored is None:
+            return None
+        demand = model.Demand(
+            action=ASSUME_ROLE,
+            resource=self._principals.role_arn(stored),
+            context={"sts:RoleSessionName": user.name},
+        )
+        if not self._authoriser.permits(user, demand):
+            return None
+        return self._principals.enter_role(user, role)
+
+    async def available(self, user: model.Principal) -> list[str]:
+        """Return the roles that a user may be in, in upper case: stored ones, and PUBLIC."""
+        available = []
+        for number, name in enumerate(self._principals.role_names()):
+            if number % limits.ROLES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if self.in_role(user, name) is not None:
+                available.append(name.upper())
+        return [*available, "PUBLIC"]
+
+    def enter(self, session: sessions.Session, role: str) -> None:
+        """Let a session act in a role from now on. Raises SqlError for one that it may not use."""
+        user = session.login
+        if role in sessions.SYSTEM_ROLES:
+            session.user, session.principal, session.role = None, user, role
+            return
+        principal = self.in_role(user, role)
+        if principal is None:
+            raise errors.does_not_exist("Role", role)
+        session.user, session.principal, session.role = user, principal, role
+
+
+GRANTED: Final = "GrantedToUsers"
+"""The statement of a trust policy that names the users to whom a role is granted."""
+
+
+def first_trust(account: str) -> str:
+    """Return the trust policy of a new role: who else may assume it is for policies to say."""
+    statement = {
+        "Sid": "Account",
+        "Effect": "Allow",
+        "Principal": {"AWS": arns.root_arn(account)},
+        "Action": ASSUME_ROLE,
+    }
+    return _written({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def granted_users(trust: str) -> list[str]:
+    """Return the ARNs of the users to whom a role with this trust policy is granted."""
+    return [arn for each in _statements(trust) if _is_of_grants(each) for arn in _arns(each)]
+
+
+def trust_with(trust: str, user_arn: str, *, is_granted: bool) -> str:
+    """Return a trust policy with a role granted to a user, or not granted to the user."""
+    document = json.loads(trust)
+    users = [arn for arn in granted_users(trust) if arn != user_arn]
+    if is_granted:
+        users.append(user_arn)
+    statements = [each for each in _statements(trust) if not _is_of_grants(each)]
+    if users:
+        granted = {
+            "Sid": GRANTED,
+            "Effect": "Allow",
+            "Principal": {"AWS": users},
+            "Action": ASSUME_ROLE,
+        }
+        statements.append(granted)
+    return _written({**document, "Statement": statements})
+
+
+def _is_of_grants(statement: Any) -> bool:
+    return (
+        statement.get("Sid") == GRANTED
+        and statement.get("Effect") == "Allow"
+        and statement.get("Action") == ASSUME_ROLE
+        and set(statement) == {"Sid", "Effect", "Principal", "Action"}
+        and list(statement["Principal"]) == ["AWS"]
+    )
+
+
+def _arns(statement: Any) -> list[str]:
+    named = statement["Principal"]["AWS"]
+    return [named] if isinstance(named, str) else list(named)
+
+
+def _statements(trust: str) -> list[Any]:
+    statements = json.loads(trust)["Statement"]
+    return statements if isinstance(statements, list) else [statements]
+
+
+def _written(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"))

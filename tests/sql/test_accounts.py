@@ -1,0 +1,376 @@
+"""Users, roles and grants in SQL, in this process: they are those of the access model."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.access import passwords
+from sql import errors, grants
+from tests.kit import lakes, local_sql
+
+PASSWORD = "correct horse"
+
+
+async def refused(local: local_sql.LocalSql, text: str) -> tuple[str, str]:
+    with pytest.raises(errors.SqlError) as caught:
+        await local.run(text)
+    return caught.value.code, caught.value.message
+
+
+def test_create_user_stores_a_hash_and_the_properties(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        answer = await local.one(
+            f"create user alice password = '{PASSWORD}' default_role = etl comment = 'of sales'"
+        )
+        assert answer == "User ALICE successfully created."
+        row = local.iam.user("alice")
+        assert row is not None
+        assert passwords.verify(row.password, PASSWORD)
+        assert not passwords.verify(row.password, PASSWORD + "x")
+        assert row.properties == {"default_role": "ETL", "comment": "of sales"}
+        assert (await refused(local, "create user ALICE"))[0] == "002002"
+        assert await local.one("create user if not exists alice") == (
+            "ALICE already exists, statement succeeded."
+        )
+        rows = {row[0]: row[1] for row in await local.rows("describe user alice")}
+        assert (rows["NAME"], rows["COMMENT"], rows["PASSWORD"]) == (
+            "ALICE", "of sales", "********",
+        )  # fmt: skip
+        listed = await local.rows("show users like 'alice'")
+        assert [(row[0], row[9], row[10], row[24]) for row in listed] == [
+            ("ALICE", "of sales", "false", "true")
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_alter_user_changes_and_removes_credentials(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(f"create user alice password = '{PASSWORD}'")
+        await local.run("alter user alice set disabled = true, comment = 'x'")
+        entry = local.iam.principals.by_name("alice")
+        assert entry is not None
+        assert entry.is_disabled
+        await local.run("alter user alice unset password, comment, disabled")
+        row = local.iam.user("alice")
+        assert row is not None
+        assert (row.password, row.disabled, row.properties) == ("", False, {})
+        assert (await refused(local, "alter user alice set rsa_public_key = 'x'"))[0] == "002049"
+        assert (await refused(local, "alter user alice set password = 'short'"))[0] == "003002"
+        assert (await refused(local, "alter user bob set disabled = true"))[0] == "002003"
+        await local.run("alter user if exists bob set disabled = true")
+        assert (await refused(local, "alter user root set disabled = true"))[0] == "003001"
+        for text in (
+            "create user bob must_change_password = true",
+            "alter user alice rename to bob",
+            "alter user alice set network_policy = p",
+            "create or replace user alice",
+        ):
+            assert (await refused(local, text))[0] == "000002", text
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_drop_user_and_role_remove_all_that_they_have(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in (
+            "create user alice",
+            "create role etl comment = 'x'",
+            "create table t (a int)",
+            "grant select on table t to user alice",
+            "grant select on table t to role etl",
+        ):
+            await local.run(text)
+        assert await local.one("drop user alice") == "ALICE successfully dropped."
+        assert await local.one("drop role etl") == "ETL successfully dropped."
+        assert local.iam.user("alice") is None
+        assert local.iam.role("etl") is None
+        assert (await refused(local, "drop role etl"))[0] == "002003"
+        answer = await local.one("drop user if exists alice")
+        assert answer == "Drop statement executed successfully (ALICE already dropped)."
+        with local.iam.identities.view() as view:
+            counts = [row.name for row in local.iam.users_after(view, "")]
+        assert counts == []
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_role_has_its_own_rights_alone_and_those_whom_it_is_granted_to(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        root = local.session.principal
+        for text in (
+            "create user alice",
+            "create role etl",
+            "create table t as select 1 as a",
+            "create table other as select 2 as a",
+            "grant select on table t to role etl",
+            "grant usage on schema ns to role etl",
+            "grant usage on database lake to role etl",
+            "grant select on table other to user alice",
+        ):
+            await local.run(text)
+        local.log_in("alice")
+        assert (await refused(local, "use role etl"))[0] == "002003"
+        assert await local.one("select current_available_roles()") == '["PUBLIC"]'
+        local.session.user, local.session.principal = None, root
+        await local.run("grant role etl to user alice")
+        local.log_in("alice")
+        assert await local.one("select current_available_roles()") == '["ETL", "PUBLIC"]'
+        assert (await refused(local, "select a from lake.ns.t"))[0] == "002003"
+        assert await local.one("select a from lake.ns.other") == 2
+        await local.run("use role etl")
+        assert await local.rows("select current_role(), current_user()") == [("ETL", "ALICE")]
+        assert await local.one("select a from lake.ns.t") == 1
+        assert (await refused(local, "select a from lake.ns.other"))[0] == "003001"
+        assert (await refused(local, "insert into t values (2)"))[0] == "003001"
+        assert (await refused(local, "grant select on table t to user alice"))[0] == "003001"
+        roles = await local.rows("show roles")
+        assert [(row[1], row[3], row[5]) for row in roles] == [("ETL", "Y", 1), ("PUBLIC", "N", 0)]
+        await local.run("use role public")
+        assert (await refused(local, "select a from lake.ns.t"))[0] == "002003"
+        local.session.user, local.session.principal = None, root
+        await local.run("revoke role etl from user alice")
+        local.log_in("alice")
+        assert (await refused(local, "use role etl"))[0] == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_grant_is_a_statement_of_a_policy_that_names_the_table(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create role etl")
+        await local.run("create table t (a int)")
+        await local.run("grant select on t to role etl")
+        row = local.iam.role("etl")
+        assert row is not None
+        assert json.loads(row.inline["snowflake-grants"]) == {
+            "Version": "2012-10-17",
+            "Statement": [
+                {
+                    "Sid": "SelectOnTable1",
+                    "Effect": "Allow",
+                    "Action": [
+                        "s3tables:GetTable",
+                        "s3tables:GetTableMetadataLocation",
+                        "s3tables:GetTableData",
+                    ],
+                    "Resource": [local_sql.table_arn(local, "ns.t")],
+                }
+            ],
+        }
+        await local.run("revoke all on table t from role etl")
+        row = local.iam.role("etl")
+        assert row is not None
+        assert row.inline == {}
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_privileges_that_are_one_right_are_granted_together_or_refused(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create role etl")
+        await local.run("create table t (a int)")
+        writes = "insert, update, delete, truncate"
+        for text in (
+            "grant insert on table t to role etl",
+            f"grant {writes} on table t to role etl",
+            "grant create table on schema ns to role etl",
+            "grant references on table t to role etl",
+            "grant ownership on table t to role etl",
+            "grant select on table t to role etl with grant option",
+            "grant select on future tables in schema ns to role etl",
+            "grant usage on warehouse w to role etl",
+            "grant role etl to role etl",
+            "grant usage on integration i to role etl",
+        ):
+            assert (await refused(local, text))[0] == "000002", text
+        row = local.iam.role("etl")
+        assert row is not None
+        assert row.inline == {}
+        await local.run(f"grant select, {writes} on table t to role etl")
+        assert (await refused(local, "revoke select on table t from role etl"))[0] == "000002"
+        await local.run(f"revoke {writes} on table t from role etl")
+        granted = await local.rows("show grants to role etl")
+        assert [row[1:6] for row in granted] == [
+            ("SELECT", "TABLE", "LAKE.NS.T", "ROLE", "ETL"),
+        ]
+        assert (await refused(local, "grant select on table t to role no_role"))[0] == "002003"
+        assert (await refused(local, "grant select on table no_t to role etl"))[0] == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_each_grant_on_schemas_databases_and_the_account_allows_what_it_says(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        root = local.session.principal
+        for text in (
+            "create role etl",
+            "create user alice",
+            "grant role etl to user alice",
+            "create schema s",
+            "create table lake.s.one as select 1 as a",
+            "create table lake.s.two as select 2 as a",
+        ):
+            await local.run(text)
+
+        async def granted(text: str) -> None:
+            local.session.user, local.session.principal = None, root
+            await local.run(text)
+            local.log_in("alice", "ETL")
+
+        local.log_in("alice", "ETL")
+        assert await local.rows("show databases") == []
+        await granted("grant usage on database lake to role etl")
+        assert [row[1] for row in await local.rows("show databases")] == ["LAKE"]
+        assert await local.rows("show tables in database lake") == []
+        await granted("grant usage on schema lake.s to role etl")
+        tables = [row[1] for row in await local.rows("show tables in schema lake.s")]
+        assert tables == ["ONE", "TWO"]
+        await granted("grant select on all tables in schema lake.s to role etl")
+        assert await local.one("select sum(a) from (select * from lake.s.one union all"
+                               " select * from lake.s.two)") == 3  # fmt: skip
+        assert (await refused(local, "create table lake.s.three (a int)"))[0] == "003001"
+        await granted("grant all on schema lake.s to role etl")
+        await local.run("create table lake.s.three (a int)")
+        assert (await refused(local, "select * from lake.s.three"))[0] == "003001"
+        assert (await refused(local, "create schema lake.s2"))[0] == "003001"
+        await granted("grant create schema on database lake to role etl")
+        await local.run("create schema lake.s2")
+        assert (await refused(local, "create database pond"))[0] == "003001"
+        await granted("grant create database, create user, create role on account to role etl")
+        await local.run("create database pond")
+        await local.run("create role other")
+        await local.run("create user bob")
+        assert (await refused(local, "drop user bob"))[0] == "003001"
+        granted_rows = await local.rows("show grants to role etl")
+        shown = {(row[1], row[2], row[3]) for row in granted_rows}
+        assert {
+            ("USAGE", "DATABASE", "LAKE"),
+            ("USAGE", "SCHEMA", "LAKE.S"),
+            ("CREATE VIEW", "SCHEMA", "LAKE.S"),
+            ("SELECT", "TABLE", "LAKE.S.TWO"),
+            ("CREATE ROLE", "ACCOUNT", lakes.ACCOUNT),
+        } <= shown
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_right_to_create_tables_in_a_schema_writes_to_none_that_exists(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in (
+            "create role etl",
+            "create user alice",
+            "grant role etl to user alice",
+            "create table t as select 1 as a",
+            "grant create table, create view, create sequence on schema ns to role etl",
+        ):
+            await local.run(text)
+        local.log_in("alice", "ETL")
+        arn = local_sql.table_arn(local, "ns.t")
+        for action in ("PutTableData", "GetTableData", "UpdateTableMetadataLocation"):
+            demand = local_sql.model.Demand(
+                action=f"s3tables:{action}",
+                resource=arn,
+                context={"s3tables:namespace": "ns", "s3tables:tableName": "t"},
+            )
+            assert not local.iam.authoriser.permits(local.session.principal, demand)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_show_grants_in_all_its_forms(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in (
+            "create role etl",
+            "create user alice",
+            "grant role etl to user alice",
+            "create table t (a int)",
+            "create view v as select a from t",
+            "grant select on table t to role etl",
+            "grant select on view v to user alice",
+        ):
+            await local.run(text)
+        on_table = await local.rows("show grants on table t")
+        assert [row[1:8] for row in on_table] == [
+            ("SELECT", "TABLE", "LAKE.NS.T", "ROLE", "ETL", "false", "")
+        ]
+        on_view = await local.rows("show grants on view v")
+        assert [row[1:6] for row in on_view] == [("SELECT", "VIEW", "LAKE.NS.V", "USER", "ALICE")]
+        assert [row[1:4] for row in await local.rows("show grants of role etl")] == [
+            ("ETL", "USER", "ALICE")
+        ]
+        to_user = await local.rows("show grants to user alice")
+        assert [(row[1], row[5], row[7]) for row in to_user] == [
+            ("ETL", "", ""), ("", "SELECT", "LAKE.NS.V"),
+        ]  # fmt: skip
+        local.log_in("alice")
+        assert [row[1:4] for row in await local.rows("show grants")] == [("ETL", "USER", "ALICE")]
+        assert await local.rows("show grants to role public") == []
+        assert (await refused(local, "show grants to role etl"))[0] == "002003"
+        local.log_in("alice", "ETL")
+        assert len(await local.rows("show grants to role etl")) == 1
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_statements_of_accounts_with_a_repeated_query_id_run_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        async def twice(text: str) -> list[Any]:
+            query_id = str(uuid.uuid4())
+            return [await local.one(text, query_id=query_id) for _ in range(2)]
+
+        assert await twice("create user alice") == ["User ALICE successfully created."] * 2
+        assert await twice("create role etl") == ["Role ETL successfully created."] * 2
+        await local.run("create table t (a int)")
+        done = ["Statement executed successfully."] * 2
+        assert await twice("grant select on table t to role etl") == done
+        assert await twice("grant role etl to user alice") == done
+        assert await twice("drop role etl") == ["ETL successfully dropped."] * 2
+        assert await twice("drop user alice") == ["ALICE successfully dropped."] * 2
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_rights_on_users_and_roles_are_those_of_iam(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in ("create role etl", "create user bob", "create table t (a int)"):
+            await local.run(text)
+        cases = {
+            "create user carol": "iam:CreateUser",
+            "alter user bob set password = 'long enough'": "iam:UpdateLoginProfile",
+            "alter user bob set disabled = true": "iam:UpdateUser",
+            "create role r2": "iam:CreateRole",
+            "alter role etl set comment = 'x'": "iam:UpdateRole",
+            "grant role etl to user bob": "iam:UpdateAssumeRolePolicy",
+            "grant select on table t to role etl": "iam:PutRolePolicy",
+            "grant select on table t to user bob": "iam:PutUserPolicy",
+            "drop user carol": "iam:DeleteUser",
+            "drop role r2": "iam:DeleteRole",
+        }
+        tables = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"}
+        for text, action in cases.items():
+            local.session.principal = local_sql.user("alice", [tables])
+            assert (await refused(local, text))[0] == "003001", text
+            allowed = {"Effect": "Allow", "Action": action, "Resource": "*"}
+            local.session.principal = local_sql.user("alice", [tables, allowed])
+            await local.run(text)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_policy_of_grants_that_was_changed_by_other_means_is_refused() -> None:
+    grant = grants.GrantedRight(object_type="TABLE", privileges=grants.SELECT, arn="arn:x")
+    text = grants.document([grant])
+    assert grants.parse(text) == {grant}
+    changed = json.loads(text)
+    changed["Statement"][0]["Action"].append("s3tables:DeleteTable")
+    for other in (json.dumps(changed, separators=(",", ":")), "{}", "[]", "x", '{"Statement":[1]}'):
+        with pytest.raises(grants.Malformed):
+            grants.parse(other)
