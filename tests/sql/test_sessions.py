@@ -334,15 +334,15 @@ def test_too_many_sessions_refuse_the_next_login(
 
 def test_a_session_with_temporary_tables_ends_with_the_server(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
-        grant = faulty.made.open(ALICE)
+        grant = faulty.sessions.open(ALICE)
         before = sessions.mark(grant.session)
         grant.session.temporary_bucket = "_temporary-1"
         assert sessions.mark(grant.session) != before
-        await faulty.made.settle(grant.session)
+        await faulty.sessions.settle(grant.session)
         faulty.restarted()
         assert faulty.code(grant.token) == "390111"
         with pytest.raises(errors.SessionFault):
-            faulty.made.renew(grant.master_token, context={})
+            faulty.sessions.renew(grant.master_token, context={})
         await written(faulty)
         assert faulty.stored() == []
 
@@ -355,20 +355,20 @@ def test_a_session_with_temporary_tables_that_ends_gives_them_up(
 ) -> None:
     async def story(faulty: FaultyIndex) -> None:
         given_up: list[str] = []
-        faulty.made.add_bucket_ending(given_up.append)
-        grant = faulty.made.open(ALICE)
+        faulty.sessions.add_bucket_ending(given_up.append)
+        grant = faulty.sessions.open(ALICE)
         grant.session.temporary_bucket = "_temporary-1"
         if noticed_by == "a logout":
-            faulty.made.close(grant.session)
+            faulty.sessions.close(grant.session)
         else:
             faulty.now_ms += 601_000
         if noticed_by == "the sweep":
-            faulty.made.sweep()
+            faulty.sessions.sweep()
         assert faulty.code(grant.token) == "390111"
         assert given_up == ["_temporary-1"]
         assert (grant.session.temporary_bucket, grant.session.is_closed) == (None, True)
         with pytest.raises(errors.SessionFault):
-            faulty.made.renew(grant.master_token, context={})
+            faulty.sessions.renew(grant.master_token, context={})
 
     lived(tmp_path, story)
 
