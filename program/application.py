@@ -206,6 +206,7 @@ def build(
         region=settings.region,
         domain=settings.domain,
         hide_table_buckets=settings.hide_table_buckets,
+        encrypted_disk=settings.encrypted_disk,
     )
     entry = exchange.Exchange(
         faces={

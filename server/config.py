@@ -216,6 +216,15 @@ SETTINGS: tuple[Setting, ...] = (
         ),
     ),
     Setting(
+        name="encrypted_disk",
+        type="flag",
+        default=False,
+        meaning=(
+            "The data folder lies on an encrypted disk. S3 clients that ask for encryption by "
+            "AES256 (SSE-S3) then have it; Boathouse itself stores bodies as they are sent."
+        ),
+    ),
+    Setting(
         name="sweep_interval_seconds",
         type="count",
         default=3600,
@@ -409,6 +418,7 @@ class Config:
     sql_results_mib: int
     sigv2_header: bool
     hide_table_buckets: bool
+    encrypted_disk: bool
     sweep_interval_seconds: int
     lifecycle_day_seconds: int
     tls_cert: str | None

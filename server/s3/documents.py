@@ -306,6 +306,34 @@ def _key_format(element: xmltext.Element | None) -> targets.KeyFormat:
     raise _malformed()
 
 
+def parse_encryption(data: bytes) -> str:
+    """Return the algorithm by which PutBucketEncryption wants new objects encrypted.
+
+    Raises S3FeatureNotImplemented for what only KMS has, and for a choice of blocked types.
+    """
+    root = _root(data, "ServerSideEncryptionConfiguration")
+    if [child.name for child in root.children] != ["Rule"]:
+        raise _malformed()
+    algorithm = ""
+    for child in root.children[0].children:
+        match child.name:
+            case "ApplyServerSideEncryptionByDefault":
+                for part in child.children:
+                    if part.name == "KMSMasterKeyID" and part.text.strip():
+                        raise _not_done(part.name)
+                named = child.child("SSEAlgorithm")
+                algorithm = "" if named is None else named.text.strip()
+            case "BucketKeyEnabled" if child.text.strip().lower() in ("", "false"):
+                pass
+            case "BucketKeyEnabled" | "BlockedEncryptionTypes":
+                raise _not_done(child.name)
+            case _:
+                raise _malformed()
+    if algorithm not in ("AES256", "aws:kms", "aws:kms:dsse"):
+        raise _malformed()
+    return algorithm
+
+
 def parse_ownership(data: bytes) -> str:
     """Return PutBucketOwnershipControls' object ownership."""
     root = _root(data, "OwnershipControls")

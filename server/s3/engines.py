@@ -36,6 +36,7 @@ READ_BYTES: Final = 1 << 20
 LINES_REMEMBERED_MAX: Final = 4096
 LINES_BYTES_REMEMBERED_MAX: Final = 1024
 """The number of objects whose headers are cached, and the largest size of one entry."""
+ENCRYPTED: Final = (("x-amz-server-side-encryption", "AES256"),)
 ATTEMPTS_MAX: Final = 20
 """Attempts at a change whose access decision is repeated because its rows have changed."""
 
@@ -71,7 +72,7 @@ class ObjectLines:
 class S3Services:
     """The engines behind the face. principals: root and the configured users. verifier:
     authenticates POST forms, whose signature is in the body. hide_table_buckets: ListBuckets leaves
-    them out."""
+    them out. encrypted_disk: SSE-S3 holds for every object."""
 
     buckets: buckets.Buckets
     objects: objects.Objects
@@ -84,6 +85,7 @@ class S3Services:
     access_logs: delivery.AccessLogs
     region: str
     hide_table_buckets: bool = False
+    encrypted_disk: bool = False
     lines: ObjectLines = field(default_factory=ObjectLines)
 
 
@@ -347,29 +349,37 @@ def headers_of_read(
     *,
     reading: batch.Reading | None = None,
 ) -> asgi.ResponseHeaders:
-    """Return the headers of GET and HEAD that depend on the bucket: version and expiration.
+    """Return the headers of GET and HEAD that depend on the bucket: encryption, version and
+    expiration.
 
     version_id: the version that the request names; only the newest one expires.
     """
     bucket = ruling(call, info.bucket, info.key).bucket
     if bucket is None:
         return ()
-    headers: asgi.ResponseHeaders = ()
+    headers = encrypted_by(services)
     if bucket.versioning is not None:
-        headers = (("x-amz-version-id", info.version_id),)
+        headers = (*headers, ("x-amz-version-id", info.version_id))
     if version_id is None and lifecycle.SETTING in bucket.settings:
         headers = (*headers, *_expiration(services, bucket, info, reading))
     return headers
 
 
-def expiration_of(
+def encrypted_by(services: S3Services) -> asgi.ResponseHeaders:
+    """Return the header that names the encryption of every object, where there is one."""
+    return ENCRYPTED if services.encrypted_disk else ()
+
+
+def headers_of_write(
     services: S3Services, call: calls.Call, info: model.ObjectInfo
 ) -> asgi.ResponseHeaders:
-    """Return the header of an object that was written where a lifecycle rule removes it."""
+    """Return the headers of a write that depend on the bucket: encryption, and expiration where a
+    lifecycle rule removes the object."""
+    headers = encrypted_by(services)
     bucket = ruling(call, info.bucket, info.key).bucket
     if bucket is None or lifecycle.SETTING not in bucket.settings:
-        return ()
-    return _expiration(services, bucket, info, None)
+        return headers
+    return (*headers, *_expiration(services, bucket, info, None))
 
 
 def abort_of(

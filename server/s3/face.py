@@ -17,6 +17,7 @@ from server.accesslogs import delivery
 from server.auth import verify
 from server.s3 import (
     cors,
+    encryption,
     engines,
     errors,
     fields,
@@ -47,7 +48,7 @@ class S3Face:
 
     principals: root and the configured users. guard: knows the tables. domain: the configured one
     for virtual-hosted buckets, besides `localhost`. hide_table_buckets: ListBuckets leaves table
-    buckets out.
+    buckets out. encrypted_disk: SSE-S3 holds for every object.
     """
 
     name: str = dispatch.S3
@@ -65,6 +66,7 @@ class S3Face:
         region: str,
         domain: str | None = None,
         hide_table_buckets: bool = False,
+        encrypted_disk: bool = False,
     ) -> None:
         self.services = engines.S3Services(
             buckets=storage.buckets,
@@ -78,6 +80,7 @@ class S3Face:
             principals=principals,
             region=region,
             hide_table_buckets=hide_table_buckets,
+            encrypted_disk=encrypted_disk,
         )
         self._guard = guard
         self._domain = domain
@@ -91,6 +94,10 @@ class S3Face:
                 request.method, request.raw_path, host_bucket, request.query, *headers.items()
             )
         else:
+            if request.pairs:
+                fields.take_headers_of_query(headers, request.pairs)
+            if self.services.encrypted_disk and request.method in ("PUT", "POST"):
+                encryption.take(headers)
             row, value, owners = _identify(
                 request.method, request.raw_path, host_bucket, request.pairs, headers
             )
@@ -190,7 +197,10 @@ def _identify_read(
     method: str, raw_path: bytes, host_bucket: str | None, query: bytes, *headers: tuple[str, str]
 ) -> tuple[routes.S3Row, Any, Owners | None]:
     """Do what `_identify` does for a request without a body."""
-    return _identify(method, raw_path, host_bucket, asgi.parse_pairs(query), dict(headers))
+    selected, pairs = dict(headers), asgi.parse_pairs(query)
+    if pairs:
+        fields.take_headers_of_query(selected, pairs)
+    return _identify(method, raw_path, host_bucket, pairs, selected)
 
 
 def _identify(
@@ -198,14 +208,12 @@ def _identify(
     raw_path: bytes,
     host_bucket: str | None,
     pairs: routes.Pairs,
-    headers: dict[str, str],
+    headers: Mapping[str, str],
 ) -> tuple[routes.S3Row, Any, Owners | None]:
     """Return the row of a request, its value, and the bucket owners that the client expects.
 
-    Adds to headers those of the query.
+    headers: with those of the query.
     """
-    if pairs:
-        fields.take_headers_of_query(headers, pairs)
     row, value = rows.TABLE.identify(
         method=method, raw_path=raw_path, host_bucket=host_bucket, pairs=pairs, headers=headers
     )

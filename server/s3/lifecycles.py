@@ -68,7 +68,9 @@ def parse(data: bytes) -> tuple[lifecycle.LifecycleRule, ...]:
     )
     if transition is not None:
         raise errors.S3FeatureNotImplemented(
-            f"The element {transition} asks for functionality that is not implemented",
+            f"The element {transition} asks for functionality that is not implemented: there is "
+            "one storage class, STANDARD, and nothing to move objects to. Leave transitions out of "
+            "the rule; its expirations work",
             Element=transition,
         )
     named: set[str] = set()

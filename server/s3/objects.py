@@ -231,8 +231,8 @@ def _answer_put(
     services: engines.S3Services, call: calls.Call, info: model.ObjectInfo
 ) -> asgi.Response:
     etag = ("etag", f'"{info.etag}"')
-    expiration = engines.expiration_of(services, call, info)
-    headers = (etag, *wire.checksum_headers(info), *wire.written_version(info), *expiration)
+    further = engines.headers_of_write(services, call, info)
+    headers = (etag, *wire.checksum_headers(info), *wire.written_version(info), *further)
     return asgi.Response(200, headers)
 
 
@@ -294,8 +294,8 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         elements=wire.checksum_elements(*wire.checksums_of(info)),
     )
     versions = (*source_version(call, source), *wire.written_version(info))
-    expiration = engines.expiration_of(services, call, info)
-    return asgi.Response(200, (*wire.XML_HEADERS, *versions, *expiration), body)
+    further = engines.headers_of_write(services, call, info)
+    return asgi.Response(200, (*wire.XML_HEADERS, *versions, *further), body)
 
 
 def _check_tags_copied(

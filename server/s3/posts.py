@@ -13,7 +13,7 @@ from typing import Final
 
 from server import asgi, calls, limits
 from server.auth import postpolicy, presign
-from server.s3 import acls, engines, errors, forms, incoming, objects, operations, wire
+from server.s3 import acls, encryption, engines, errors, forms, incoming, objects, operations, wire
 from storage import model
 
 FILENAME: Final = "${filename}"
@@ -96,7 +96,8 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     caller, form.policy = services.verifier.verify_post(
         request, {**values, "bucket": form_operation.bucket}
     )
-    operation = call.value = operations.parse_form(form_operation, values)
+    wanted = encryption.without(values) if services.encrypted_disk else values
+    operation = call.value = operations.parse_form(form_operation, wanted)
     call.admit(caller)
     if form_operation.owner is not None:
         engines.check_owner(services, operation.bucket, form_operation.owner)
@@ -109,8 +110,8 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         services.blobs, form, caller, size_bytes=None, integrity=operation.integrity
     )
     info = await objects.store(services, call, received, sent)
-    expiration = engines.expiration_of(services, call, info)
-    return _answer(info, values, location=_location(request, info), further=expiration)
+    further = engines.headers_of_write(services, call, info)
+    return _answer(info, values, location=_location(request, info), further=further)
 
 
 def _answer(

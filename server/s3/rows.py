@@ -22,6 +22,7 @@ from server.s3 import (
     cors,
     deletes,
     demands,
+    encryption,
     engines,
     listing,
     locks,
@@ -242,7 +243,9 @@ def _put_configuration(
     )
 
 
-def _get_configuration(name: str, subresource: str, action: str, handler: Handler) -> routes.S3Row:
+def _get_configuration(
+    name: str, subresource: str, action: str, handler: Handler, *, status: routes.Status = "yes"
+) -> routes.S3Row:
     """Return the row that shows a configuration."""
     return _row(
         name,
@@ -252,6 +255,7 @@ def _get_configuration(name: str, subresource: str, action: str, handler: Handle
         parse=operations.parse_target,
         demands=demands.on_bucket(action),
         handler=handler,
+        status=status,
     )
 
 
@@ -666,12 +670,29 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _delete_configuration(
         "DeleteBucketTagging", "tagging", configurations.TAGS, "s3:PutBucketTagging"
     ),
-    _absent(
+    _get_configuration(
         "GetBucketEncryption",
         "encryption",
-        "ServerSideEncryptionConfigurationNotFoundError",
-        "The server side encryption configuration was not found",
-        action="s3:GetEncryptionConfiguration",
+        "s3:GetEncryptionConfiguration",
+        encryption.get_bucket_encryption,
+        status="partly",
+    ),
+    _put_configuration(
+        "PutBucketEncryption",
+        "encryption",
+        "s3:PutEncryptionConfiguration",
+        encryption.put_bucket_encryption,
+        status="partly",
+    ),
+    _row(
+        "DeleteBucketEncryption",
+        "DELETE",
+        "bucket",
+        "encryption",
+        parse=operations.parse_target,
+        demands=demands.on_bucket("s3:PutEncryptionConfiguration"),
+        handler=encryption.delete_bucket_encryption,
+        status="partly",
     ),
     _get_configuration(
         "GetBucketLifecycleConfiguration",
@@ -818,8 +839,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("GetBucketAbac", "GET", "bucket", "abac"),
     _unimplemented("PutBucketAbac", "PUT", "bucket", "abac"),
     _unimplemented("PutBucketAccelerateConfiguration", "PUT", "bucket", "accelerate"),
-    _unimplemented("PutBucketEncryption", "PUT", "bucket", "encryption"),
-    _unimplemented("DeleteBucketEncryption", "DELETE", "bucket", "encryption"),
     _unimplemented(
         "UpdateBucketMetadataAnnotationTableConfiguration",
         "PUT",

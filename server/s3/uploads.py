@@ -63,6 +63,7 @@ async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.
 
     upload = await engines.settle(call, bucket, key, create, judge=judge)
     headers = (*wire.XML_HEADERS, *engines.abort_of(services, call, upload))
+    headers = (*headers, *engines.encrypted_by(services))
     if upload.checksum_algorithm is not None:
         headers = (
             *headers,
@@ -124,6 +125,7 @@ async def upload_part(services: engines.S3Services, call: calls.Call) -> asgi.Re
         200,
         (
             ("etag", f'"{part.etag}"'),
+            *engines.encrypted_by(services),
             *((f"x-amz-checksum-{name}", value) for name, value in part.checksums.items()),
         ),
     )
@@ -156,7 +158,8 @@ async def upload_part_copy(services: engines.S3Services, call: calls.Call) -> as
         modified_at_ms=part.modified_at_ms,
         elements=wire.checksum_elements(part.checksums),
     )
-    headers = (*wire.XML_HEADERS, *objects.source_version(call, source))
+    versions = objects.source_version(call, source)
+    headers = (*wire.XML_HEADERS, *versions, *engines.encrypted_by(services))
     return asgi.Response(200, headers, body)
 
 
@@ -208,8 +211,8 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
     info = await engines.settle(call, bucket, key, complete, judge=judge)
     location = f"{call.request.origin}/{bucket}/{key}"
     body = wire.complete_multipart_upload(info, location=location)
-    expiration = engines.expiration_of(services, call, info)
-    headers = (*wire.XML_HEADERS, *wire.written_version(info), *expiration)
+    further = engines.headers_of_write(services, call, info)
+    headers = (*wire.XML_HEADERS, *wire.written_version(info), *further)
     return asgi.Response(200, headers, body)
 
 

@@ -350,6 +350,16 @@ def policy_status(*, public: bool) -> bytes:
     return document("PolicyStatus", f"<IsPublic>{_boolean(public)}</IsPublic>")
 
 
+def encryption_configuration(algorithm: str) -> bytes:
+    """Return GetBucketEncryption's answer."""
+    default = (
+        "<ApplyServerSideEncryptionByDefault>"
+        f"<SSEAlgorithm>{algorithm}</SSEAlgorithm></ApplyServerSideEncryptionByDefault>"
+    )
+    rule = f"<Rule>{default}<BucketKeyEnabled>false</BucketKeyEnabled></Rule>"
+    return document("ServerSideEncryptionConfiguration", rule)
+
+
 def ownership_controls(ownership: str) -> bytes:
     """Return GetBucketOwnershipControls' answer."""
     rule = f"<Rule><ObjectOwnership>{ownership}</ObjectOwnership></Rule>"

@@ -184,6 +184,14 @@ def test_a_rule_that_aws_refuses_or_that_cannot_be_done_is_refused(
     assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == RULES[:1]
 
 
+def test_the_refusal_of_a_transition_says_what_to_leave_out(s3: Any, bucket: str) -> None:
+    transition = {"Days": 30, "StorageClass": "GLACIER"}
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        put(s3, bucket, rule(Transitions=[transition], Expiration={"Days": 90}))
+    message = refused.value.response["Error"]["Message"]
+    assert "Leave transitions out of the rule" in message
+
+
 def test_ids_are_unique_and_rules_at_most_a_thousand(s3: Any, bucket: str) -> None:
     assert refusal(put, s3, bucket, RULES[0], {**RULES[2], "ID": "old form"}) == INVALID
     many = [

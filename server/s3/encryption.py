@@ -1,0 +1,65 @@
+"""face: server-side encryption with keys of S3 (SSE-S3, AES256).
+
+Boathouse stores bodies as they are sent. Where the operator has said that the data folder lies on
+an encrypted disk (`encrypted_disk`), SSE-S3 holds for every object: buckets show it, writes may ask
+for it, and answers name it. Otherwise a bucket has no encryption, and asking for it is refused.
+Keys of KMS and of the client are refused in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from server import asgi, calls
+from server.s3 import configurations, documents, engines, errors, incoming, wire
+
+HEADER: Final = "x-amz-server-side-encryption"
+AES256: Final = "AES256"
+HOW: Final = (
+    "bodies are stored as they are sent; put the data folder on an encrypted disk, and set "
+    "encrypted_disk in mini.toml"
+)
+
+
+async def get_bucket_encryption(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    bucket = services.buckets.get(call.value.bucket)
+    if not services.encrypted_disk:
+        raise errors.NotConfigured(
+            "ServerSideEncryptionConfigurationNotFoundError",
+            "The server side encryption configuration was not found",
+            BucketName=bucket.name,
+        )
+    return asgi.Response(200, wire.XML_HEADERS, wire.encryption_configuration(AES256))
+
+
+async def put_bucket_encryption(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    configurations.bucket_to_configure(services, call)
+    data = await incoming.read_configuration(call)
+    algorithm = await incoming.parsed(documents.parse_encryption, data)
+    if algorithm != AES256:
+        raise errors.S3FeatureNotImplemented(
+            f"Encryption by {algorithm} is not implemented", Element="SSEAlgorithm"
+        )
+    if not services.encrypted_disk:
+        raise errors.S3FeatureNotImplemented(
+            f"Encryption by {AES256} is not implemented here: {HOW}", Element="SSEAlgorithm"
+        )
+    return asgi.Response(200)
+
+
+async def delete_bucket_encryption(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """Return a bucket to the default, which every bucket has at any time."""
+    configurations.bucket_to_configure(services, call)
+    return asgi.Response(204)
+
+
+def take(headers: dict[str, str]) -> None:
+    """Remove the header by which a write asks for SSE-S3: on an encrypted disk it is done."""
+    if headers.get(HEADER) == AES256:
+        del headers[HEADER]
+
+
+def without(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a form without the one that asks for SSE-S3; see `take`."""
+    return {name: text for name, text in values.items() if (name, text) != (HEADER, AES256)}

@@ -1,0 +1,143 @@
+"""SSE-S3: refused by name, or true of every object where the operator's disk encrypts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import botocore.exceptions
+import pytest
+
+from tests.kit import post_forms
+from tests.kit import s3 as kit
+
+AES256 = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
+BODY = b"x" * 100
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
+    with kit.serve(tmp_path_factory.mktemp("encrypted") / "data", encrypted_disk=True) as place:
+        kit.call(place, "PUT", "/bbb")
+        yield place
+
+
+def code_of(caught: pytest.ExceptionInfo[botocore.exceptions.ClientError]) -> str:
+    return str(caught.value.response["Error"]["Code"])
+
+
+def test_a_bucket_on_a_plain_disk_has_no_encryption_and_the_refusal_says_what_to_do(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    s3 = kit.client(store)
+    with pytest.raises(botocore.exceptions.ClientError) as absent:
+        s3.get_bucket_encryption(Bucket=bucket)
+    assert code_of(absent) == "ServerSideEncryptionConfigurationNotFoundError"
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration=AES256)
+    assert code_of(refused) == "NotImplemented"
+    assert "encrypted_disk" in refused.value.response["Error"]["Message"]
+    with pytest.raises(botocore.exceptions.ClientError) as sent:
+        s3.put_object(Bucket=bucket, Key="k", Body=BODY, ServerSideEncryption="AES256")
+    assert code_of(sent) == "NotImplemented"
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
+    assert kit.call(store, "DELETE", f"/{bucket}?encryption").status == 204
+
+
+def test_a_bucket_on_an_encrypted_disk_has_aes256_before_and_after_each_change(
+    encrypted: kit.ObjectStore,
+) -> None:
+    s3 = kit.client(encrypted)
+
+    def rules() -> Any:
+        return s3.get_bucket_encryption(Bucket="bbb")["ServerSideEncryptionConfiguration"]["Rules"]
+
+    shown = [{**AES256["Rules"][0], "BucketKeyEnabled": False}]
+    assert rules() == shown
+    s3.put_bucket_encryption(Bucket="bbb", ServerSideEncryptionConfiguration=AES256)
+    assert rules() == shown
+    s3.delete_bucket_encryption(Bucket="bbb")
+    assert rules() == shown
+
+
+def test_every_write_and_read_on_an_encrypted_disk_names_aes256(
+    encrypted: kit.ObjectStore,
+) -> None:
+    s3 = kit.client(encrypted)
+    place: dict[str, Any] = {"Bucket": "bbb", "Key": "k"}
+    encrypting = {**place, "ServerSideEncryption": "AES256"}
+    source = {"Bucket": "bbb", "Key": "k"}
+    upload = s3.create_multipart_upload(**encrypting)
+    upload_id = {"UploadId": upload["UploadId"]}
+    part = s3.upload_part(**place, **upload_id, PartNumber=1, Body=BODY)
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    answers = [
+        upload,
+        part,
+        s3.complete_multipart_upload(**place, **upload_id, MultipartUpload=parts),
+        s3.put_object(**encrypting, Body=BODY),
+        s3.put_object(**place, Body=BODY),
+        s3.copy_object(**{**encrypting, "Key": "copy"}, CopySource=source),
+        s3.head_object(**place),
+        s3.get_object(**place),
+        s3.get_object(**place, Range="bytes=0-1"),
+    ]
+    assert [answer["ServerSideEncryption"] for answer in answers] == ["AES256"] * len(answers)
+    url = s3.generate_presigned_url("put_object", encrypting, ExpiresIn=60)
+    target = url.removeprefix(encrypted.url)
+    answer = kit.send(encrypted, "PUT", target, {"x-amz-server-side-encryption": "AES256"}, BODY)
+    assert answer.headers["x-amz-server-side-encryption"] == "AES256"
+
+
+def test_a_form_may_ask_for_aes256_where_the_disk_is_encrypted(
+    encrypted: kit.ObjectStore, store: kit.ObjectStore, bucket: str
+) -> None:
+    for place, name, status in ((encrypted, "bbb", 204), (store, bucket, 501)):
+        wanted = {"x-amz-server-side-encryption": "AES256"}
+        conditions = [{"bucket": name}, {"key": "form"}, wanted]
+        form = {"key": "form", **wanted, **post_forms.signed(place, conditions)}
+        headers = {"content-type": f"multipart/form-data; boundary={post_forms.BOUNDARY}"}
+        answer = kit.send(place, "POST", f"/{name}", headers, post_forms.encode(form, BODY))
+        assert answer.status == status
+        read = kit.call(place, "HEAD", f"/{name}/form")
+        shown = read.headers.get("x-amz-server-side-encryption")
+        assert (read.status, shown) == ((200, "AES256") if status == 204 else (404, None))
+
+
+@pytest.mark.parametrize(
+    "default",
+    [
+        {"SSEAlgorithm": "aws:kms"},
+        {"SSEAlgorithm": "aws:kms:dsse"},
+        {"SSEAlgorithm": "AES256", "KMSMasterKeyID": "k"},
+    ],
+)
+def test_keys_of_kms_are_refused_on_any_disk(
+    encrypted: kit.ObjectStore, default: dict[str, str]
+) -> None:
+    s3 = kit.client(encrypted)
+    rules = {"Rules": [{"ApplyServerSideEncryptionByDefault": default}]}
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        s3.put_bucket_encryption(Bucket="bbb", ServerSideEncryptionConfiguration=rules)
+    assert code_of(refused) == "NotImplemented"
+    with pytest.raises(botocore.exceptions.ClientError) as sent:
+        s3.put_object(Bucket="bbb", Key="kms", Body=BODY, ServerSideEncryption="aws:kms")
+    assert code_of(sent) == "NotImplemented"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<ServerSideEncryptionConfiguration/>",
+        b"<ServerSideEncryptionConfiguration><Rule/></ServerSideEncryptionConfiguration>",
+        b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
+        b"<SSEAlgorithm>AES</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>"
+        b"</ServerSideEncryptionConfiguration>",
+        b"<Other/>",
+    ],
+)
+def test_a_document_without_a_known_algorithm_is_malformed(
+    encrypted: kit.ObjectStore, body: bytes
+) -> None:
+    answer = kit.call(encrypted, "PUT", "/bbb?encryption", body=body)
+    assert (answer.status, answer.code) == (400, "MalformedXML")
