@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute
 
-from sql import errors, outcomes, rowtypes, variants
+from sql import encode, outcomes, rowtypes, variants, zoned_kernels
 from sql.dialect import sqltypes
 
 pc: Any = pyarrow.compute
@@ -39,7 +39,7 @@ def sql_type(column: outcomes.Column) -> sqltypes.SqlType:
             digits = 9 if _is_fine(column) else MICROSECONDS_DIGITS
             return sqltypes.SqlType(name=column.type, scale=digits)
         case "timestamp_tz":
-            raise errors.unsupported("RESULT_SCAN of TIMESTAMP_TZ")
+            return sqltypes.TIMESTAMP_TZ
     return sqltypes.SqlType(name=column.type)
 
 
@@ -71,6 +71,7 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
     "date": pa.date32(),
     "time": pa.time64("us"),
     "binary": pa.binary(),
+    "timestamp_tz": zoned_kernels.PACKED,
     "variant": pa.string(),
     "object": pa.string(),
     "array": pa.string(),
@@ -95,6 +96,12 @@ def _unwired(column: outcomes.Column, array: Any, target: Any) -> Any:
         case "time":
             nanos = pc.multiply(pc.cast(array, pa.int64()), 10 ** (9 - rowtypes.scale_of(column)))
             return pc.cast(pc.divide(nanos, 1000), target)
+        case "timestamp_tz":
+            epoch, fraction, shifted = array.flatten()
+            micros = pc.divide(pc.cast(fraction, pa.int64()), 1000)
+            micros = pc.add(pc.multiply(epoch, 1_000_000), micros)
+            minutes = pc.subtract(pc.cast(shifted, pa.int64()), encode.MINUTES_PER_DAY)
+            return zoned_kernels.pack(micros, minutes)
         case "timestamp_ntz" | "timestamp_ltz":
             unit = rowtypes.UNIT_DIGITS[target.unit]
             if pa.types.is_struct(array.type):
@@ -136,8 +143,20 @@ def _from_cells(cells: Sequence[str | None], column: outcomes.Column, target: An
         digits = rowtypes.UNIT_DIGITS[target.unit]
         ticks = [None if cell is None else int(Decimal(cell).scaleb(digits)) for cell in cells]
         return pc.cast(pa.array(ticks, pa.int64()), target)
+    if column.type == "timestamp_tz":
+        pairs = [(None, None) if cell is None else _zoned_parts(cell) for cell in cells]
+        micros = pa.array([pair[0] for pair in pairs], pa.int64())
+        minutes = pa.array([pair[1] for pair in pairs], pa.int64())
+        return zoned_kernels.pack(micros, minutes)
     read = CELLS[column.type]
     return pa.array([None if cell is None else read(cell) for cell in cells], target)
+
+
+def _zoned_parts(cell: str) -> tuple[int, int]:
+    """Return the microseconds and the offset in minutes of a JSON cell of TIMESTAMP_TZ."""
+    seconds, _, shifted = cell.partition(" ")
+    micros = Decimal(seconds).scaleb(MICROSECONDS_DIGITS)
+    return int(micros), int(shifted) - encode.MINUTES_PER_DAY
 
 
 CELLS: Mapping[str, Callable[[str], Any]] = {

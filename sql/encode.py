@@ -22,7 +22,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute
 
-from sql import outcomes, rowtypes
+from sql import outcomes, rowtypes, zoned_kernels
 
 Arrow: TypeAlias = Any
 """A pyarrow array; pyarrow's stubs lack too many types and functions for a stricter type."""
@@ -196,7 +196,11 @@ def _split_instant(ticks: Arrow, digits: int, more: Sequence[tuple[str, Arrow]])
 
 
 def _zoned(array: Arrow) -> Arrow:
-    if pa.types.is_struct(array.type):
+    if pa.types.is_decimal(array.type):
+        instants, offsets = zoned_kernels.unpack(array)
+        instant = instants.cast(pa.timestamp("us"))
+        minutes = pc.cast(pc.add(offsets, MINUTES_PER_DAY), pa.int32())
+    elif pa.types.is_struct(array.type):
         # flatten, unlike field, lets a NULL of the struct show in its children.
         instant, offset = array.flatten()
         minutes = pc.add(pc.cast(offset, pa.int32()), pa.scalar(MINUTES_PER_DAY, pa.int32()))

@@ -130,6 +130,8 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             )
         case "091364":
             return errors.SqlError("091364", "58030", value)
+        case "100094":
+            return errors.SqlError("100094", "22023", f"Unknown timezone: '{value}'")
         case "100115":
             return errors.SqlError(
                 "100115",

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sql import zoned_kernels
 from sql.kernelforms import DIGITS, Kernel, by_row, coded, per_value, text_kernel
 
 
@@ -197,6 +198,8 @@ def _convert_zone(_: re.Match[str]) -> Kernel:
         if not len(moments):
             return pa.array([], arrow_type)
         source, target = sources[0].as_py(), targets[0].as_py()
+        for zone in (source, target):
+            zoned_kernels.check_zone(zone)
         instants = pc.assume_timezone(moments, source, ambiguous="earliest", nonexistent="latest")
         return pc.local_timestamp(instants.cast(pa.timestamp("us", target))).cast(arrow_type)
 
@@ -349,6 +352,12 @@ def _to_instant(match: re.Match[str], zone: str) -> Kernel:
     return text_kernel(function, result)
 
 
+def _to_zoned(match: re.Match[str], zone: str) -> Kernel:
+    """Text of any known form as TIMESTAMP_TZ."""
+    function = zoned_kernels.of_texts(parse_moment, instants_of, zone, lenient=bool(match.group(1)))
+    return text_kernel(function, zoned_kernels.PACKED)
+
+
 def _floor(match: re.Match[str]) -> Kernel:
     """A TIMESTAMP_NTZ cut to a unit; weeks begin on Monday."""
     unit: Any = match.group(1)
@@ -459,6 +468,12 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile(r"_(try_)?to_(date|timestamp|time)"), _instant),
     (re.compile(r"_(try_)?parse_(date|timestamp|time)"), _parse_moment_by_pattern),
     (re.compile("_convert_zone"), _convert_zone),
+    (re.compile("_zoned_local"), zoned_kernels.local),
+    (re.compile("_zoned_instant"), zoned_kernels.instant),
+    (re.compile("_zoned_offset"), zoned_kernels.offset),
+    (re.compile("_zoned_at_offset"), zoned_kernels.at_offset),
+    (re.compile("_zoned_at_zone"), zoned_kernels.at_zone),
+    (re.compile("_zoned_offset_(text|colon)"), zoned_kernels.offset_text),
     (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),
     (re.compile(r"_later_(\d+)"), _later),
     (
@@ -474,4 +489,5 @@ FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Ke
     (re.compile("_local_instant"), _local_instant),
     (re.compile(r"_(try_)?to_instant"), _to_instant),
     (re.compile(r"_offset_(text|colon)"), _offset_text),
+    (re.compile(r"_(try_)?to_zoned"), _to_zoned),
 )

@@ -106,7 +106,8 @@ class Outcome:
     What may come per type: fixed: any integer or decimal; real: any float or integer; text: utf8,
     large_utf8, utf8_view; boolean: bool; date: date32 or date64; time: time32, time64;
     timestamp_ntz and _ltz: timestamp of any unit (a zone on it means the instant is UTC);
-    timestamp_tz: timestamp (offset 0), or struct{instant: timestamp, offset_minutes: int32};
+    timestamp_tz: timestamp (offset 0), struct{instant: timestamp, offset_minutes: int32}, or the
+    decimal of `sql.zoned_kernels`;
     binary: binary, large_binary, binary_view, fixed_size_binary; variant, object, array: JSON text.
     Dictionary-encoded columns and Arrow nulls are welcome everywhere. Empty batches are welcome.
 

@@ -536,6 +536,8 @@ class Statements:
         self, execution: planning.Execution, statement: operations.SetVariables
     ) -> outcomes.Outcome:
         query, query_tables = await self._planning.bound(execution)
+        if any(sql_type.name == "timestamp_tz" for sql_type in query.types):
+            raise errors.unsupported("a session variable of type TIMESTAMP_TZ")
         table, _ = await engine.collect(await self._start(execution, query, query_tables))
         row = [column[0].as_py() for column in table.columns]
         variables = execution.session.variables
@@ -668,6 +670,7 @@ def _forms(session: sessions.Session) -> formats.Forms:
         time=form("TIME", default.time),
         timestamp_ntz=form("TIMESTAMP_NTZ", default.timestamp_ntz),
         timestamp_ltz=form("TIMESTAMP_LTZ", common),
+        timestamp_tz=form("TIMESTAMP_TZ", common),
         binary=form("BINARY", default.binary),
     )
 

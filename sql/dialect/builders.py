@@ -25,8 +25,8 @@ from sql.plan.expressions import Expr
 def without_offset(node: Any, context: shapes.Context) -> Any:
     """Return CONVERT_TIMEZONE(to, moment) as its form of three arguments, and other trees as such.
 
-    Its result is a TIMESTAMP_TZ, which Boathouse does not have: the calendar fields in that zone,
-    and an offset. The form of three arguments gives the fields alone.
+    Its result is a TIMESTAMP_TZ: the calendar fields in that zone, and an offset. Where the offset
+    is dropped, the form of three arguments gives the fields alone, which costs less.
     """
     if not isinstance(node, exp.Anonymous) or len(node.expressions) != 2:
         return node
@@ -371,6 +371,7 @@ RESULTS: Mapping[str, sqltypes.SqlType] = {
     "time": sqltypes.TIME,
     "timestamp_ntz": sqltypes.TIMESTAMP_NTZ,
     "timestamp_ltz": sqltypes.TIMESTAMP_LTZ,
+    "timestamp_tz": sqltypes.TIMESTAMP_TZ,
     "binary": sqltypes.BINARY,
     "variant": sqltypes.VARIANT,
     "array": sqltypes.ARRAY,
@@ -389,6 +390,7 @@ SHOWN: Mapping[str, str] = {
     "time": "TIME",
     "timestamp_ntz": "TIMESTAMP_NTZ",
     "timestamp_ltz": "TIMESTAMP_LTZ",
+    "timestamp_tz": "TIMESTAMP_TZ",
     "binary": "BINARY",
     "variant": "VARIANT",
     "array": "ARRAY",

@@ -25,6 +25,7 @@ MOMENTS = {
     "TIMESTAMPNTZ": "timestamp_ntz",
     "DATETIME": "timestamp_ntz",
     "TIMESTAMPLTZ": "timestamp_ltz",
+    "TIMESTAMPTZ": "timestamp_tz",
 }
 
 
@@ -86,8 +87,8 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
     if type_name == "TIME":
         return sqltypes.SqlType(name="time", scale=scale)
     name = {"TIMESTAMP": timestamp.lower()}.get(type_name) or MOMENTS.get(type_name)
-    if name in ("timestamp_ntz", "timestamp_ltz"):
-        return sqltypes.SqlType(name=name, scale=scale)  # type: ignore[arg-type]  # one of the two
+    if name in ("timestamp_ntz", "timestamp_ltz", "timestamp_tz"):
+        return sqltypes.SqlType(name=name, scale=scale)  # type: ignore[arg-type]  # one of the three
     raise errors.unsupported(f"data type {_sql(node)}")
 
 

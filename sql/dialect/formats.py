@@ -20,6 +20,7 @@ class Forms:
     time: str = "HH24:MI:SS"
     timestamp_ntz: str = "YYYY-MM-DD HH24:MI:SS.FF3"
     timestamp_ltz: str = "YYYY-MM-DD HH24:MI:SS.FF3 TZHTZM"
+    timestamp_tz: str = "YYYY-MM-DD HH24:MI:SS.FF3 TZHTZM"
     binary: str = "HEX"
 
 

@@ -38,6 +38,8 @@ PARTS: Mapping[str, str] = {
         "millisecond": "millisecond ms msec milliseconds",
         "microsecond": "microsecond us usec microseconds",
         "nanosecond": "nanosecond ns nsec nanosec nsecond nanoseconds nanosecs nseconds",
+        "timezone_hour": "timezone_hour tzh",
+        "timezone_minute": "timezone_minute tzm",
         "epoch_second": "epoch_second epoch epoch_seconds",
         "epoch_millisecond": "epoch_millisecond epoch_milliseconds",
         "epoch_microsecond": "epoch_microsecond epoch_microseconds",
@@ -61,6 +63,7 @@ EXTRACTED = {
 }
 
 
+OFFSET_PARTS = ("timezone_hour", "timezone_minute")
 TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
 
 
@@ -93,15 +96,24 @@ def as_moment(operand: Expr) -> Expr:
 
 def _local(operand: Expr) -> Expr:
     """Return a moment without a zone: its calendar fields in the session's zone."""
-    if operand.type.name == "timestamp_ltz":
+    if operand.type.name in ("timestamp_ltz", "timestamp_tz"):
         return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
     return operand
+
+
+def _shown_at(operand: Expr, local: Expr) -> Expr:
+    """Return a TIMESTAMP_NTZ as a moment of operand's type: of the same zone or offset."""
+    if operand.type.name == "timestamp_tz":
+        return rewrites.at_offset_of(operand, local)
+    return rewrites.cast(local, operand.type)
 
 
 def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     """Return one field of a date or time, a NUMBER."""
     if part.startswith("epoch_"):
         return _epoch(part, operand)
+    if part in OFFSET_PARTS:
+        return _offset_part(part, as_moment(operand))
     moment = _local(as_moment(operand))
     if moment.type.name == "time" and part not in TIME_PARTS:
         raise errors.SqlError(
@@ -127,6 +139,14 @@ def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
         raise errors.unsupported(f"date part {part}")
     name, low, high = field
     return builders.small_integer(code.call("date_part", name, moment), [moment], low, high)
+
+
+def _offset_part(part: str, moment: Expr) -> Expr:
+    """Return the hours or the minutes of a moment's offset."""
+    zoned = rewrites.cast(moment, sqltypes.TIMESTAMP_TZ)
+    offset = code.kernel("_zoned_offset", rewrites.as_arrow(zoned, zoned.type))
+    operator = "/" if part == "timezone_hour" else "%"
+    return builders.small_integer(code.infix(offset, operator, 60), [moment], -59, 59)
 
 
 def _week_of_year(part: str, moment: Expr, weeks: shapes.Weeks) -> Expr:
@@ -192,6 +212,8 @@ def _floored_micros(nanos: Expr) -> code.Infix:
 
 def _epoch(part: str, operand: Expr) -> Expr:
     moment = as_moment(operand)
+    if moment.type.name == "timestamp_tz":
+        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_LTZ)
     if moment.type.name == "date":
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     divisor = {"epoch_second": 1_000_000, "epoch_millisecond": 1_000, "epoch_microsecond": 1}[part]
@@ -220,7 +242,10 @@ def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
         return constant
     if part == "week" and weeks.first_day and moment.type.name != "time":
         first = _week_start(_day_number(_local(moment)), weeks)
-        return rewrites.cast(exprs.derived(_date_of(first), sqltypes.DATE, [moment]), moment.type)
+        start = exprs.derived(_date_of(first), sqltypes.DATE, [moment])
+        if moment.type.name == "timestamp_tz":
+            return _shown_at(moment, rewrites.cast(start, sqltypes.TIMESTAMP_NTZ))
+        return rewrites.cast(start, moment.type)
     name = {"weekiso": "week"}.get(part, part)
     if name not in TRUNCATED:
         raise errors.unsupported(f"DATE_TRUNC to {part}")
@@ -229,6 +254,8 @@ def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
             return moment
         day = code.exactly(_floored(name, moment), sqltypes.DATE)
         return exprs.derived(day, sqltypes.DATE, [moment])
+    if moment.type.name == "timestamp_tz":
+        return _shown_at(moment, truncate(part, _local(moment), weeks))
     if moment.type.name == "timestamp_ltz":
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
         start = truncate(part, local, weeks)
@@ -297,7 +324,7 @@ def time_slice(call: FunctionCall) -> Expr:
         rewrites.as_arrow(local, sqltypes.TIMESTAMP_NTZ),
     )
     naive = exprs.derived(sliced, sqltypes.TIMESTAMP_NTZ, [moment])
-    return rewrites.cast(naive, moment.type)
+    return _shown_at(moment, naive)
 
 
 SLICED_MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -349,7 +376,15 @@ def date_diff(call: FunctionCall) -> Expr:
 
 
 def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
-    first, last = _local(as_moment(start)), _local(as_moment(end))
+    moments = [as_moment(start), as_moment(end)]
+    if part in TIME_PARTS and any(each.type.name == "timestamp_tz" for each in moments):
+        # Their offsets may differ: time passes between instants.
+        utc = [
+            rewrites.cast(rewrites.at_zone(_instant(each), "UTC"), sqltypes.TIMESTAMP_NTZ)
+            for each in moments
+        ]
+        return difference(part, utc[0], utc[1], weeks)
+    first, last = map(_local, moments)
     parts = [first, last]
     sql_type = sqltypes.integer()
     if part in ("year", "quarter", "month"):
@@ -372,6 +407,10 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     passed = code.infix(_micros(name, last), "-", _micros(name, first))
     count = exprs.derived(code.infix(passed, "/", micros), sql_type, parts)
     return rewrites.multiply(count, exprs.integer(1000)) if part == "nanosecond" else count
+
+
+def _instant(moment: Expr) -> Expr:
+    return rewrites.cast(moment, sqltypes.TIMESTAMP_LTZ)
 
 
 def _ordinal(part: str, moment: Expr) -> code.Cast:
@@ -478,9 +517,9 @@ def add_months(call: FunctionCall) -> Expr:
     moment, count = as_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
     if moment.type.name == "time":
         raise call.refuse("a TIME")
-    if moment.type.name == "timestamp_ltz":
+    if moment.type.name in ("timestamp_ltz", "timestamp_tz"):
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-        return rewrites.cast(rewrites.add_months(local, count), moment.type)
+        return _shown_at(moment, rewrites.add_months(local, count))
     return rewrites.add_months(moment, count)
 
 
@@ -539,11 +578,27 @@ def local_timestamp_from_parts(call: FunctionCall) -> Expr:
     return rewrites.cast(timestamp_from_parts(call), sqltypes.TIMESTAMP_LTZ)
 
 
+def zoned_timestamp_from_parts(call: FunctionCall) -> Expr:
+    """TIMESTAMP_TZ_FROM_PARTS: in the session's zone, or in that of the eighth argument."""
+    parts = dataclasses.replace(call, nodes=call.nodes[:7])
+    moment = timestamp_from_parts(parts)
+    if len(call.nodes) < 8:
+        return rewrites.cast(moment, sqltypes.TIMESTAMP_TZ)
+    zone = str(call.constant(7)).replace('"', "")
+    exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
+    utc = exprs.derived(
+        code.kernel("_convert_zone", exact, zone, "UTC"), sqltypes.TIMESTAMP_NTZ, [moment]
+    )
+    packed = code.kernel("_zoned_at_zone", code.arrow(utc, "Int64"), zone)
+    return exprs.derived(packed, sqltypes.TIMESTAMP_TZ, [moment])
+
+
 def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     """TO_DATE, TO_TIME, TO_TIMESTAMP and their like, with or without a format."""
 
     def build(call: FunctionCall) -> Expr:
-        operand = call.arg(0) if target.name == "timestamp_ltz" else call.wall_clock(0)
+        is_instant = target.name in ("timestamp_ltz", "timestamp_tz")
+        operand = call.arg(0) if is_instant else call.wall_clock(0)
         model = call.constant(1)
         if model is None or (isinstance(model, str) and model.upper() == "AUTO"):
             return rewrites.cast(operand, target, lenient=lenient)
@@ -552,6 +607,8 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
         if operand.type.name != "text":
             raise call.refuse(f"a format and {sqltypes.shown(operand.type)}")
         pattern = formats.strptime_pattern(str(model))
+        if target.name == "timestamp_tz" and "%z" in pattern:
+            raise call.refuse("an offset in the format")
         exact = rewrites.as_arrow(operand, sqltypes.TEXT)
         name = "_try_parse" if lenient else "_parse"
         type_name = {"date": "date", "time": "time"}.get(target.name, "timestamp")
@@ -580,6 +637,8 @@ def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltype
         micros = code.exactly(exact, sqltypes.integer())
     if target.name == "timestamp_ltz":
         return rewrites.at_instant(micros, [operand])
+    if target.name == "timestamp_tz":
+        return rewrites.at_zone(rewrites.at_instant(micros, [operand]), "UTC")
     moment = exprs.derived(
         code.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
     )
@@ -589,23 +648,30 @@ def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltype
 def to_timestamp(call: FunctionCall) -> Expr:
     """TO_TIMESTAMP: with the session's meaning of TIMESTAMP."""
     mapping = call.context.timestamp_mapping
-    target = {"TIMESTAMP_NTZ": sqltypes.TIMESTAMP_NTZ, "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_LTZ}.get(
-        mapping
-    )
-    if target is None:
-        raise errors.unsupported(f"TIMESTAMP_TYPE_MAPPING = {mapping}")
-    return to_moment(target)(call)
+    return to_moment(MAPPED[mapping])(call)
+
+
+MAPPED = {
+    "TIMESTAMP_NTZ": sqltypes.TIMESTAMP_NTZ,
+    "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_LTZ,
+    "TIMESTAMP_TZ": sqltypes.TIMESTAMP_TZ,
+}
+"""What TIMESTAMP means, by the parameter TIMESTAMP_TYPE_MAPPING."""
 
 
 def convert_timezone(call: FunctionCall) -> Expr:
-    """CONVERT_TIMEZONE(from, to, ntz).
-
-    The two-argument form gives TIMESTAMP_TZ: see `builders.without_offset`.
-    """
+    """CONVERT_TIMEZONE(from, to, ntz), or (to, moment): a TIMESTAMP_TZ of the same instant."""
     if len(call.nodes) == 2:
-        raise call.refuse("two arguments (TIMESTAMP_TZ)")
+        zone = str(call.constant(0)).replace('"', "")
+        operand = call.arg(1)
+        if operand.type.name == "text":  # it may name its own offset
+            operand = rewrites.cast(operand, sqltypes.TIMESTAMP_TZ)
+        return rewrites.at_zone(_instant(as_moment(operand)), zone)
     source, target = call.constant(0), call.constant(1)
-    moment = rewrites.cast(as_moment(call.arg(2)), sqltypes.TIMESTAMP_NTZ)
+    operand = call.arg(2)
+    if operand.type.name == "timestamp_tz":
+        raise call.invalid()
+    moment = rewrites.cast(as_moment(operand), sqltypes.TIMESTAMP_NTZ)
     zones = [str(zone).replace('"', "") for zone in (source, target)]
     exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
     return exprs.derived(
@@ -633,7 +699,7 @@ def local_timestamp(call: FunctionCall) -> Expr:
     return exprs.timestamp(call.context.now)
 
 
-NTZ, LTZ = sqltypes.TIMESTAMP_NTZ, sqltypes.TIMESTAMP_LTZ
+NTZ, LTZ, TZ = sqltypes.TIMESTAMP_NTZ, sqltypes.TIMESTAMP_LTZ, sqltypes.TIMESTAMP_TZ
 
 MOMENT_FUNCTIONS = (
     _extractor("YEAR", "year"),
@@ -671,6 +737,12 @@ MOMENT_FUNCTIONS = (
         "timestamp_ltz",
         local_timestamp_from_parts,
     ),
+    function(
+        "TIMESTAMP_TZ_FROM_PARTS",
+        "whole whole whole whole whole whole [whole] [constant]",
+        "timestamp_tz",
+        zoned_timestamp_from_parts,
+    ),
     function("TIME_FROM_PARTS TIMEFROMPARTS", "whole whole whole [whole]", "time", time_from_parts),
     function("MONTHS_BETWEEN", "moment moment", "number", months_between),
     function("NEXT_DAY", "moment constant", "date", weekday_near(ahead=True)),
@@ -682,6 +754,8 @@ MOMENT_FUNCTIONS = (
     function("TO_TIMESTAMP", "any [constant]", "moment", to_timestamp),
     function("TO_TIMESTAMP_NTZ", "any [constant]", "timestamp_ntz", to_moment(NTZ)),
     function("TO_TIMESTAMP_LTZ", "any [constant]", "timestamp_ltz", to_moment(LTZ)),
+    function("TO_TIMESTAMP_TZ", "any [constant]", "timestamp_tz", to_moment(TZ)),
+    function("TRY_TO_TIMESTAMP_TZ", "any [constant]", "timestamp_tz", to_moment(TZ, lenient=True)),
     function(
         "TRY_TO_TIMESTAMP TRY_TO_TIMESTAMP_NTZ",
         "any [constant]",

@@ -209,7 +209,7 @@ def _cast_from_boolean(operand: Expr, target: sqltypes.SqlType, lenient: bool) -
     return one_bit if target.name == "fixed" and target.scale == 0 else cast(one_bit, target)
 
 
-FORMATTED = frozenset({"date", "time", "timestamp_ntz", "timestamp_ltz", "binary"})
+FORMATTED = frozenset({"date", "time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz", "binary"})
 
 
 def _format(operand: Expr, target: sqltypes.SqlType, forms: formats.Forms) -> Expr:
@@ -235,13 +235,15 @@ def moment_text(moment: Expr, pattern: str) -> code.Code:
     The engine writes instants as nanoseconds, and fails before 1677 and after 2262. So the local
     time of an instant and its offset are written apart.
     """
-    if moment.type.name != "timestamp_ltz" or moment.is_volatile:
+    is_zoned = moment.type.name == "timestamp_tz"
+    if not is_zoned and (moment.type.name != "timestamp_ltz" or moment.is_volatile):
         return code.call("to_char", moment, pattern)
     local = cast(moment, sqltypes.TIMESTAMP_NTZ)
     parts: list[code.Part] = []
     for piece in PIECES.findall(pattern):
         if piece in ("%z", "%:z"):
-            name = "_offset_text" if piece == "%z" else "_offset_colon"
+            name = "_zoned_offset" if is_zoned else "_offset"
+            name += "_text" if piece == "%z" else "_colon"
             parts.append(code.kernel(name, as_arrow(moment, moment.type)))
         elif piece:
             parts.append(code.call("to_char", local, piece))
@@ -329,6 +331,50 @@ def _cast_epoch(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
         return at_instant(code.arrow(naive, "Int64"), [operand])
     converted = exprs.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
     return cast(converted, target)
+
+
+# TIMESTAMP_TZ
+
+
+def _cast_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    source = operand.type.name
+    packed: code.Code
+    if source == "text":
+        name = "_try_to_zoned" if lenient else "_to_zoned"
+        packed = code.kernel(name, as_arrow(operand, sqltypes.TEXT))
+    elif source == "fixed":
+        micros = code.arrow(cast(operand, sqltypes.TIMESTAMP_NTZ), "Int64")
+        packed = code.kernel("_zoned_at_zone", micros, "UTC")
+    else:
+        # A moment without an offset is one of the session's zone.
+        instant = cast(operand, sqltypes.TIMESTAMP_LTZ)
+        local = cast(instant, sqltypes.TIMESTAMP_NTZ)
+        shown, micros = code.arrow(local, "Int64"), code.arrow(instant, "Int64")
+        minutes = code.infix(code.infix(shown, "-", micros), "/", MICROSECONDS["minute"])
+        packed = code.kernel("_zoned_at_offset", as_arrow(local, local.type), minutes)
+    return exprs.derived(packed, target, [operand], nullable=lenient or None)
+
+
+def _cast_from_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    exact = as_arrow(operand, operand.type)
+    if target.name == "timestamp_ltz":
+        return at_instant(code.kernel("_zoned_instant", exact), [operand])
+    shown = code.kernel("_zoned_local", exact)
+    local = exprs.derived(shown, sqltypes.TIMESTAMP_NTZ, [operand])
+    return cast(local, target)
+
+
+def at_offset_of(moment: Expr, local: Expr) -> Expr:
+    """Return a TIMESTAMP_NTZ as the TIMESTAMP_TZ with the offset of another one, moment."""
+    minutes = code.kernel("_zoned_offset", as_arrow(moment, moment.type))
+    packed = code.kernel("_zoned_at_offset", as_arrow(local, sqltypes.TIMESTAMP_NTZ), minutes)
+    return exprs.derived(packed, moment.type, [moment, local])
+
+
+def at_zone(instant: Expr, zone: str) -> Expr:
+    """Return a TIMESTAMP_LTZ as the TIMESTAMP_TZ with the offset that a zone has then."""
+    packed = code.kernel("_zoned_at_zone", code.arrow(instant, "Int64"), zone)
+    return exprs.derived(packed, sqltypes.TIMESTAMP_TZ, [instant])
 
 
 def _cast_from_hex(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
@@ -495,6 +541,15 @@ CASTS = {
     ("timestamp_ltz", "timestamp_ntz"): _cast_moment,
     ("timestamp_ltz", "date"): _cast_to_date,
     ("timestamp_ltz", "time"): _cast_to_time,
+    **{
+        (name, "timestamp_tz"): _cast_to_zoned
+        for name in ("text", "fixed", "date", "timestamp_ntz", "timestamp_ltz")
+    },
+    **{
+        ("timestamp_tz", name): _cast_from_zoned
+        for name in ("date", "time", "timestamp_ntz", "timestamp_ltz")
+    },
+    ("timestamp_tz", "timestamp_tz"): _cast_same,
     ("binary", "binary"): _cast_same,
 }
 
@@ -597,11 +652,18 @@ def _add_interval(left: Expr, right: Expr, sign: str) -> Expr:
     if sql_type.name == "date" and step.type.scale:
         # An interval finer than a day makes a DATE a TIMESTAMP; its type says so by scale.
         moment, sql_type = cast(moment, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ
+    if sql_type.name == "timestamp_tz":
+        local = cast(moment, sqltypes.TIMESTAMP_NTZ)
+        moved = exprs.derived(code.infix(local, sign, step), local.type, [local])
+        return at_offset_of(moment, moved)
     return exprs.derived(code.infix(moment, sign, step), sql_type, [moment])
 
 
 def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -> Expr:
     """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
+    if moment.type.name == "timestamp_tz":
+        local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
+        return at_offset_of(moment, local)
     if moment.type.name == "timestamp_ltz" and unit in ("day", "month"):
         folded = _moved_constant(moment, round_half_away(count), unit, negative=negative)
         if folded is not None:
@@ -846,6 +908,10 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         return _exact_sides(left, right)
     if type_names <= sqltypes.SEMISTRUCTURED and not (left.type.is_nested or right.type.is_nested):
         return as_variant_order(left), as_variant_order(right)
+    if "timestamp_tz" in type_names and "null" not in type_names and "variant" not in type_names:
+        # Instants are compared, whatever their offsets are.
+        sides = [cast(side, sqltypes.TIMESTAMP_LTZ) for side in (left, right)]
+        return sides[0], sides[1]
     if len(type_names) == 1 or "null" in type_names:
         return left, right
     if "variant" in type_names:

@@ -421,6 +421,8 @@ class QueryScope:
         sql_type = sqltypes.unified([operands[0].type, output.type])
         if sql_type is None or sql_type.name == "null":
             raise errors.unsupported("IN (SELECT ...) of another type")
+        if sql_type.name == "timestamp_tz":  # instants are compared, whatever their offsets are
+            sql_type = sqltypes.TIMESTAMP_LTZ
         operand = rewrites.implicit(operands[0], sql_type)
         if not sqltypes.same_in_engine(output.type, sql_type):
             query = self.binder.converted(query, [sql_type])

@@ -67,6 +67,7 @@ DATE = SqlType(name="date")
 TIME = SqlType(name="time", scale=6)
 TIMESTAMP_NTZ = SqlType(name="timestamp_ntz", scale=6)
 TIMESTAMP_LTZ = SqlType(name="timestamp_ltz", scale=6)
+TIMESTAMP_TZ = SqlType(name="timestamp_tz", scale=6)
 BINARY = SqlType(name="binary")
 VARIANT = SqlType(name="variant")
 OBJECT = SqlType(name="object")
@@ -110,6 +111,8 @@ def arrow_name(sql_type: SqlType) -> str:
             return f"Time64({unit})"
         case "timestamp_ntz":
             return f"Timestamp({unit}, None)"
+        case "timestamp_tz":  # an instant and its offset: see `sql.zoned_kernels`
+            return "Decimal128(38, 0)"
         case "binary":
             return "Binary"
         case "variant" | "object" | "array" if sql_type.is_variant:
@@ -208,7 +211,9 @@ def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
         if other.name == "interval":
             return None
         return number(PRECISION_MAX, max(other.scale, 5)) if other.name == "fixed" else other
-    if pair <= {"date", "timestamp_ntz", "timestamp_ltz"}:
+    if pair <= {"date", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"}:
+        if "timestamp_tz" in pair:
+            return TIMESTAMP_TZ
         return TIMESTAMP_LTZ if "timestamp_ltz" in pair else TIMESTAMP_NTZ
     if pair == {"boolean", "fixed"}:
         return BOOLEAN

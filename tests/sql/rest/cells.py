@@ -77,6 +77,17 @@ WIDE = 12345678901234567890123456789012345678
 WIDE_SCALED = "1234567890123456789012345678.9012345678"
 
 
+def packed() -> Any:
+    """The values of `zoned` as `sql.zoned_kernels` holds them, by arithmetic."""
+    minutes = (60, None, -480, 345)
+    instants = stamps("us").cast(pa.int64()).to_pylist()
+    numbers = [
+        None if shift is None else Decimal(instant * 4096 + shift + 1440)
+        for instant, shift in zip(instants, minutes, strict=True)
+    ]
+    return pa.array(numbers, pa.decimal128(38, 0))
+
+
 def zoned() -> pa.Array:
     """The same moments with offsets of +01:00, NULL, -08:00 and +05:45."""
     return pa.StructArray.from_arrays(
@@ -168,6 +179,10 @@ CASES: list[Case] = [
     case("TZ_9", "timestamp_tz", zoned(),
          naive("1970-01-01 00:59:59.500000+01:00", None, "2024-02-29 04:34:56.123000-08:00",
                "1900-01-01 05:45:00+05:45"), "datetime64[ns, UTC]", scale=9,
+         utc_rows=naive(*STAMPS_UTC)),
+    case("TZ_PACKED", "timestamp_tz", packed(),
+         naive("1970-01-01 00:59:59.500000+01:00", None, "2024-02-29 04:34:56.123000-08:00",
+               "1900-01-01 05:45:00+05:45"), "datetime64[ns, UTC]", scale=6,
          utc_rows=naive(*STAMPS_UTC)),
     case("TZ_6", "timestamp_tz", stamps("us", "UTC"), naive(*STAMPS_UTC),
          "datetime64[ns, UTC]", scale=6),

@@ -1,0 +1,199 @@
+"""TIMESTAMP_TZ: an instant and its offset, in expressions, results and writes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sql import errors, zoned_kernels
+from tests.kit import local_sql
+
+
+def test_values_are_packed_by_arithmetic_and_unpacked_to_the_same() -> None:
+    chosen = random.Random(4)
+    ends = (0, 1, -1, 253_402_300_799_999_999, -62_135_596_800_000_000, 4095, 4096, -4096)
+    micros: list[int | None] = [*ends, *(chosen.randrange(-(10**17), 10**17) for _ in range(500))]
+    minutes: list[int | None] = [chosen.randrange(-1439, 1440) for _ in micros]
+    minutes[:4] = [0, -1439, 1439, 345]
+    micros.append(None)
+    minutes.append(None)
+    packed = zoned_kernels.pack(pa.array(micros, pa.int64()), pa.array(minutes, pa.int64()))
+    assert packed.to_pylist() == [
+        None if at is None or shift is None else at * 4096 + shift + 1440
+        for at, shift in zip(micros, minutes, strict=True)
+    ]
+    for whole in (packed, packed.slice(3), packed.slice(2, 100)):
+        start = packed.index(whole[0]).as_py()
+        ours, shifts = zoned_kernels.unpack(whole)
+        assert ours.to_pylist() == micros[start : start + len(whole)]
+        assert shifts.to_pylist() == minutes[start : start + len(whole)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shell:
+    """SQL in this process, in the zone of New York."""
+
+    loop: asyncio.Runner
+    local: local_sql.LocalSql
+
+    def run(self, text: str) -> Any:
+        return self.loop.run(self.local.run(text))
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        return self.loop.run(self.local.rows(text))
+
+    def one(self, text: str) -> Any:
+        return self.loop.run(self.local.one(text))
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with asyncio.Runner() as loop:
+        opened = local_sql.opened_inline(tmp_path_factory.mktemp("zoned"))
+        shell = Shell(loop=loop, local=loop.run(opened.__aenter__()))
+        shell.run("alter session set timezone = 'America/New_York'")
+        yield shell
+        loop.run(opened.__aexit__(None, None, None))
+
+
+X = "'2024-01-31 01:10:00 +05:30'::timestamp_tz"
+SAME = "'2024-01-30 19:40:00 Z'::timestamp_tz"
+CASES: tuple[tuple[str, Any], ...] = (
+    (f"{X}::varchar", "2024-01-31 01:10:00.000 +0530"),
+    ("'2024-07-01 10:00:00'::timestamp_tz::varchar", "2024-07-01 10:00:00.000 -0400"),
+    ("'1950-07-01 10:00:00.5 -03:30'::timestamp_tz::varchar", "1950-07-01 10:00:00.500 -0330"),
+    (f"to_char({X}, 'YYYY-MM-DD\"T\"HH24:MI:SSTZH:TZM')", "2024-01-31T01:10:00+05:30"),
+    ("null::timestamp_tz", None),
+    ("try_to_timestamp_tz('x')", None),
+    ("try_cast('x' as timestamp_tz)", None),
+    ("to_timestamp_tz(0)::varchar", "1970-01-01 00:00:00.000 +0000"),
+    ("to_timestamp_tz(1500, 3)::varchar", "1970-01-01 00:00:01.500 +0000"),
+    ("to_timestamp_tz('2024-02-03', 'YYYY-MM-DD')::varchar", "2024-02-03 00:00:00.000 -0500"),
+    ("to_timestamp_tz('2024-01-01'::date)::varchar", "2024-01-01 00:00:00.000 -0500"),
+    ("'2024-07-01 10:00:00'::timestamp_ltz::timestamp_tz::varchar",
+     "2024-07-01 10:00:00.000 -0400"),
+    (f"{X}::timestamp_ntz::varchar", "2024-01-31 01:10:00.000"),
+    (f"{X}::timestamp_ltz::varchar", "2024-01-30 14:40:00.000 -0500"),
+    (f"{X}::date::varchar", "2024-01-31"),
+    (f"{X}::time::varchar", "01:10:00"),
+    ("timestamp_tz_from_parts(2024, 1, 2, 3, 4, 5, 0, 'Europe/Zurich')::varchar",
+     "2024-01-02 03:04:05.000 +0100"),
+    ("timestamp_tz_from_parts(2024, 7, 2, 3, 4, 5)::varchar", "2024-07-02 03:04:05.000 -0400"),
+    ("convert_timezone('UTC', '2024-01-01 10:00:00'::timestamp_ntz)::varchar",
+     "2024-01-01 15:00:00.000 +0000"),
+    ("convert_timezone('Asia/Kolkata', '2024-01-01 10:00:00 +0000'::timestamp_tz)::varchar",
+     "2024-01-01 15:30:00.000 +0530"),
+    ("convert_timezone('UTC', '2024-01-01 10:00:00 +0200')::varchar",
+     "2024-01-01 08:00:00.000 +0000"),
+    ("convert_timezone('Europe/Zurich', to_timestamp_ltz(1711846800))::varchar",
+     "2024-03-31 03:00:00.000 +0200"),
+    (f"{X} = {SAME}", True),
+    (f"{X} <> {SAME}", False),
+    (f"{X} < '2024-01-30 19:40:01 Z'::timestamp_tz", True),
+    (f"{X} = '2024-01-30 14:40:00'::timestamp_ntz", True),
+    (f"{X} = '2024-01-30 19:40:00 Z'", True),
+    (f"{X} in ('2024-01-30'::date, {SAME})", True),
+    (f"{X} in (select {SAME})", True),
+    (f"{X} not in (select {SAME})", False),
+    (f"{X} between {SAME} and {SAME}", True),
+    (f"nullif({X}, {SAME})", None),
+    (f"decode({X}, {SAME}, 1, 2)", 1),
+    (f"(select count(*) from (select {X} x) a join (select {SAME} x) b using (x))", 1),
+    (f"hour({X}) * 100 + day({X})", 131),
+    (f"date_part(tzh, {X}) * 100 + date_part(timezone_minute, {X})", 530),
+    (f"date_part(epoch_second, {X})", 1706643600),
+    (f"dateadd(day, 1, {X})::varchar", "2024-02-01 01:10:00.000 +0530"),
+    (f"dateadd(month, 1, {X})::varchar", "2024-02-29 01:10:00.000 +0530"),
+    (f"dateadd(minute, -70, {X})::varchar", "2024-01-31 00:00:00.000 +0530"),
+    (f"({X} + interval '1 day')::varchar", "2024-02-01 01:10:00.000 +0530"),
+    (f"add_months({X}, 1)::varchar", "2024-02-29 01:10:00.000 +0530"),
+    (f"date_trunc(day, {X})::varchar", "2024-01-31 00:00:00.000 +0530"),
+    (f"date_trunc(hour, {X})::varchar", "2024-01-31 01:00:00.000 +0530"),
+    (f"date_trunc(week, {X})::varchar", "2024-01-29 00:00:00.000 +0530"),
+    (f"time_slice({X}, 2, 'hour')::varchar", "2024-01-31 00:00:00.000 +0530"),
+    (f"last_day({X})::varchar", "2024-01-31"),
+    (f"datediff(hour, {X}, {SAME})", 0),
+    (f"datediff(day, {SAME}, {X})", 1),
+    (f"coalesce(null, {X})::varchar", "2024-01-31 01:10:00.000 +0530"),
+    (f"iff(true, '2024-01-01'::date, {X})::varchar", "2024-01-01 00:00:00.000 -0500"),
+    (f"greatest({X}, '2024-01-30 20:00:00 Z'::timestamp_tz)::varchar",
+     "2024-01-30 20:00:00.000 +0000"),
+    ("(select max(column1::timestamp_tz)::varchar from values "
+     "('2024-01-01 00:00:00 +0100'), ('2024-01-01 00:30:00 +0200'))",
+     "2024-01-01 00:00:00.000 +0100"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_a_zoned_moment_keeps_its_offset_and_compares_by_its_instant(
+    shell: Shell, expression: str, expected: Any
+) -> None:
+    assert shell.one(f"select {expression}") == expected
+    # The same of a column's value, which no literal stands for.
+    text = expression.replace("::timestamp_tz", "::varchar::timestamp_tz")
+    assert shell.one(f"select {text}") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("create table z (a timestamp_tz)", "000002"),
+        (f"create table z as select {X} a", "000002"),
+        (f"create view z as select {X} a", "000002"),
+        (f"select to_variant({X})", "000002"),
+        (f"set z = {X}", "000002"),
+        ("select 'x'::timestamp_tz", "100035"),
+        (f"select convert_timezone('UTC', 'UTC', {X})", "001044"),
+        ("select convert_timezone('No/Where', current_timestamp())", "100094"),
+        ("select convert_timezone('No/Where', 'UTC', '2024-01-01'::timestamp_ntz)", "100094"),
+        ("select to_timestamp_tz('2024 +0100', 'YYYY TZHTZM')", "000002"),
+    ],
+)
+def test_what_a_zoned_moment_cannot_do_is_refused_by_name(
+    shell: Shell, text: str, code: str
+) -> None:
+    with pytest.raises(errors.SqlError) as raised:
+        shell.rows(text)
+    assert raised.value.code == code
+
+
+def test_a_zoned_moment_is_stored_as_its_instant_or_as_its_clock(
+    shell: Shell,
+) -> None:
+    shell.run("create table stored (a timestamp_ltz, b timestamp_ntz)")
+    shell.run(f"insert into stored select {X}, {X}")
+    assert shell.rows(
+        f"select a::varchar, b::varchar from stored where a = {SAME} and a in ({SAME})"
+    ) == [("2024-01-30 14:40:00.000 -0500", "2024-01-31 01:10:00.000")]
+
+
+def test_result_scan_reads_zoned_moments_back(shell: Shell) -> None:
+    text = f"select {X} x union all select null union all select '0001-01-01 00:00 Z'::timestamp_tz"
+    outcome = shell.run(text)
+    shell.loop.run(shell.local.results.keep("scanned", outcome))
+    assert shell.rows(
+        "select x::varchar, x = '2024-01-30 19:40:00 Z' from table(result_scan('scanned')) "
+        "order by x nulls last"
+    ) == [
+        ("0001-01-01 00:00:00.000 +0000", False),
+        ("2024-01-31 01:10:00.000 +0530", True),
+        (None, None),
+    ]
+
+
+def test_timestamp_means_zoned_where_the_session_says_so(shell: Shell) -> None:
+    shell.run("alter session set timestamp_type_mapping = 'TIMESTAMP_TZ'")
+    shell.run("alter session set timestamp_tz_output_format = 'YYYY TZH:TZM'")
+    try:
+        outcome = shell.run("select '2024-01-01 00:00:00 +0100'::timestamp")
+        assert [(column.type, column.scale) for column in outcome.columns] == [("timestamp_tz", 6)]
+        text = "select to_timestamp('2024-01-01 00:00:00 +0100')::varchar"
+        assert shell.one(text) == "2024 +01:00"
+    finally:
+        shell.run("alter session unset timestamp_type_mapping")
+        shell.run("alter session unset timestamp_tz_output_format")
