@@ -320,6 +320,8 @@ async def _announce(settings: Config, program: Program, url: str) -> None:
     """Write `running.json` and the ready file, then print the banner, once the port answers."""
     import orjson
 
+    from program import application
+
     disk, folder = program.storage.disk, program.storage.path
     running = {
         "url": url,
@@ -342,6 +344,7 @@ async def _announce(settings: Config, program: Program, url: str) -> None:
         print(orjson.dumps({**ready, "ready_seconds": round(seconds, 3)}).decode(), flush=True)  # noqa: T201
     else:
         print(_banner(settings, program, url, seconds), flush=True)  # noqa: T201
+    application.begin_jobs(program, settings, url)
     if settings.sample_data:
         await _load_samples(settings, program)
 

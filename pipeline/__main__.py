@@ -1,4 +1,5 @@
-"""wiring: `python -m pipeline ingest | compact | expire | samples | run | list | history | show`.
+"""wiring: `python -m pipeline ingest | compact | expire | samples | run | list | history | show |
+...`.
 
 The outcome is one line on standard error and, with `--json`, one JSON object on standard output.
 PySpark is installed at first use. Exit codes: 0 done, 1 the job failed and changed nothing (or its
@@ -8,6 +9,7 @@ message says that the outcome is unknown), 2 wrong arguments, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import importlib.util
@@ -18,6 +20,7 @@ import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -29,6 +32,7 @@ from pipeline import (
     ingest,
     interrupts,
     jobs,
+    leases,
     loads,
     maintenance,
     progress,
@@ -36,6 +40,7 @@ from pipeline import (
     runs,
     samples,
     servers,
+    serving,
     session,
     settings,
     sources,
@@ -58,10 +63,13 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
     started = time.monotonic()
     _reach_this_machine_without_proxy()
     try:
-        server = servers.find(
-            url=options.url, data=options.data, environment=os.environ, region=options.region
-        )
-        outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
+        if options.job in LOCAL_JOBS:
+            outcome, sentence = LOCAL_JOBS[options.job](options, say)
+        else:
+            server = servers.find(
+                url=options.url, data=options.data, environment=os.environ, region=options.region
+            )
+            outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
     except errors.PipelineError as error:
         say(f"{options.job} failed: {error}")
         return 2 if isinstance(error, errors.BadArgument) else 1
@@ -142,13 +150,81 @@ def _run(
 ) -> tuple[dict[str, Any], str]:
     pipeline = _pipeline(options.name, Path(options.pipelines))
     _check_readable(pipeline.load.places, options.master)
-    kept, done = runs.run(server, pipeline, open_spark=_opener(options, server, say), say=say)
+
+    def run(run_id: str, say: progress.Say) -> tuple[runs.PipelineRun, jobs.Loaded]:
+        open_spark = _opener(options, server, say)
+        return runs.run(server, pipeline, open_spark=open_spark, say=say, run_id=run_id)
+
+    if options.run_id is not None:  # the server began the run
+        kept, done = run(options.run_id, say)
+    else:
+        target = pipeline.load.table.full
+        with leases.held(
+            server, pipeline.name, target, give_up=leases.interrupt_this_process
+        ) as own:
+            kept, done = run(own.run_id, own.heard(say))
+            own.state, own.answer = kept.status, dataclasses.asdict(kept)
     return dataclasses.asdict(kept), f"run {kept.run_id}: {_loaded_sentence(pipeline.load, done)}"
 
 
-def _list(
+def _cancel(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
+    run = leases.cancel(server, options.run_id)
+    return dict(run), f"asked run {run['run_id']} of {run['name']} to end"
+
+
+def _serve(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    """Do the jobs that a server sends, until it closes standard input."""
+    os.chdir(options.folder)
+    wire_in, wire_out = serving.own_streams()
+    wire, waiting = serving.Wire(wire_out), serving.JobQueue(wire_in)
+    reporting: Any = serving.ReportingStream(sys.stderr, lambda line: wire.send({"progress": line}))
+    sys.stderr = reporting  # what a job prints is its progress
+    warm = serving.WarmSession(
+        lambda warehouse: session.started(
+            server,
+            warehouse,
+            master=options.master,
+            say=say,
+            memory_mib=options.memory_mib,
+            may_fetch=False,
+        )
+    )
+    waiting.start()
+    count = 0
+    with contextlib.closing(warm):
+        for arguments in waiting:
+            wire.send(_served(arguments, server, warm))
+            count += 1
+    return {"jobs": count}, f"did {progress.counted(count, 'job')}"
+
+
+def _served(
+    arguments: list[str], server: settings.ServerEndpoint, warm: serving.WarmSession
+) -> dict[str, Any]:
+    """Do one job; return its answer. An interruption passes on, without an answer."""
+    say = progress.speaker()
+    say("$ " + " ".join(arguments))
+    try:
+        options = _parser().parse_args(arguments)
+        options.warm = warm
+        outcome, sentence = JOBS[options.job](options, server, say)
+    except errors.PipelineError as error:
+        say(f"failed: {error}")
+        return {"code": 1, "error": str(error)}
+    except SystemExit:
+        return {"code": 2, "error": f"the job {arguments} has wrong arguments"}
+    except Exception as error:  # noqa: BLE001 - the job's answer; the next job may go well
+        sys.stderr.write("".join(traceback.format_exception(error)))
+        return {"code": 1, "error": f"{type(error).__name__}: {error}"}
+    say(sentence)
+    return {"code": 0, "outcome": outcome}
+
+
+def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any], str]:
     folder = Path(options.pipelines)
     names = sorted(path.stem for path in folder.glob("*.toml"))
     listed: list[dict[str, Any]] = []
@@ -162,8 +238,11 @@ def _list(
             broken += 1
             continue
         target, mode = pipeline.load.table.full, pipeline.load.mode
-        say(f"{name}: {mode} into {target}. {pipeline.description}".rstrip())
-        listed.append({"name": name, "target": target, "mode": mode})
+        when = f", {pipeline.schedule}" if pipeline.schedule else ""
+        say(f"{name}: {mode} into {target}{when}. {pipeline.description}".rstrip())
+        listed.append(
+            {"name": name, "target": target, "mode": mode, "schedule": pipeline.schedule or None}
+        )
     but = f", {broken} of them cannot be run," if broken else ""
     return {"pipelines": listed}, f"{progress.counted(len(names), 'pipeline')} in {folder}{but}"
 
@@ -281,10 +360,13 @@ JOBS = {
     "expire": _expire,
     "samples": _samples,
     "run": _run,
-    "list": _list,
     "history": _history,
     "show": _show,
+    "cancel": _cancel,
+    "serve": _serve,
 }
+LOCAL_JOBS = {"list": _list}
+"""The jobs that need no running server."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -299,6 +381,7 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="print the outcome as JSON")
     spark = argparse.ArgumentParser(add_help=False)
     spark.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    parser.set_defaults(warm=None)
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
@@ -342,6 +425,7 @@ def _parser() -> argparse.ArgumentParser:
                         help="the folder of NAME.toml (default: %(default)s)")  # fmt: skip
     job = jobs.add_parser("run", parents=[common, spark, folder], help="run a pipeline")
     job.add_argument("name", help="of pipelines/NAME.toml")
+    job.add_argument("--run-id", help=argparse.SUPPRESS)
 
     jobs.add_parser("list", parents=[common, folder], help="list the pipelines")
 
@@ -353,6 +437,13 @@ def _parser() -> argparse.ArgumentParser:
     job = jobs.add_parser("show", parents=[common], help="show one run")
     job.add_argument("run_id", metavar="RUN")
     job.add_argument("--warehouse", default="lake")
+
+    job = jobs.add_parser("cancel", parents=[common], help="end a run that goes on")
+    job.add_argument("run_id", metavar="RUN")
+
+    job = jobs.add_parser("serve", parents=[common, spark], help="do the jobs that a server sends")
+    job.add_argument("--memory-mib", type=int, default=1024)
+    job.add_argument("--folder", default=".", help="where relative paths of a job begin")
     return parser
 
 
@@ -361,7 +452,13 @@ def _opener(
 ) -> session.Open:
     """Return the function by which a job starts Spark, once it has work for it."""
 
+    warm: serving.WarmSession | None = options.warm
+
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
+        if warm is not None:
+            if importlib.util.find_spec("pyspark") is None:
+                raise errors.SparkFailed("Spark is not installed; run `make setup-all`")
+            return warm.opened(warehouse)
         _ensure_spark(say)
         return session.started(server, warehouse, master=options.master, say=say)
 

@@ -16,8 +16,7 @@ def opened(server: settings.ServerEndpoint, warehouse: str) -> Any:
         warehouse,
         uri=server.iceberg,
         warehouse=warehouse,
-        credential=f"{server.access_key}:{server.secret_key}",
-        **{"oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens"},
+        **settings.catalog_credentials(server),
     )
 
 

@@ -5,6 +5,8 @@ mode = "merge"                     # append, replace or merge
 key = ["id"]
 order_by = "changed_at"
 retries = 2
+schedule = "30 2 * * *"            # when the server runs it (UTC), or after = "NAME"
+run_as = "ana"                     # whose rights it has then
 
 [source]
 from = ["s3://raw/orders/"]
@@ -37,7 +39,7 @@ _TEXT, _TEXTS, _NUMBER, _TABLE, _TABLES = "a text", "texts", "a number", "a tabl
 _KEYS: Mapping[str, str] = {
     "description": _TEXT, "target": _TEXT, "mode": _TEXT, "key": _TEXTS, "order_by": _TEXT,
     "delete_flag": _TEXT, "partition_by": _TEXT, "retries": _NUMBER, "source": _TABLE,
-    "transform": _TABLES, "check": _TABLES,
+    "transform": _TABLES, "check": _TABLES, "schedule": _TEXT, "after": _TEXT, "run_as": _TEXT,
 }  # fmt: skip
 _SOURCE_KEYS: Mapping[str, str] = {
     "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE
@@ -48,12 +50,16 @@ _CHECK_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT, "severity": _TEXT
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pipeline:
-    """A pipeline: its name, its load, and how often a run starts again after a failure."""
+    """A pipeline: its name, its load, and how often a run starts again after a failure.
+
+    schedule: when the server runs it, as its file says; the server reads it.
+    """
 
     name: str
     description: str
     load: jobs.Load
     retries: int
+    schedule: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +183,13 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
         ),
     )
     return Pipeline(
-        name=name, description=document.get("description", ""), load=load, retries=retries
+        name=name,
+        description=document.get("description", ""),
+        load=load,
+        retries=retries,
+        schedule=f"after {document['after']}"
+        if "after" in document
+        else document.get("schedule", ""),
     )
 
 

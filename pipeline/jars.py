@@ -67,7 +67,11 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def ensure(
-    runtime: java.Java, environment: Mapping[str, str], *, say: Callable[[str], None]
+    runtime: java.Java,
+    environment: Mapping[str, str],
+    *,
+    say: Callable[[str], None],
+    may_fetch: bool = True,
 ) -> Path:
     """Return the folder that holds exactly the locked jars, fetching them when it does not.
 
@@ -79,6 +83,8 @@ def ensure(
     stamp = folder / ".complete"
     if stamp.exists():
         return folder
+    if not may_fetch:
+        raise errors.JarsMissing("Spark's jars are not installed; run `make setup-all`")
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / ".lock").open("w")

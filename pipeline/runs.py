@@ -63,14 +63,18 @@ def run(
     open_spark: session.Open,
     say: progress.Say,
     wait: Callable[[float], None] = time.sleep,
+    run_id: str | None = None,
 ) -> tuple[PipelineRun, jobs.Loaded]:
-    """Run a pipeline and keep the run. Raises PipelineError, as `ingest.run`, after keeping it."""
+    """Run a pipeline and keep the run. Raises PipelineError, as `ingest.run`, after keeping it.
+
+    run_id: that of the server's list of runs; None for a new one.
+    """
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     attempts = 0
 
     def keep(status: str, loaded: jobs.Loaded | None, error: str | None) -> PipelineRun:
         kept = PipelineRun(
-            run_id=uuid.uuid4().hex,
+            run_id=run_id or uuid.uuid4().hex,
             pipeline=pipeline.name,
             target=pipeline.load.table.full,
             status=status,

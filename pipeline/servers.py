@@ -55,6 +55,8 @@ def find(
         access_key=access_key,
         secret_key=secret_key,
         region=region or DEFAULT_REGION,
+        session_token=environment.get("BOATHOUSE_SESSION_TOKEN", ""),
+        bearer=environment.get("BOATHOUSE_TOKEN", ""),
     )
 
 

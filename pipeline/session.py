@@ -89,15 +89,22 @@ Open: TypeAlias = Callable[[str], AbstractContextManager[Spark]]
 
 @contextmanager
 def started(
-    server: settings.ServerEndpoint, warehouse: str, *, master: str, say: progress.Say
+    server: settings.ServerEndpoint,
+    warehouse: str,
+    *,
+    master: str,
+    say: progress.Say,
+    memory_mib: int | None = None,
+    may_fetch: bool = True,
 ) -> Iterator[Spark]:
     """Start the JVM and a session on one warehouse; end both with the block.
 
+    memory_mib: of the JVM's heap. may_fetch: download Spark's jars if they are missing.
     Raises NoJava, JarsMissing, SparkFailed.
     """
     environment = dict(os.environ)
     runtime = java.find(environment)
-    folder_of_jars = jars.ensure(runtime, environment, say=say)
+    folder_of_jars = jars.ensure(runtime, environment, say=say, may_fetch=may_fetch)
     if master.startswith("local"):
         environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     trust = java.trust_options(jars.cache_folder(environment), environment)
@@ -107,6 +114,7 @@ def started(
         master=master,
         jars=folder_of_jars,
         java_options=trust if runtime.bundled else (),
+        **({} if memory_mib is None else {"memory": f"{memory_mib}m"}),
     )
     say(f"starting Spark on {master}")
     with (

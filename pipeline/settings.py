@@ -39,12 +39,17 @@ SIZED = ("bucket", "truncate")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerEndpoint:
-    """The server's URL, its region, and a key pair for it."""
+    """The server's URL, its region, and a key pair for it.
+
+    session_token, bearer: of temporary credentials, for signatures and for the catalog; else "".
+    """
 
     url: str
     access_key: str
     secret_key: str
     region: str
+    session_token: str = ""
+    bearer: str = ""
 
     @property
     def iceberg(self) -> str:
@@ -230,14 +235,18 @@ def spark_settings(
     master: str,
     jars: Path,
     java_options: tuple[str, ...],
+    memory: str = DRIVER_MEMORY,
 ) -> dict[str, str]:
-    """Return Spark's settings for one warehouse of the server. Sources: Spark and Iceberg docs."""
+    """Return Spark's settings for one warehouse of the server. Sources: Spark and Iceberg docs.
+
+    memory: of the driver's heap, as Java writes it.
+    """
     catalog = f"spark.sql.catalog.{warehouse}"
     local = master.startswith("local")
     settings = {
         "spark.master": master,
         "spark.app.name": "boathouse-pipeline",
-        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.memory": memory,
         "spark.driver.extraClassPath": f"{jars}/*",
         "spark.ui.enabled": "false",
         "spark.sql.extensions": EXTENSIONS,
@@ -248,8 +257,7 @@ def spark_settings(
         f"{catalog}.uri": server.iceberg,
         f"{catalog}.warehouse": warehouse,
         f"{catalog}.cache-enabled": "false",
-        f"{catalog}.credential": f"{server.access_key}:{server.secret_key}",
-        f"{catalog}.oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens",
+        **{f"{catalog}.{name}": value for name, value in catalog_credentials(server).items()},
         f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         f"{catalog}.header.X-Iceberg-Access-Delegation": "vended-credentials",
         **_s3a_settings(server),
@@ -264,6 +272,17 @@ def spark_settings(
     return settings
 
 
+def catalog_credentials(server: ServerEndpoint) -> dict[str, str]:
+    """Return the properties with which a client of the catalog signs in."""
+    if server.bearer:
+        # The token ends with the job, and is not to be exchanged for another.
+        return {"token": server.bearer, "token-refresh-enabled": "false"}
+    return {
+        "credential": f"{server.access_key}:{server.secret_key}",
+        "oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens",
+    }
+
+
 def _s3a_settings(server: ServerEndpoint) -> Mapping[str, str]:
     prefix = "spark.hadoop.fs.s3a"
     return {
@@ -275,6 +294,9 @@ def _s3a_settings(server: ServerEndpoint) -> Mapping[str, str]:
         f"{prefix}.secret.key": server.secret_key,
         f"{prefix}.connection.ssl.enabled": "true" if server.url.startswith("https") else "false",
         f"{prefix}.aws.credentials.provider": (
-            "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+            "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+            if server.session_token
+            else "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
         ),
+        **({f"{prefix}.session.token": server.session_token} if server.session_token else {}),
     }

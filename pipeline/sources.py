@@ -80,6 +80,7 @@ def client(server: settings.ServerEndpoint, service: Literal["s3", "s3tables"] =
         region_name=server.region,
         aws_access_key_id=server.access_key,
         aws_secret_access_key=server.secret_key,
+        aws_session_token=server.session_token or None,
         config=Config(
             s3={"addressing_style": "path"},
             connect_timeout=CONNECT_SECONDS,

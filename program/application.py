@@ -10,28 +10,36 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
+import importlib.util
+import os
 import secrets
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import starlette.applications
 import starlette.routing
 import starlette.types
 
-from catalog import access, decoding, drops, guard, namespaces, scans, tables, views
+from catalog import access, decoding, drops, guard, namespaces, readers, scans, tables, views
 from catalog import files as catalog_files
 from catalog import store as catalog_store
 from catalog.rest import face as rest_face
 from catalog.rest import logged as rest_logged
 from catalog.rest import native as catalog_native
 from catalog.sweep import sweeping
+from jobs import credentials as job_credentials
+from jobs import face as jobs_face
+from jobs import folder, runs, scheduler, upkeep, workers
 from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, replication, resources
 from s3tables import logged as s3tables_logged
-from server import asgi, config, counters, exchange, looplag, native
+from server import asgi, children, config, counters, exchange, looplag, native
 from server.access import arns, audit, decide, identities, model, principals, rootkeys, tokens
 from server.accesslogs import delivery
 from server.auth import verify
@@ -46,6 +54,12 @@ from storage import model as storage_model
 
 Lifespan: TypeAlias = starlette.types.Lifespan[starlette.applications.Starlette]
 
+WORKER_VARIABLES: Final = frozenset(
+    {"AWS_CA_BUNDLE", "BOATHOUSE_CACHE", "JAVA_HOME", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE",
+     "SPARK_SUBMIT_OPTS", "XDG_CACHE_HOME"}
+)  # fmt: skip
+"""Variables that a child of the scheduler gets besides those of every child: where Java and the
+jars are, options of the JVM, and which certificates to trust."""
 _OWN_POLICIES: Final = arns.policy_arn("aws", "/", "")
 """The beginning of the ARNs of the server's own policies, which belong to its account."""
 
@@ -100,6 +114,7 @@ class Program:
     s3: s3_face.S3Face
     access_logs: delivery.AccessLogs
     sql: late_sql.LateSql
+    scheduler: scheduler.Scheduler
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,6 +223,8 @@ def build(
         hide_table_buckets=settings.hide_table_buckets,
         encrypted_disk=settings.encrypted_disk,
     )
+    job_runs = runs.Runs(index=storage.index, now_ms=now_ms, new_id=new_id)
+    jobs = _build_scheduler(settings, storage, rights, catalog, job_runs, now_ms, new_id)
     entry = exchange.Exchange(
         faces={
             "s3": s3,
@@ -226,7 +243,15 @@ def build(
             "iam": iam_face.make_face(iam),
             "iceberg": iceberg,
             "snowflake": sql,
-            "native": _native_face(storage, rights, catalog, lifecycles, counts, access_logs),
+            "native": _native_face(
+                storage,
+                rights,
+                catalog,
+                lifecycles,
+                counts,
+                access_logs,
+                jobs_face.JobsServices(runs=job_runs, scheduler=jobs, access=catalog.access),
+            ),
         },
         verifier=rights.verifier,
         authoriser=rights.authoriser,
@@ -248,7 +273,7 @@ def build(
     return Program(
         application=Application(
             entry,
-            _lifespan(settings, storage, rights, catalog, lifecycles, access_logs, sql, lag),
+            _lifespan(settings, storage, rights, catalog, lifecycles, access_logs, sql, lag, jobs),
         ),
         storage=storage,
         root=rights.root,
@@ -261,6 +286,7 @@ def build(
         s3=s3,
         access_logs=access_logs,
         sql=sql,
+        scheduler=jobs,
     )
 
 
@@ -418,6 +444,7 @@ def _native_face(
     lifecycles: expiry.Expiry,
     counts: counters.Counters,
     access_logs: delivery.AccessLogs,
+    jobs_services: jobs_face.JobsServices,
 ) -> native.NativeFace:
     return native.NativeFace(
         counts=counts,
@@ -437,6 +464,11 @@ def _native_face(
                 ),
                 wire_errors=catalog_native.WIRE_ERRORS,
             ),
+            native.Floor(
+                rows=jobs_face.ROWS,
+                services=jobs_services,
+                wire_errors=jobs_face.WIRE_ERRORS,
+            ),
         ),
         gauges=(
             lambda: sweeping.format_metrics(catalog.sweep.totals),
@@ -445,6 +477,68 @@ def _native_face(
             access_logs.format_metrics,
         ),
     )
+
+
+def _build_scheduler(
+    settings: config.Config,
+    storage: opening.Storage,
+    rights: _Rights,
+    catalog: _Catalog,
+    job_runs: runs.Runs,
+    now_ms: storage_model.NowMs,
+    new_id: storage_model.NewId,
+) -> scheduler.Scheduler:
+    root = rights.principals.root
+    table_readers = readers.Readers(store=catalog.store, access=catalog.access)
+    return scheduler.Scheduler(
+        index=storage.index,
+        runs=job_runs,
+        folder=folder.PipelineFolder(
+            Path(settings.pipelines).absolute() if settings.pipelines else None
+        ),
+        upkeep=upkeep.Upkeep(
+            store=catalog.store,
+            namespaces=catalog.namespaces,
+            tables=catalog.tables,
+            scans=catalog.scans,
+            reader_of=lambda table: table_readers.of(root, table),
+            account=settings.account,
+        ),
+        credentials=job_credentials.JobCredentials(
+            principals=rights.principals, ring=rights.ring, now_ms=now_ms, new_id=new_id
+        ),
+        maintenance_interval_s=settings.maintenance_interval_seconds,
+        may_start_spark=lambda: importlib.util.find_spec("pyspark") is not None,
+        now_ms=now_ms,
+    )
+
+
+def begin_jobs(program: Program, settings: config.Config, url: str) -> None:
+    """Let the scheduler start what is due, now that requests to url are answered."""
+    program.scheduler.begin(functools.partial(_start_worker, program, settings, url))
+
+
+async def _start_worker(
+    program: Program, settings: config.Config, url: str, variables: Mapping[str, str]
+) -> workers.Worker:
+    storage = program.storage
+    kept = {name: value for name, value in os.environ.items() if name in WORKER_VARIABLES}
+    return await workers.start(
+        workers.WorkerCommand(
+            arguments=(
+                sys.executable, "-m", "pipeline", "serve",
+                "--url", url,
+                "--region", settings.region,
+                "--master", f"local[{settings.jobs_cores}]",
+                "--memory-mib", str(settings.jobs_memory_mib),
+                "--folder", str(Path.cwd()),
+            ),
+            variables={**kept, **variables},
+            folder=children.CHECKOUT,
+        ),
+        disk=storage.disk,
+        logs=storage.path.absolute() / "logs",
+    )  # fmt: skip
 
 
 def _lifespan(
@@ -456,6 +550,7 @@ def _lifespan(
     access_logs: delivery.AccessLogs,
     sql: late_sql.LateSql,
     lag: looplag.LoopLag,
+    jobs: scheduler.Scheduler,
 ) -> Lifespan:
     """Return what starts and stops the tasks beside requests."""
 
@@ -475,6 +570,7 @@ def _lifespan(
             yield
         finally:
             lag.stop()
+            await jobs.stop()
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)

@@ -92,7 +92,7 @@ async def _serve(
         idle_seconds=settings.idle_timeout_seconds,
         monotonic=time.monotonic,
     )
-    end_by(functools.partial(_drain, server, watching))
+    end_by(functools.partial(_drain, program, server, watching))
     tasks = [
         asyncio.create_task(watching.run()),
         asyncio.create_task(_announce(server, announce)),
@@ -116,8 +116,12 @@ async def _announce(server: Server, announce: Callable[[], Awaitable[None]]) -> 
     await announce()
 
 
-def _drain(server: Server, watching: watch.Watch) -> None:
-    """Wait for requests in flight that make progress; the second signal closes them."""
+def _drain(program: Program, server: Server, watching: watch.Watch) -> None:
+    """Wait for requests in flight that make progress; the second signal closes them.
+
+    The child of the scheduler ends meanwhile: its requests would be refused.
+    """
+    program.scheduler.begin_stop()
     watching.drain()
     server.force_exit = server.should_exit
     server.should_exit = True

@@ -1,10 +1,10 @@
 """engine: maintenance settings of table buckets and tables, and what the jobs came to.
 
 The removal of unreferenced files is the sweep (`catalog.sweep`), which obeys the bucket's settings;
-its status is that of the sweep's latest run. Compaction and the expiry of
-snapshots are jobs of `pipeline`, which a user starts: they take the table's settings as defaults,
-and since the server does not see their runs, it never calls one successful. Settings that a
-request leaves out are AWS's defaults.
+its status is that of the sweep's latest run. Compaction and the expiry of snapshots are run by the
+server (`jobs`); the status of each is that of its latest run for the table. What a user runs by
+hand (`python -m pipeline compact`) takes the table's settings as defaults, and is no run of the
+server. Settings that a request leaves out are AWS's defaults.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Any, Final
 from catalog import commit, properties, records
 from catalog import errors as catalog_errors
 from catalog.sweep import retention, sweeping
+from jobs import rows
+from jobs import settings as upkeep_settings
+from jobs.settings import COMPACTION, ENABLED, SNAPSHOTS, STATUS
 from s3tables import errors
 from s3tables.resources import Resources, TableResource
 from server import calls
@@ -23,20 +26,13 @@ from storage import batch, settings
 Members = Mapping[str, Any]
 
 REMOVAL: Final = "icebergUnreferencedFileRemoval"
-COMPACTION: Final = "icebergCompaction"
-SNAPSHOTS: Final = "icebergSnapshotManagement"
-STATUS: Final = "status"
-ENABLED: Final = "enabled"
 DISABLED: Final = "disabled"
 
-TABLE_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    COMPACTION: {"targetFileSizeMB": 512, "strategy": "auto"},
-    SNAPSHOTS: {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 120},
-}
 FILE_SIZES_MB: Final = range(64, 513)
 """The target sizes of compaction that AWS documents; its model has no such bound."""
 STRATEGIES: Final = ("auto", "binpack")
 """Strategies of the compaction job. It does not sort."""
+_TASKS: Final[Mapping[str, rows.Task]] = {COMPACTION: "compaction", SNAPSHOTS: "snapshots"}
 _DAYS: Final = {
     "unreferencedDays": retention.UNREFERENCED_DAYS,
     "nonCurrentDays": retention.NONCURRENT_DAYS,
@@ -122,7 +118,9 @@ async def get_job_status(resources: Resources, call: calls.Call) -> Members:
     """GetTableMaintenanceJobStatus."""
     table = _find_table(resources, call.value.members)
     statuses: dict[str, Members] = {
-        name: {STATUS: "Not_Yet_Run" if stored[STATUS] == ENABLED else "Disabled"}
+        name: _status_of_task(resources, table, _TASKS[name])
+        if stored[STATUS] == ENABLED
+        else {STATUS: "Disabled"}
         for name, stored in _configurations(resources, table).items()
     }
     statuses[REMOVAL] = {STATUS: "Disabled"}
@@ -131,6 +129,19 @@ async def get_job_status(resources: Resources, call: calls.Call) -> Members:
         location = properties.plain_uri(table.pointer.location)
         statuses[REMOVAL] = _status_of(report, location=location)
     return {"tableARN": resources.table_arn(table), "status": statuses}
+
+
+def _status_of_task(resources: Resources, table: TableResource, task: rows.Task) -> Members:
+    """Return what the latest run of a task came to for a table."""
+    row = rows.find_maintenance(
+        resources.index, table.bucket.bucket_id, table.pointer.object_uuid, task
+    )
+    if row is None:
+        return {STATUS: "Not_Yet_Run"}
+    ran: dict[str, Any] = {"lastRunTimestamp": row.started_at_ms}
+    if row.failure:
+        return {STATUS: "Failed", **ran, "failureMessage": row.failure}
+    return {STATUS: "Successful", **ran}
 
 
 def _status_of(report: sweeping.Report | None, *, location: str) -> Members:
@@ -174,12 +185,9 @@ def _check_value(members: Members) -> dict[str, Any]:
 
 def _configurations(resources: Resources, table: TableResource) -> dict[str, dict[str, Any]]:
     """Return a table's settings by type, with defaults, and the status of each type."""
-    key = settings.table_key(table.bucket.bucket_id, table.pointer.object_uuid)
-    stored = settings.read(resources.index, key).get(settings.MAINTENANCE, {})
-    return {
-        name: {STATUS: ENABLED, **defaults, **stored.get(name, {})}
-        for name, defaults in TABLE_DEFAULTS.items()
-    }
+    return upkeep_settings.configurations(
+        resources.index, table.bucket.bucket_id, table.pointer.object_uuid
+    )
 
 
 def _show(name: str, status: str, values: Members) -> Members:

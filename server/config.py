@@ -56,6 +56,8 @@ class Setting:
         return ENVIRONMENT_PREFIX + self.flag.removeprefix("--").replace("-", "_").upper()
 
 
+JOBS_MEMORY_MIB_MIN = 512
+"""Spark does not start with less."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 SETTINGS: tuple[Setting, ...] = (
@@ -231,6 +233,36 @@ SETTINGS: tuple[Setting, ...] = (
         meaning=(
             "How often unreferenced files of tables are looked for and freed; 0: only on request."
         ),
+    ),
+    Setting(
+        name="pipelines",
+        type="text",
+        default="pipelines",
+        meaning=(
+            "Folder of the pipelines, `NAME.toml`, that the server runs when they are due; empty: "
+            "none."
+        ),
+    ),
+    Setting(
+        name="maintenance_interval_seconds",
+        type="count",
+        default=3600,
+        meaning=(
+            "How often tables are looked at for snapshots to expire and small files to compact; 0: "
+            "only on request. Compaction needs Spark, which the server does not install."
+        ),
+    ),
+    Setting(
+        name="jobs_memory_mib",
+        type="count",
+        default=1024,
+        meaning="Heap of the one Spark process that runs pipelines and compaction, MiB.",
+    ),
+    Setting(
+        name="jobs_cores",
+        type="count",
+        default=2,
+        meaning="Tasks that this process runs at once.",
     ),
     Setting(
         name="lifecycle_day_seconds",
@@ -420,6 +452,10 @@ class Config:
     hide_table_buckets: bool
     encrypted_disk: bool
     sweep_interval_seconds: int
+    pipelines: str
+    maintenance_interval_seconds: int
+    jobs_memory_mib: int
+    jobs_cores: int
     lifecycle_day_seconds: int
     tls_cert: str | None
     tls_key: str | None
@@ -511,6 +547,10 @@ def _check(config: Config) -> None:
         raise InvalidConfig("--idle-timeout-seconds must be at least 1")
     if config.log_level not in LOG_LEVELS:
         raise InvalidConfig(f"--log-level {config.log_level!r} is none of {', '.join(LOG_LEVELS)}")
+    if config.jobs_memory_mib < JOBS_MEMORY_MIB_MIN:
+        raise InvalidConfig(f"--jobs-memory-mib must be at least {JOBS_MEMORY_MIB_MIN}")
+    if config.jobs_cores < 1:
+        raise InvalidConfig("--jobs-cores must be at least 1")
     if config.lifecycle_day_seconds < 1:
         raise InvalidConfig("--lifecycle-day-seconds must be at least 1")
     if not config.table_buckets:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("storage", "server", "catalog", "s3tables", "sql", "program", "pipeline")
+PACKAGES = ("storage", "server", "catalog", "jobs", "s3tables", "sql", "program", "pipeline")
 STRATA = ("rule", "engine", "face", "wiring")
 BANNED_NAMES = {
     "utils", "helpers", "common", "misc", "core", "base", "manager", "handlers", "impl", "types",

@@ -28,6 +28,8 @@ NAMES_AT_ONCE: Final = 200
 EXPLAINED_SESSION: Final = "explained"
 _SESSION_NAME: Final = re.compile(r"[^A-Za-z0-9_+=,.@-]")
 """What a session's name may not contain."""
+JOB_CLAIM: Final = "job"
+"""The claim of a token of a job: it holds while the job is admitted."""
 
 
 class DuplicatePrincipal(errors.AccessError):
@@ -40,6 +42,14 @@ class Described:
 
     principal: model.Principal
     policy_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _AdmittedJob:
+    """Whose rights the tokens of a job have. is_servant: of `Principals.admit_job`."""
+
+    principal: model.Principal
+    is_servant: bool
 
 
 class Principals:
@@ -74,6 +84,7 @@ class Principals:
         )
         for index, user in enumerate(users):
             self._add(_keyed(user, index, account))
+        self._jobs: dict[str, _AdmittedJob] = {}
         self._by_canonical_id: dict[str, model.Principal] = {}
         self._by_account: dict[str, model.Principal] = {}
         for entry in self._by_access_key.values():
@@ -167,9 +178,35 @@ class Principals:
             return self.by_name(entry.principal.name) is entry
         return self._find(entry.access_key) is entry
 
+    def admit_job(self, job_id: str, principal: model.Principal, *, is_servant: bool) -> None:
+        """Let tokens with a job's id be accepted until `dismiss_job`, with a principal's rights.
+
+        is_servant: the principal is not one of this table; its rights are those that it has here.
+        """
+        self._jobs[job_id] = _AdmittedJob(principal=principal, is_servant=is_servant)
+
+    def dismiss_job(self, job_id: str) -> None:
+        """Accept no token with a job's id any more."""
+        self._jobs.pop(job_id, None)
+
+    def _of_job(self, job_id: str) -> model.KeyedPrincipal | None:
+        job = self._jobs.get(job_id)
+        if job is None:
+            return None
+        if job.is_servant:
+            return model.KeyedPrincipal(principal=job.principal, access_key="", secret_key="")
+        entry = self.by_name(job.principal.name)
+        if entry is None or entry.principal.principal_id != job.principal.principal_id:
+            return None  # another user has the name now
+        if entry.is_disabled:
+            return None
+        return entry
+
     def of_claims(self, claims: tokens.Claims) -> model.KeyedPrincipal | None:
         """Return the entry of the principal that a token was issued to; None if the principal is
-        gone, or the key pair that the token comes from."""
+        gone, the key pair that the token comes from, or its job."""
+        if JOB_CLAIM in claims.extra:
+            return self._of_job(claims.extra[JOB_CLAIM])
         access_key = claims.extra.get("key")
         entry = self.by_name(claims.subject) if access_key is None else self._find(access_key)
         if entry is None or entry.principal.name != claims.subject or entry.is_disabled:

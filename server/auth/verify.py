@@ -142,8 +142,8 @@ class Verifier:
             owner = self._known(caller.credential_id, None)
         else:
             claims = self._verified.get(token)
-            if claims is None or "role" in claims.extra:
-                return None  # a role's policies can change, and its entry is not the owner's
+            if claims is None or "role" in claims.extra or principals.JOB_CLAIM in claims.extra:
+                return None  # a role's policies can change, its entry is not the owner's; jobs end
             until_ms = min(until_ms or claims.expires_at_ms, claims.expires_at_ms)
             owner = self._principals.of_claims(claims)
         if owner is None:
@@ -616,7 +616,7 @@ class Verifier:
 
     def _bearer(self, request: asgi.Request, token: str) -> callers.Caller:
         claims = self._claims(token, types=BEARER_TYPES)
-        if "role" in claims.extra:
+        if "role" in claims.extra or principals.JOB_CLAIM in claims.extra:
             principal = self._in_session(claims, None)
         else:
             entry = self._principals.of_claims(claims)

@@ -98,7 +98,7 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
         now_ms=services.now_ms(),
         lifetime_seconds=seconds,
         extra={
-            **({"key": principal.access_key} if principal.access_key else {}),
+            **_origin_of(principal),
             **identities.session_claims(role, session_name, **bounds),
         },
     )
@@ -114,6 +114,13 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
     if bounds:
         answer["PackedPolicySize"] = len(keys.session_token) * 100 // limits.SESSION_TOKEN_BYTES_MAX
     return answer
+
+
+def _origin_of(principal: model.Principal) -> dict[str, str]:
+    """Return the claims by which a role's session ends with the credentials that it comes from."""
+    if principal.session is not None and principals.JOB_CLAIM in principal.session.claims:
+        return {principals.JOB_CLAIM: principal.session.claims[principals.JOB_CLAIM]}
+    return {"key": principal.access_key} if principal.access_key else {}
 
 
 async def get_session_token(services: Services, call: calls.Call) -> face.Members:

@@ -1,0 +1,1 @@
+"""What the server runs by itself: scheduled pipelines and maintenance of tables."""

@@ -1,0 +1,283 @@
+"""face: the native API's jobs and pipelines: what runs, ran and is due; start, cancel.
+
+Who may do everything (`lake:Admin` on all) sees and cancels every run; other callers see and cancel
+those that they have begun. A client that runs a pipeline by itself begins a run here, which the
+server refuses while another run of the pipeline goes on, prolongs it, and ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast, get_args
+
+import msgspec
+
+from catalog import access, idents
+from jobs import errors, rows, runs, scheduler, schedules
+from server import asgi, calls, native
+from server.access import errors as access_errors
+from server.access import model
+
+RUNS_SHOWN: Final = 100
+BODY_BYTES_MAX: Final = 64 * 1024
+ADMIN: Final = model.Demand(action="lake:Admin", resource="*")
+ENDED: Final = tuple(state for state in get_args(rows.State) if state != "running")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsServices:
+    """The services of this module's handlers."""
+
+    runs: runs.Runs
+    scheduler: scheduler.Scheduler
+    access: access.Access
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client says of its run. state: of a run that has ended; absent of one that goes on."""
+
+    progress: str = ""
+    state: str | None = None
+    error: str | None = None
+    answer: dict[str, Any] = {}
+
+
+async def list_jobs(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Answer the latest runs that the caller may see, the newest first."""
+    listed = services.runs.latest(RUNS_SHOWN, is_shown=lambda run: _may_see(services, call, run))
+    return asgi.json_response({"jobs": [_shown(run) for run in listed]})
+
+
+async def get_job(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Answer one run."""
+    return asgi.json_response(_shown(_run_of(services, call)))
+
+
+async def begin_job(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Begin a run of a pipeline in a process of the caller's own."""
+    parameters = native.parameters_of(call)
+    name, target = parameters.get("pipeline", ""), parameters.get("target", "")
+    if schedules.NAME.fullmatch(name) is None:
+        raise errors.BadJobRequest(f"{name[:100]!r} is no pipeline's name")
+    bucket, *namespace, table = target.split(".") if target.count(".") >= 2 else ("", "", "")
+    if not (bucket and all(namespace) and table):
+        raise errors.BadJobRequest(f"{target[:200]!r} is no table like lake.sales.orders")
+    ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=table)
+    demands, _ = services.access.on_commit(ident, creates=True)
+    services.access.check(call.principal, demands)
+    run = await services.runs.begin(
+        task="pipeline", name=name, target=target, by=call.principal.arn, by_server=False
+    )
+    return asgi.json_response(_shown(run), 201)
+
+
+async def report_job(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Prolong a run of the caller's own, or end it; answer whether it was cancelled."""
+    try:
+        report = msgspec.json.decode(call.body, type=_Report)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise errors.BadJobRequest(f"the body cannot be read: {error}") from None
+    run = _run_of(services, call)
+    if run.by_server or run.by != call.principal.arn:
+        raise access_errors.AccessDenied(
+            f"run {run.run_id} is not one of {call.principal.arn}",
+            action="lake:Admin",
+            resource=run.run_id,
+        )
+    if report.state is None:
+        run = await services.runs.prolong(run, report.progress)
+    elif report.state in ENDED:
+        answer = msgspec.json.encode(report.answer).decode()
+        state = cast(rows.State, report.state)
+        run = await services.runs.end(run, state, error=report.error, answer=answer)
+    else:
+        raise errors.BadJobRequest(f"state is one of {', '.join(ENDED)}")
+    return asgi.json_response(_shown(run))
+
+
+async def cancel_job(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Cancel a run."""
+    run = await services.scheduler.cancel(_run_of(services, call))
+    return asgi.json_response(_shown(run), 202)
+
+
+async def list_pipelines(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Answer the pipelines of the server's folder."""
+    statuses = await services.scheduler.pipelines()
+    return asgi.json_response({"pipelines": [_pipeline(each) for each in statuses]})
+
+
+async def get_pipeline(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Answer one pipeline."""
+    name = call.value["pipeline"]
+    for status in await services.scheduler.pipelines():
+        if status.pipeline.name == name:
+            return asgi.json_response(_pipeline(status))
+    raise errors.NoSuchPipeline(f"there is no pipeline {name[:100]!r}")
+
+
+async def run_pipeline(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Make a pipeline due now."""
+    await services.scheduler.ask(call.value["pipeline"])
+    return asgi.json_response({"asked": call.value["pipeline"]}, 202)
+
+
+async def check_maintenance(services: JobsServices, call: calls.Call) -> asgi.Response:
+    """Make a check of every table's maintenance due now."""
+    services.scheduler.check_maintenance()
+    return asgi.json_response({"asked": "maintenance"}, 202)
+
+
+def _demand_admin(services: JobsServices, call: calls.Call) -> tuple[model.Demand, ...]:
+    return (ADMIN,)
+
+
+def _may_see(services: JobsServices, call: calls.Call, run: rows.RunRow) -> bool:
+    is_own = run.by == call.principal.arn and not run.by_server
+    return is_own or services.access.permits(call.principal, (ADMIN,))
+
+
+def _run_of(services: JobsServices, call: calls.Call) -> rows.RunRow:
+    """Return the run that a path names. Raises NoSuchRun, also for one that is not shown."""
+    run = services.runs.find(call.value["job"])
+    if not _may_see(services, call, run):
+        raise errors.NoSuchRun(f"there is no run {run.run_id!r}; the latest 1,000 are kept")
+    return run
+
+
+def _shown(run: rows.RunRow) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "task": run.task,
+        "name": run.name,
+        "target": run.target,
+        "by": run.by,
+        "by_server": run.by_server,
+        "state": run.state,
+        "is_cancelled": run.is_cancelled,
+        "started_at_ms": run.started_at_ms,
+        "ended_at_ms": run.ended_at_ms,
+        "progress": run.progress,
+        "error": run.error,
+        "answer": msgspec.json.decode(run.answer) if run.answer else {},
+    }
+
+
+def _pipeline(status: scheduler.PipelineStatus) -> dict[str, Any]:
+    pipeline = status.pipeline
+    return {
+        "name": pipeline.name,
+        "target": pipeline.target,
+        "schedule": pipeline.schedule or None,
+        "after": pipeline.after,
+        "run_as": pipeline.run_as,
+        "error": pipeline.error,
+        "due_at_ms": status.due_at_ms,
+        "is_running": status.is_running,
+    }
+
+
+WIRE_ERRORS: Final[native.ErrorTable] = {
+    errors.NoSuchPipeline: (404, "NoSuchPipeline"),
+    errors.NoSuchRun: (404, "NoSuchJob"),
+    errors.AlreadyRunning: (409, "AlreadyRunning"),
+    errors.NotRunning: (409, "NotRunning"),
+    errors.BadSchedule: (400, "BadPipeline"),
+    errors.BadJobRequest: (400, "BadRequest"),
+}
+
+JOB: Final = native.object_of(
+    run_id=native.TEXT,
+    task=native.TEXT,
+    name=native.TEXT,
+    target=native.TEXT,
+    by=native.TEXT,
+    by_server=native.FLAG,
+    state=native.TEXT,
+    is_cancelled=native.FLAG,
+    started_at_ms=native.WHOLE,
+    ended_at_ms=native.WHOLE_OR_NULL,
+    progress=native.TEXT,
+    error=native.TEXT_OR_NULL,
+    answer=native.ANY_OBJECT,
+)
+PIPELINE: Final = native.object_of(
+    name=native.TEXT,
+    target=native.TEXT,
+    schedule=native.TEXT_OR_NULL,
+    after=native.TEXT_OR_NULL,
+    run_as=native.TEXT_OR_NULL,
+    error=native.TEXT_OR_NULL,
+    due_at_ms=native.WHOLE_OR_NULL,
+    is_running=native.FLAG,
+)
+ASKED: Final = native.object_of(asked=native.TEXT)
+
+
+def _row(
+    method: Literal["GET", "POST", "PATCH", "DELETE"],
+    path: str,
+    name: str,
+    handler: calls.Handler,
+    summary: str,
+    *,
+    answer: native.Schema,
+    demands: calls.Demanding = _demand_admin,
+    status: int = 200,
+    parameters: tuple[native.QueryParameter, ...] = (),
+    body_bytes_max: int = calls.NO_BODY,
+) -> native.NativeRow:
+    return native.NativeRow(
+        method=method,
+        template=f"/_api/v1/{path}",
+        operation=calls.Operation(
+            name=name, handler=handler, demands=demands, body_bytes_max=body_bytes_max
+        ),
+        summary=summary,
+        answer=answer,
+        status=status,
+        parameters=parameters,
+    )
+
+
+_NOTHING: Final = calls.demand_nothing
+ROWS: Final = (
+    _row(
+        "GET", "jobs", "listJobs", list_jobs, "The latest runs of jobs",
+        answer=native.object_of(jobs=native.list_of(JOB)), demands=_NOTHING,
+    ),
+    _row("GET", "jobs/{job}", "getJob", get_job, "One run", answer=JOB, demands=_NOTHING),
+    _row(
+        "POST", "jobs", "beginJob", begin_job, "Begin a run of a pipeline in a client's process",
+        answer=JOB, demands=_NOTHING, status=201,
+        parameters=(
+            native.QueryParameter(name="pipeline", meaning="its name", required=True),
+            native.QueryParameter(name="target", meaning="its table", required=True),
+        ),
+    ),
+    _row(
+        "PATCH", "jobs/{job}", "reportJob", report_job, "Prolong or end a run of a client",
+        answer=JOB, demands=_NOTHING, body_bytes_max=BODY_BYTES_MAX,
+    ),
+    _row(
+        "DELETE", "jobs/{job}", "cancelJob", cancel_job, "Cancel a run",
+        answer=JOB, demands=_NOTHING, status=202,
+    ),
+    _row(
+        "GET", "pipelines", "listPipelines", list_pipelines, "The server's pipelines",
+        answer=native.object_of(pipelines=native.list_of(PIPELINE)),
+    ),
+    _row(
+        "GET", "pipelines/{pipeline}", "getPipeline", get_pipeline, "One pipeline",
+        answer=PIPELINE,
+    ),
+    _row(
+        "POST", "pipelines/{pipeline}/run", "runPipeline", run_pipeline, "Run a pipeline now",
+        answer=ASKED, status=202,
+    ),
+    _row(
+        "POST", "maintenance", "checkMaintenance", check_maintenance,
+        "Look at every table's maintenance now", answer=ASKED, status=202,
+    ),
+)  # fmt: skip
+"""Every operation of jobs in the native API."""

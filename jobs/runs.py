@@ -1,0 +1,242 @@
+"""engine: the runs of jobs, as rows of the index: begun, prolonged, ended, listed.
+
+A job has one run at a time, by the server or by a client: the transaction that begins a run finds
+the run before ended, or refuses. A run of a client ends by itself when the client stops prolonging
+it; a run of the server that a restart finds was interrupted. What a run does to its table is
+exactly once by the table's own ledger, so that a run which began twice would still load nothing
+twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from catalog import records
+from jobs import errors, rows
+from storage import batch, model
+from storage.index import Index
+
+LEASE_MS: Final = 60_000
+"""How long a client's run counts as running after it was begun or prolonged."""
+TEXT_MAX: Final = 2_000
+"""Characters that are kept of an error, or of a line of progress."""
+ANSWER_MAX: Final = 32_000
+
+_JOBS: Final = batch.Store.JOBS
+
+
+class Runs:
+    """The runs of all jobs. Mutable: it holds the progress of runs under way, which is not
+    stored."""
+
+    def __init__(self, *, index: Index, now_ms: model.NowMs, new_id: model.NewId) -> None:
+        self._index = index
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._progress: dict[str, str] = {}
+
+    async def begin(
+        self,
+        *,
+        task: rows.Task,
+        name: str,
+        target: str,
+        by: str,
+        by_server: bool,
+        also: Sequence[batch.Write] = (),
+    ) -> rows.RunRow:
+        """Store that a run begins. also: written in the same transaction.
+
+        Raises AlreadyRunning.
+        """
+        now_ms = self._now_ms()
+        run = rows.RunRow(
+            run_id=self._new_id(),
+            task=task,
+            name=name,
+            target=target,
+            by=by,
+            by_server=by_server,
+            state="running",
+            started_at_ms=now_ms,
+            lease_until_ms=None if by_server else now_ms + LEASE_MS,
+        )
+        lock, key = rows.lock_key(task, name), rows.run_key(now_ms, run.run_id)
+
+        def decide(reading: batch.Reading) -> batch.Decided[None]:
+            writes: list[batch.Write] = [*also]
+            held = reading.get(_JOBS, lock)
+            before = None if held is None else reading.get(_JOBS, held)
+            if held is not None and before is not None:
+                earlier = records.decode(before, rows.RunRow)
+                if not is_over(earlier, now_ms):
+                    raise errors.AlreadyRunning(
+                        f"{_called(earlier)} is running already: run {earlier.run_id}"
+                    )
+                if earlier.state == "running":
+                    writes.append(_put(held, _lost(earlier)))
+            writes += [_put(key, run), batch.Put(store=_JOBS, key=lock, value=key)]
+            return batch.Decided(
+                result=None, batch=batch.Batch(writes=tuple(writes), derive=(_trim,))
+            )
+
+        await self._index.decide(decide)
+        return run
+
+    async def prolong(self, run: rows.RunRow, progress: str) -> rows.RunRow:
+        """Note that a client still works on its run; return the run. Raises NotRunning."""
+        now_ms = self._now_ms()
+
+        def change(stored: rows.RunRow) -> rows.RunRow:
+            if is_over(stored, now_ms):
+                raise errors.NotRunning(f"run {stored.run_id} has ended")
+            return msgspec.structs.replace(
+                stored, lease_until_ms=now_ms + LEASE_MS, progress=progress[:TEXT_MAX]
+            )
+
+        return await self._change(run, change)
+
+    async def end(
+        self,
+        run: rows.RunRow,
+        state: rows.State,
+        *,
+        error: str | None = None,
+        answer: str = "",
+        also: Callable[[batch.Reading], Sequence[batch.Write]] | None = None,
+    ) -> rows.RunRow:
+        """Store how a run ended. also: further writes of the same transaction.
+
+        Raises NotRunning if it has ended.
+        """
+        now_ms = self._now_ms()
+
+        def change(stored: rows.RunRow) -> rows.RunRow:
+            if stored.state != "running":
+                raise errors.NotRunning(f"run {stored.run_id} has ended")
+            return msgspec.structs.replace(
+                stored,
+                state=state,
+                ended_at_ms=now_ms,
+                error=None if error is None else error[:TEXT_MAX],
+                answer=answer if len(answer) <= ANSWER_MAX else "",
+                lease_until_ms=None,
+            )
+
+        self._progress.pop(run.run_id, None)
+        return await self._change(run, change, also=also)
+
+    async def cancel(self, run: rows.RunRow) -> rows.RunRow:
+        """Store that a run is to end; the client of it is told when it prolongs it.
+
+        Raises NotRunning.
+        """
+        now_ms = self._now_ms()
+
+        def change(stored: rows.RunRow) -> rows.RunRow:
+            if is_over(stored, now_ms):
+                raise errors.NotRunning(f"run {stored.run_id} has ended")
+            return msgspec.structs.replace(stored, is_cancelled=True)
+
+        return await self._change(run, change)
+
+    def report(self, run_id: str, progress: str) -> None:
+        """Keep the latest line of a run of the server."""
+        self._progress[run_id] = progress[:TEXT_MAX]
+
+    def find(self, run_id: str) -> rows.RunRow:
+        """Return a run. Raises NoSuchRun."""
+        for run in self.latest(rows.RUNS_MAX):
+            if run.run_id == run_id:
+                return run
+        raise errors.NoSuchRun(f"there is no run {run_id[:64]!r}; the latest 1,000 are kept")
+
+    def latest(
+        self, count: int, *, is_shown: Callable[[rows.RunRow], bool] = lambda run: True
+    ) -> list[rows.RunRow]:
+        """Return the latest runs, the newest first."""
+        prefix, now_ms = rows.runs_range(), self._now_ms()
+        with self._index.view() as view:
+            scanned = view.scan(_JOBS, prefix, records.stop_after(prefix), reverse=True)
+            stored = (records.decode(value, rows.RunRow) for _, value in scanned)
+            listed = list(itertools.islice(filter(is_shown, stored), count))
+        return [self._shown(run, now_ms) for run in listed]
+
+    def is_running(self, task: rows.Task, name: str) -> bool:
+        """Return whether a run of a job has not ended."""
+        with self._index.view() as view:
+            held = view.get(_JOBS, rows.lock_key(task, name))
+            value = None if held is None else view.get(_JOBS, held)
+        if value is None:
+            return False
+        return not is_over(records.decode(value, rows.RunRow), self._now_ms())
+
+    def interrupted(self) -> list[rows.RunRow]:
+        """Return the runs of the server that have not ended; at a start no process has them."""
+        return [
+            run for run in self.latest(rows.RUNS_MAX) if run.by_server and run.state == "running"
+        ]
+
+    def _shown(self, run: rows.RunRow, now_ms: int) -> rows.RunRow:
+        if run.state == "running" and is_over(run, now_ms):
+            return _lost(run)
+        progress = self._progress.get(run.run_id)
+        return run if progress is None else msgspec.structs.replace(run, progress=progress)
+
+    async def _change(
+        self,
+        run: rows.RunRow,
+        change: Callable[[rows.RunRow], rows.RunRow],
+        *,
+        also: Callable[[batch.Reading], Sequence[batch.Write]] | None = None,
+    ) -> rows.RunRow:
+        key = rows.run_key(run.started_at_ms, run.run_id)
+
+        def decide(reading: batch.Reading) -> batch.Decided[rows.RunRow]:
+            value = reading.get(_JOBS, key)
+            if value is None:
+                raise errors.NotRunning(f"run {run.run_id} is not kept any more")
+            changed = change(records.decode(value, rows.RunRow))
+            more = () if also is None else also(reading)
+            return batch.Decided(
+                result=changed, batch=batch.Batch(writes=(_put(key, changed), *more))
+            )
+
+        return await self._index.decide(decide)
+
+
+def is_over(run: rows.RunRow, now_ms: int) -> bool:
+    """Return whether a run has ended, or its client has stopped prolonging it."""
+    if run.state != "running":
+        return True
+    return run.lease_until_ms is not None and run.lease_until_ms <= now_ms
+
+
+def _called(run: rows.RunRow) -> str:
+    return f"pipeline {run.name}" if run.task == "pipeline" else f"{run.task} of {run.target}"
+
+
+def _lost(run: rows.RunRow) -> rows.RunRow:
+    """Return a client's run as it ended when its client stopped prolonging it."""
+    return msgspec.structs.replace(
+        run,
+        state="interrupted",
+        ended_at_ms=run.lease_until_ms,
+        error="the process that ran it ended without an answer",
+        lease_until_ms=None,
+    )
+
+
+def _trim(reading: batch.Reading) -> Sequence[batch.Write]:
+    """Remove the oldest runs beyond RUNS_MAX."""
+    prefix = rows.runs_range()
+    keys = [key for key, _ in reading.scan(_JOBS, prefix, records.stop_after(prefix))]
+    return [batch.Delete(store=_JOBS, key=key) for key in keys[: max(0, len(keys) - rows.RUNS_MAX)]]
+
+
+def _put(key: bytes, row: msgspec.Struct) -> batch.Put:
+    return batch.Put(store=_JOBS, key=key, value=records.encode(row))

@@ -1,0 +1,477 @@
+"""engine: one scheduler, which does what is due, one job at a time, in one child process.
+
+Due are pipelines, by their files, and maintenance of tables, by their settings. The child is
+started when something is due and ends when nothing is, so that an idle server has none. It has the
+rights of its jobs' owner; a job of another owner gets another child. A job whose child ends without
+an answer has changed nothing or committed as a whole; it is due again after a pause. What a restart
+of the server finds under way was interrupted, and is due again too. Rows of the index say what is
+due, so nothing is lost with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from jobs import credentials, errors, folder, rows, runs, schedules, upkeep, workers
+from jobs.upkeep import DueCompaction
+from storage import batch, model
+from storage import errors as storage_errors
+from storage.index import Index
+
+POLL_SECONDS: Final = 10.0
+"""How often the folder of pipelines is looked at."""
+FAILED_SECONDS: Final = 60.0
+"""The pause after an error of the scheduler itself, such as a full disk."""
+INTERRUPTED: Final = 130
+"""The exit code of a job that was interrupted."""
+NO_SPARK: Final = "Spark is not installed on the server; run `make setup-all`"
+
+StartWorker = Callable[[Mapping[str, str]], Awaitable[workers.Worker]]
+"""Starts a child. Arguments: the variables that hold its credentials."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PipelineStatus:
+    """A pipeline as it is shown. due_at_ms: when it runs next; None for not by itself."""
+
+    pipeline: schedules.ScheduledPipeline
+    due_at_ms: int | None
+    is_running: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Work:
+    """A job to do: what it is, whose rights it has, and its command line."""
+
+    task: rows.Task
+    name: str
+    target: str
+    owner: credentials.JobOwner
+    arguments: Sequence[str]
+    compaction: DueCompaction | None = None
+
+
+class Scheduler:
+    """The scheduler. Mutable: it holds the child, and what maintenance waits.
+
+    maintenance_interval_s: 0 for maintenance on request alone. may_start_spark: whether Spark is
+    installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        index: Index,
+        runs: runs.Runs,
+        folder: folder.PipelineFolder,
+        upkeep: upkeep.Upkeep,
+        credentials: credentials.JobCredentials,
+        maintenance_interval_s: int,
+        may_start_spark: Callable[[], bool],
+        now_ms: model.NowMs,
+        poll_s: float = POLL_SECONDS,
+    ) -> None:
+        self._index = index
+        self._runs = runs
+        self._folder = folder
+        self._upkeep = upkeep
+        self._credentials = credentials
+        self._interval_ms = maintenance_interval_s * 1000
+        self._may_start_spark = may_start_spark
+        self._now_ms = now_ms
+        self._poll_s = poll_s
+        self._start_worker: StartWorker | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._worker: workers.Worker | None = None
+        self._worker_owner = ""
+        self._worker_job_id = ""
+        self._current: rows.RunRow | None = None
+        self._cancelled: set[str] = set()
+        self._check_at_ms: int | None = None
+        self._compactions: list[DueCompaction] = []
+        self._log = logging.getLogger("boathouse.jobs")
+
+    def begin(self, start_worker: StartWorker) -> None:
+        """Start, once the server answers requests."""
+        assert self._task is None, "it begins once"
+        self._start_worker = start_worker
+        if self._interval_ms:
+            self._check_at_ms = self._now_ms() + self._interval_ms
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def begin_stop(self) -> None:
+        """Begin to end, without waiting: no job starts any more, and the child ends."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._stop())
+
+    async def stop(self) -> None:
+        """End, with the child. The job under way is due again at the next start."""
+        self.begin_stop()
+        assert self._ending is not None
+        await self._ending
+
+    def check_maintenance(self) -> None:
+        """Make a check of maintenance due now."""
+        self._check_at_ms = self._now_ms()
+        self._wake.set()
+
+    # What clients ask.
+
+    async def pipelines(self) -> list[PipelineStatus]:
+        """Return the pipelines of the folder, by name."""
+        pipelines = await asyncio.to_thread(self._folder.read)
+        statuses = []
+        for name, pipeline in pipelines.items():
+            state = self._state(pipeline) or self._unseen(pipeline)
+            followed = None
+            if pipeline.after is not None:
+                followed = rows.find_pipeline(self._index, pipeline.after)
+            statuses.append(
+                PipelineStatus(
+                    pipeline=pipeline,
+                    due_at_ms=schedules.due_at(pipeline, state, followed=followed),
+                    is_running=self._runs.is_running("pipeline", name),
+                )
+            )
+        return statuses
+
+    async def ask(self, name: str) -> None:
+        """Make a pipeline due now. Raises NoSuchPipeline, BadSchedule, AlreadyRunning."""
+        pipelines = await asyncio.to_thread(self._folder.read)
+        pipeline = pipelines.get(name)
+        if pipeline is None:
+            raise errors.NoSuchPipeline(
+                f"there is no pipeline {name[:100]!r} in {self._folder.path}"
+            )
+        if pipeline.error is not None:
+            raise errors.BadSchedule(pipeline.error)
+        if self._runs.is_running("pipeline", name):
+            raise errors.AlreadyRunning(f"pipeline {name} is running already")
+        now_ms = self._now_ms()
+
+        def change(row: rows.PipelineRow) -> rows.PipelineRow:
+            return msgspec.structs.replace(row, asked_at_ms=now_ms)
+
+        await self._change(pipeline, change)
+        self._wake.set()
+
+    async def cancel(self, run: rows.RunRow) -> rows.RunRow:
+        """End a run. One of the server ends with its child. Raises NotRunning."""
+        cancelled = await self._runs.cancel(run)
+        current = self._current
+        if current is not None and current.run_id == run.run_id:
+            self._cancelled.add(run.run_id)
+            if self._worker is not None:
+                await self._worker.stop()
+        return cancelled
+
+    # The loop.
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._resume()
+                await self._work()
+            except (storage_errors.StorageError, OSError) as error:
+                self._log.warning("the scheduler of jobs failed, and tries again", exc_info=error)
+                await self._end_worker()
+                await asyncio.sleep(FAILED_SECONDS)
+
+    async def _work(self) -> None:
+        while True:
+            self._wake.clear()
+            work = await self._next()
+            if work is not None:
+                await self._do(work)
+                continue
+            await self._end_worker()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._poll_s)
+
+    async def _resume(self) -> None:
+        """End the runs that an earlier process of the server has left."""
+        now_ms = self._now_ms()
+        for run in self._runs.interrupted():
+            also = None
+            if run.task == "pipeline":
+                also = _changing(run.name, lambda row: _crashed(row, now_ms))
+            with contextlib.suppress(errors.NotRunning):
+                await self._runs.end(run, "interrupted", error="the server ended", also=also)
+
+    async def _next(self) -> _Work | None:
+        """Return what is to be done now: the pipeline that is due the longest, else maintenance."""
+        due = await self._next_pipeline()
+        if due is not None:
+            return due
+        now_ms = self._now_ms()
+        if self._check_at_ms is not None and now_ms >= self._check_at_ms:
+            self._check_at_ms = now_ms + self._interval_ms if self._interval_ms else None
+            self._compactions = await self._upkeep.check()
+            if self._compactions and not self._may_start_spark():
+                for table in self._compactions:
+                    await self._upkeep.note(table, started_at_ms=now_ms, failure=NO_SPARK)
+                self._compactions = []
+        if not self._compactions:
+            return None
+        table = self._compactions.pop(0)
+        target = f"{table.ident.table_bucket}.{table.ident.dotted()}"
+        return _Work(
+            task="compaction",
+            name=table.object_uuid,
+            target=target,
+            owner=self._credentials.maintenance(table.account),
+            arguments=(
+                "compact", "--table", target, "--target-file-size-mib", str(table.target_mib)
+            ),
+            compaction=table,
+        )  # fmt: skip
+
+    async def _next_pipeline(self) -> _Work | None:
+        pipelines = await asyncio.to_thread(self._folder.read)
+        now_ms = self._now_ms()
+        due: list[tuple[int, schedules.ScheduledPipeline]] = []
+        for pipeline in pipelines.values():
+            state = self._state(pipeline)
+            if state is None:
+                state = await self._change(pipeline, lambda row: row)
+            followed = None
+            if pipeline.after is not None:
+                followed = rows.find_pipeline(self._index, pipeline.after)
+            at_ms = schedules.due_at(pipeline, state, followed=followed)
+            if at_ms is None or at_ms > now_ms:
+                continue
+            if not self._runs.is_running("pipeline", pipeline.name):
+                due.append((at_ms, pipeline))
+        for _, pipeline in sorted(due, key=lambda each: each[0]):
+            try:
+                owner = self._credentials.owner(pipeline.run_as)
+            except errors.BadSchedule as error:
+                await self._refuse(pipeline, str(error))
+                continue
+            return _Work(
+                task="pipeline",
+                name=pipeline.name,
+                target=pipeline.target,
+                owner=owner,
+                arguments=("run", pipeline.name, "--pipelines", str(self._folder.path)),
+            )
+        return None
+
+    async def _do(self, work: _Work) -> None:
+        now_ms = self._now_ms()
+        also: tuple[batch.Write, ...] = ()
+        if work.task == "pipeline":
+            state = rows.find_pipeline(self._index, work.name)
+            assert state is not None, "a pipeline that is due has a row"
+            begun = msgspec.structs.replace(
+                state, handled_ms=now_ms, retry_at_ms=None, asked_at_ms=None
+            )
+            also = (rows.put_pipeline(work.name, begun),)
+        try:
+            run = await self._runs.begin(
+                task=work.task,
+                name=work.name,
+                target=work.target,
+                by=work.owner.principal.arn,
+                by_server=True,
+                also=also,
+            )
+        except errors.AlreadyRunning:
+            return  # a client has begun it since it was found due, and it stays due
+        self._current = run
+        try:
+            await self._finish(work, run, await self._answer(work, run))
+        except asyncio.CancelledError:
+            await self._interrupt(work, run)
+            raise
+        finally:
+            self._current = None
+            self._cancelled.discard(run.run_id)
+
+    async def _answer(self, work: _Work, run: rows.RunRow) -> workers.WorkAnswer | str:
+        """Return what the child answered, or how it ended without an answer."""
+        arguments = [*work.arguments]
+        if work.task == "pipeline":
+            arguments += ["--run-id", run.run_id]
+        try:
+            worker = await self._worker_of(work.owner)
+            if run.run_id in self._cancelled:
+                return "the run was cancelled before it began"
+            answer = await worker.do(
+                arguments, report=lambda line: self._runs.report(run.run_id, line)
+            )
+        except (workers.WorkerEnded, OSError) as error:
+            await self._end_worker()
+            return str(error)
+        if answer.code == INTERRUPTED:
+            await self._end_worker()
+            return "the job was interrupted"
+        return answer
+
+    async def _finish(
+        self, work: _Work, run: rows.RunRow, answer: workers.WorkAnswer | str
+    ) -> None:
+        now_ms = self._now_ms()
+        error = ""
+        if not isinstance(answer, str) and answer.code == 0:
+            is_nothing = answer.outcome.get("status") == "nothing"
+            await self._end_run(
+                work,
+                run,
+                "nothing" if is_nothing else "succeeded",
+                None,
+                json.dumps(answer.outcome),
+                lambda row: msgspec.structs.replace(_settled(row), succeeded_at_ms=now_ms),
+            )
+        elif run.run_id in self._cancelled:
+            error = "the run was cancelled"
+            await self._end_run(work, run, "cancelled", error, "", _settled)
+        elif isinstance(answer, str):
+            self._log.warning("%s of %s: %s", work.task, work.target, answer)
+            error = answer
+            await self._end_run(
+                work, run, "interrupted", error, "", lambda row: _crashed(row, now_ms)
+            )
+        else:
+            error = answer.error or "the job failed"
+            await self._end_run(work, run, "failed", error, "", _settled)
+        if work.compaction is not None:
+            await self._upkeep.note(work.compaction, started_at_ms=run.started_at_ms, failure=error)
+
+    async def _end_run(
+        self,
+        work: _Work,
+        run: rows.RunRow,
+        state: rows.State,
+        error: str | None,
+        answer: str,
+        change: Callable[[rows.PipelineRow], rows.PipelineRow],
+    ) -> None:
+        also = _changing(work.name, change) if work.task == "pipeline" else None
+        await self._runs.end(run, state, error=error, answer=answer, also=also)
+
+    async def _interrupt(self, work: _Work, run: rows.RunRow) -> None:
+        """Store that the server's own end interrupted a run, which is due again at its start."""
+        now_ms = self._now_ms()
+        with contextlib.suppress(errors.NotRunning, storage_errors.StorageError):
+            await self._end_run(
+                work,
+                run,
+                "interrupted",
+                "the server ended",
+                "",
+                lambda row: msgspec.structs.replace(row, retry_at_ms=now_ms),
+            )
+
+    async def _refuse(self, pipeline: schedules.ScheduledPipeline, error: str) -> None:
+        """Store a run that could not begin."""
+        now_ms = self._now_ms()
+        with contextlib.suppress(errors.AlreadyRunning, errors.NotRunning):
+            run = await self._runs.begin(
+                task="pipeline", name=pipeline.name, target=pipeline.target, by="", by_server=True
+            )
+            change = _changing(
+                pipeline.name,
+                lambda row: msgspec.structs.replace(_settled(row), handled_ms=now_ms),
+            )
+            await self._runs.end(run, "failed", error=error, also=change)
+
+    # The child.
+
+    async def _worker_of(self, owner: credentials.JobOwner) -> workers.Worker:
+        """Return a child with an owner's rights; one of another owner ends first."""
+        worker = self._worker
+        if worker is not None and self._worker_owner == owner.key and not worker.has_ended:
+            return worker
+        await self._end_worker()
+        assert self._start_worker is not None, "it has begun"
+        job_id, variables = self._credentials.issue(owner)
+        try:
+            worker = await self._start_worker(variables)
+        except BaseException:
+            self._credentials.revoke(job_id)
+            raise
+        self._worker, self._worker_owner, self._worker_job_id = worker, owner.key, job_id
+        return worker
+
+    async def _end_worker(self) -> None:
+        if self._worker is None:
+            return
+        # A cancelled wait leaves it to `_stop`, which waits again.
+        await self._worker.stop()
+        self._credentials.revoke(self._worker_job_id)
+        self._worker, self._worker_owner, self._worker_job_id = None, "", ""
+
+    async def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._end_worker()
+
+    # What is stored of a pipeline.
+
+    def _state(self, pipeline: schedules.ScheduledPipeline) -> rows.PipelineRow | None:
+        """Return what is stored of a pipeline; None if that is of another schedule."""
+        row = rows.find_pipeline(self._index, pipeline.name)
+        return row if row is not None and row.rule == pipeline.rule else None
+
+    def _unseen(self, pipeline: schedules.ScheduledPipeline) -> rows.PipelineRow:
+        return rows.PipelineRow(rule=pipeline.rule, handled_ms=self._now_ms())
+
+    async def _change(
+        self,
+        pipeline: schedules.ScheduledPipeline,
+        change: Callable[[rows.PipelineRow], rows.PipelineRow],
+    ) -> rows.PipelineRow:
+        """Change what is stored of a pipeline. A new schedule counts from now on."""
+        unseen = self._unseen(pipeline)
+
+        def decide(reading: batch.Reading) -> batch.Decided[rows.PipelineRow]:
+            row = rows.find_pipeline(reading, pipeline.name)
+            if row is None:
+                row = unseen
+            elif row.rule != pipeline.rule:
+                row = msgspec.structs.replace(
+                    row, rule=unseen.rule, handled_ms=unseen.handled_ms, retry_at_ms=None
+                )
+            row = change(row)
+            put = rows.put_pipeline(pipeline.name, row)
+            return batch.Decided(result=row, batch=batch.Batch(writes=(put,)))
+
+        return await self._index.decide(decide)
+
+
+def _changing(
+    name: str, change: Callable[[rows.PipelineRow], rows.PipelineRow]
+) -> Callable[[batch.Reading], Sequence[batch.Write]]:
+    """Return the writes that change a pipeline's row, where there is one."""
+
+    def derive(reading: batch.Reading) -> Sequence[batch.Write]:
+        row = rows.find_pipeline(reading, name)
+        return () if row is None else (rows.put_pipeline(name, change(row)),)
+
+    return derive
+
+
+def _settled(row: rows.PipelineRow) -> rows.PipelineRow:
+    """Return a pipeline's row after a run that ended with an answer."""
+    return msgspec.structs.replace(row, crashes=0, retry_at_ms=None)
+
+
+def _crashed(row: rows.PipelineRow, now_ms: int) -> rows.PipelineRow:
+    """Return a pipeline's row after a run that ended without an answer."""
+    crashes = row.crashes + 1
+    if crashes > schedules.CRASHES_MAX:
+        return msgspec.structs.replace(row, crashes=0, retry_at_ms=None)
+    retry_at_ms = now_ms + schedules.pause_ms(crashes)
+    return msgspec.structs.replace(row, crashes=crashes, retry_at_ms=retry_at_ms)

@@ -1,0 +1,73 @@
+"""The list of runs: one run of a job at a time, the latest thousand kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jobs import errors, rows, runs
+from tests.kit import lakes
+
+
+def runs_of(lake: lakes.Lake) -> runs.Runs:
+    return runs.Runs(index=lake.storage.index, now_ms=lake.clock, new_id=lake.store.new_id)
+
+
+def begin(kept: runs.Runs, name: str = "p", *, by_server: bool = False) -> rows.RunRow:
+    return asyncio.run(
+        kept.begin(task="pipeline", name=name, target="lake.s.t", by=lakes.BY, by_server=by_server)
+    )
+
+
+def test_two_runs_of_one_pipeline_cannot_begin_at_once(lake: lakes.Lake) -> None:
+    kept = runs_of(lake)
+
+    async def both() -> list[rows.RunRow | BaseException]:
+        beginnings = [
+            kept.begin(
+                task="pipeline", name="p", target="lake.s.t", by=lakes.BY, by_server=by_server
+            )
+            for by_server in (True, False)
+        ]
+        return await asyncio.gather(*beginnings, return_exceptions=True)
+
+    first, second = asyncio.run(both())
+    assert isinstance(first, rows.RunRow)
+    assert isinstance(second, errors.AlreadyRunning)
+    begin(kept, "another")
+
+
+def test_a_run_that_ended_stays_ended(lake: lakes.Lake) -> None:
+    kept = runs_of(lake)
+    run = begin(kept)
+    asyncio.run(kept.end(run, "succeeded", answer='{"rows": 2}'))
+    assert [each.state for each in kept.latest(10)] == ["succeeded"]
+    for again in (kept.end(run, "failed"), kept.cancel(run), kept.prolong(run, "")):
+        with pytest.raises(errors.NotRunning):
+            asyncio.run(again)
+    begin(kept)
+
+
+def test_a_client_whose_run_is_cancelled_learns_it_when_it_prolongs_the_run(
+    lake: lakes.Lake,
+) -> None:
+    kept = runs_of(lake)
+    run = begin(kept)
+    assert not asyncio.run(kept.prolong(run, "half")).is_cancelled
+    asyncio.run(kept.cancel(run))
+    prolonged = asyncio.run(kept.prolong(run, "more"))
+    assert (prolonged.is_cancelled, prolonged.progress) == (True, "more")
+
+
+def test_the_oldest_runs_are_removed_beyond_a_thousand(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "RUNS_MAX", 3)
+    kept = runs_of(lake)
+    for number in range(5):
+        lake.clock.now_ms += 1
+        begin(kept, f"p{number}")
+    assert [run.name for run in kept.latest(10)] == ["p4", "p3", "p2"]
+    with pytest.raises(errors.NoSuchRun):
+        kept.find("0" * 32)

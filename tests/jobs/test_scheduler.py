@@ -1,0 +1,287 @@
+"""The scheduler: what is due runs once, in one child, through crashes, restarts and cancels."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from jobs import errors, rows, runs, schedules
+from server import config
+from tests.jobs import scheduling
+from tests.kit import lakes
+
+HOUR_MS = 3_600_000
+HOURLY = "0 * * * *"
+
+
+def test_what_is_due_runs_one_after_the_other_in_one_child_which_ends_with_the_work(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a", schedule=HOURLY)
+    work.put("b", after="a")
+    work.put("c")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: rows.find_pipeline(lake.storage.index, "a"))
+            assert (work.started, work.states()) == ([], [])  # nothing was due yet
+            work.clock.now_ms += HOUR_MS
+            await work.ended("b", 1)
+            first, second = work.done()
+            assert [first[1][:2], second[1][:2]] == [["run", "a"], ["run", "b"]]
+            assert first[0] == second[0]  # one process
+            await scheduling.until(lambda: not is_alive(first[0]))
+            # Three missed hours are one run, in a new child.
+            work.clock.now_ms += 3 * HOUR_MS
+            await work.ended("b", 2)
+            assert len(work.started) == 2
+
+    asyncio.run(scenario())
+    assert work.states("a") == work.states("b") == ["succeeded", "succeeded"]
+    assert work.states("c") == []
+    names = {variables["BOATHOUSE_TOKEN"] for variables in work.started}
+    assert len(names) == 2
+
+
+def test_a_run_that_fails_waits_for_its_schedule_and_starts_no_follower(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("fails", schedule=HOURLY)
+    work.put("b", after="fails")
+    work.put("last", schedule=HOURLY)
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: rows.find_pipeline(lake.storage.index, "last"))
+            work.clock.now_ms += HOUR_MS
+            (run,) = await work.ended("fails", 1)
+            assert (run.state, run.error) == ("failed", "check c returns 1 row")
+            await work.ended("last", 1)
+            work.clock.now_ms += HOUR_MS
+            await work.ended("last", 2)
+            await work.ended("fails", 2)
+
+    asyncio.run(scenario())
+    assert work.states("b") == []
+
+
+@pytest.mark.parametrize("name", ["dies", "garbles"])
+def test_a_child_that_crashes_is_tried_again_after_longer_and_longer_pauses(
+    lake: lakes.Lake, tmp_path: Path, name: str
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put(name)
+
+    def row() -> rows.PipelineRow:
+        stored = rows.find_pipeline(lake.storage.index, name)
+        assert stored is not None
+        return stored
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await work.scheduler.ask(name)
+            for count in range(1, schedules.CRASHES_MAX + 1):
+                ended = await work.ended(name, count)
+                assert {run.state for run in ended} == {"interrupted"}
+                retry_at_ms = work.clock() + schedules.PAUSE_MS * 2 ** (count - 1)
+                assert (row().crashes, row().retry_at_ms) == (count, retry_at_ms)
+                work.clock.now_ms = retry_at_ms
+            await work.ended(name, schedules.CRASHES_MAX + 1)
+            assert (row().crashes, row().retry_at_ms) == (0, None)
+
+    asyncio.run(scenario())
+
+
+def test_a_kill_of_the_child_in_the_middle_of_a_job_is_tried_again(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("stays")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await work.scheduler.ask("stays")
+            await scheduling.until(work.done)
+            os.kill(work.done()[0][0], signal.SIGKILL)
+            (run,) = await work.ended("stays", 1)
+            assert run.state == "interrupted"
+            assert "by signal 9" in (run.error or "")
+            work.clock.now_ms += schedules.PAUSE_MS
+            await scheduling.until(lambda: len(work.done()) == 2)
+
+    asyncio.run(scenario())
+
+
+def test_the_end_of_the_server_ends_the_child_and_the_next_start_runs_the_job_again(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("stays")
+
+    async def first() -> None:
+        async with scheduling.begun(work):
+            await work.scheduler.ask("stays")
+            await scheduling.until(work.done)
+            work.scheduler.begin_stop()  # as at SIGTERM
+        assert not is_alive(work.done()[0][0])
+
+    asyncio.run(first())
+    (run,) = work.runs.latest(10)
+    assert (run.state, run.error) == ("interrupted", "the server ended")
+
+    async def second() -> None:
+        again = scheduling.make(lake, tmp_path)
+        async with scheduling.begun(again):
+            await scheduling.until(lambda: len(again.done()) == 2)
+
+    asyncio.run(second())
+
+
+def test_a_run_that_a_killed_server_left_is_interrupted_and_due_again(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a")
+
+    async def scenario() -> None:
+        await work.scheduler.ask("a")
+        await work.runs.begin(
+            task="pipeline", name="a", target="lake.s.a", by=lakes.BY, by_server=True
+        )
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: work.states("a")[0] == "interrupted")
+            work.clock.now_ms += schedules.PAUSE_MS
+            await work.ended("a", 2)
+
+    asyncio.run(scenario())
+    assert work.states("a") == ["interrupted", "succeeded"]
+
+
+def test_a_cancelled_run_ends_and_is_not_tried_again(lake: lakes.Lake, tmp_path: Path) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("stays")
+    work.put("next")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await work.scheduler.ask("stays")
+            await scheduling.until(work.done)
+            (run,) = work.runs.latest(10)
+            await scheduling.until(lambda: work.runs.latest(1)[0].progress == "at work")
+            await work.scheduler.cancel(run)
+            (run,) = await work.ended("stays", 1)
+            assert (run.state, run.is_cancelled) == ("cancelled", True)
+            with pytest.raises(errors.NotRunning):
+                await work.scheduler.cancel(run)
+            await work.scheduler.ask("next")
+            await work.ended("next", 1)
+
+    asyncio.run(scenario())
+    stored = rows.find_pipeline(lake.storage.index, "stays")
+    assert stored is not None
+    assert (stored.retry_at_ms, stored.crashes) == (None, 0)
+
+
+def test_a_pipeline_that_a_client_runs_is_not_run_beside_it(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a", schedule=HOURLY)
+    work.put("b", schedule=HOURLY)
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: rows.find_pipeline(lake.storage.index, "b"))
+            own = await work.runs.begin(
+                task="pipeline", name="a", target="lake.s.a", by=lakes.BY, by_server=False
+            )
+            work.clock.now_ms += runs.LEASE_MS - 1
+            await work.runs.prolong(own, "half")
+            with pytest.raises(errors.AlreadyRunning, match="is running already"):
+                await work.scheduler.ask("a")
+            assert work.runs.is_running("pipeline", "a")
+            # The client is gone without a word: the run is over, and the pipeline is free.
+            work.clock.now_ms += runs.LEASE_MS
+            await work.scheduler.ask("a")
+            await work.ended("a", 2)
+            with pytest.raises(errors.NotRunning):
+                await work.runs.prolong(own, "still here")
+
+    asyncio.run(scenario())
+    assert work.states("a") == ["interrupted", "succeeded"]
+
+
+def test_jobs_of_another_owner_get_another_child_with_that_owners_rights(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    users = tuple(
+        config.User(name=name, access_key=f"AK{name}", secret_key="s") for name in ("ana", "bo")
+    )
+    work = scheduling.make(lake, tmp_path, users=users)
+    work.put("a", run_as="ana")
+    work.put("b", run_as="bo")
+    work.put("c", run_as="none")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            for name in "abc":
+                await work.scheduler.ask(name)
+            for name in "abc":
+                await work.ended(name, 1)
+
+    asyncio.run(scenario())
+    by = {run.name: run.by for run in work.runs.latest(10)}
+    assert by["a"].endswith(":user/ana")
+    assert by["b"].endswith(":user/bo")
+    assert len({pid for pid, _ in work.done()}) == 2
+    (refused,) = [run for run in work.runs.latest(10) if run.name == "c"]
+    assert (refused.state, refused.error) == (
+        "failed", "run_as names 'none', and there is no such user"
+    )  # fmt: skip
+
+
+def test_a_changed_file_counts_from_its_change_and_a_broken_one_stops_nothing(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a", schedule="0 0 1 1 *")
+    work.put("b", schedule=HOURLY)
+    (work.folder / "broken.toml").write_text("target = ")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: rows.find_pipeline(lake.storage.index, "b"))
+            work.clock.now_ms += HOUR_MS
+            await work.ended("b", 1)
+            work.put("a", schedule=HOURLY)
+
+            def is_read() -> bool:
+                stored = rows.find_pipeline(lake.storage.index, "a")
+                return stored is not None and stored.rule == HOURLY
+
+            await scheduling.until(is_read)
+            assert work.states("a") == []
+            work.clock.now_ms += HOUR_MS
+            await work.ended("a", 1)
+            statuses = {each.pipeline.name: each for each in await work.scheduler.pipelines()}
+            assert "broken.toml" in (statuses["broken"].pipeline.error or "")
+            with pytest.raises(errors.BadSchedule, match=r"broken\.toml"):
+                await work.scheduler.ask("broken")
+            with pytest.raises(errors.NoSuchPipeline):
+                await work.scheduler.ask("absent")
+
+    asyncio.run(scenario())
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,247 @@
+"""Maintenance by the settings of a table: snapshots expired by a commit, compactions handed
+over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from catalog import errors
+from jobs import rows, scheduler, upkeep
+from storage import settings
+from tests.jobs import scheduling
+from tests.kit import lakes
+
+HOUR_MS = 3_600_000
+Result = TypeVar("Result")
+
+
+class Keeping:
+    """A table with commits an hour apart, and the checks over it."""
+
+    def __init__(self, lake: lakes.Lake, path: Path, **options: Any) -> None:
+        self.work = scheduling.make(lake, path, **options)
+        self.lake = lake
+        self.data = self.work.data
+        self.ident = lake.ident("ns.t")
+        self.upkeep = upkeep.Upkeep(
+            store=lake.store,
+            namespaces=lake.namespaces,
+            tables=lake.tables,
+            scans=self.data.scans,
+            reader_of=self.data.reader,
+            account=lakes.ACCOUNT,
+        )
+
+    async def fill(self, commits: int, *, first: int = 0) -> None:
+        if not first:
+            await self.data.create("ns.t")
+        for number in range(first, first + commits):
+            self.lake.clock.now_ms += HOUR_MS
+            await self.data.add(await self.lake.tables.fetch(self.ident), [{"id": number}])
+
+    async def configure(self, **changes: Any) -> None:
+        """Store settings of the table, by type, as the s3tables API does."""
+        names = {"snapshots": "icebergSnapshotManagement", "compaction": "icebergCompaction"}
+        stored = {names[name]: value for name, value in changes.items()}
+        pointer = self.lake.tables.pointer(self.ident)
+        bucket_id = self.lake.store.place("lake").bucket_id
+        key = settings.table_key(bucket_id, pointer.object_uuid)
+        await self.lake.storage.index.commit(
+            settings.plan_change(key, lambda old: {**old, settings.MAINTENANCE: stored})
+        )
+
+    async def snapshot_count(self) -> int:
+        return len((await self.lake.tables.fetch(self.ident)).metadata.snapshots)
+
+    def row(self, task: rows.Task) -> rows.MaintenanceRow | None:
+        pointer = self.lake.tables.pointer(self.ident)
+        bucket_id = self.lake.store.place("lake").bucket_id
+        return rows.find_maintenance(self.lake.storage.index, bucket_id, pointer.object_uuid, task)
+
+
+@pytest.fixture
+def keeping(lake: lakes.Lake, tmp_path: Path) -> Keeping:
+    return Keeping(lake, tmp_path)
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    return asyncio.run(work)
+
+
+def test_snapshots_that_are_old_enough_are_removed_by_one_commit(keeping: Keeping) -> None:
+    async def scenario() -> None:
+        await keeping.fill(6)
+        assert await keeping.upkeep.check() == []
+        assert await keeping.snapshot_count() == 6  # all are younger than 120 hours
+        await keeping.configure(
+            snapshots={"minSnapshotsToKeep": 2, "maxSnapshotAgeHours": 3, "status": "enabled"}
+        )
+        log = len(keeping.lake.log())
+        await keeping.upkeep.check()
+        # Kept are those of the last three hours: of ages 0, 1 and 2.
+        assert await keeping.snapshot_count() == 3
+        assert [each.record.via for each in keeping.lake.log()[log:]] == ["maintenance"]
+        assert keeping.lake.broken_chain() is None
+        loaded = await keeping.lake.tables.fetch(keeping.ident)
+        files = await keeping.data.scans.data_files(
+            keeping.data.reader(loaded),
+            snapshot_id=loaded.metadata.current_snapshot_id or 0,
+            files_max=100,
+        )
+        assert files is not None
+        assert len(files) == 6
+        # Nothing is written while nothing is due; time alone makes the next one due.
+        await keeping.upkeep.check()
+        assert len(keeping.lake.log()) == log + 1
+        keeping.lake.clock.now_ms += HOUR_MS
+        await keeping.upkeep.check()
+        assert await keeping.snapshot_count() == 2
+
+    run(scenario())
+    row = keeping.row("snapshots")
+    assert row is not None
+    assert (row.failure, row.started_at_ms) == ("", keeping.lake.clock())
+
+
+def test_a_table_whose_snapshot_management_is_disabled_keeps_them(keeping: Keeping) -> None:
+    async def scenario() -> None:
+        await keeping.fill(3)
+        await keeping.configure(snapshots={"status": "disabled", "maxSnapshotAgeHours": 1})
+        keeping.lake.clock.now_ms += 1000 * HOUR_MS
+        await keeping.upkeep.check()
+        assert await keeping.snapshot_count() == 3
+
+    run(scenario())
+    assert keeping.row("snapshots") is None
+
+
+def test_a_commit_during_the_check_keeps_every_snapshot_until_the_next(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        await keeping.fill(4)
+        await keeping.configure(
+            snapshots={"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 1, "status": "enabled"}
+        )
+        commit = keeping.lake.tables.commit
+
+        async def overtaken(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(keeping.lake.tables, "commit", commit)
+            await keeping.fill(1, first=4)
+            return await commit(*arguments, **options)
+
+        monkeypatch.setattr(keeping.lake.tables, "commit", overtaken)
+        await keeping.upkeep.check()
+        assert await keeping.snapshot_count() == 5
+        assert keeping.row("snapshots") is None  # it yields to the writer, and has not failed
+        await keeping.upkeep.check()
+        assert await keeping.snapshot_count() == 1
+
+    run(scenario())
+
+
+def test_an_expiry_that_fails_waits_and_the_status_says_why(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        await keeping.fill(3)
+        await keeping.configure(
+            snapshots={"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 1, "status": "enabled"}
+        )
+        commit = keeping.lake.tables.commit
+
+        async def fail(*arguments: Any, **options: Any) -> Any:
+            raise errors.CommitStateUnknown("the disk is gone")
+
+        monkeypatch.setattr(keeping.lake.tables, "commit", fail)
+        await keeping.upkeep.check()
+        monkeypatch.setattr(keeping.lake.tables, "commit", commit)
+        await keeping.upkeep.check()
+        assert await keeping.snapshot_count() == 3  # not before its pause is over
+        row = keeping.row("snapshots")
+        assert row is not None
+        assert (row.failure, row.failures) == ("the disk is gone", 1)
+        keeping.lake.clock.now_ms += upkeep.PAUSE_MS
+        await keeping.upkeep.check()
+        assert await keeping.snapshot_count() == 1
+        row = keeping.row("snapshots")
+        assert row is not None
+        assert (row.failure, row.failures) == ("", 0)
+
+    run(scenario())
+
+
+def test_a_compaction_is_due_from_twenty_small_files_on(keeping: Keeping) -> None:
+    async def scenario() -> None:
+        await keeping.fill(19)
+        assert await keeping.upkeep.check() == []
+        await keeping.fill(1, first=19)
+        (due,) = await keeping.upkeep.check()
+        assert (due.ident, due.files, due.target_mib) == (keeping.ident, 20, 512)
+        await keeping.configure(compaction={"status": "disabled"})
+        assert await keeping.upkeep.check() == []
+        await keeping.configure(compaction={"status": "enabled", "targetFileSizeMB": 64})
+        (due,) = await keeping.upkeep.check()
+        assert due.target_mib == 64
+        await keeping.upkeep.note(due, started_at_ms=keeping.lake.clock(), failure="why")
+        assert await keeping.upkeep.check() == []
+        keeping.lake.clock.now_ms += upkeep.PAUSE_MS
+        assert await keeping.upkeep.check() == [due]
+
+    run(scenario())
+
+
+def test_a_dropped_table_leaves_no_row(keeping: Keeping) -> None:
+    async def scenario() -> None:
+        await keeping.fill(20)
+        (due,) = await keeping.upkeep.check()
+        await keeping.upkeep.note(due, started_at_ms=1, failure="")
+        await keeping.lake.tables.drop(keeping.ident, purge=False, by=lakes.BY)
+        await keeping.upkeep.check()
+        index = keeping.lake.storage.index
+        assert rows.find_maintenance(index, due.bucket_id, due.object_uuid, "compaction") is None
+
+    run(scenario())
+
+
+def test_the_scheduler_hands_a_due_compaction_to_its_child_with_no_users_rights(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    keeping = Keeping(lake, tmp_path, interval_s=60)
+
+    async def scenario() -> None:
+        await keeping.fill(20)
+        async with scheduling.begun(keeping.work):
+            assert keeping.work.done() == []
+            lake.clock.now_ms += 60_000
+            await scheduling.until(lambda: keeping.row("compaction"))
+
+    run(scenario())
+    ((_, words),) = keeping.work.done()
+    assert words == ["compact", "--table", "lake.ns.t", "--target-file-size-mib", "512"]
+    (done,) = keeping.work.runs.latest(10)
+    assert (done.task, done.state, done.target) == ("compaction", "succeeded", "lake.ns.t")
+    assert done.by == "arn:aws:iam::000000000000:user/boathouse-maintenance"
+
+
+def test_without_spark_no_child_starts_and_the_status_says_why(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    keeping = Keeping(lake, tmp_path, interval_s=0, has_spark=False)
+
+    async def scenario() -> None:
+        await keeping.fill(20)
+        async with scheduling.begun(keeping.work):
+            keeping.work.scheduler.check_maintenance()
+            await scheduling.until(lambda: keeping.row("compaction"))
+
+    run(scenario())
+    assert keeping.work.started == []
+    row = keeping.row("compaction")
+    assert row is not None
+    assert row.failure == scheduler.NO_SPARK

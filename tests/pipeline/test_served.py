@@ -1,0 +1,259 @@
+"""Jobs that the server runs by itself: pipelines of its folder, maintenance, and their list."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline import catalogs, errors, leases, runs, servers, sources
+from tests.kit import server as server_kit
+from tests.kit import users, waits
+from tests.pipeline.lake import Raw
+
+SPARK_SECONDS = 900
+"""Ends a wait for a job of Spark, whose start takes minutes on a busy machine."""
+
+
+class Served:
+    """A server with a folder of pipelines."""
+
+    def __init__(self, running: server_kit.Running, folder: Path) -> None:
+        self.running = running
+        self.folder = folder
+        self.endpoint = servers.find(url=None, data=str(running.data), environment={}, region=None)
+        self.raw = Raw(sources.client(self.endpoint), "served-raw")
+
+    def put(self, name: str, /, *, text: str = "", **keys: str) -> None:
+        lines = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
+        source = f'[source]\nfrom = ["{self.raw.uri(name)}/"]\n'
+        whole = f'target = "lake.served.{name}"\n{lines}{source}{text}'
+        (self.folder / f"{name}.toml").write_text(whole)
+
+    def ask(self, method: str, path: str, *, pair: tuple[str, str] | None = None) -> Any:
+        """Ask the native API as root, or with another key pair; return status and answer."""
+        user, secret = pair or (self.running.access_key, self.running.secret_key)
+        request = urllib.request.Request(
+            f"{self.running.url}/_api/v1/{path}",
+            method=method,
+            headers={
+                "Authorization": "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()
+            },
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)["error"]
+
+    def jobs(self, name: str) -> list[Any]:
+        """Return the runs of a job, the oldest first."""
+        listed = self.ask("GET", "jobs")[1]["jobs"]
+        return [run for run in reversed(listed) if run["name"] == name]
+
+    def ended(self, name: str, count: int = 1, *, seconds: float = waits.WAIT_SECONDS) -> list[Any]:
+        """Wait until a job has so many runs that have ended."""
+
+        def over() -> list[Any]:
+            return [run for run in self.jobs(name) if run["state"] != "running"]
+
+        until(lambda: len(over()) >= count, seconds=seconds)
+        return over()
+
+
+def until(condition: Callable[[], Any], *, seconds: float = waits.WAIT_SECONDS) -> None:
+    """Wait for a state that must come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    path = tmp_path_factory.mktemp("served")
+    folder = path / "pipelines"
+    folder.mkdir()
+    running = server_kit.start(
+        path / "data",
+        *("--pipelines", str(folder), "--maintenance-interval-seconds", "0"),
+        *("--config", str(users.write_settings(path))),
+    )
+    yield Served(running, folder)
+    assert running.stop() == 0, running.log.read_text()[-4000:]
+
+
+def test_the_server_runs_pipelines_one_after_the_other_and_keeps_their_runs(
+    served: Served,
+) -> None:
+    for name in ("first", "second"):
+        served.raw.put(f"{name}/1.csv", "id\n1\n2\n")
+    served.put("first")
+    served.put("second", after="first")
+    assert served.ask("POST", "pipelines/first/run") == (202, {"asked": "first"})
+    (run,) = served.ended("second")
+    (first,) = served.ended("first")
+    assert (run["state"], run["answer"]["rows"]) == ("succeeded", 2)
+    assert run["by_server"]
+    kept = runs.find(served.endpoint, "lake", first["run_id"])
+    assert (kept["pipeline"], kept["rows"]) == ("first", 2)
+    # The same sources again: exactly once, by the table's ledger.
+    served.ask("POST", "pipelines/first/run")
+    assert [each["state"] for each in served.ended("first", 2)] == ["succeeded", "nothing"]
+    logs = served.running.data / "logs"
+    assert "run first" in "".join(path.read_text() for path in sorted(logs.iterdir()))
+
+
+def test_a_pipeline_has_the_rights_of_the_user_it_runs_as(served: Served) -> None:
+    served.raw.put("alices/1.csv", "id\n1\n")
+    served.put("alices", run_as="carol")
+    served.ask("POST", "pipelines/alices/run")
+    (run,) = served.ended("alices")
+    assert run["state"] == "failed"
+    assert "not authorized" in run["error"] or "denied" in run["error"].lower()
+    assert run["by"].endswith(f":user/{'carol'}")
+    catalog = catalogs.opened(served.endpoint, "lake")
+    assert not catalog.table_exists("served.alices")
+
+
+def test_a_broken_file_is_shown_with_its_error_and_stops_no_other(served: Served) -> None:
+    (served.folder / "broken.toml").write_text("target = ")
+    try:
+        status, broken = served.ask("GET", "pipelines/broken")
+        assert status == 200
+        assert broken["error"].startswith("broken.toml: ")
+        status, refusal = served.ask("POST", "pipelines/broken/run")
+        assert (status, refusal["type"]) == (400, "BadPipeline")
+        status, refusal = served.ask("POST", "pipelines/none/run")
+        assert (status, refusal["type"]) == (404, "NoSuchPipeline")
+    finally:
+        (served.folder / "broken.toml").unlink()
+
+
+def test_a_run_by_hand_and_one_of_the_server_exclude_each_other(served: Served) -> None:
+    served.raw.put("shared/1.csv", "id\n1\n")
+    served.put("shared")
+    target = "lake.served.shared"
+    with leases.held(served.endpoint, "shared", target, give_up=lambda: None) as own:
+        status, refusal = served.ask("POST", "pipelines/shared/run")
+        assert (status, refusal["type"]) == (409, "AlreadyRunning")
+        with pytest.raises(errors.PipelineError, match=f"running already: run {own.run_id}"):
+            leases.held(served.endpoint, "shared", target, give_up=lambda: None).__enter__()
+        own.state, own.answer = "succeeded", {"rows": 1}
+    (run,) = served.jobs("shared")
+    assert (run["state"], run["by_server"], run["answer"]) == ("succeeded", False, {"rows": 1})
+
+
+def test_a_run_by_hand_ends_when_it_is_cancelled(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "PROLONG_SECONDS", 0.01)
+    given_up: list[bool] = []
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        leases.held(
+            served.endpoint, "long", "lake.served.long", give_up=lambda: given_up.append(True)
+        ) as own,
+    ):
+        assert leases.cancel(served.endpoint, own.run_id)["is_cancelled"]
+        until(lambda: given_up)
+        raise KeyboardInterrupt  # as give_up makes one in a program
+    assert [run["state"] for run in served.jobs("long")] == ["cancelled"]
+    with pytest.raises(errors.PipelineError, match="has ended"):
+        leases.cancel(served.endpoint, own.run_id)
+
+
+def test_other_users_see_their_own_runs_alone_and_start_nothing(served: Served) -> None:
+    with leases.held(served.endpoint, "mine", "lake.served.mine", give_up=lambda: None) as own:
+        pair = (users.access_key("carol"), users.secret_key("carol"))
+        assert served.ask("GET", "jobs", pair=pair) == (200, {"jobs": []})
+        for method, path in (("GET", f"jobs/{own.run_id}"), ("DELETE", f"jobs/{own.run_id}")):
+            assert served.ask(method, path, pair=pair)[0] == 404
+        for method, path in (
+            ("GET", "pipelines"),
+            ("POST", "pipelines/first/run"),
+            ("POST", "maintenance"),
+            ("POST", "jobs?pipeline=p&target=lake.served.p"),
+        ):
+            assert served.ask(method, path, pair=pair)[0] == 403, path
+
+
+def test_a_killed_child_loads_nothing_twice(served: Served) -> None:
+    if sys.platform != "linux":
+        pytest.skip("reads /proc")
+    for number in range(40):
+        served.raw.put(f"killed/{number}.csv", "id\n" + "1\n" * 50)
+    served.put("killed")
+    served.ask("POST", "pipelines/killed/run")
+
+    def child() -> int | None:
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,args=", "--ppid", str(served.running.pid)],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        for line in listed.splitlines():
+            if "-m pipeline serve" in line:
+                return int(line.split()[0])
+        return None
+
+    until(lambda: child() is not None and served.jobs("killed"))
+    pid = child()
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    (first, *_) = served.ended("killed")
+    assert first["state"] in {"interrupted", "succeeded"}
+    served.ask("POST", "pipelines/killed/run")
+    until(lambda: served.ended("killed")[-1]["state"] in {"succeeded", "nothing"})
+    table = catalogs.opened(served.endpoint, "lake").load_table("served.killed")
+    assert table.scan().to_arrow().num_rows == 40 * 50
+
+
+@pytest.mark.spark
+def test_spark_compacts_a_table_that_needs_it_and_runs_a_pipeline_with_transforms(
+    served: Served,
+) -> None:
+    catalog = catalogs.opened(served.endpoint, "lake")
+    catalog.create_namespace_if_not_exists("kept")
+    schema = pa.schema([("id", pa.int64())])
+    table = catalog.create_table("kept.t", schema=schema)
+    for number in range(20):
+        table.append(pa.Table.from_pylist([{"id": number}], schema=schema))
+    assert len(list(table.scan().plan_files())) == 20
+    s3tables = sources.client(served.endpoint, "s3tables")
+    arn = s3tables.list_table_buckets()["tableBuckets"][0]["arn"]
+
+    def status() -> Any:
+        answer = s3tables.get_table_maintenance_job_status(
+            tableBucketARN=arn, namespace="kept", name="t"
+        )
+        return answer["status"]["icebergCompaction"]
+
+    assert status() == {"status": "Not_Yet_Run"}
+    text = '[[transform]]\nname = "t"\nsql = "select id * 2 as id from source"\n'
+    served.raw.put("transformed/1.csv", "id\n1\n2\n")
+    served.put("transformed", text=text)
+    assert served.ask("POST", "maintenance")[0] == 202
+    served.ask("POST", "pipelines/transformed/run")
+    until(lambda: status()["status"] != "Not_Yet_Run", seconds=SPARK_SECONDS)
+    assert status()["status"] == "Successful", status()
+    table.refresh()
+    assert len(list(table.scan().plan_files())) == 1
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(20))
+    (run,) = served.ended("transformed", seconds=SPARK_SECONDS)
+    assert (run["state"], run["answer"]["engine"]) == ("succeeded", "spark"), run["error"]
+    rows = catalog.load_table("served.transformed").scan().to_arrow()["id"].to_pylist()
+    assert sorted(rows) == [2, 4]
