@@ -73,6 +73,8 @@ class JobCredentials:
         entry = self._principals.by_name(run_as)
         if entry is None:
             raise errors.BadSchedule(f"run_as names {run_as!r}, and there is no such user")
+        if entry.is_disabled:
+            raise errors.BadSchedule(f"run_as names {run_as!r}, who is disabled")
         principal = entry.principal
         return JobOwner(
             key=f"user {principal.principal_id} {principal.name}",

@@ -44,7 +44,8 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 async def list_jobs(services: JobsServices, call: calls.Call) -> asgi.Response:
     """Answer the latest runs that the caller may see, the newest first."""
-    listed = services.runs.latest(RUNS_SHOWN, is_shown=lambda run: _may_see(services, call, run))
+    sees_all = services.access.permits(call.principal, (ADMIN,))
+    listed = services.runs.latest(RUNS_SHOWN, is_shown=lambda run: sees_all or _is_own(call, run))
     return asgi.json_response({"jobs": [_shown(run) for run in listed]})
 
 
@@ -78,7 +79,7 @@ async def report_job(services: JobsServices, call: calls.Call) -> asgi.Response:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise errors.BadJobRequest(f"the body cannot be read: {error}") from None
     run = _run_of(services, call)
-    if run.by_server or run.by != call.principal.arn:
+    if not _is_own(call, run):
         raise access_errors.AccessDenied(
             f"run {run.run_id} is not one of {call.principal.arn}",
             action="lake:Admin",
@@ -133,8 +134,11 @@ def _demand_admin(services: JobsServices, call: calls.Call) -> tuple[model.Deman
 
 
 def _may_see(services: JobsServices, call: calls.Call, run: rows.RunRow) -> bool:
-    is_own = run.by == call.principal.arn and not run.by_server
-    return is_own or services.access.permits(call.principal, (ADMIN,))
+    return _is_own(call, run) or services.access.permits(call.principal, (ADMIN,))
+
+
+def _is_own(call: calls.Call, run: rows.RunRow) -> bool:
+    return run.by == call.principal.arn and not run.by_server
 
 
 def _run_of(services: JobsServices, call: calls.Call) -> rows.RunRow:

@@ -7,6 +7,7 @@ its format and a MessagePack array, as in the catalog's stores.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from typing import Final, Literal, TypeAlias
 
@@ -90,9 +91,14 @@ def runs_range() -> bytes:
     return _SERVER + b"r"
 
 
-def lock_key(task: Task, name: str) -> bytes:
-    """Return the key in JOBS of the one run of a job that has not ended; its value is a run key."""
-    return _SERVER + b"l" + task.encode() + b"\x00" + name.encode()
+def lock_key(task: Task, name: str, target: str) -> bytes:
+    """Return the key in JOBS of the one run of a job that has not ended; its value is a run key.
+
+    A pipeline's target counts: with the right to write to another table no client can keep it from
+    running. A table keeps its maintenance under another name.
+    """
+    digest = hashlib.sha256(target.encode()).digest() if task == "pipeline" else b""
+    return _SERVER + b"l" + task.encode() + b"\x00" + name.encode() + b"\x00" + digest
 
 
 def maintenance_key(bucket_id: int, object_uuid: str, task: Task) -> bytes:

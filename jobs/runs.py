@@ -24,7 +24,8 @@ LEASE_MS: Final = 60_000
 """How long a client's run counts as running after it was begun or prolonged."""
 TEXT_MAX: Final = 2_000
 """Characters that are kept of an error, or of a line of progress."""
-ANSWER_MAX: Final = 32_000
+ANSWER_MAX: Final = 8_000
+"""Characters of an answer; a longer one is not kept."""
 
 _JOBS: Final = batch.Store.JOBS
 
@@ -65,7 +66,7 @@ class Runs:
             started_at_ms=now_ms,
             lease_until_ms=None if by_server else now_ms + LEASE_MS,
         )
-        lock, key = rows.lock_key(task, name), rows.run_key(now_ms, run.run_id)
+        lock, key = rows.lock_key(task, name, target), rows.run_key(now_ms, run.run_id)
 
         def decide(reading: batch.Reading) -> batch.Decided[None]:
             writes: list[batch.Write] = [*also]
@@ -166,10 +167,10 @@ class Runs:
             listed = list(itertools.islice(filter(is_shown, stored), count))
         return [self._shown(run, now_ms) for run in listed]
 
-    def is_running(self, task: rows.Task, name: str) -> bool:
+    def is_running(self, task: rows.Task, name: str, target: str) -> bool:
         """Return whether a run of a job has not ended."""
         with self._index.view() as view:
-            held = view.get(_JOBS, rows.lock_key(task, name))
+            held = view.get(_JOBS, rows.lock_key(task, name, target))
             value = None if held is None else view.get(_JOBS, held)
         if value is None:
             return False

@@ -56,7 +56,7 @@ Lifespan: TypeAlias = starlette.types.Lifespan[starlette.applications.Starlette]
 
 WORKER_VARIABLES: Final = frozenset(
     {"AWS_CA_BUNDLE", "BOATHOUSE_CACHE", "JAVA_HOME", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE",
-     "SPARK_SUBMIT_OPTS", "XDG_CACHE_HOME"}
+     "SPARK_SUBMIT_OPTS", "SSL_CERT_DIR", "XDG_CACHE_HOME"}
 )  # fmt: skip
 """Variables that a child of the scheduler gets besides those of every child: where Java and the
 jars are, options of the JVM, and which certificates to trust."""

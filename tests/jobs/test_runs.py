@@ -71,3 +71,14 @@ def test_the_oldest_runs_are_removed_beyond_a_thousand(
     assert [run.name for run in kept.latest(10)] == ["p4", "p3", "p2"]
     with pytest.raises(errors.NoSuchRun):
         kept.find("0" * 32)
+
+
+def test_a_run_of_the_same_name_into_another_table_keeps_no_pipeline_from_running(
+    lake: lakes.Lake,
+) -> None:
+    kept = runs_of(lake)
+    asyncio.run(
+        kept.begin(task="pipeline", name="p", target="lake.own.t", by=lakes.BY, by_server=False)
+    )
+    assert not kept.is_running("pipeline", "p", "lake.s.t")
+    begin(kept, by_server=True)
