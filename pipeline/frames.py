@@ -72,6 +72,47 @@ def live_columns(spark: session.Spark, table: settings.TargetTable) -> Mapping[s
     return {column.name: column.dataType for column in columns}
 
 
+def iceberg_schema(spark: session.Spark, frame: Any, table: Any | None) -> Any:
+    """Return a frame's columns as a Java schema; one that the table requires is required.
+
+    Every column of a frame may be NULL. Iceberg would make a table's required column optional for
+    that, and fail at one that identifies rows. Spark checks the rows when it writes them. table: a
+    Java table; None for one that does not exist.
+    """
+    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
+    if table is None:
+        return schema
+    struct = _as_required(spark, schema.asStruct(), table.schema().asStruct())
+    return spark.jvm.org.apache.iceberg.Schema(struct.fields())
+
+
+def _as_required(spark: session.Spark, own: Any, stored: Any) -> Any:
+    """Return a Java type with the fields, elements and values required that `stored` requires."""
+    types = spark.jvm.org.apache.iceberg.types.Types
+    if own.isStructType() and stored.isStructType():
+        fields = spark.jvm.java.util.ArrayList()
+        for field in own.fields():
+            stored_field = stored.field(field.name())
+            if stored_field is not None:
+                inner = _as_required(spark, field.type(), stored_field.type())
+                required = stored_field.isRequired()
+                make = types.NestedField.required if required else types.NestedField.optional
+                field = make(field.fieldId(), field.name(), inner)
+            fields.add(field)
+        return types.StructType.of(fields)
+    if own.isListType() and stored.isListType():
+        inner = _as_required(spark, own.elementType(), stored.elementType())
+        make = (
+            types.ListType.ofRequired if stored.isElementRequired() else types.ListType.ofOptional
+        )
+        return make(own.elementId(), inner)
+    if own.isMapType() and stored.isMapType():
+        inner = _as_required(spark, own.valueType(), stored.valueType())
+        make = types.MapType.ofRequired if stored.isValueRequired() else types.MapType.ofOptional
+        return make(own.keyId(), own.valueId(), own.keyType(), inner)
+    return own
+
+
 @contextlib.contextmanager
 def located(
     s3: Any, reader: reading.SourceReader, fresh: Sequence[sources.Source]
@@ -340,6 +381,7 @@ def _json_type_into(table_type: Any, inferred: Any) -> Any:
         if not isinstance(inferred, types.StructType):
             return table_type
         own = {field.name: field.dataType for field in table_type}
+        present = {field.name.lower() for field in inferred}
         return types.StructType(
             [
                 types.StructField(
@@ -349,6 +391,12 @@ def _json_type_into(table_type: Any, inferred: Any) -> Any:
                     else field.dataType,
                 )
                 for field in inferred
+            ]
+            # Spark writes no struct without all of the table's fields; those are NULL then.
+            + [
+                types.StructField(field.name, field.dataType)
+                for field in table_type
+                if field.name.lower() not in present
             ]
         )
     if isinstance(table_type, types.ArrayType):

@@ -264,7 +264,6 @@ def _plan(
     if load.merge is not None:
         merging.check(load.merge, frame)
         frame = merging.stored_columns(load.merge, frame, columns)
-    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
     catalog = spark.catalog(load.table.warehouse)
     identifier = spark.identifier(load.table)
     before = None
@@ -272,8 +271,10 @@ def _plan(
         table = catalog.loadTable(identifier)
         _check_partitions(spark, table, load.partitions)
         before, spec = _types(table.schema()), table.spec()
+        schema = frames.iceberg_schema(spark, frame, table)
         schema = table.updateSchema().unionByNameWith(schema).apply()
     else:
+        schema = frames.iceberg_schema(spark, frame, None)
         spec = _partition_spec(spark, schema, load.partitions)
     with frames.located(s3, load.reader, wanted.fresh):
         first_rows = frame.limit(jobs.ROWS_SHOWN_MAX).collect()
@@ -404,8 +405,8 @@ def _transaction(
     spark: session.Spark, load: jobs.Load, frame: Any, basis: merging.Basis
 ) -> tuple[Any, tuple[str, ...]]:
     """Open the transaction: a new table's creation, or the new columns of the basis's table."""
-    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
     table = basis.table
+    schema = frames.iceberg_schema(spark, frame, table)
     if table is None:
         catalog = spark.catalog(load.table.warehouse)
         builder = catalog.buildTable(spark.identifier(load.table), schema)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import errors, jobs, progress, session, settings
+from pipeline import errors, frames, jobs, progress, session, settings
 
 # Columns of this module beside the table's own.
 _FILE = "__boathouse_file"
@@ -213,7 +213,7 @@ def _check_types(spark: session.Spark, merge: jobs.Merge, frame: Any, basis: Bas
     if basis.table is None:
         return
     stored = stored_columns(merge, frame, _names(basis.table))
-    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(stored._jdf.schema())  # noqa: SLF001 - py4j
+    schema = frames.iceberg_schema(spark, stored, basis.table)
     try:
         basis.table.updateSchema().unionByNameWith(schema).apply()
     except Exception as error:
