@@ -78,6 +78,7 @@ class Scheduler:
         may_start_spark: Callable[[], bool],
         now_ms: model.NowMs,
         poll_s: float = POLL_SECONDS,
+        failed_s: float = FAILED_SECONDS,
     ) -> None:
         self._index = index
         self._runs = runs
@@ -88,6 +89,7 @@ class Scheduler:
         self._may_start_spark = may_start_spark
         self._now_ms = now_ms
         self._poll_s = poll_s
+        self._failed_s = failed_s
         self._start_worker: StartWorker | None = None
         self._task: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -182,10 +184,10 @@ class Scheduler:
             try:
                 await self._resume()
                 await self._work()
-            except (storage_errors.StorageError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - no fault of one job ends the others
                 self._log.warning("the scheduler of jobs failed, and tries again", exc_info=error)
                 await self._end_worker()
-                await asyncio.sleep(FAILED_SECONDS)
+                await asyncio.sleep(self._failed_s)
 
     async def _work(self) -> None:
         while True:
@@ -206,7 +208,9 @@ class Scheduler:
             if run.task == "pipeline":
                 also = _changing(run.name, lambda row: _crashed(row, now_ms))
             with contextlib.suppress(errors.NotRunning):
-                await self._runs.end(run, "interrupted", error="the server ended", also=also)
+                await self._runs.end(
+                    run, "interrupted", error="the server ended or failed", also=also
+                )
 
     async def _next(self) -> _Work | None:
         """Return what is to be done now: the pipeline that is due the longest, else maintenance."""

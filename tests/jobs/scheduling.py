@@ -139,6 +139,7 @@ def make(
             may_start_spark=lambda: has_spark,
             now_ms=lake.clock,
             poll_s=0.01,
+            failed_s=0.01,
         ),
     )
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,6 +278,30 @@ def test_a_changed_file_counts_from_its_change_and_a_broken_one_stops_nothing(
                 await work.scheduler.ask("absent")
 
     asyncio.run(scenario())
+
+
+def test_a_fault_of_the_scheduler_itself_ends_no_scheduler(
+    lake: lakes.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a")
+    end = work.runs.end
+
+    async def fail(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(work.runs, "end", end)
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(work.runs, "end", fail)
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await work.scheduler.ask("a")
+            await work.ended("a", 1)
+            work.clock.now_ms += schedules.PAUSE_MS
+            await work.ended("a", 2)
+
+    asyncio.run(scenario())
+    assert work.states("a") == ["interrupted", "succeeded"]
 
 
 def is_alive(pid: int) -> bool:
