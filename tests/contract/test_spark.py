@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit import lake_client
+from tests.kit import s3 as s3_kit
 from tests.kit import server as server_kit
 
 pytestmark = pytest.mark.spark
@@ -362,3 +363,19 @@ def test_spark_lets_the_catalog_plan_its_scans(clients: Clients) -> None:
         assert planned == read, condition
         assert read
     assert sql(f"SELECT count(*) FROM planned.{table}") == [(38,)]
+
+
+def test_spark_writes_and_replaces_files_of_a_bucket_through_s3a(clients: Clients) -> None:
+    """Hadoop's committer writes below `_temporary` and renames: copies and deletions by prefix."""
+    s3 = s3_kit.client(clients.running)
+    bucket = s3_kit.new_bucket(s3)
+    place = f"s3a://{bucket}/events"
+    rows = clients.session.range(300).selectExpr("id", "id % 3 AS part")
+    rows.repartition(2).write.partitionBy("part").parquet(place)
+    assert clients.session.read.parquet(place).where("part = 1").count() == 100
+    rows.where("part < 2").coalesce(1).write.mode("overwrite").partitionBy("part").parquet(place)
+    assert clients.session.read.parquet(place).count() == 200
+    keys = [row["Key"] for row in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert not any("_temporary" in key for key in keys)
+    files = [key for key in keys if key.endswith(".parquet")]
+    assert [key.split("/")[1] for key in files] == ["part=0", "part=1"]

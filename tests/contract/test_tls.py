@@ -19,6 +19,7 @@ from botocore import config
 
 from server import limits
 from server.transport import connection
+from tests.kit import environments
 from tests.kit import server as server_kit
 
 MIB = 1 << 20
@@ -70,6 +71,47 @@ def connect(encrypted: tuple[server_kit.Running, Path]) -> ssl.SSLSocket:
     bare.connect((running.host, running.port))
     context = ssl.create_default_context(cafile=str(certificate))
     return context.wrap_socket(bare, server_hostname="127.0.0.1")
+
+
+@pytest.mark.clients
+def test_awscli_copies_by_parts_and_in_one_request(
+    encrypted: tuple[server_kit.Running, Path], tmp_path: Path
+) -> None:
+    """With TLS it sends bodies in chunks, unsigned, with their checksum behind them."""
+    running, certificate = encrypted
+    environment = {
+        **server_kit.client_environment(),
+        "AWS_ACCESS_KEY_ID": running.access_key,
+        "AWS_SECRET_ACCESS_KEY": running.secret_key,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": running.url,
+        "AWS_CA_BUNDLE": str(certificate),
+        "AWS_CONFIG_FILE": str(tmp_path / "none"),
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+
+    def aws(*words: str) -> str:
+        return subprocess.run(
+            [str(environments.program("awscli", "aws")), *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=tmp_path,
+            check=True,
+        ).stdout
+
+    bodies = {"large": os.urandom(9 * MIB), "small": b"small"}
+    for name, body in bodies.items():
+        (tmp_path / name).write_bytes(body)
+        aws("s3", "cp", name, f"s3://raw/cli/{name}", "--only-show-errors")
+    aws("s3", "cp", "s3://raw/cli/", "back", "--recursive", "--only-show-errors")
+    for name, body in bodies.items():
+        assert (tmp_path / "back" / name).read_bytes() == body
+        head = client(encrypted).head_object(Bucket="raw", Key=f"cli/{name}")
+        assert "aws-chunked" not in head.get("ContentEncoding", "")
+    aws("s3", "rm", "s3://raw/cli/", "--recursive")
+    assert aws("s3", "ls", "s3://raw/").strip() == ""
 
 
 def test_a_large_object_is_stored_and_read_whole(
