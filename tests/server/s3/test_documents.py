@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server import errors as kit_errors
-from server.s3 import documents, errors, fields
+from server.s3 import documents, errors, fields, lifecycles
 
 PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_create_bucket,
@@ -25,6 +27,8 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_public_access_block,
     documents.parse_ownership,
     documents.parse_acl,
+    documents.parse_logging,
+    documents.parse_encryption,
 )
 REFUSALS = (
     errors.UnexpectedXml,
@@ -146,6 +150,135 @@ def test_garbage_gives_a_value_or_a_typed_error(data: bytes) -> None:
     for parse in PARSERS:
         with contextlib.suppress(*REFUSALS):
             parse(data)
+
+
+SAMPLES: tuple[tuple[Callable[[bytes], object], str], ...] = (
+    (
+        documents.parse_create_bucket,
+        "<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint>"
+        "</CreateBucketConfiguration>",
+    ),
+    (
+        documents.parse_deletes,
+        "<Delete><Quiet>true</Quiet><Object><Key>k</Key><VersionId>null</VersionId>"
+        "<ETag>&quot;a&quot;</ETag></Object><Object><Key>l</Key></Object></Delete>",
+    ),
+    (
+        documents.parse_complete,
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>a</ETag>"
+        "<ChecksumCRC32>AAAAAA==</ChecksumCRC32></Part><Part><PartNumber>2</PartNumber>"
+        "<ETag>b</ETag></Part></CompleteMultipartUpload>",
+    ),
+    (
+        documents.parse_tagging,
+        "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag><Tag><Key>c</Key><Value/></Tag>"
+        "</TagSet></Tagging>",
+    ),
+    (
+        documents.parse_versioning,
+        "<VersioningConfiguration><Status>Enabled</Status><MfaDelete>Disabled</MfaDelete>"
+        "</VersioningConfiguration>",
+    ),
+    (
+        documents.parse_object_lock,
+        "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule>"
+        "<DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule>"
+        "</ObjectLockConfiguration>",
+    ),
+    (
+        documents.parse_retention,
+        "<Retention><Mode>COMPLIANCE</Mode><RetainUntilDate>2140-01-01T00:00:00Z"
+        "</RetainUntilDate></Retention>",
+    ),
+    (documents.parse_legal_hold, "<LegalHold><Status>ON</Status></LegalHold>"),
+    (
+        documents.parse_cors,
+        "<CORSConfiguration><CORSRule><ID>a</ID><AllowedMethod>GET</AllowedMethod>"
+        "<AllowedOrigin>*</AllowedOrigin><AllowedHeader>*</AllowedHeader>"
+        "<ExposeHeader>ETag</ExposeHeader><MaxAgeSeconds>1</MaxAgeSeconds></CORSRule>"
+        "</CORSConfiguration>",
+    ),
+    (
+        documents.parse_public_access_block,
+        "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>"
+        "<IgnorePublicAcls>false</IgnorePublicAcls></PublicAccessBlockConfiguration>",
+    ),
+    (
+        documents.parse_ownership,
+        "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>"
+        "</OwnershipControls>",
+    ),
+    (
+        documents.parse_acl,
+        "<AccessControlPolicy><Owner><ID>a</ID></Owner><AccessControlList><Grant>"
+        "<Grantee xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' "
+        "xsi:type='CanonicalUser'><ID>b</ID></Grantee><Permission>READ</Permission></Grant>"
+        "</AccessControlList></AccessControlPolicy>",
+    ),
+    (
+        documents.parse_logging,
+        "<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket>"
+        "<TargetPrefix>p/</TargetPrefix><TargetObjectKeyFormat><PartitionedPrefix>"
+        "<PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix>"
+        "</TargetObjectKeyFormat></LoggingEnabled></BucketLoggingStatus>",
+    ),
+    (
+        documents.parse_encryption,
+        "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
+        "<SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault>"
+        "<BucketKeyEnabled>false</BucketKeyEnabled></Rule></ServerSideEncryptionConfiguration>",
+    ),
+    (
+        lifecycles.parse,
+        "<LifecycleConfiguration><Rule><ID>a</ID><Status>Enabled</Status><Filter><And>"
+        "<Prefix>p/</Prefix><Tag><Key>a</Key><Value>b</Value></Tag></And></Filter><Expiration>"
+        "<Days>1</Days></Expiration><NoncurrentVersionExpiration><NoncurrentDays>1"
+        "</NoncurrentDays></NoncurrentVersionExpiration></Rule></LifecycleConfiguration>",
+    ),
+)
+"""A document that each parser takes. Changes of it reach further than trees of any names."""
+TEXTS = st.sampled_from(["", "0", "-1", "9" * 30, " x ", "\u00e9", "true", "Enabled", "2140-01-01"])
+
+
+@st.composite
+def changed_samples(draw: st.DrawFn) -> tuple[Callable[[bytes], object], bytes]:
+    """Return a parser with its sample, of which elements are repeated, renamed, moved or gone."""
+    parse, sample = draw(st.sampled_from(SAMPLES))
+    root = ElementTree.fromstring(sample)
+    for _ in range(draw(st.integers(0, 3))):
+        parents = [each for each in root.iter() if len(each)]
+        parent = draw(st.sampled_from(parents)) if parents else root
+        child = draw(st.sampled_from(list(parent))) if len(parent) else root
+        match draw(st.sampled_from(["remove", "repeat", "rename", "text", "move"])):
+            case "remove" if child is not root:
+                parent.remove(child)
+            case "repeat" if child is not root:
+                parent.append(copy.deepcopy(child))
+            case "rename":
+                child.tag = draw(NAMES)
+            case "text":
+                child.text = draw(TEXTS)
+            case "move" if child is not root:
+                parent.remove(child)
+                root.append(child)
+    return parse, ElementTree.tostring(root)
+
+
+@pytest.mark.parametrize(("parse", "sample"), SAMPLES)
+def test_each_sample_is_a_document_that_its_parser_takes(
+    parse: Callable[[bytes], object], sample: str
+) -> None:
+    parse(sample.encode())
+
+
+@settings(max_examples=1000)
+@given(changed_samples())
+def test_a_changed_document_gives_a_value_or_a_typed_error(
+    changed: tuple[Callable[[bytes], object], bytes],
+) -> None:
+    parse, data = changed
+    with contextlib.suppress(*REFUSALS, errors.S3Error):
+        parse(data)
 
 
 ACL = b"<AccessControlPolicy>%s<AccessControlList>%s</AccessControlList></AccessControlPolicy>"
