@@ -315,10 +315,15 @@ def parse_encryption(data: bytes) -> str:
     if [child.name for child in root.children] != ["Rule"]:
         raise _malformed()
     algorithm = ""
-    for child in root.children[0].children:
+    rule = root.children[0]
+    for child in rule.children:
+        if rule.child(child.name) is not child:
+            raise _malformed()
         match child.name:
             case "ApplyServerSideEncryptionByDefault":
                 for part in child.children:
+                    if part.name not in ("SSEAlgorithm", "KMSMasterKeyID"):
+                        raise _malformed()
                     if part.name == "KMSMasterKeyID" and part.text.strip():
                         raise _not_done(part.name)
                 named = child.child("SSEAlgorithm")

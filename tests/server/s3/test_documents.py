@@ -441,6 +441,19 @@ REPEATED = {
         "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership>"
         "<ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>",
     ),
+    "an algorithm of encryption": (
+        documents.parse_encryption,
+        "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
+        "<SSEAlgorithm>AES256</SSEAlgorithm><SSEAlgorithm>aws:kms</SSEAlgorithm>"
+        "</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>",
+    ),
+    "a default of encryption": (
+        documents.parse_encryption,
+        "<ServerSideEncryptionConfiguration><Rule>"
+        + 2
+        * "<ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>"
+        "</ApplyServerSideEncryptionByDefault>" + "</Rule></ServerSideEncryptionConfiguration>",
+    ),
 }
 
 
