@@ -24,8 +24,9 @@ class Description:
     rows and size_bytes are None, and columns are empty, for a table whose metadata cannot be read
     or that the caller may list but not load. rows and size_bytes are None for every view. view:
     its query and the like; None for a table, and for a view that is described no further.
-    definition: the statement that creates a view. is_declared: a table that was created as an
-    ICEBERG one, or by a client of another API. is_temporary: a table of the session alone.
+    cluster_columns: of the clustering key, as reported. definition: the statement that creates a
+    view. is_declared: a table that was created as an ICEBERG one, or by a client of another API.
+    is_temporary: a table of the session alone.
     """
 
     ident: idents.TableIdent
@@ -36,13 +37,18 @@ class Description:
     size_bytes: int | None
     comment: str
     owner: str
-    cluster_by: str
+    cluster_columns: tuple[str, ...]
     columns: Sequence[ColumnDescription]
     keys: Sequence[keys.KeyDescription] = ()
     view: stored_views.View | None = None
     definition: str = ""
     is_declared: bool = True
     is_temporary: bool = False
+
+    @property
+    def cluster_by(self) -> str:
+        """The clustering key as listings have it; "" without one."""
+        return f"LINEAR({', '.join(self.cluster_columns)})" if self.cluster_columns else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -225,6 +225,11 @@ def invalid_identifier(
     )
 
 
+def no_session_variable(name: str) -> SqlError:
+    """A session variable that is not set."""
+    return _compilation("000904", "42000", f"Session variable '${name.upper()}' does not exist")
+
+
 def invalid_name(object_type: str, name: str, reason: str) -> SqlError:
     """CREATE of an object whose name the catalog cannot hold."""
     return _compilation("001008", "22023", f"invalid {object_type} name '{name}': {reason}")

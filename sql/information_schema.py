@@ -111,7 +111,7 @@ class InformationSchema:
             size_bytes=0 if is_empty else None,
             comment="",
             owner=_owner(listed.table) if listed.may_describe else "",
-            cluster_by="",
+            cluster_columns=(),
             columns=(),
         )
 
@@ -132,7 +132,7 @@ class InformationSchema:
             size_bytes=_count(summary, "total-files-size", loaded),
             comment=loaded.metadata.properties.get("comment", ""),
             owner=_owner(table),
-            cluster_by=_cluster_by(loaded),
+            cluster_columns=_cluster_columns(loaded),
             columns=await self.columns_of(loaded) if with_columns else (),
             keys=keys.describe(
                 loaded.metadata.properties,
@@ -156,7 +156,7 @@ class InformationSchema:
             size_bytes=None,
             comment=view.comment,
             owner=_owner(table),
-            cluster_by="",
+            cluster_columns=(),
             columns=descriptions.view_columns(view) if with_columns else (),
             view=view,
             definition=stored_views.definition(view),
@@ -392,11 +392,10 @@ def _count(summary: Mapping[str, str], key: str, loaded: tables.LoadedTable) -> 
     return int(text) if text.isdecimal() else None
 
 
-def _cluster_by(loaded: tables.LoadedTable) -> str:
+def _cluster_columns(loaded: tables.LoadedTable) -> tuple[str, ...]:
     by_id = {field["id"]: field["name"] for field in loaded.metadata.current_schema()["fields"]}
-    keys = [
+    return tuple(
         names.shown(by_id[field["source-id"]])
         for field in loaded.metadata.default_sort_order()["fields"]
         if field["transform"] == "identity" and field["source-id"] in by_id
-    ]
-    return f"LINEAR({', '.join(keys)})" if keys else ""
+    )

@@ -33,6 +33,7 @@ from sql import (
     changes,
     compiler,
     databases,
+    ddl_texts,
     defaults,
     definitions,
     engine,
@@ -316,6 +317,7 @@ def open_statements(
         ),
         roles=all_roles,
         accounts=all_accounts,
+        ddl_texts=ddl_texts.DdlTexts(places=all_places, described=described),
         granting=granting.Granting(
             iam=iam,
             places=all_places,

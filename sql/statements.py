@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import decimal
 import functools
 import logging
 import re
@@ -34,6 +35,7 @@ from sql import (
     compiler,
     constants,
     databases,
+    ddl_texts,
     definitions,
     engine,
     errors,
@@ -108,6 +110,7 @@ class Statements:
         roles: roles.Roles,
         accounts: accounts.Accounts,
         granting: granting.Granting,
+        ddl_texts: ddl_texts.DdlTexts,
         now_ms: storage_model.NowMs,
         about: About,
     ) -> None:
@@ -132,6 +135,7 @@ class Statements:
         self._roles = roles
         self._accounts = accounts
         self._granting = granting
+        self._ddl_texts = ddl_texts
         self._now_ms = now_ms
         self._about = about
 
@@ -168,6 +172,7 @@ class Statements:
             available_roles: tuple[str, ...] = ()
             if AVAILABLE_ROLES.search(text):
                 available_roles = tuple(await self._roles.available(session.login))
+            ddl = await self._ddl_texts.of_calls(session, text) if GET_DDL.search(text) else {}
             execution = self._execution(
                 session,
                 bindings,
@@ -178,6 +183,7 @@ class Statements:
                 results,
                 flow_ids,
                 available_roles,
+                ddl,
             )
             if staged is None:
                 return await self._run(execution, operation)
@@ -234,6 +240,7 @@ class Statements:
         stored_results: results.StoredResults,
         flow_ids: Sequence[str],
         available_roles: tuple[str, ...],
+        ddl: Mapping[tuple[str, str, bool], str],
     ) -> planning.Execution:
         zone = zoneinfo.ZoneInfo(str(session.parameter("TIMEZONE")))
         now = datetime.datetime.fromtimestamp(self._now_ms() / 1000, zone)
@@ -245,6 +252,7 @@ class Statements:
             warehouse=session.warehouse,
             role=session.role,
             available_roles=available_roles,
+            ddl_texts=ddl,
             user=session.login.name.upper(),
             account=session.account_name.upper(),
             region=self._about.region,
@@ -285,6 +293,8 @@ class Statements:
                 return await self._explain(execution)
             case operations.Show():
                 return await self._shows.show(execution.session, operation)
+            case operations.ExecuteImmediate():
+                return await self._execute_immediate(execution, operation)
             case operations.ShowGrants():
                 return await self._granting.show(execution, operation)
             case operations.DescribeUser():
@@ -404,6 +414,34 @@ class Statements:
             case operations.RollbackTransaction():
                 return await self._rollback(execution)
         raise AssertionError(operation)
+
+    async def _execute_immediate(
+        self, execution: planning.Execution, statement: operations.ExecuteImmediate
+    ) -> outcomes.Outcome:
+        """Run the statement that a text spells, as if the client had sent it."""
+        session, text = execution.session, statement.text
+        if IMMEDIATE.match(text):
+            raise errors.unsupported("EXECUTE IMMEDIATE of EXECUTE IMMEDIATE")
+        if statement.variable is not None:
+            variable = _variable(session, statement.variable)
+            if variable.text is None:
+                raise errors.empty_statement()
+            text = variable.text
+            if IMMEDIATE.match(text):
+                raise errors.unsupported("EXECUTE IMMEDIATE of EXECUTE IMMEDIATE")
+        return await self.execute(
+            session,
+            text,
+            bindings={
+                str(number): _bound(session, value)
+                for number, value in enumerate(statement.using, 1)
+            },
+            parameters=execution.parameters,
+            describe_only=execution.describe_only,
+            query_id=execution.query_id,
+            results=execution.results,
+            flow_ids=execution.context.flow_ids,
+        )
 
     # Queries
 
@@ -606,6 +644,7 @@ class Statements:
 COPIES = re.compile(r"\W*COPY\b", re.IGNORECASE)
 """COPY reads its staged files itself."""
 
+GET_DDL = re.compile(r"\bGET_DDL\b", re.IGNORECASE)
 AVAILABLE_ROLES = re.compile(r"\bCURRENT_AVAILABLE_ROLES\b", re.IGNORECASE)
 """The roles of a user are looked up for a statement that names this function."""
 
@@ -673,6 +712,33 @@ def _forms(session: sessions.Session) -> formats.Forms:
         timestamp_tz=form("TIMESTAMP_TZ", common),
         binary=form("BINARY", default.binary),
     )
+
+
+IMMEDIATE = re.compile(r"\s*EXECUTE\s+IMMEDIATE\b", re.IGNORECASE)
+
+
+def _variable(session: sessions.Session, ident: names.Ident) -> sessions.Variable:
+    variable = session.variables.get(ident.folded.upper())
+    if variable is None:
+        raise errors.no_session_variable(ident.folded)
+    return variable
+
+
+def _bound(session: sessions.Session, value: names.Ident | str | int) -> bindings.Binding:
+    """Return a value of USING as a bind. A bind of a variable's type is read from its text."""
+    if isinstance(value, int):
+        return bindings.Binding(type="fixed", values=(value,))
+    if isinstance(value, str):
+        return bindings.Binding(type="text", values=(value,))
+    variable = _variable(session, value)
+    match variable.type:
+        case "fixed" if variable.text is not None:
+            return bindings.Binding(type="fixed", values=(decimal.Decimal(variable.text),))
+        case "real" if variable.text is not None:
+            return bindings.Binding(type="real", values=(float(variable.text),))
+        case "boolean" if variable.text is not None:
+            return bindings.Binding(type="boolean", values=(variable.text == "true",))
+    return bindings.Binding(type="text", values=(variable.text,))
 
 
 def _single(statement: operations.Use) -> names.Ident:

@@ -913,6 +913,14 @@ def _shown_context(name: str) -> builders.Builder:
     return build_one
 
 
+def _get_ddl(call: FunctionCall) -> Expr:
+    key = (str(call.constant(0)).lower(), str(call.constant(1)), call.constant(2, False) is True)
+    text = call.context.ddl_texts.get(key)
+    if text is None:
+        raise call.refuse("arguments that are not literals")
+    return exprs.text(text)
+
+
 def _available_roles(call: FunctionCall) -> Expr:
     return exprs.text(json.dumps(list(call.context.available_roles)))
 
@@ -1115,6 +1123,7 @@ CONTEXT_FUNCTIONS = (
     function("CURRENT_WAREHOUSE", "", "text", _context("warehouse")),
     function("CURRENT_ROLE", "", "text", _context("role")),
     function("CURRENT_AVAILABLE_ROLES", "", "text", _available_roles),
+    function("GET_DDL", "constant constant [constant]", "text", _get_ddl),
     function("CURRENT_USER", "", "text", _context("user")),
     function("CURRENT_ACCOUNT", "", "text", _context("account")),
     function("CURRENT_REGION", "", "text", _context("region")),

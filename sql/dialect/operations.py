@@ -569,6 +569,18 @@ class ShowGrants:
     target: GrantTarget | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExecuteImmediate:
+    """EXECUTE IMMEDIATE. text: the statement, or else variable is the session variable that has it.
+
+    using: the values of its binds: session variables, or literals as Python values.
+    """
+
+    text: str = ""
+    variable: names.Ident | None = None
+    using: tuple[names.Ident | str | int, ...] = ()
+
+
 FormatValue: TypeAlias = str | int | bool | tuple[str, ...] | None
 """An option's value as it is written; None is NONE."""
 
@@ -717,6 +729,7 @@ Operation: TypeAlias = (
     | GrantPrivileges
     | GrantRole
     | ShowGrants
+    | ExecuteImmediate
     | CreateDatabase
     | AlterDatabase
     | DropDatabase

@@ -27,6 +27,7 @@ from sql.dialect import (
     elements,
     grammar,
     multi_inserts,
+    names,
     operations,
     reading,
     sequences,
@@ -106,6 +107,14 @@ def tokenize(text: str) -> list[Token]:
     if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in tokens):
         tokens = _split_numbers(tokens)
     return tokens
+
+
+def is_plain_name(text: str) -> bool:
+    """Return whether a name as reported can be written without quotes: it is no reserved word."""
+    if not names.PLAIN_UPPER.fullmatch(text):
+        return False
+    tokens = tokenize(text)
+    return len(tokens) == 1 and tokens[0].token_type is TokenType.VAR
 
 
 def _split_numbers(tokens: list[Token]) -> list[Token]:
@@ -284,6 +293,38 @@ def _begin(reader: reading.TokenReader) -> operations.Operation:
     if not reader.is_finished:
         raise errors.unsupported("BEGIN ... END block")
     return operations.BeginTransaction(name=name)
+
+
+def _execute(reader: reading.TokenReader) -> operations.Operation:
+    start = reader.mark()
+    if not reader.accept("EXECUTE", "IMMEDIATE"):
+        reader.reset(start)
+        raise errors.unsupported(_refused_name(reader))
+    if reader.accept("FROM"):
+        raise errors.unsupported("EXECUTE IMMEDIATE FROM")
+    variable, text = None, ""
+    if reader.accept("$"):
+        variable = reader.ident()
+    elif reader.peek_text():
+        raise errors.unsupported("EXECUTE IMMEDIATE of a variable of Snowflake Scripting")
+    else:
+        text = reader.string()
+    using: list[names.Ident | str | int] = []
+    if reader.accept("USING"):
+        reader.expect("(")
+        while True:
+            if reader.accept("$"):
+                using.append(reader.ident())
+            elif reader.peek_text() and not reader.peek_text().isdecimal():
+                raise errors.unsupported("USING a variable of Snowflake Scripting")
+            else:
+                value = reader.value()
+                using.append(value if isinstance(value, int) else str(value))
+            if not reader.accept(","):
+                break
+        reader.expect(")")
+    reader.finish()
+    return operations.ExecuteImmediate(text=text, variable=variable, using=tuple(using))
 
 
 def _commit(reader: reading.TokenReader) -> operations.Operation:
@@ -520,6 +561,7 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "INSERT": _insert,
     "COMMENT": comments.read_comment,
     "TRUNCATE": _truncate,
+    "EXECUTE": _execute,
     "GRANT": accounts.read_grant,
     "REVOKE": accounts.read_revoke,
     "DELETE": _change,
@@ -530,6 +572,6 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
 
 REFUSED = reading.words(
     """
-    CALL EXECUTE DECLARE
+    CALL DECLARE
     """
 )

@@ -110,6 +110,7 @@ class Context:
     warehouse: str = ""
     role: str = ""
     available_roles: tuple[str, ...] = ()
+    ddl_texts: Mapping[tuple[str, str, bool], str] = field(default_factory=dict)
     user: str = ""
     account: str = ""
     region: str = ""

@@ -30,6 +30,7 @@ from sql import (
     changes,
     compiler,
     databases,
+    ddl_texts,
     defaults,
     definitions,
     encode,
@@ -453,6 +454,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         ),
         roles=all_roles,
         accounts=all_accounts,
+        ddl_texts=ddl_texts.DdlTexts(places=resolver, described=described),
         granting=granting.Granting(
             iam=iam,
             places=resolver,

@@ -62,7 +62,6 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("alter warehouse w suspend", "ALTER WAREHOUSE"),
         ("create materialized view v as select 1", "CREATE MATERIALIZED VIEW"),
         ("alter view v add row access policy p on (a)", "ALTER VIEW ... ADD ROW"),
-        ("create temporary table t (a int)", "CREATE TEMPORARY TABLE"),
         ("create database d clone e", "CREATE DATABASE ... CLONE"),
         (
             "alter database d rename to e",
@@ -77,7 +76,8 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("grant role r to role s", "GRANT ROLE ... TO ROLE"),
         ("create or replace user u", "CREATE OR REPLACE USER"),
         ("call p()", "CALL"),
-        ("execute immediate 'select 1'", "EXECUTE IMMEDIATE"),
+        ("execute immediate from @s/f.sql", "EXECUTE IMMEDIATE FROM"),
+        ("execute task t", "EXECUTE TASK"),
         ("put file:///x @s unknown = 1", "PUT ... UNKNOWN"),
         ("comment on task v is 'x'", "COMMENT ON TASK"),
         ("show grants limit 5", "SHOW GRANTS ... LIMIT"),

@@ -1,0 +1,239 @@
+"""engine: GET_DDL: the statements that create a table, view, sequence, schema or database again.
+
+The text has Snowflake's form. A query gives the object's type and name as literals, so that what a
+statement needs is known, and read with the caller's rights, before the statement is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from catalog import idents, rights
+from sql import descriptions, errors, information_schema, keys, limits, listings, places, sessions
+from sql.dialect import names, parse, reading, sqltypes
+
+CALLS_MAX: Final = 100
+"""Calls of GET_DDL in one statement."""
+OBJECTS_MAX: Final = 1_000
+"""Tables, views and sequences whose statements one schema or database gives."""
+
+CALL: Final = re.compile(
+    r"\bGET_DDL\s*\(\s*'((?:[^']|'')*)'\s*,\s*'((?:[^']|'')*)'\s*(?:,\s*(true|false)\s*)?\)",
+    re.IGNORECASE,
+)
+TYPES: Final = ("table", "view", "sequence", "schema", "database")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Listed:
+    """What a schema or database holds. sequences: in the order of their names."""
+
+    schemas: tuple[tuple[str, idents.Namespace], ...]
+    tables: tuple[places.FoundTable, ...]
+    sequences: tuple[listings.ListedSequence, ...]
+
+
+class DdlTexts:
+    """Writes the statements of objects. Stateless."""
+
+    def __init__(
+        self, *, places: places.Places, described: information_schema.InformationSchema
+    ) -> None:
+        self._places = places
+        self._described = described
+
+    async def of_calls(
+        self, session: sessions.Session, text: str
+    ) -> Mapping[tuple[str, str, bool], str]:
+        """Return the texts that the calls of GET_DDL in a statement return; raises SqlError.
+
+        By the calls' arguments: type, name, and whether names are fully qualified.
+        """
+        texts: dict[tuple[str, str, bool], str] = {}
+        for match in CALL.finditer(text):
+            object_type, name = (part.replace("''", "'") for part in match.groups()[:2])
+            is_qualified = (match[3] or "").lower() == "true"
+            key = (object_type.lower(), name, is_qualified)
+            if key not in texts:
+                if len(texts) >= CALLS_MAX:
+                    raise errors.too_complex(f"more than {CALLS_MAX} calls of GET_DDL")
+                texts[key] = await self._text(session, *key)
+        return texts
+
+    async def _text(
+        self, session: sessions.Session, object_type: str, spelled: str, is_qualified: bool
+    ) -> str:
+        if object_type not in TYPES:
+            raise errors.unsupported(f"GET_DDL of {object_type.upper()}")
+        reader = reading.TokenReader(spelled, parse.tokenize(spelled))
+        name = reader.name()
+        reader.finish()
+        match object_type:
+            case "table" | "view":
+                return await self._of_relation(session, object_type, name, is_qualified)
+            case "sequence":
+                return self._of_sequence(session, name, is_qualified)
+        listed = await asyncio.to_thread(self._list, session, object_type, name)
+        parts = []
+        if object_type == "database":
+            database = listed.schemas[0][0] if listed.schemas else name[0].stored
+            parts.append(f"create or replace database {names.written(database)};")
+        for place in listed.schemas:
+            shown = names.written(idents.dotted(place[1]))
+            qualified = f"{names.written(place[0])}.{shown}" if is_qualified else shown
+            parts.append(f"create or replace schema {qualified};")
+            parts += [
+                _sequence(each, is_qualified=is_qualified)
+                for each in listed.sequences
+                if (each.database, each.namespace) == place
+            ]
+            parts += [
+                await self._described_text(table, is_qualified)
+                for table in listed.tables
+                if (table.ident.table_bucket, table.ident.namespace) == place
+            ]
+        return "\n\n".join(parts)
+
+    async def _of_relation(
+        self, session: sessions.Session, object_type: str, name: names.Name, is_qualified: bool
+    ) -> str:
+        with self._places.view(session.principal) as catalog:
+            table = catalog.relation(
+                name,
+                database=session.database,
+                schema=session.schema,
+                actions=rights.LOAD_ACTIONS,
+            )
+        if object_type == "view" and table.pointer.object_type == "table":
+            raise errors.of_other_type("TABLE", "VIEW")
+        return await self._described_text(table, is_qualified)
+
+    async def _described_text(self, table: places.FoundTable, is_qualified: bool) -> str:
+        described = await self._described.describe_whole(table)
+        if len(described.columns) > limits.COLUMNS_HERE_MAX:
+            return await asyncio.to_thread(_relation, described, is_qualified=is_qualified)
+        return _relation(described, is_qualified=is_qualified)
+
+    def _of_sequence(self, session: sessions.Session, name: names.Name, is_qualified: bool) -> str:
+        missing = errors.does_not_exist("Sequence", names.dotted(name))
+        with self._places.view(session.principal) as catalog:
+            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+            place = [(schema.database, schema.namespace)]
+            listed = {each.state.name: each for each in self._described.sequences(catalog, place)}
+        stored = names.find_one(name[-1], list(listed))
+        if stored is None or not listed[stored].may_describe:
+            raise missing
+        return _sequence(listed[stored], is_qualified=is_qualified)
+
+    def _list(self, session: sessions.Session, object_type: str, name: names.Name) -> _Listed:
+        with self._places.view(session.principal) as catalog:
+            if object_type == "database":
+                if len(name) != 1:
+                    raise errors.invalid_identifier(names.dotted(name))
+                database = catalog.visible_database(name[0])
+                schemas = [(database, each) for each in catalog.schemas(database)]
+            else:
+                schema = catalog.visible_schema(name, database=session.database)
+                if not schema.namespace:
+                    raise errors.unsupported("GET_DDL of INFORMATION_SCHEMA")
+                schemas = [(schema.database, schema.namespace)]
+            tables: list[places.FoundTable] = []
+            for place in schemas:
+                for table in _readable(catalog, *place):
+                    if len(tables) >= OBJECTS_MAX:
+                        raise errors.too_complex(f"GET_DDL of more than {OBJECTS_MAX:,} objects")
+                    tables.append(table)
+            sequences = [
+                each for each in self._described.sequences(catalog, schemas) if each.may_describe
+            ]
+        return _Listed(
+            schemas=tuple(schemas), tables=tuple(tables), sequences=tuple(sequences[:OBJECTS_MAX])
+        )
+
+
+def _readable(
+    catalog: places.CatalogView, database: str, namespace: idents.Namespace
+) -> Iterator[places.FoundTable]:
+    """Yield the tables, then the views, that the caller may load."""
+    for ident in catalog.tables(database, namespace):
+        table = catalog.find(ident)
+        if table is not None and catalog.may_describe(table):
+            yield table
+    for ident in catalog.tables(database, namespace, "view"):
+        view = catalog.find(ident, "view")
+        if view is not None and catalog.may_describe(view):
+            yield view
+
+
+def _relation(described: descriptions.Description, *, is_qualified: bool) -> str:
+    name = _name(described.ident, is_qualified=is_qualified)
+    if described.view is not None:
+        definition = described.definition.rstrip().rstrip(";")
+        return f"{definition};"
+    lines = [_column(column) for column in described.columns]
+    lines += [_key(key) for key in described.keys]
+    columns = ", ".join(map(_written, described.cluster_columns))
+    clause = f" cluster by ({columns})" if columns else ""
+    comment = f" COMMENT={_quoted(described.comment)}" if described.comment else ""
+    body = ",\n\t".join(lines)
+    return f"create or replace TABLE {name} (\n\t{body}\n){clause}{comment};"
+
+
+def _column(column: descriptions.ColumnDescription) -> str:
+    parts = [_written(column.name), sqltypes.shown(column.type)]
+    if not column.nullable:
+        parts.append("NOT NULL")
+    if column.identity is not None:
+        start, increment = column.identity
+        parts.append(f"autoincrement start {start} increment {increment} order")
+    elif column.default:
+        parts.append(f"DEFAULT {column.default}")
+    if column.comment:
+        parts.append(f"COMMENT {_quoted(column.comment)}")
+    return " ".join(parts)
+
+
+def _key(key: keys.KeyDescription) -> str:
+    columns = ", ".join(map(_written, key.columns))
+    name = "" if key.name.startswith("SYS_CONSTRAINT_") else f"constraint {_written(key.name)} "
+    rely = " rely" if key.is_reliable else ""
+    if key.type != "foreign":
+        return f"{name}{'primary key' if key.type == 'primary' else 'unique'} ({columns}){rely}"
+    referenced = ".".join(map(_written, key.referenced))
+    others = ", ".join(map(_written, key.referenced_columns))
+    actions = "".join(
+        f" on {event} {action.lower()}"
+        for event, action in (("update", key.on_update), ("delete", key.on_delete))
+        if action.upper() != "NO ACTION"
+    )
+    return f"{name}foreign key ({columns}) references {referenced}({others}){actions}{rely}"
+
+
+def _sequence(each: listings.ListedSequence, *, is_qualified: bool) -> str:
+    ident = idents.TableIdent(
+        table_bucket=each.database, namespace=each.namespace, name=each.state.name
+    )
+    state = each.state
+    comment = f" COMMENT={_quoted(state.comment)}" if state.comment else ""
+    return (
+        f"create or replace sequence {_name(ident, is_qualified=is_qualified)}"
+        f" start with {state.next} increment by {state.increment} order{comment};"
+    )
+
+
+def _name(ident: idents.TableIdent, *, is_qualified: bool) -> str:
+    parts = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+    return ".".join(_written(names.shown(part)) for part in (parts if is_qualified else parts[2:]))
+
+
+def _written(shown: str) -> str:
+    """Return a name as reported as it is written in Snowflake SQL."""
+    return shown if parse.is_plain_name(shown) else names.quoted(shown)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,0 +1,177 @@
+"""EXECUTE IMMEDIATE and GET_DDL, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from sql import errors
+from tests.kit import local_sql
+
+TYPES = (
+    "int", "number(9,2)", "number(38,0)", "float", "varchar", "varchar(7)", "boolean", "date",
+    "time(6)", "timestamp_ntz(6)", "timestamp_ltz(6)", "binary", "variant", "array", "object",
+)  # fmt: skip
+NAMES = ("a", "b1", '"Mixed"', '"with space"', '"select"', '"quo""te"', "c")
+DEFAULTS = {
+    "int": "7",
+    "number(9,2)": "1.25",
+    "varchar": "'it''s \\\\ here'",
+    "varchar(7)": "'x'",
+    "boolean": "true",
+    "date": "'2024-01-31'::date",
+    "timestamp_ltz(6)": "current_timestamp()",
+}
+
+
+async def refused(local: local_sql.LocalSql, text: str) -> str:
+    with pytest.raises(errors.SqlError) as caught:
+        await local.run(text)
+    return caught.value.code
+
+
+def test_execute_immediate_runs_a_literal_or_a_session_variable(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        assert await local.one("execute immediate 'select 1 + 1'") == 2
+        assert await local.one("execute immediate $$select 'it''s'$$") == "it's"
+        await local.run("set (text, low) = ('select ? + ?', 40)")
+        assert await local.one("execute immediate $text using ($low, 2)") == 42
+        await local.run("execute immediate 'create table t as select ? as a' using ('x')")
+        assert await local.one("select a from t") == "x"
+        await local.run("execute immediate 'insert into t values (?)' using ('y')")
+        assert await local.one("select count(*) from t") == 2
+        await local.run("execute immediate 'set text = 3'")
+        assert await local.one("select $text") == 3
+        await local.run("unset (text, low)")
+        assert await refused(local, "execute immediate $text") == "000904"
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("execute immediate 'begin select 1; end'", "000002"),
+        ("execute immediate 'declare x int'", "000002"),
+        ("execute immediate 'select 1; select 2'", "001003"),
+        ("execute immediate ''", "000900"),
+        ("execute immediate 'execute immediate ''select 1'''", "000002"),
+        ("execute immediate name", "000002"),
+        ("execute immediate 'select ?' using (name)", "000002"),
+    ],
+)
+def test_execute_immediate_of_more_than_a_statement_is_refused(
+    tmp_path: Path, text: str, code: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        assert await refused(local, text) == code
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_get_ddl_has_snowflakes_form(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "create table t (id int autoincrement primary key, s varchar(5) default 'd'"
+            " comment 'it''s', n number(9,2) not null, unique (s)) cluster by (n) comment = 'whole'"
+        )
+        assert await local.one("select get_ddl('table', 't')") == (
+            "create or replace TABLE T (\n"
+            "\tID NUMBER(38,0) NOT NULL autoincrement start 1 increment 1 order,\n"
+            "\tS VARCHAR(5) DEFAULT 'd' COMMENT 'it''s',\n"
+            "\tN NUMBER(9,2) NOT NULL,\n"
+            "\tprimary key (ID),\n"
+            "\tunique (S)\n"
+            ") cluster by (N) COMMENT='whole';"
+        )
+        qualified = await local.one("select get_ddl('TABLE', 'lake.ns.t', true)")
+        assert qualified.startswith("create or replace TABLE LAKE.NS.T (")
+        await local.run("create view v as select s from t")
+        view = await local.one("select get_ddl('view', 'v')")
+        assert view.upper().startswith("CREATE")
+        await local.run("drop view v")
+        await local.run(f"execute immediate $${view}$$")
+        assert await local.rows("select * from v") == []
+        await local.run("create sequence q start 5 increment 2 comment = 'c'")
+        sequence = await local.one("select get_ddl('sequence', 'q')")
+        assert sequence == (
+            "create or replace sequence Q start with 5 increment by 2 order COMMENT='c';"
+        )
+        await local.run(f"execute immediate $${sequence}$$")
+        assert await local.one("select q.nextval") == 5
+        schema = await local.one("select get_ddl('schema', 'ns')")
+        assert schema.startswith("create or replace schema NS;\n\ncreate or replace sequence Q")
+        assert "create or replace TABLE T " in schema
+        database = await local.one("select get_ddl('database', 'lake', true)")
+        assert database.startswith("create or replace database LAKE;\n\ncreate or replace schema")
+        assert "create or replace TABLE LAKE.NS.T " in database
+        assert await refused(local, "select get_ddl('table', 'absent')") == "002003"
+        assert await refused(local, "select get_ddl('warehouse', 'w')") == "000002"
+        assert await refused(local, "select get_ddl('table', s) from t") == "000002"
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.fixture(scope="module")
+def local(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[asyncio.Runner, local_sql.LocalSql]]:
+    path = tmp_path_factory.mktemp("ddl")
+    with asyncio.Runner() as runner:
+        manager = local_sql.opened_inline(path)
+        opened = runner.run(manager.__aenter__())
+        yield runner, opened
+        runner.run(manager.__aexit__(None, None, None))
+
+
+@strategies.composite
+def tables(draw: strategies.DrawFn) -> str:
+    names = draw(strategies.lists(strategies.sampled_from(NAMES), min_size=1, unique=True))
+    columns = []
+    for name in names:
+        column_type = draw(strategies.sampled_from(TYPES))
+        parts = [name, column_type]
+        if column_type in DEFAULTS and draw(strategies.booleans()):
+            parts.append(f"default {DEFAULTS[column_type]}")
+        if draw(strategies.booleans()):
+            parts.append("not null")
+        if draw(strategies.booleans()):
+            parts.append("comment 'a ''comment'' \\\\ of it'")
+        columns.append((name, column_type, " ".join(parts)))
+    lines = [line for _, _, line in columns]
+    keyed = [name for name, column_type, _ in columns if column_type in ("int", "varchar", "date")]
+    if keyed and draw(strategies.booleans()):
+        lines.append(f"primary key ({keyed[0]})")
+    if keyed and draw(strategies.booleans()):
+        lines.append(f"constraint u unique ({keyed[-1]})")
+    cluster = f" cluster by ({keyed[0]})" if keyed and draw(strategies.booleans()) else ""
+    comment = " comment = 'x ''y'''" if draw(strategies.booleans()) else ""
+    return f"({', '.join(lines)}){cluster}{comment}"
+
+
+@hypothesis.settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+@hypothesis.given(tables())
+def test_the_text_of_get_ddl_makes_the_same_table_again(
+    local: tuple[asyncio.Runner, local_sql.LocalSql], elements: str
+) -> None:
+    runner, opened = local
+
+    async def work() -> None:
+        await opened.run(f'create or replace table "The Table" {elements}')
+        described = await opened.rows('describe table "The Table"')
+        text = await opened.one("select get_ddl('table', '\"The Table\"')")
+        await opened.run('drop table "The Table"')
+        await opened.run(text)
+        assert await opened.rows('describe table "The Table"') == described
+        assert await opened.one("select get_ddl('table', '\"The Table\"')") == text
+
+    runner.run(work())
