@@ -392,6 +392,11 @@ def too_long(text: str) -> SqlError:
     return SqlError("100078", "22001", f"String '{text}' is too long and would be truncated")
 
 
+def incompatible_options(first: str, second: str) -> SqlError:
+    """Two options of one statement exclude each other."""
+    return _compilation("001003", "42000", f"options {second} and {first} are incompatible")
+
+
 def column_count_differs(expected: int, actual: int) -> SqlError:
     return _compilation(
         "002020",

@@ -31,6 +31,12 @@ class StagedStatements:
         self._loading = loading
         self._unloading = unloading
 
+    def is_temporary(
+        self, execution: planning.Execution, operation: operations.DropStaging
+    ) -> bool:
+        """Return whether a statement drops a temporary object of the session."""
+        return self._stages.is_temporary(execution.session, operation)
+
     async def run(
         self, execution: planning.Execution, operation: StagedOperation
     ) -> outcomes.Outcome:

@@ -750,6 +750,16 @@ class Stages:
                         return stagerows.decode(value, stagerows.StagingRow)
         return None
 
+    def is_temporary(self, session: sessions.Session, statement: operations.DropStaging) -> bool:
+        """Return whether a name is of a temporary object of the session."""
+        try:
+            with self._places.view(session.principal) as catalog:
+                home = self._home(session, statement.name, catalog)
+        except errors.SqlError:
+            return False
+        row = self._find(session, home, statement.object_type, statement.name[-1])
+        return row is not None and row.session_id != stagerows.PERMANENT
+
     def _visible(
         self, session: sessions.Session, object_type: stagerows.ObjectType, name: names.Name
     ) -> stagerows.StagingRow:

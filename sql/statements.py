@@ -398,6 +398,9 @@ class Statements:
                     case operations.CreateStage() | operations.CreateFileFormat():
                         if not operation.temporary:
                             await self._commit_waiting(execution)
+                    case operations.DropStaging():
+                        if not self._staged_statements.is_temporary(execution, operation):
+                            await self._commit_waiting(execution)
                 return await self._staged_statements.run(execution, operation)
             case operations.Use():
                 return self._use(execution, operation)

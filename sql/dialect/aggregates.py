@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+from typing import Final
 
 from sqlglot import exp
 
@@ -263,6 +264,32 @@ def percentile_cont(call: FunctionCall) -> Expr:
     return call.aggregated(percentile, sqltypes.REAL, [operand])
 
 
+def percentile_disc(call: FunctionCall) -> Expr:
+    """PERCENTILE_DISC: the first value in order whose share of the values reaches the fraction."""
+    if not call.order_parts:
+        raise call.refuse("no WITHIN GROUP")
+    if call.over:
+        raise call.refuse("OVER")
+    fraction = decimal.Decimal(str(call.constant(0)))
+    if not 0 <= fraction <= 1 or len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
+        raise call.invalid()
+    operand = call.order_parts[0]
+    if operand.type.name in sqltypes.SEMISTRUCTURED:
+        raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
+    direction = "DESC" if "DESC" in call.order[0].direction else "ASC"
+    # Sorted here: the engine refuses aggregates of several orders in one query.
+    listed = code.call("array_sort", code.call("array_agg", operand), direction, "NULLS LAST")
+    above, below = fraction.as_integer_ratio()
+    count = code.arrow(code.call("count", operand), "Int64")
+    nth = code.infix(code.infix(count, "*", above, "+", below - 1), "/", below)
+    value = code.call("array_element", listed, code.call("greatest", nth, 1))
+    return call.aggregated(value, operand.type, [operand])
+
+
+FRACTION_DIGITS_MAX: Final = 9
+"""Digits of the fraction of PERCENTILE_DISC, which is computed in whole numbers."""
+
+
 def listagg(call: FunctionCall) -> Expr:
     operand = call.text(0)
     delimiter = call.constant(1, "")
@@ -446,6 +473,7 @@ AGGREGATES = (
     aggregate("ANY_VALUE", "any", "any", any_value),
     aggregate("MEDIAN", "number", "number", median),
     aggregate("PERCENTILE_CONT", "constant", "real", percentile_cont),
+    aggregate("PERCENTILE_DISC", "constant", "any", percentile_disc),
     aggregate("STDDEV STDDEV_SAMP", "real", "real", real_of("stddev_samp")),
     aggregate("STDDEV_POP", "real", "real", real_of("stddev_pop")),
     aggregate("VARIANCE VARIANCE_SAMP VAR_SAMP", "real", "real", real_of("var_samp")),

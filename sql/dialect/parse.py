@@ -39,6 +39,13 @@ from sql.dialect import (
 
 def parse(text: str) -> operations.Operation:
     """Return the one statement of text; raises SqlError (000900 when there is none)."""
+    operation = _parse(text)
+    if getattr(operation, "replace", False) and getattr(operation, "if_not_exists", False):
+        raise errors.incompatible_options("OR REPLACE", "IF NOT EXISTS")
+    return operation
+
+
+def _parse(text: str) -> operations.Operation:
     reader = reading.TokenReader(text, tokenize(text))
     reader.drop_semicolons()
     if reader.is_at_end:

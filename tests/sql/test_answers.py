@@ -750,3 +750,27 @@ def test_a_text_that_begins_like_a_stage_is_a_text(tmp_path: Path) -> None:
             "select 1, '@x', concat('a', '@', 'b') from (values (1, '@y')) v": (1, "@x", "a@b"),
         },
     )
+
+
+def test_percentile_disc_is_a_value_of_the_group(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table p (g int, a int, v varchar)")
+        await local.run(
+            "insert into p values (1, 10, 'a'), (1, 20, 'b'), (1, 30, 'c'), (1, 40, 'd'), "
+            "(1, null, null), (2, 5, 'z'), (3, null, null)"
+        )
+        text = ", ".join(
+            f"percentile_disc({fraction}) within group (order by {order})"
+            for fraction, order in ((0.5, "a"), (0.5, "a desc"), (0, "a"), (1, "v"))
+        )
+        assert await local.rows(f"select g, {text} from p group by g order by g") == [
+            (1, 20, 30, 10, "d"),
+            (2, 5, 5, 5, "z"),
+            (3, None, None, None, None),
+        ]
+        # A tenth of thirty is exactly three, which a FLOAT misses.
+        numbers = ", ".join(f"({number})" for number in range(1, 31))
+        text = "select percentile_disc(0.1) within group (order by column1) from values "
+        assert await local.one(text + numbers) == 3
+
+    local_sql.run_local(tmp_path, work)

@@ -714,3 +714,38 @@ def test_describing_a_query_of_staged_files_decodes_none_of_them(tmp_path: Path)
             assert await described(text) == [(each.name, each.type) for each in columns]
 
     run(tmp_path, work)
+
+
+def test_dropping_a_stage_commits_the_open_transaction_unless_it_is_temporary(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        for number, word in enumerate(("", "temporary")):
+            await local.run(f"create {word} stage dropped")
+            await local.run("begin")
+            await local.run(f"insert into t values ({number})")
+            await local.run("drop stage dropped")
+            await local.run("rollback")
+        assert await local.rows("select a from t") == [(0,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "create or replace stage if not exists x",
+        "create or replace file format if not exists x type = csv",
+        "create or replace table if not exists x (a int)",
+        "create or replace sequence if not exists x",
+    ],
+)
+def test_or_replace_and_if_not_exists_exclude_each_other(tmp_path: Path, text: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        with pytest.raises(errors.SqlError) as caught:
+            await local.run(text)
+        assert caught.value.code == "001003"
+        assert "incompatible" in caught.value.message
+
+    local_sql.run_local(tmp_path, work)
