@@ -111,6 +111,37 @@ class Files:
                     await self._blobs.discard(received)
                     raise
 
+    async def link(self, file: OpenedFile, uri: str, *, table_bucket: str, owner: str) -> None:
+        """Name the body of an existing file a second time, as a new file. No byte is copied.
+
+        Raises MetadataFileMissing if the file is gone, and as `put` does.
+        """
+        key = _key_of(uri, table_bucket)
+        attributes = model.ObjectAttributes(
+            headers={"content-type": "application/octet-stream"}, owner=owner
+        )
+        for number in range(1, ATTEMPTS_MAX + 1):
+            try:
+                ruling = self._guard.at(table_bucket, key)
+                ruling.check_write()
+            except guard.LayoutRefused as refused:
+                raise errors.InvalidCatalogRequest(f"Cannot write {uri}: {refused}") from refused
+            try:
+                await self._objects.copy(
+                    file.info,
+                    ruling.bucket or table_bucket,
+                    key,
+                    attributes=attributes,
+                    precondition=_WRITTEN_ONCE,
+                    expects=ruling.expects,
+                )
+                return
+            except storage_errors.SourceGone as error:
+                raise _missing(file.uri) from error
+            except storage_errors.ExpectationFailed:
+                if number == ATTEMPTS_MAX:
+                    raise
+
     async def remove(self, uri: str, *, table_bucket: str) -> None:
         """Remove a file of its writer that no commit names."""
         await self._objects.delete(table_bucket, _key_of(uri, table_bucket))

@@ -18,6 +18,7 @@ from catalog import idents, namespaces, receipts, records, rights, tables
 from catalog.metadata import errors as metadata_errors
 from server.access import model as access_model
 from sql import (
+    clones,
     column_defaults,
     defaults,
     errors,
@@ -26,6 +27,7 @@ from sql import (
     outcomes,
     places,
     planning,
+    relations,
     replacements,
     replays,
     stored_views,
@@ -79,6 +81,7 @@ class Definitions:
         foreign_keys: foreign_keys.ForeignKeys,
         replacements: replacements.Replacements,
         temporary: temporary_tables.TemporaryTables,
+        clones: clones.Clones,
     ) -> None:
         self._planning = planning
         self._places = places
@@ -90,6 +93,7 @@ class Definitions:
         self._foreign_keys = foreign_keys
         self._replacements = replacements
         self._temporary = temporary
+        self._clones = clones
 
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
@@ -143,6 +147,9 @@ class Definitions:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
             if not statement.replace:
                 raise errors.already_exists("Object", shown)
+        if statement.copies:
+            await self._copy(execution, query_names, statement, table)
+            return outcomes.status(success)
         keys = await self._foreign_keys.qualified(execution, statement.keys, own=table.ident)
         statement = dataclasses.replace(statement, keys=keys)
         if statement.query is None:
@@ -303,6 +310,96 @@ class Definitions:
             staged, principal=execution.session.principal, query_id=execution.query_id
         )
         return staged.rows
+
+    async def _copy(
+        self,
+        execution: planning.Execution,
+        query_names: planning.Names | None,
+        statement: operations.CreateTable,
+        table: _NewTable,
+    ) -> None:
+        """Create or replace a table by LIKE or CLONE: with a source's definition, and its rows."""
+        query_tables = await self._planning.open(execution, query_names)
+        source = query_tables.tables[0]
+        if source is None:
+            raise errors.of_other_type("VIEW", "TABLE")
+        is_temporary = temporary_names.is_temporary(source.loaded.ident)
+        if statement.copies == "clone" and is_temporary and not statement.is_temporary:
+            raise errors.unsupported("CLONE of a temporary table into a permanent one")
+        numbers = self._clones.numbers(source) if statement.copies == "clone" else {}
+        principal = execution.session.principal
+        defined = await threads.for_columns(
+            len(source.fields), functools.partial(clones.definition, numbers=numbers), source
+        )
+        if table.existing is not None and not table.adopts:
+            await self._replace_by_copy(execution, query_tables, statement, table, source, numbers)
+            return
+        if statement.copies == "like":
+            await self._create(
+                table.ident,
+                defined.table,
+                principal=principal,
+                adopts=table.adopts,
+                receipt=table.receipt,
+            )
+            return
+        loaded = await self._create(
+            table.ident, defined.table, principal=principal, adopts=table.adopts, stage=True
+        )
+        target = writes.WriteTarget(
+            loaded=loaded,
+            fields=tuple(source.fields),
+            is_staged=True,
+            judge=self._places.judge(principal, rights.COMMIT_ACTIONS),
+        )
+        try:
+            staged = await self._clones.share(source, target, by=execution.by)
+        except clones.Unshared:
+            staged = await self._stage(
+                execution, query_tables, defined.columns, loaded, is_staged=True
+            )
+        await self._writes.commit(staged, principal=principal, query_id=execution.query_id)
+
+    async def _replace_by_copy(
+        self,
+        execution: planning.Execution,
+        query_tables: planning.QueryTables,
+        statement: operations.CreateTable,
+        table: _NewTable,
+        source: relations.PinnedTable,
+        numbers: Mapping[int, int],
+    ) -> None:
+        """Replace a table by LIKE or CLONE. The columns get new ids, so the rows are written."""
+        assert table.existing is not None
+        existing, principal = table.existing, execution.session.principal
+
+        def describe(first_id: int) -> writes.NewTable:
+            defined = clones.definition(source, numbers=numbers, first_id=first_id)
+            return clones.without_version(defined.table)
+
+        base = await self._tables.fetch_at(existing.ident, existing.pointer)
+        replacement = await self._replacements.plan(base, describe)
+        staged = None
+        if statement.copies == "clone":
+            columns = clones.definition(source, numbers=numbers).columns
+            staged = await self._stage(execution, query_tables, columns, replacement.after)
+        try:
+            await self._replacements.commit(
+                replacement,
+                describe,
+                () if staged is None else staged.files,
+                principal=principal,
+                judge=self._places.judge(principal, rights.COMMIT_ACTIONS),
+                query_id=execution.query_id,
+                may_rebase=source.loaded.ident != existing.ident,
+                receipt=table.receipt if staged is None else None,
+            )
+        except catalog_errors.CommitStateUnknown:
+            raise  # the rows may be committed, so their files stay
+        except BaseException:
+            if staged is not None:
+                await asyncio.shield(self._writes.discard(staged))
+            raise
 
     async def _stage(
         self,

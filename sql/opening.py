@@ -31,6 +31,7 @@ from sql import (
     accounts,
     alterations,
     changes,
+    clones,
     compiler,
     databases,
     ddl_texts,
@@ -265,6 +266,13 @@ def open_statements(
                 tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
             ),
             temporary=all_temporary,
+            clones=clones.Clones(
+                scans=scans,
+                files=files,
+                sequences=all_sequences,
+                writes=written,
+                new_id=store.new_id,
+            ),
         ),
         databases=databases.Databases(
             places=all_places,

@@ -64,6 +64,7 @@ class WriteTarget:
 
     judge: checks the principal's rights again inside the commit's transaction. checks_lengths: the
     rows are new; rows that a change leaves as they are may hold texts longer than declared.
+    earlier_schemas: a staged table gets them too, so that the ids of their columns are taken.
     """
 
     loaded: tables.LoadedTable
@@ -71,6 +72,7 @@ class WriteTarget:
     is_staged: bool = False
     judge: owners.Judge | None = None
     checks_lengths: bool = True
+    earlier_schemas: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +191,9 @@ class Writes:
                 removed=staged.removed,
                 based_on=staged.based_on,
                 staged=target.loaded if target.is_staged else None,
+                extra_updates=[
+                    {"action": "add-schema", "schema": schema} for schema in target.earlier_schemas
+                ],
                 summary=change.summary,
                 schema_id=change.schema_id,
                 principal=principal,

@@ -77,7 +77,8 @@ class CreateTable:
     """CREATE [OR REPLACE] [TEMPORARY | TRANSIENT] [ICEBERG] TABLE, with or without AS query.
 
     partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
-    is_iceberg: with the word ICEBERG. is_temporary: the table is its session's alone.
+    is_iceberg: with the word ICEBERG. is_temporary: the table is its session's alone. copies: with
+    LIKE or CLONE, whose source the query reads.
     """
 
     name: names.Name
@@ -91,6 +92,7 @@ class CreateTable:
     keys: tuple[KeyDefinition, ...] = ()
     is_iceberg: bool = False
     is_temporary: bool = False
+    copies: Literal["", "like", "clone"] = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

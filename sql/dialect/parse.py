@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from sqlglot import errors as sqlglot_errors
 from sqlglot import exp
@@ -423,8 +423,20 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
 
     Its column list is read here, and sqlglot parses the rest.
     """
-    reader.accept("IF", "NOT", "EXISTS")
-    reader.name()
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name()
+    for copies in COPIES:
+        if reader.accept(copies):
+            replace, is_temporary = _words_before(reader, start)
+            return operations.CreateTable(
+                name=name,
+                columns=(),
+                query=_source_tree(reader, copies),
+                replace=replace,
+                if_not_exists=if_not_exists,
+                is_temporary=is_temporary,
+                copies=copies,
+            )
     definitions: tuple[operations.ColumnDefinition, ...] = ()
     keys: tuple[operations.KeyDefinition, ...] = ()
     list_start = list_stop = reader.mark()
@@ -446,6 +458,39 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     tree = _tree_of(reader, tokens)
     table = columns.create_table(tree, definitions, keys)
     return dataclasses.replace(table, is_temporary=is_temporary)
+
+
+def _words_before(reader: reading.TokenReader, start: int) -> tuple[bool, bool]:
+    """Return whether a CREATE TABLE has OR REPLACE, and whether it is TEMPORARY."""
+    here = reader.mark()
+    reader.reset(start)
+    reader.accept("CREATE")
+    replace = reader.accept("OR", "REPLACE")
+    is_temporary = _accept_temporary(reader)
+    reader.reset(here)
+    return replace, is_temporary
+
+
+def _source_tree(reader: reading.TokenReader, copies: str) -> Any:
+    """Return the query of all rows of the table that LIKE or CLONE names."""
+    rest = reader.rest()
+    while rest and rest[-1].token_type is TokenType.SEMICOLON:
+        rest.pop()
+    if [token.text.upper() for token in rest[-2:]] == ["COPY", "GRANTS"]:
+        rest = rest[:-2]  # Boathouse's tables have no grants of their own
+    if not rest:
+        raise reader.unexpected_end()
+    tree = _tree_of(reader, [*grammar.Boathouse().tokenize("SELECT * FROM"), *rest])
+    parts = {key for key, value in tree.args.items() if value}
+    table = tree.args["from_"].this if isinstance(tree, exp.Select) else None
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise reader.unexpected()
+    more = {key for key, value in table.args.items() if value} - {"this", "db", "catalog", "when"}
+    if parts - {"expressions", "from_"} or more:
+        raise reader.unexpected()
+    if copies == "like" and table.args.get("when") is not None:
+        raise errors.unsupported("CREATE TABLE ... LIKE ... AT")
+    return tree
 
 
 def _is_create_table(reader: reading.TokenReader) -> bool:
@@ -545,6 +590,7 @@ OBJECT_TYPES = reading.words(
     """
 )
 
+COPIES: tuple[Literal["like", "clone"], ...] = ("like", "clone")
 TEMPORARY = ("TEMP", "TEMPORARY", "VOLATILE")
 
 STATEMENT_WORDS = frozenset((*NOISE, *OBJECT_TYPES))

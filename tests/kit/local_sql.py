@@ -28,6 +28,7 @@ from sql import (
     accounts,
     alterations,
     changes,
+    clones,
     compiler,
     databases,
     ddl_texts,
@@ -402,6 +403,13 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
                 tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
             ),
             temporary=all_temporary,
+            clones=clones.Clones(
+                scans=planned,
+                files=file_store,
+                sequences=all_sequences,
+                writes=written,
+                new_id=new_id,
+            ),
         ),
         databases=databases.Databases(
             places=resolver,

@@ -83,7 +83,6 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("show grants limit 5", "SHOW GRANTS ... LIMIT"),
         ("show", "SHOW"),
         ("show tables history", None),
-        ("create table t clone s", "CREATE TABLE ... CLONE"),
         ("create table t (a int check (a > 1))", "column constraint CHECK"),
         ("create table t (a int, check (a > 1))", "CHECK constraint"),
         ("create table t (a varchar collate 'de')", "column constraint COLLATE"),

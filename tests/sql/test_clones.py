@@ -1,0 +1,303 @@
+"""CREATE TABLE ... LIKE and CLONE: the new table's definition, its rows, and whose files it has."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sql import errors
+from tests.kit import lakes, local_sql, sweeps
+
+
+async def code_of(local: local_sql.LocalSql, text: str) -> str:
+    with pytest.raises(errors.SqlError) as caught:
+        await local.rows(text)
+    return caught.value.code
+
+
+def blobs_of(local: local_sql.LocalSql, dotted: str) -> set[str]:
+    """Return the blobs of a table's data files."""
+    objects, prefix = local.lake.storage.objects, f"{dotted.replace('.', '/')}/data/"
+    keys = [info.key for info in objects.list("lake", prefix=prefix).objects]
+    return {segment.blob for key in keys for segment in objects.head("lake", key).body.segments}
+
+
+async def build(local: local_sql.LocalSql) -> None:
+    await local.run(
+        "create table s (id int autoincrement start 5 increment 2, name varchar(5) not null,"
+        " price number(10,2) default 1.5, at date default current_date(), primary key (id))"
+        " cluster by (name) comment = 'of s'"
+    )
+    await local.run("insert into s (name, price) values ('a', 2), ('b', 3)")
+    await local.run("insert into s (name) values ('c')")
+
+
+DESCRIBED = [
+    ("ID", "NUMBER(38,0)", "N", "Y"),
+    ("NAME", "VARCHAR(5)", "N", "N"),
+    ("PRICE", "NUMBER(10,2)", "Y", "N"),
+    ("AT", "DATE", "Y", "N"),
+]
+
+
+async def described(local: local_sql.LocalSql, name: str) -> list[tuple[Any, ...]]:
+    return [(row[0], row[1], row[3], row[5]) for row in await local.rows(f"describe table {name}")]
+
+
+def test_create_table_like_takes_columns_keys_and_defaults_and_no_rows(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.run("alter table s drop column at")
+        assert await local.rows("create table t like s") == [("Table T successfully created.",)]
+        assert await described(local, "t") == DESCRIBED[:3]
+        assert await local.one("select count(*) from t") == 0
+        await local.run("insert into t (name) values ('x')")
+        assert await local.rows("select id, name, price from t") == [(5, "x", pytest.approx(1.5))]
+        assert await code_of(local, "insert into t (name) values ('too long')") == "100078"
+        assert await code_of(local, "create table t like s") == "002002"
+        assert await local.rows("create table if not exists t like s") == [
+            ("T already exists, statement succeeded.",)
+        ]
+        await local.run("create or replace table t like s")
+        assert await local.one("select count(*) from t") == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_clone_has_the_rows_and_shares_the_bytes(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.run("create table t clone s")
+        assert await described(local, "t") == DESCRIBED
+        assert await local.rows("select id, name from t order by id") == [
+            (5, "a"),
+            (7, "b"),
+            (9, "c"),
+        ]
+        assert blobs_of(local, "ns.t") == blobs_of(local, "ns.s") != set()
+        await local.run("insert into t (name) values ('d')")
+        assert await local.one("select id from t where name = 'd'") == 11
+        await local.run("update t set name = 'z' where id = 5")
+        await local.run("delete from s where id = 7")
+        assert await local.rows("select name from t order by id") == [
+            ("z",),
+            ("b",),
+            ("c",),
+            ("d",),
+        ]
+        assert await local.rows("select name from s order by id") == [("a",), ("c",)]
+        shown = await local.rows("show tables like 'T'")
+        assert [(row[5], row[6]) for row in shown] == [("of s", "LINEAR(NAME)")]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_clone_at_a_time_before_has_the_rows_and_columns_of_then(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        first = local.last_id
+        await local.run("alter table s add column more int")
+        await local.run("update s set more = 1, name = 'n'")
+        await local.run(f"create table t clone s before (statement => '{first}')")
+        assert await local.rows("select name from t order by id") == [("a",), ("b",)]
+        assert await described(local, "t") == DESCRIBED
+        await local.run("alter table t add column other int")
+        assert await local.rows("select distinct other from t") == [(None,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_column_added_to_a_clone_never_reads_a_column_that_the_source_dropped(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s as select 1 a, 2 b")
+        await local.run("alter table s drop column b")
+        await local.run("create table t clone s")
+        assert blobs_of(local, "ns.t") == blobs_of(local, "ns.s")
+        await local.run("alter table t add column c int")
+        assert await local.rows("select a, c from t") == [(1, None)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_clone_of_a_partitioned_and_of_an_empty_table(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create iceberg table s (a int, b varchar) partition by (b)")
+        await local.run("create table empty clone s")
+        assert await local.one("select count(*) from empty") == 0
+        await local.run("insert into s values (1, 'x'), (2, 'y')")
+        await local.run("create table t clone s")
+        assert blobs_of(local, "ns.t") == blobs_of(local, "ns.s")
+        await local.run("insert into t values (3, 'x')")
+        assert await local.rows("select a from t where b = 'x' order by a") == [(1,), (3,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_clone_of_a_table_with_deleted_rows_has_the_others(tmp_path: Path, version: int) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s (a int not null, b varchar(3))")
+        await local.run(f"alter table s set iceberg_version = {version}")
+        ident = local.lake.ident("ns.s")
+        merging = {"write.delete.mode": "merge-on-read"}
+        await local.lake.tables.commit(
+            ident, [], [{"action": "set-properties", "updates": merging}], by=lakes.BY
+        )
+        await local.run("insert into s values (1, 'x'), (2, 'y'), (3, 'z')")
+        await local.run("delete from s where a = 2")
+        await local.run("create table t clone s")
+        assert await local.rows("select a, b from t order by a") == [(1, "x"), (3, "z")]
+        assert await code_of(local, "insert into t values (null, 'x')") == "100072"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_create_or_replace_clone_replaces_a_table_in_one_commit(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.run("create table t (other int)")
+        assert await code_of(local, "create table t clone s") == "002002"
+        await local.run("create or replace table t clone s copy grants")
+        assert await described(local, "t") == DESCRIBED
+        assert await local.rows("select id, name from t order by id") == [
+            (5, "a"),
+            (7, "b"),
+            (9, "c"),
+        ]
+        await local.run("insert into t (name) values ('d')")
+        assert await local.one("select id from t where name = 'd'") == 11
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_clone_of_and_into_temporary_tables(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.run("create temp table t clone s")
+        assert await local.one("select count(*) from t") == 3
+        await local.run("create temp table u clone t")
+        await local.run("create table v like t")
+        assert await code_of(local, "create table w clone t") == "000002"
+        await local.run("drop table t")
+        assert await local.one("select count(*) from u") == 3
+        assert await described(local, "v") == DESCRIBED
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_clone_of_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.run("create view v as select id from s")
+        assert await code_of(local, "create table t clone v") == "002203"
+        assert await code_of(local, "create table t like v") == "002203"
+        assert await code_of(local, "create table t clone missing") == "002003"
+        for text in (
+            "create table t clone s where id = 1",
+            "create table t clone s, s",
+            "create table t like s x",
+            "create table t clone (select 1)",
+            "create table t clone",
+            "create table t like s union select 1",
+        ):
+            assert await code_of(local, text) == "001003", text
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_clone_needs_the_right_to_read_its_source(tmp_path: Path) -> None:
+    creates = {
+        "Effect": "Allow",
+        "Action": ["s3tables:CreateTable", "s3tables:PutTableData", "s3tables:ListTables"],
+        "Resource": "*",
+    }
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        local.session.principal = local_sql.user("writer", [creates])
+        assert await code_of(local, "create table t clone s") == "003001"
+        assert await code_of(local, "create table t like s") == "003001"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_repeated_request_of_a_clone_is_executed_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        for copies in ("clone", "like"):
+            text, query_id = f"create table {copies}d {copies} s", str(uuid.uuid4())
+            first = await local.rows(text, query_id=query_id)
+            await local.run("insert into s (name) values ('d')")
+            assert await local.rows(text, query_id=query_id) == first
+        assert await local.one("select count(*) from cloned") == 3
+
+    local_sql.run_local(tmp_path, work)
+
+
+STEPS = st.lists(
+    st.sampled_from(
+        ["insert s", "update s", "clone", "drop s", "drop clone", "insert clone", "sweep"]
+    ),
+    min_size=4,
+    max_size=12,
+)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=STEPS)
+def test_purges_of_source_and_clone_never_touch_the_files_of_the_other(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        rows: dict[str, list[int]] = {}
+
+        async def drop(name: str) -> None:
+            if rows.pop(name, None) is not None:
+                await local.lake.tables.drop(local.lake.ident(f"ns.{name}"), purge=True, by="t")
+
+        await local.run("create table s as select 0 a")
+        rows["s"] = [0]
+        for number, step in enumerate([*steps, "sweep"], start=1):
+            verb, _, name = step.partition(" ")
+            name = "t" if name == "clone" else name
+            if verb == "insert" and name in rows:
+                await local.run(f"insert into {name} values ({number})")
+                rows[name].append(number)
+            elif verb == "update" and name in rows:
+                await local.run(f"update {name} set a = a + 100")
+                rows[name] = [each + 100 for each in rows[name]]
+            elif verb == "clone" and "s" in rows and "t" not in rows:
+                await local.run("create table t clone s")
+                rows["t"] = list(rows["s"])
+            elif verb == "drop":
+                await drop(name)
+            elif verb == "sweep":
+                for _ in range(2):
+                    (report,) = await sweeps.sweep_of(local.lake).sweep(["lake"])
+                    assert report.state == "done", report.error
+                    sweeps.pass_days(local.lake, 40)
+            for table, values in rows.items():
+                listed = await local.rows(f"select a from {table} order by a")
+                assert listed == [(each,) for each in sorted(values)]
+
+    local_sql.run_local(tmp_path_factory.mktemp("clones"), work)
+
+
+def test_clone_of_many_files_is_made_in_steps(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create iceberg table s (a int) partition by (a)")
+        await local.run("insert into s select seq4() from table(generator(rowcount => 150))")
+        await local.run("create table t clone s")
+        assert await local.one("select count(distinct a) from t") == 150
+        assert len(blobs_of(local, "ns.t") | blobs_of(local, "ns.s")) <= 150
+
+    local_sql.run_local(tmp_path, work)
