@@ -70,6 +70,32 @@ select order_id, amount {% if is_incremental() %} * 2 {% endif %} as amount
 from {{ ref('stg_orders') }}
 {% if is_incremental() %} where order_id > 1 union all select 9, 9 {% endif %}
 """,
+    "models/replaced.sql": """
+{{ config(
+    materialized='incremental', unique_key='order_id', incremental_strategy='delete+insert'
+) }}
+select order_id, amount {% if is_incremental() %} + 1 {% endif %} as amount
+from {{ ref('stg_orders') }}
+{% if is_incremental() %} where order_id > 1 {% endif %}
+""",
+    "snapshots/order_history.sql": """
+{% snapshot order_history %}
+{{ config(unique_key='order_id', strategy='check', check_cols=['amount'], target_schema=schema) }}
+select order_id, amount from {{ ref('replaced') }}
+{% endsnapshot %}
+""",
+    "snapshots/customer_history.sql": """
+{% snapshot customer_history %}
+{{ config(
+    unique_key='customer', strategy='timestamp', updated_at='seen_at', target_schema=schema,
+    invalidate_hard_deletes=True
+) }}
+select customer, max(ordered_at)::timestamp_ntz as seen_at
+from {{ ref('raw_orders') }}
+{% if var('forget', false) %} where customer != 'bob' {% endif %}
+group by customer
+{% endsnapshot %}
+""",
     "models/schema.yml": """
 version: 2
 models:
@@ -155,7 +181,10 @@ def test_dbt_builds_a_project_twice_and_documents_it(
 ) -> None:
     schema = f"dbt_{uuid.uuid4().hex[:8]}"
     first, second, docs = run(
-        server, tmp_path, schema, [["build"], ["build"], ["docs", "generate"]]
+        server,
+        tmp_path,
+        schema,
+        [["build"], ["build", "--vars", "{forget: true}"], ["docs", "generate"]],
     )
     assert (first["success"], first["fault"]) == (True, ""), first
     assert (second["success"], second["fault"]) == (True, ""), second
@@ -165,6 +194,9 @@ def test_dbt_builds_a_project_twice_and_documents_it(
         "customers": "success",
         "appended": "success",
         "merged": "success",
+        "replaced": "success",
+        "order_history": "success",
+        "customer_history": "success",
         "unique_stg_orders_order_id": "pass",
         "not_null_stg_orders_order_id": "pass",
         "accepted_values_stg_orders_customer__ann__bob": "pass",
@@ -196,6 +228,20 @@ def test_dbt_builds_a_project_twice_and_documents_it(
         (3, 10.5),
         (9, 9.0),
     ]
+    assert [(order, float(amount)) for order, amount in rows("replaced")] == [
+        (1, 10.5),
+        (2, 21.0),
+        (3, 6.25),
+    ]
+
+    def history(name: str) -> list[tuple[Any, ...]]:
+        table = lake.load_table((schema, name)).scan().to_arrow()
+        ended = [each is not None for each in table["dbt_valid_to"].to_pylist()]
+        return sorted(zip(table.column(0).to_pylist(), ended, strict=True))
+
+    # A changed row ends and begins anew; a row that is gone from the source ends.
+    assert history("order_history") == [(1, False), (2, False), (2, True), (3, False), (3, True)]
+    assert history("customer_history") == [("ann", False), ("bob", True)]
     assert [(name, float(total)) for name, total in rows("customers")] == [
         ("ann", 15.75),
         ("bob", 20.0),
