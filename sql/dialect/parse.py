@@ -505,7 +505,8 @@ def _is_create_table(reader: reading.TokenReader) -> bool:
 def _accept_temporary(reader: reading.TokenReader) -> bool:
     """Skip the words of a temporary table, if they come next."""
     start = reader.mark()
-    _ = reader.accept("LOCAL") or reader.accept("GLOBAL")
+    # Snowpark's word for what ends with a stored procedure, or else with the session.
+    _ = any(reader.accept(word) for word in ("LOCAL", "GLOBAL", "SCOPED"))
     if any(reader.accept(word) for word in TEMPORARY):
         return True
     reader.reset(start)
