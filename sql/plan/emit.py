@@ -7,6 +7,7 @@ Nothing here recurses: a sum of a thousand terms is a tree of that depth.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ from sql.plan.expressions import Expr
 
 Pieces: TypeAlias = list[Any]
 """Text and parts in the order in which they are written."""
+Forms: TypeAlias = Mapping[type, Callable[[Any], Pieces]]
+Quote: TypeAlias = Callable[[str], str]
 
 
 def text(part: code.Part | relations.Rel, kernels: set[str] | None = None) -> str:
@@ -23,21 +26,33 @@ def text(part: code.Part | relations.Rel, kernels: set[str] | None = None) -> st
 
     kernels: gets the names of the kernels that it calls.
     """
-    written: list[str] = []
+    return written(part, PIECES, kernels)
+
+
+def written(
+    part: code.Part | relations.Rel,
+    forms: Forms,
+    kernels: set[str] | None = None,
+) -> str:
+    """Return the text of a part or a query. forms: how each sort of code and relation is written.
+
+    kernels: gets the names of the kernels that it calls.
+    """
+    texts: list[str] = []
     stack: list[Any] = [part]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
-            written.append(item)
+            texts.append(item)
             continue
         if isinstance(item, Expr):
             item = item.code
         if kernels is not None and type(item) is code.FunctionUse and item.is_kernel:
             kernels.add(item.name)
-        pieces = PIECES[type(item)](item)
+        pieces = forms[type(item)](item)
         pieces.reverse()
         stack += pieces
-    return "".join(written)
+    return "".join(texts)
 
 
 def is_volatile(part: code.Part) -> bool:
@@ -181,10 +196,10 @@ def _listed(parts: Iterable[code.Part]) -> Pieces:
     return pieces[1:]
 
 
-def _column(column: code.ColumnUse) -> Pieces:
+def _column(quote: Quote, column: code.ColumnUse) -> Pieces:
     if column.relation:
-        return [f"{quoted(column.relation)}.{quoted(column.name)}"]
-    return [quoted(column.name)]
+        return [f"{quote(column.relation)}.{quote(column.name)}"]
+    return [quote(column.name)]
 
 
 def _call(call: code.FunctionUse) -> Pieces:
@@ -251,22 +266,22 @@ def _case(case: code.Case) -> Pieces:
     return pieces
 
 
-def _named(named: relations.Named) -> Pieces:
-    alias = f" AS {quoted(named.alias)}" if named.alias else ""
+def _named(quote: Quote, named: relations.Named) -> Pieces:
+    alias = f" AS {quote(named.alias)}" if named.alias else ""
     return ["(", named.query, f"){alias}"]
 
 
-def _scan(scan: relations.TableScan) -> Pieces:
-    alias = f" AS {quoted(scan.alias)}" if scan.alias else ""
-    return [quoted(scan.relation) + alias]
+def _scan(quote: Quote, scan: relations.TableScan) -> Pieces:
+    alias = f" AS {quote(scan.alias)}" if scan.alias else ""
+    return [quote(scan.relation) + alias]
 
 
-def _values(values: relations.Values) -> Pieces:
+def _values(quote: Quote, values: relations.Values) -> Pieces:
     pieces: Pieces = []
     for row in values.rows:
         pieces += (", (", *_listed(row), ")")
-    names = ", ".join(map(quoted, values.columns))
-    return ["(VALUES (", *pieces[1:], f") AS {quoted(values.alias)}({names})"]
+    names = ", ".join(map(quote, values.columns))
+    return ["(VALUES (", *pieces[1:], f") AS {quote(values.alias)}({names})"]
 
 
 def _join(join: relations.Join) -> Pieces:
@@ -301,14 +316,14 @@ def _grouping_sets(part: relations.GroupingSets) -> Pieces:
     return ["GROUPING SETS ((", *pieces[1:], ")"]
 
 
-def _project(step: relations.Project) -> Pieces:
+def _project(quote: Quote, step: relations.Project) -> Pieces:
     pieces: Pieces = ["SELECT DISTINCT " if step.is_distinct else "SELECT "]
     comma = ""
     if step.keeps_all:
         pieces.append("*")
         comma = ", "
     for item in step.items:
-        pieces += (comma, item.value, f" AS {quoted(item.name)}" if item.name else "")
+        pieces += (comma, item.value, f" AS {quote(item.name)}" if item.name else "")
         comma = ", "
     pieces += ("" if _is_of_one_row(step.source) else " FROM ", step.source)
     return pieces
@@ -321,9 +336,9 @@ def _is_of_one_row(step: relations.Rel) -> bool:
     return isinstance(step, relations.OneRow)
 
 
-def _unnest(step: relations.Unnest) -> Pieces:
-    through = "".join(f"{quoted(name)}, " for name in step.columns)
-    row = f"unnest({quoted(step.listed)}) AS {quoted(step.row)}"
+def _unnest(quote: Quote, step: relations.Unnest) -> Pieces:
+    through = "".join(f"{quote(name)}, " for name in step.columns)
+    row = f"unnest({quote(step.listed)}) AS {quote(step.row)}"
     return [f"SELECT {through}{row} FROM ", step.source]
 
 
@@ -339,44 +354,52 @@ def _limit(step: relations.Limit) -> Pieces:
     return [step.source, clause + ("" if step.offset is None else f" OFFSET {step.offset}")]
 
 
-def _with(query: relations.With) -> Pieces:
+def _with(quote: Quote, query: relations.With) -> Pieces:
     pieces: Pieces = ["WITH RECURSIVE " if relations.is_recursive(query) else "WITH "]
     comma = ""
     for common in query.common:
-        columns = ", ".join(map(quoted, common.columns))
-        pieces += (f"{comma}{quoted(common.name)}({columns}) AS (", common.query, ")")
+        columns = ", ".join(map(quote, common.columns))
+        pieces += (f"{comma}{quote(common.name)}({columns}) AS (", common.query, ")")
         comma = ", "
     return [*pieces, " ", query.query]
 
 
-PIECES: Mapping[type, Callable[[Any], Pieces]] = {
-    code.Token: lambda token: [token.text],
-    code.StringLiteral: lambda text: [literal(text.value)],
-    code.ColumnUse: _column,
-    code.FunctionUse: _call,
-    code.Cast: _cast,
-    code.Infix: _infix,
-    code.Prefix: lambda prefix: [f"({prefix.word} ", prefix.operand, ")"],
-    code.Postfix: lambda postfix: ["(", postfix.operand, f" {postfix.words})"],
-    code.Among: _membership,
-    code.Case: _case,
-    code.Subquery: lambda subquery: ["(", subquery.query, ")"],
-    relations.OneRow: lambda _: [""],
-    relations.TableScan: _scan,
-    relations.Series: lambda series: [f"generate_series(0, {series.count - 1})"],
-    relations.Values: _values,
-    relations.Named: _named,
-    relations.Enclosed: lambda enclosed: ["(", enclosed.source, ")"],
-    relations.Join: _join,
-    relations.RowFilter: _filter,
-    relations.Aggregate: _aggregate,
-    relations.WindowRows: lambda step: [step.source],
-    relations.Project: _project,
-    relations.Unnest: _unnest,
-    relations.SetOp: _set_operation,
-    relations.Sort: lambda step: [step.source, " ORDER BY ", *keys(step.keys)],
-    relations.Limit: _limit,
-    relations.Recursive: lambda query: [query.anchor, " UNION ALL ", query.step],
-    relations.With: _with,
-}
-"""How each sort of code and relation is written; lists of their own, which callers may change."""
+def forms(quote: Quote) -> Forms:
+    """Return how each sort of code and relation is written. quote: writes an identifier.
+
+    Each gives a list of its own, which its caller may change.
+    """
+    return {
+        code.Token: lambda token: [token.text],
+        code.StringLiteral: lambda text: [literal(text.value)],
+        code.ColumnUse: functools.partial(_column, quote),
+        code.FunctionUse: _call,
+        code.Cast: _cast,
+        code.Infix: _infix,
+        code.Prefix: lambda prefix: [f"({prefix.word} ", prefix.operand, ")"],
+        code.Postfix: lambda postfix: ["(", postfix.operand, f" {postfix.words})"],
+        code.Among: _membership,
+        code.Case: _case,
+        code.Subquery: lambda subquery: ["(", subquery.query, ")"],
+        relations.OneRow: lambda _: [""],
+        relations.TableScan: functools.partial(_scan, quote),
+        relations.Series: lambda series: [f"generate_series(0, {series.count - 1})"],
+        relations.Values: functools.partial(_values, quote),
+        relations.Named: functools.partial(_named, quote),
+        relations.Enclosed: lambda enclosed: ["(", enclosed.source, ")"],
+        relations.Join: _join,
+        relations.RowFilter: _filter,
+        relations.Aggregate: _aggregate,
+        relations.WindowRows: lambda step: [step.source],
+        relations.Project: functools.partial(_project, quote),
+        relations.Unnest: functools.partial(_unnest, quote),
+        relations.SetOp: _set_operation,
+        relations.Sort: lambda step: [step.source, " ORDER BY ", *keys(step.keys)],
+        relations.Limit: _limit,
+        relations.Recursive: lambda query: [query.anchor, " UNION ALL ", query.step],
+        relations.With: functools.partial(_with, quote),
+    }
+
+
+PIECES: Forms = forms(quoted)
+"""How each sort of code and relation is written for the engine."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sql import engine, engine_datafusion, ipc, outcomes
 from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
+from sql.plan import relations
 
 NOW = datetime.datetime(2024, 5, 6, 7, 8, 9, tzinfo=datetime.UTC)
 
@@ -72,11 +73,25 @@ def bind(
     text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any
 ) -> tuple[resolve.BoundQuery, tuple[engine.Relation, ...]]:
     """Return text bound over Arrow tables that its names stand for."""
+    tree, environment, engine_relations = _read(text, tables, **more)
+    return resolve.bind_query(tree, environment), engine_relations
+
+
+def plan(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any) -> relations.Rel:
+    """Return the plan of text over Arrow tables that its names stand for."""
+    tree, environment, _ = _read(text, tables, **more)
+    return resolve.Binder(environment, {}).query(tree, None).rel
+
+
+def _read(
+    text: str, tables: Mapping[str, pa.Table] | None, **more: Any
+) -> tuple[Any, shapes.Environment, tuple[engine.Relation, ...]]:
+    """Return the tree of text, what it is bound with, and its tables for the engine."""
     operation = parse.parse(text)
     assert isinstance(operation, operations.Query)
     statement_context = more.pop("context", context())
     environment = shapes.Environment(context=statement_context, **more)
-    bound_tables, relations = [], []
+    bound_tables, engine_relations = [], []
     for use in references.references(operation.tree, environment):
         table = (tables or {})[use.name[-1].stored]
         name = f"{use.index}:{use.name[-1].stored}"
@@ -93,13 +108,13 @@ def bind(
                 rows=table.num_rows,
             )
         )
-        relations.append(
+        engine_relations.append(
             engine.Relation(
                 name=name, schema=ipc.encode_schema(table.schema), rows=ipc.encode_rows(table)
             )
         )
     environment = shapes.Environment(context=statement_context, tables=tuple(bound_tables), **more)
-    return resolve.bind_query(operation.tree, environment), tuple(relations)
+    return operation.tree, environment, tuple(engine_relations)
 
 
 def type_of(arrow_type: pa.DataType) -> sqltypes.SqlType:
