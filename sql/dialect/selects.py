@@ -31,7 +31,7 @@ from sql.dialect import (
     unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
-from sql.plan import code, emit, relations, sharing
+from sql.plan import code, emit, opaque, relations, sharing
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -102,6 +102,8 @@ class SelectBinder:
             self._binder.volatile_parts += 1
             rel = sharing.bound_once(rel, self._binder.alias)
         rel = self._binder.limited(self._tree, rel, self._scope)
+        if self._scope.parent is not None and not self._scope.is_correlated:
+            rel = opaque.hidden(rel)
         rows = self._scope.rows
         if is_aggregate and not keys:
             rows = 1
