@@ -525,7 +525,7 @@ def test_a_deny_before_the_transaction_refuses_the_write(
         ),
     }
     index = doors.place.storage.index
-    commit, start = index.commit, index.start
+    commit, decide, start = index.commit, index.decide, index.start
     waiting = threading.Event()
     bucket_id = doors.place.storage.buckets.get("lake").bucket_id
     denial = settings.plan_policy(bucket_id, None, json.dumps({"Statement": DENY_ALL}))
@@ -545,8 +545,13 @@ def test_a_deny_before_the_transaction_refuses_the_write(
         await put_first()
         return await commit(planned)
 
+    async def decide_later(decision: Any, **more: Any) -> Any:
+        await put_first()
+        return await decide(decision, **more)
+
     doors.tokens.setdefault("everything", _token(doors, "everything"))
     monkeypatch.setattr(index, "commit", commit_later)
+    monkeypatch.setattr(index, "decide", decide_later)
     monkeypatch.setattr(index, "start", start_later)
     assert asks[door](doors, "everything") == 403
     assert waiting.is_set()
