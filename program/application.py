@@ -45,6 +45,7 @@ from server.accesslogs import delivery
 from server.auth import verify
 from server.iam import face as iam_face
 from server.iam import services as iam_services
+from server.oidc import keysets
 from server.s3 import face as s3_face
 from server.s3 import logged as s3_logged
 from server.s3 import ownership
@@ -225,6 +226,7 @@ def build(
     )
     job_runs = runs.Runs(index=storage.index, now_ms=now_ms, new_id=new_id)
     jobs = _build_scheduler(settings, storage, rights, catalog, job_runs, now_ms, new_id)
+    key_sets = keysets.KeySets(now_ms=now_ms)
     entry = exchange.Exchange(
         faces={
             "s3": s3,
@@ -236,6 +238,7 @@ def build(
                     authoriser=rights.authoriser,
                     identities=rights.identities,
                     ring=rights.ring,
+                    key_sets=key_sets,
                     now_ms=now_ms,
                     new_id=new_id,
                 )
@@ -273,7 +276,18 @@ def build(
     return Program(
         application=Application(
             entry,
-            _lifespan(settings, storage, rights, catalog, lifecycles, access_logs, sql, lag, jobs),
+            _lifespan(
+                settings,
+                storage,
+                rights,
+                catalog,
+                lifecycles,
+                access_logs,
+                key_sets,
+                sql,
+                lag,
+                jobs,
+            ),
         ),
         storage=storage,
         root=rights.root,
@@ -548,6 +562,7 @@ def _lifespan(
     catalog: _Catalog,
     lifecycles: expiry.Expiry,
     access_logs: delivery.AccessLogs,
+    key_sets: keysets.KeySets,
     sql: late_sql.LateSql,
     lag: looplag.LoopLag,
     jobs: scheduler.Scheduler,
@@ -576,6 +591,7 @@ def _lifespan(
             await asyncio.gather(*chores, return_exceptions=True)
             await access_logs.stop()
             await catalog.sweep.stop()
+            key_sets.close()
             await sql.stop()
             await catalog.decoder.close()
             await catalog.store.close()

@@ -3,7 +3,8 @@
 Chosen from the raw path, the Host and the service in a SigV4 credential scope; the first row that
 matches decides (DESIGN, "One port"). The path alone is not enough: `PUT /buckets` is S3's
 CreateBucket and s3tables' CreateTableBucket. Prefixes are compared as whole first segments, still
-percent-encoded, so the bucket `sessions-eu` is a bucket. Never looks at a method or a body.
+percent-encoded, so the bucket `sessions-eu` is a bucket. The method decides for the path `/` alone.
+Never looks at a body.
 """
 
 from __future__ import annotations
@@ -44,11 +45,14 @@ _BUCKET_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SLASHES: Final = re.compile(rb"//+")
 
 
-def face_of(raw_path: bytes, host: str, service: str | None, *, domain: str | None) -> str:
+def face_of(
+    raw_path: bytes, host: str, service: str | None, *, domain: str | None, method: str = ""
+) -> str:
     """Return the name of the request's face.
 
     raw_path: percent-encoded, without query. host: the Host header, with or without a port.
     service: the result of `service_of`. domain: the configured one for virtual-hosted buckets.
+    method: S3 has no POST of the path `/`; an unsigned one is AssumeRoleWithWebIdentity's.
     """
     face = FACE_OF_SERVICE.get(service or "")
     if face == S3 or bucket_of_host(host, domain) is not None:
@@ -58,6 +62,8 @@ def face_of(raw_path: bytes, host: str, service: str | None, *, domain: str | No
         return S3TABLES
     if face is not None:
         return face
+    if method == "POST" and raw_path in (b"/", b"") and service is None:
+        return STS
     return FACE_OF_FIRST_SEGMENT.get(first, S3)
 
 

@@ -290,7 +290,9 @@ class Exchange:
             service = dispatch.service_of(
                 None if authorization is None else authorization.decode("latin-1"), request.query
             )
-        name = dispatch.face_of(request.raw_path, request.host, service, domain=self._domain)
+        name = dispatch.face_of(
+            request.raw_path, request.host, service, domain=self._domain, method=request.method
+        )
         if name == dispatch.SNOWFLAKE:
             request.raw_path = dispatch.path_for(name, request.raw_path)
         return name

@@ -179,6 +179,10 @@ TRUST_POLICY_CHARS_MAX: Final = 2_048
 SESSION_TOKEN_BYTES_MAX: Final = 6 * 1024
 """Of a role's session: a token that is derived from it contains a location too."""
 IDENTITY_TAGS_MAX: Final = 50
+IDENTITY_PROVIDERS_MAX: Final = 100
+CLIENT_IDS_MAX: Final = 100
+THUMBPRINTS_MAX: Final = 5
+"""OpenID Connect providers, and their audiences and certificates; AWS's quotas."""
 IDENTITIES_REMEMBERED_MAX: Final = 2_048
 """Stored users and roles whose policies are kept compiled."""
 COMPILED_CHARS_MAX: Final = 512 * 1024

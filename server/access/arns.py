@@ -78,6 +78,11 @@ def policy_arn(account: str, path: str, name: str) -> str:
     return f"arn:aws:iam::{account}:policy{path}{name}"
 
 
+def provider_arn(account: str, name: str) -> str:
+    """Return the ARN of an OpenID Connect provider. name: its URL without the scheme."""
+    return f"arn:aws:iam::{account}:oidc-provider/{name}"
+
+
 def session_arn(account: str, role: str, session: str) -> str:
     """Return the ARN of an assumed role."""
     return f"arn:aws:sts::{account}:assumed-role/{role}/{session}"

@@ -9,6 +9,7 @@ key that AWS knows and this server does not set is absent from every request.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -65,6 +66,24 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
 _BY_LOWER: Final[Mapping[str, Mapping[str, str]]] = {
     service: {key.lower(): key for key in names} for service, names in KEYS.items()
 }
+
+
+PROVIDER_KEYS: Final = ("aud", "sub", "amr", "oaud")
+"""Condition keys about a web identity token, behind the name of its provider."""
+
+_OF_PROVIDER: Final = re.compile(
+    r"(?P<host>[a-z0-9.\[\]:-]+?)(?P<path>/[!-~]*)?:(?:" + "|".join(PROVIDER_KEYS) + ")",
+    re.IGNORECASE,
+)
+
+
+def is_of_provider(key: str) -> bool:
+    """Return whether a key of a trust policy is about the tokens of an identity provider.
+
+    The name of a service is no host: `aws:sub` is a misspelt key, not a provider's.
+    """
+    match = _OF_PROVIDER.fullmatch(key)
+    return match is not None and match["host"].lower() not in KEYS
 
 
 def suggest(service: str, name: str) -> str | None:

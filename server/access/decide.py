@@ -153,7 +153,7 @@ def condition_values(
     if principal.type == "service":
         values["aws:principalservicename"] = (principal.name,)
         values["aws:principalisawsservice"] = ("true",)
-    elif principal.type != "anonymous":
+    elif principal.type not in ("anonymous", "web-identity"):
         if principal.role_arn:
             values["aws:principalarn"] = (principal.role_arn,)
         else:

@@ -1,4 +1,4 @@
-"""engine: the users, roles and managed policies of the IAM API, in the index.
+"""engine: the users, roles, managed policies and OpenID Connect providers of the IAM API.
 
 A change is planned on the transaction that writes it, so that a check and its write are one. What
 requests need is remembered, compiled: after every change, and before it is acknowledged, all of it
@@ -30,6 +30,7 @@ from server.access.identityrows import (
     CountsRow,
     KeyRow,
     PolicyRow,
+    ProviderRow,
     RoleRow,
     UserRow,
     access_key_key,
@@ -37,11 +38,13 @@ from server.access.identityrows import (
     decode,
     encode,
     key_of,
+    provider_key,
 )
 from storage import batch, index
 from storage import model as storage_model
 
 NONCE_BYTES: Final = 12
+PROVIDER_NAME_CHARS_MAX: Final = 255
 
 Result = TypeVar("Result")
 
@@ -61,6 +64,15 @@ class StoredRole:
     row: RoleRow
     policies: model.Documents
     trust: model.Document
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredProvider:
+    """An OpenID Connect provider. entry: the principal of its tokens, which has no rights but those
+    that trust policies give to it."""
+
+    row: ProviderRow
+    entry: model.KeyedPrincipal
 
 
 @dataclass(kw_only=True, slots=True)
@@ -85,6 +97,11 @@ class IdentityDraft:
         value = self.reading.get(batch.Store.IDENTITIES, key_of(POLICY, name))
         return None if value is None else decode(value, PolicyRow)
 
+    def provider(self, name: str) -> ProviderRow | None:
+        """Return the row of an OpenID Connect provider."""
+        value = self.reading.get(batch.Store.IDENTITIES, provider_key(name))
+        return None if value is None else decode(value, ProviderRow)
+
     def counts(self) -> CountsRow:
         """Return how many identities there are."""
         value = self.reading.get(batch.Store.IDENTITIES, COUNTS)
@@ -100,7 +117,7 @@ class IdentityDraft:
         rows = self.reading.scan(batch.Store.IDENTITIES, start, start[:-1] + b"\x01")
         return next(iter(rows), None) is not None
 
-    def put(self, key: bytes, row: UserRow | RoleRow | PolicyRow | CountsRow) -> None:
+    def put(self, key: bytes, row: UserRow | RoleRow | PolicyRow | ProviderRow | CountsRow) -> None:
         """Write a row."""
         self.put_value(key, encode(row))
 
@@ -135,6 +152,7 @@ class Identities:
         self._users: dict[str, StoredUser] = {}
         self._names: dict[str, str] = {}
         self._roles: dict[str, StoredRole] = {}
+        self._providers: dict[str, StoredProvider] = {}
         self._compiled: dict[tuple[str, policies.PolicyType], policies.CompiledPolicy] = {}
         self._compiled_chars = 0
         self._changes: set[asyncio.Task[object]] = set()
@@ -202,6 +220,26 @@ class Identities:
             if len(self._roles) >= limits.IDENTITIES_REMEMBERED_MAX:
                 self._roles.clear()
             self._roles[folded] = stored
+        return stored
+
+    def provider(self, name: str) -> StoredProvider | None:
+        """Return an OpenID Connect provider by its name."""
+        stored = self._providers.get(name)
+        if stored is None and name.isascii() and len(name) <= PROVIDER_NAME_CHARS_MAX:
+            value = self._index.get(batch.Store.IDENTITIES, provider_key(name))
+            if value is None:
+                return None
+            row = decode(value, ProviderRow)
+            principal = model.Principal(
+                type="web-identity",
+                name=arns.provider_arn(self.account, name),
+                arn=arns.provider_arn(self.account, name),
+                account_id=self.account,
+                canonical_id="",
+                display_name=name,
+            )
+            entry = model.KeyedPrincipal(principal=principal, access_key="", secret_key="")
+            stored = self._providers[name] = StoredProvider(row=row, entry=entry)
         return stored
 
     def by_role_arn(self, arn: str) -> StoredRole | None:
@@ -322,6 +360,7 @@ class Identities:
                 self._users.clear()
                 self._names.clear()
                 self._roles.clear()
+                self._providers.clear()
 
         task: asyncio.Task[Result] = asyncio.create_task(commit())
         self._changes.add(task)

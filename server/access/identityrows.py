@@ -1,4 +1,5 @@
-"""rule: the records of the IAM API's identities: users, roles and managed policies.
+"""rule: the records of the IAM API's identities: users, roles, managed policies and OpenID Connect
+providers.
 
 A user's row has everything that belongs to the user, so every change is a change of one row. Names
 are unique without regard to case. A policy is attached by its reference: `NAME` of a stored one,
@@ -17,6 +18,7 @@ FORMAT: Final = b"\x01"
 USER: Final = b"u"
 ROLE: Final = b"r"
 POLICY: Final = b"p"
+PROVIDER: Final = b"o"
 ACCESS_KEY: Final = b"k"
 ATTACHMENT: Final = b"a"
 COUNTS: Final = b"n"
@@ -103,20 +105,41 @@ class PolicyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return version.document
 
 
+class ProviderRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """An OpenID Connect provider. thumbprints: SHA-1 digests of certificates, in hexadecimal."""
+
+    url: str
+    created_at_ms: int
+    tags: dict[str, str]
+    client_ids: tuple[str, ...]
+    thumbprints: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The URL without its scheme, as ARNs and condition keys have it."""
+        return self.url.partition("://")[2]
+
+
 class CountsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """How many identities there are."""
 
     users: int = 0
     roles: int = 0
     policies: int = 0
+    providers: int = 0
 
 
-Row = TypeVar("Row", UserRow, RoleRow, PolicyRow, CountsRow)
+Row = TypeVar("Row", UserRow, RoleRow, PolicyRow, ProviderRow, CountsRow)
 
 
 def key_of(row_type: bytes, name: str) -> bytes:
     """Return the key of a user, role or policy."""
     return row_type + name.lower().encode()
+
+
+def provider_key(name: str) -> bytes:
+    """Return the key of an OpenID Connect provider; its name has case."""
+    return PROVIDER + name.encode()
 
 
 def access_key_key(access_key: str) -> bytes:
@@ -129,7 +152,7 @@ def attachments_of(reference: str) -> bytes:
     return ATTACHMENT + reference.lower().encode() + b"\x00"
 
 
-def encode(row: UserRow | RoleRow | PolicyRow | CountsRow) -> bytes:
+def encode(row: UserRow | RoleRow | PolicyRow | ProviderRow | CountsRow) -> bytes:
     """Return a row's value."""
     return FORMAT + msgspec.msgpack.encode(row)
 

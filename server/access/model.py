@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from server.access import policies
     from storage import model as storage_model
 
-PrincipalType: TypeAlias = Literal["root", "user", "assumed-role", "service", "anonymous"]
+PrincipalType: TypeAlias = Literal[
+    "root", "user", "assumed-role", "service", "web-identity", "anonymous"
+]
 ContextValue: TypeAlias = str | tuple[str, ...]
 Document: TypeAlias = "policies.CompiledPolicy"
 Documents: TypeAlias = "tuple[policies.CompiledPolicy, ...]"

@@ -153,20 +153,27 @@ PrincipalMatch: TypeAlias = Literal["none", "account", "direct"]
 class PrincipalElement:
     """The principals that a resource policy's statement names. accounts: account ids, which stand
     for every principal of the account that its own policies allow. services: names of services of
-    AWS; of this server's, only the delivery of logs acts as one."""
+    AWS; of this server's, only the delivery of logs acts as one. federations: ARNs of identity
+    providers."""
 
     everyone: bool = False
     accounts: frozenset[str] = frozenset()
     arns: frozenset[str] = frozenset()
     canonical_ids: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
+    federations: frozenset[str] = frozenset()
 
     def match(self, principal: model.Principal) -> PrincipalMatch:
         """Return how the statement names principal: itself, or its account."""
+        if self.everyone and principal.type == "web-identity":
+            # A Deny to everyone binds. An Allow to everyone trusts no provider: it names accounts.
+            return "account"
         if self.everyone or principal.arn in self.arns or principal.role_arn in self.arns:
             return "direct"
         if principal.type == "service":
             return "direct" if principal.name in self.services else "none"
+        if principal.type == "web-identity":
+            return "direct" if principal.arn in self.federations else "none"
         if principal.type == "anonymous":
             return "none"
         if principal.canonical_id in self.canonical_ids:
@@ -327,7 +334,10 @@ def _statement(
         ),
         not_resources=resource_element == "NotResource",
         conditions=_conditions(
-            entry.get("Condition", {}), f"{path}.Condition", variables=variables
+            entry.get("Condition", {}),
+            f"{path}.Condition",
+            variables=variables,
+            is_trust=policy_type == "trust",
         ),
     )
 
@@ -368,15 +378,15 @@ def _principals(value: Any, path: str) -> PrincipalElement:
         raise _fault(path, 'must be "*" or an object like {"AWS": "arn:..."}')
     _check_elements(value, PRINCIPAL_TYPES, path)
     everyone = False
-    accounts, arns, canonical_ids, services = set(), set(), set(), set()
+    accounts, arns, canonical_ids, services, federations = set(), set(), set(), set(), set()
     for name, listed in value.items():
         for text, where in _texts(listed, f"{path}.{name}"):
             if name == "CanonicalUser":
                 canonical_ids.add(text)
             elif name == "Service":
                 services.add(text)
-            elif name != "AWS":
-                continue  # a federation: validated, but no principal here matches
+            elif name == "Federated":
+                federations.add(text)
             elif text == "*":
                 everyone = True
             elif _ACCOUNT.fullmatch(text):
@@ -398,10 +408,11 @@ def _principals(value: Any, path: str) -> PrincipalElement:
         arns=frozenset(arns),
         canonical_ids=frozenset(canonical_ids),
         services=frozenset(services),
+        federations=frozenset(federations),
     )
 
 
-def _conditions(value: Any, path: str, *, variables: bool) -> tuple[Condition, ...]:
+def _conditions(value: Any, path: str, *, variables: bool, is_trust: bool) -> tuple[Condition, ...]:
     if not isinstance(value, Mapping):
         raise _fault(path, "must be an object: operator, then key, then values")
     conditions = []
@@ -410,11 +421,17 @@ def _conditions(value: Any, path: str, *, variables: bool) -> tuple[Condition, .
         if not isinstance(keys, Mapping):
             raise _fault(where, "must be an object: key, then values")
         for key, raw in keys.items():
-            conditions.append(_condition(operator, key, raw, f"{where}.{key}", variables=variables))
+            conditions.append(
+                _condition(
+                    operator, key, raw, f"{where}.{key}", variables=variables, is_trust=is_trust
+                )
+            )
     return tuple(conditions)
 
 
-def _condition(operator: str, key: str, raw: Any, path: str, *, variables: bool) -> Condition:
+def _condition(
+    operator: str, key: str, raw: Any, path: str, *, variables: bool, is_trust: bool
+) -> Condition:
     quantifier, colon, bare = operator.rpartition(":")
     if colon and quantifier not in ("ForAnyValue", "ForAllValues"):
         raise _fault(path.rsplit(".", 1)[0], f"no operator {operator!r}")
@@ -422,12 +439,8 @@ def _condition(operator: str, key: str, raw: Any, path: str, *, variables: bool)
     bare = bare.removesuffix("IfExists")
     if bare not in OPERATORS or (bare == "Null" and (if_exists or colon)):
         raise _fault(path, f"no operator {operator!r}")
-    prefix, colon, rest = key.partition(":")
-    if not colon or not rest or prefix.lower() not in KEY_PREFIXES:
-        raise _fault(path, f"no condition key {key!r}; keys start with {_listed(KEY_PREFIXES)}")
-    fault = conditionkeys.suggest(prefix.lower(), rest)
-    if fault is not None:
-        raise _fault(path, fault)
+    if not (is_trust and conditionkeys.is_of_provider(key)):
+        _check_key(key, path)
     texts = _texts(raw, path, scalars=True)
     null = None
     negated = False
@@ -448,6 +461,15 @@ def _condition(operator: str, key: str, raw: Any, path: str, *, variables: bool)
         quantifier=quantifier if quantifier in ("ForAnyValue", "ForAllValues") else "",  # type: ignore[arg-type]  # checked above
         null=null,
     )
+
+
+def _check_key(key: str, path: str) -> None:
+    prefix, colon, rest = key.partition(":")
+    if not colon or not rest or prefix.lower() not in KEY_PREFIXES:
+        raise _fault(path, f"no condition key {key!r}; keys start with {_listed(KEY_PREFIXES)}")
+    fault = conditionkeys.suggest(prefix.lower(), rest)
+    if fault is not None:
+        raise _fault(path, fault)
 
 
 def compile_pattern(

@@ -174,6 +174,10 @@ class Principals:
 
     def holds(self, entry: model.KeyedPrincipal) -> bool:
         """Return whether an entry that was returned before is still the principal's own."""
+        if entry.principal.type == "web-identity":
+            name = entry.principal.display_name
+            provider = None if self._stored is None else self._stored.provider(name)
+            return provider is not None and provider.entry is entry
         if not entry.access_key:
             return self.by_name(entry.principal.name) is entry
         return self._find(entry.access_key) is entry
@@ -207,11 +211,21 @@ class Principals:
         gone, the key pair that the token comes from, or its job."""
         if JOB_CLAIM in claims.extra:
             return self._of_job(claims.extra[JOB_CLAIM])
+        if "idp" in claims.extra:
+            return self._of_provider(claims.extra)
         access_key = claims.extra.get("key")
         entry = self.by_name(claims.subject) if access_key is None else self._find(access_key)
         if entry is None or entry.principal.name != claims.subject or entry.is_disabled:
             return None
         return entry
+
+    def _of_provider(self, claims: Mapping[str, Any]) -> model.KeyedPrincipal | None:
+        """Return the entry of the identity provider whose token began a session; None if it is
+        gone, or was made anew."""
+        provider = None if self._stored is None else self._stored.provider(claims["idp"])
+        if provider is None or provider.row.created_at_ms != claims.get("idc"):
+            return None
+        return provider.entry
 
     def current(self, principal: model.Principal) -> model.Principal | None:
         """Return a caller as it is now; None if its key pair, its user or its role is gone."""

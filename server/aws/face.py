@@ -25,11 +25,13 @@ with checked members; returns the result's members."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceRow:
-    """One operation of a service. name: the model's. function: None if not implemented."""
+    """One operation of a service. name: the model's. function: None if not implemented. unsigned: a
+    request needs no signature; only in the Query protocol."""
 
     name: str
     function: Function | None
     demands: calls.Demanding
+    unsigned: bool = False
 
 
 class Input:

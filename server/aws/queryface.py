@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from server import asgi, calls, limits
 from server.access import decide
+from server.auth import callers
+from server.auth import errors as auth_errors
 from server.aws import check, errors, query, shapes, wire_errors
 from server.aws.face import ServiceRow
 
@@ -63,6 +65,9 @@ class QueryFace:
             name=name,
             handler=self._answer,
             body_bytes_max=limits.MODEL_BODY_BYTES_MAX,
+            authentication=callers.Authentication.SIGNED_OR_ANONYMOUS
+            if any(row.unsigned for row in rows.values())
+            else callers.Authentication.REQUIRED,
         )
 
     def identify(self, request: asgi.Request) -> calls.Call:
@@ -100,6 +105,8 @@ class QueryFace:
         call.value = form
         name = form.operation.name
         row = self._rows.get(name) or self._missing(name)
+        if call.principal.type == "anonymous" and not row.unsigned:
+            raise auth_errors.MissingCredentials("the request has no credentials")
         for demand in row.demands(services, call):
             self._authoriser.check(call.principal, demand)
         if row.function is None:

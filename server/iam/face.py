@@ -15,7 +15,7 @@ from server.access import errors as access_errors
 from server.aws import face, queryface
 from server.aws import model as aws_model
 from server.aws import wire_errors as aws_wire_errors
-from server.iam import errors, holders, managed, roles, services, users
+from server.iam import errors, holders, managed, providers, roles, services, users
 from server.iam.services import IamServices
 
 NAME: Final = "iam"
@@ -66,6 +66,19 @@ def _of_policy(iam: IamServices, call: calls.Call) -> str:
 def _of_new_policy(iam: IamServices, call: calls.Call) -> str:
     members = call.value.members
     return arns.policy_arn(iam.account, services.path_of(members), members["PolicyName"])
+
+
+def _of_provider(iam: IamServices, call: calls.Call) -> str:
+    arn: str = call.value.members["OpenIDConnectProviderArn"]
+    return arn
+
+
+def _of_new_provider(iam: IamServices, call: calls.Call) -> str:
+    return arns.provider_arn(iam.account, call.value.members["Url"].partition("://")[2])
+
+
+def _of_providers(iam: IamServices, call: calls.Call) -> str:
+    return arns.provider_arn(iam.account, "")
 
 
 def _of_users(iam: IamServices, call: calls.Call) -> str:
@@ -148,6 +161,16 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
         _row("SetDefaultPolicyVersion", managed.set_default_policy_version, _of_policy),
         _row("DeletePolicyVersion", managed.delete_policy_version, _of_policy),
         _row("ListEntitiesForPolicy", managed.list_entities_for_policy, _of_policy),
+        _row("CreateOpenIDConnectProvider", providers.create_provider, _of_new_provider),
+        _row("GetOpenIDConnectProvider", providers.get_provider, _of_provider),
+        _row("ListOpenIDConnectProviders", providers.list_providers, _of_providers),
+        _row("DeleteOpenIDConnectProvider", providers.delete_provider, _of_provider),
+        _row("AddClientIDToOpenIDConnectProvider", providers.add_client_id, _of_provider),
+        _row("RemoveClientIDFromOpenIDConnectProvider", providers.remove_client_id, _of_provider),
+        _row("UpdateOpenIDConnectProviderThumbprint", providers.update_thumbprints, _of_provider),
+        _row("TagOpenIDConnectProvider", providers.tag_provider, _of_provider),
+        _row("UntagOpenIDConnectProvider", providers.untag_provider, _of_provider),
+        _row("ListOpenIDConnectProviderTags", providers.list_provider_tags, _of_provider),
     )
 }
 """The operations that exist. The model's others demand the action of their name and answer 501."""

@@ -6,6 +6,7 @@ stored. They end when they expire, and at once with the key pair that they come 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import re
@@ -19,13 +20,16 @@ from server.access import errors as access_errors
 from server.aws import face, queryface
 from server.aws import model as aws_model
 from server.aws import wire_errors as aws_wire_errors
+from server.oidc import errors as oidc_errors
+from server.oidc import keysets, webtokens
 from server.sts import errors
 from storage import model as storage_model
 
 NAME: Final = "sts"
 NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 ASSUME_ROLE: Final = "sts:AssumeRole"
-ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE})
+ASSUME_BY_TOKEN: Final = "sts:AssumeRoleWithWebIdentity"
+ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE, ASSUME_BY_TOKEN})
 """The actions whose resource is a role, with a trust policy."""
 NOT_OFFERED: Final = (
     "Tags", "TransitiveTagKeys", "SerialNumber", "TokenCode", "SourceIdentity", "ProvidedContexts",
@@ -40,6 +44,16 @@ SESSION_SECONDS: Final = 12 * 60 * 60
 _SESSION_NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]+")
 
 WIRE_ERRORS: Final[aws_wire_errors.Table] = {
+    oidc_errors.InvalidIdentityToken: aws_wire_errors.WireError(
+        status=400, code="InvalidIdentityToken"
+    ),
+    oidc_errors.ExpiredIdentityToken: aws_wire_errors.WireError(
+        status=400, code="ExpiredTokenException"
+    ),
+    oidc_errors.RejectedClaim: aws_wire_errors.WireError(status=403, code="IDPRejectedClaim"),
+    oidc_errors.ProviderUnreachable: aws_wire_errors.WireError(
+        status=400, code="IDPCommunicationError"
+    ),
     errors.InvalidParameter: aws_wire_errors.WireError(status=400, code="ValidationError"),
     errors.ParameterNotOffered: aws_wire_errors.WireError(status=501, code="NotImplemented"),
     errors.PackedPolicyTooLarge: aws_wire_errors.WireError(status=400, code="PackedPolicyTooLarge"),
@@ -56,6 +70,7 @@ class Services:
     authoriser: decide.Authoriser
     identities: identities.Identities
     ring: tokens.KeyRing
+    key_sets: keysets.KeySets
     now_ms: storage_model.NowMs
     new_id: storage_model.NewId
 
@@ -76,10 +91,9 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
     for name in NOT_OFFERED:
         if name in members:
             raise errors.ParameterNotOffered(f"{name} is not implemented.")
-    principal, session_name = call.principal, members["RoleSessionName"]
-    if _SESSION_NAME.fullmatch(session_name) is None:
-        raise errors.InvalidParameter("RoleSessionName has letters, digits and _+=,.@- alone.")
-    services.authoriser.check(principal, _role_demand(members))
+    principal = call.principal
+    _check_session_name(members)
+    services.authoriser.check(principal, _role_demand(members, ASSUME_ROLE))
     role = services.identities.by_role_arn(members["RoleArn"])
     if role is None:  # only for root, which is allowed what does not exist
         raise _denied(call, "AssumeRole", f"The role {members['RoleArn']} does not exist")
@@ -89,18 +103,94 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
         SESSION_SECONDS_DEFAULT,
         CHAINED_SECONDS_MAX if is_chained else role.row.max_session_seconds,
     )
-    bounds = _bounds_of(services, members)
+    return _session(
+        services,
+        members,
+        role,
+        subject=principals.subject_of(principal),
+        origin=_origin_of(principal),
+        seconds=seconds,
+    )
+
+
+async def assume_role_with_web_identity(services: Services, call: calls.Call) -> face.Members:
+    """Return temporary credentials with the rights of a role that trusts an identity provider, to
+    the bearer of a token of that provider. The request has no signature."""
+    members = call.value.members
+    if "MinimumSessionTokenSize" in members:
+        raise errors.ParameterNotOffered("MinimumSessionTokenSize is not implemented.")
+    if "ProviderId" in members:
+        raise errors.InvalidParameter("ProviderId is for OAuth 2.0 access tokens, not for OpenID.")
+    _check_session_name(members)
+    token = members["WebIdentityToken"]
+    head = webtokens.read_head(token)
+    provider = _provider_of(services, head)
+    key = await services.key_sets.find(provider.row.url, provider.row.thumbprints, head)
+    provider = _provider_of(services, head)  # it may have been deleted meanwhile
+    identity = webtokens.verify(
+        token, head, key, client_ids=provider.row.client_ids, now_ms=services.now_ms()
+    )
+    name = provider.row.name
+    principal = dataclasses.replace(
+        provider.entry.principal,
+        name=identity.subject,
+        context={
+            **call.principal.context,
+            "aws:FederatedProvider": provider.entry.principal.arn,
+            f"{name}:aud": identity.audience,
+            f"{name}:oaud": identity.audiences,
+            f"{name}:sub": identity.subject,
+            **({f"{name}:amr": identity.methods} if identity.methods else {}),
+        },
+    )
+    services.authoriser.check(principal, _role_demand(members, ASSUME_BY_TOKEN))
+    role = services.identities.by_role_arn(members["RoleArn"])
+    assert role is not None, "its trust policy allows the caller"
+    answer = _session(
+        services,
+        members,
+        role,
+        subject=provider.entry.principal.name,
+        origin={"idp": name, "idc": provider.row.created_at_ms},
+        seconds=duration_of(members, SESSION_SECONDS_DEFAULT, role.row.max_session_seconds),
+    )
+    return {
+        **answer,
+        "SubjectFromWebIdentityToken": identity.subject,
+        "Provider": provider.entry.principal.arn,
+        "Audience": identity.audience,
+    }
+
+
+def _provider_of(services: Services, head: webtokens.TokenHead) -> identities.StoredProvider:
+    """Return the provider that issued a token. Raises InvalidIdentityToken."""
+    provider = services.identities.provider(head.issuer.partition("://")[2])
+    if provider is None or provider.row.url != head.issuer:
+        raise oidc_errors.InvalidIdentityToken(
+            "No OpenIDConnect provider found in your account for the token's issuer."
+        )
+    return provider
+
+
+def _session(
+    services: Services,
+    members: Mapping[str, Any],
+    role: identities.StoredRole,
+    *,
+    subject: str,
+    origin: Mapping[str, Any],
+    seconds: int,
+) -> dict[str, Any]:
+    """Return the credentials of a role's session. origin: claims that say whose end ends it."""
+    bounds, session_name = _bounds_of(services, members), members["RoleSessionName"]
     keys = tokens.vend(
         services.ring,
-        subject=principals.subject_of(principal),
+        subject=subject,
         token_id=services.new_id(),
         scopes=None,
         now_ms=services.now_ms(),
         lifetime_seconds=seconds,
-        extra={
-            **_origin_of(principal),
-            **identities.session_claims(role, session_name, **bounds),
-        },
+        extra={**origin, **identities.session_claims(role, session_name, **bounds)},
     )
     if len(keys.session_token) > limits.SESSION_TOKEN_BYTES_MAX:
         raise errors.PackedPolicyTooLarge("The session policies are too long for a token.")
@@ -116,11 +206,19 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
     return answer
 
 
-def _origin_of(principal: model.Principal) -> dict[str, str]:
+def _origin_of(principal: model.Principal) -> dict[str, Any]:
     """Return the claims by which a role's session ends with the credentials that it comes from."""
-    if principal.session is not None and principals.JOB_CLAIM in principal.session.claims:
-        return {principals.JOB_CLAIM: principal.session.claims[principals.JOB_CLAIM]}
+    claims = {} if principal.session is None else principal.session.claims
+    if principals.JOB_CLAIM in claims:
+        return {principals.JOB_CLAIM: claims[principals.JOB_CLAIM]}
+    if "idp" in claims:
+        return {"idp": claims["idp"], "idc": claims["idc"]}
     return {"key": principal.access_key} if principal.access_key else {}
+
+
+def _check_session_name(members: Mapping[str, Any]) -> None:
+    if _SESSION_NAME.fullmatch(members["RoleSessionName"]) is None:
+        raise errors.InvalidParameter("RoleSessionName has letters, digits and _+=,.@- alone.")
 
 
 async def get_session_token(services: Services, call: calls.Call) -> face.Members:
@@ -158,14 +256,14 @@ def duration_of(members: Mapping[str, Any], default_seconds: int, seconds_max: i
     return seconds
 
 
-def _role_demand(members: Mapping[str, Any]) -> model.Demand:
+def _role_demand(members: Mapping[str, Any], action: str) -> model.Demand:
     """Return the demand for assuming a role."""
     context: dict[str, model.ContextValue] = {"sts:RoleSessionName": members["RoleSessionName"]}
     if "ExternalId" in members:
         context["sts:ExternalId"] = members["ExternalId"]
     if "DurationSeconds" in members:
         context["sts:DurationSeconds"] = str(members["DurationSeconds"])
-    return model.Demand(action=ASSUME_ROLE, resource=members["RoleArn"], context=context)
+    return model.Demand(action=action, resource=members["RoleArn"], context=context)
 
 
 def _bounds_of(services: Services, members: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,6 +314,12 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
     row.name: row
     for row in (
         _free_row("AssumeRole", assume_role),  # its function checks the role's trust policy
+        face.ServiceRow(
+            name="AssumeRoleWithWebIdentity",
+            function=assume_role_with_web_identity,
+            demands=calls.demand_nothing,
+            unsigned=True,
+        ),
         _free_row("GetCallerIdentity", get_caller_identity),
         _free_row("GetSessionToken", get_session_token),
     )

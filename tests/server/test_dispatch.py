@@ -137,3 +137,24 @@ def test_double_slashes_are_joined_for_the_snowflake_face_alone():
     for name in dispatch.FACES:
         if name != "snowflake":
             assert dispatch.path_for(name, b"/bucket//key") == b"/bucket//key"
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "service", "host", "expected"),
+    [
+        ("/", "POST", None, LOCAL, "sts"),
+        ("", "POST", None, LOCAL, "sts"),
+        ("/", "POST", "s3", LOCAL, "s3"),
+        ("/", "POST", "iam", LOCAL, "iam"),
+        ("/", "POST", None, "photos.localhost", "s3"),
+        ("/", "GET", None, LOCAL, "s3"),
+        ("/photos", "POST", None, LOCAL, "s3"),
+        ("//", "POST", None, LOCAL, "s3"),
+        ("/iceberg/v1/oauth/tokens", "POST", None, LOCAL, "iceberg"),
+    ],
+)
+def test_an_unsigned_post_of_the_root_is_for_sts(
+    path: str, method: str, service: str | None, host: str, expected: str
+) -> None:
+    name = dispatch.face_of(path.encode(), host, service, domain=None, method=method)
+    assert name == expected

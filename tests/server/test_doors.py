@@ -42,8 +42,8 @@ SQL = [
 
 # Every face: a route that it has and one that it has not, with the service that a signature names;
 # the statuses and codes of an unsigned request, of a wrong signature, of an unknown access key, and
-# the status of the right one. A request without a signature names no service, so that on s3tables,
-# sts and iam it is one to S3: on s3tables to a bucket of the path's name, which does not exist.
+# the status of the right one. A request without a signature names no service, so that on s3tables
+# and by GET on sts it is one to S3: on s3tables to a bucket of the path's name, which is absent.
 S3 = ("403 AccessDenied", "403 SignatureDoesNotMatch", "403 InvalidAccessKeyId")
 S3TABLES = (
     "404 NoSuchBucket",
@@ -54,17 +54,18 @@ QUERY = ("403 AccessDenied", "403 SignatureDoesNotMatch", "403 InvalidClientToke
 ICEBERG = ("401 NotAuthorizedException",) * 3
 NATIVE = ("401 Unauthorized",) * 3
 NO_ROUTE = ("405 MethodNotAllowed",)
+NO_ACTION = ("400 MissingAction",)
 LOGGING = "/buckets/arn%3Aaws%3As3tables%3Aus-east-1%3A000000000000%3Abucket%2Flake/logging"
 DOORS = [
     ("GET", "/", "s3", S3, 200),
     ("PUT", "/never-made", "s3", S3, None),
     ("GET", "/lake/no/such/key", "s3", S3, 404),
     ("GET", "/lake?acl", "s3", S3, 405),
-    ("PUT", "/lake?logging", "s3", S3, 501),
+    ("PUT", "/lake?accelerate", "s3", S3, 501),
     ("GET", "/buckets", "s3tables", S3TABLES, 200),
     # An unsigned POST to a bucket is an upload by a form, and this one has none.
     ("POST", "/start-table-migration", "s3tables", ("412 PreconditionFailed", *S3TABLES[1:]), 400),
-    ("PUT", LOGGING, "s3tables", S3TABLES, 501),
+    ("PUT", LOGGING, "s3tables", S3TABLES, 400),
     ("GET", "/no/such/route", "s3tables", S3TABLES, 404),
     ("GET", "/iceberg/v1/config", "s3tables", ICEBERG, 200),
     ("GET", "/iceberg/v1/config", "glue", ICEBERG, 200),
@@ -75,9 +76,10 @@ DOORS = [
     ("GET", "/_console/app.js", "execute-api", NATIVE, 404),
     ("GET", "/_api/v1/no-such-route", "execute-api", NATIVE, 404),
     ("GET", "/?Action=GetCallerIdentity&Version=2011-06-15", "sts", QUERY, 200),
-    ("POST", "/", "sts", NO_ROUTE + QUERY[1:], 400),
-    ("POST", "/", "iam", NO_ROUTE + QUERY[1:], 400),
-    ("POST", "/", "dynamodb", NO_ROUTE * 3, 405),
+    # An unsigned POST of the root is for STS, which has an operation without a signature.
+    ("POST", "/", "sts", NO_ACTION + QUERY[1:], 400),
+    ("POST", "/", "iam", NO_ACTION + QUERY[1:], 400),
+    ("POST", "/", "dynamodb", NO_ACTION + NO_ROUTE * 2, 405),
 ]  # fmt: skip
 
 

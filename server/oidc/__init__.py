@@ -1,0 +1,1 @@
+"""OpenID Connect: tokens of identity providers that an administrator has registered."""
