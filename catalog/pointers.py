@@ -7,6 +7,7 @@ that expects the pointer as it was read. Reads and writes no metadata file.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ from storage import batch
 PointerType: TypeAlias = Literal["table", "view"]
 
 DROPPED_EXAMINED_MAX: Final = 1_000
-"""Dropped tables and views of one name among which one to restore is looked for, newest first."""
+"""Dropped tables and views of one name among which the newest to restore is looked for, newest
+first; those before it were unregistered or are of the other type. By its uuid any is found."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,6 +152,15 @@ class Pointers:
         object_uuid: of one of several that had this name. Raises NotRestorable.
         """
         namespace_id = self._store.namespace_id(reading, place, ident.namespace)
+        if object_uuid is not None:
+            # By its uuid, however many were dropped under the name since.
+            entry = self.find_departed(reading, place, object_uuid)
+            is_under_name = records.dropped_name(entry.key) == (namespace_id, ident.name)
+            if is_under_name and entry.dropped.how == "drop":
+                return dataclasses.replace(entry, ident=ident)
+            raise errors.NotRestorable(
+                f"No dropped {self._object_type} {ident.dotted()} can be restored"
+            )
         is_key = (
             namespace_id and len(ident.name.encode("utf-8", "replace")) <= idents.NAME_BYTES_MAX
         )
@@ -166,8 +177,7 @@ class Pointers:
                 dropped = records.decode(value, records.Dropped)
                 if dropped.pointer.object_type != self._object_type or dropped.how != "drop":
                     continue
-                if object_uuid in (None, dropped.pointer.object_uuid):
-                    return DroppedEntry(key=key, value=value, dropped=dropped, ident=ident)
+                return DroppedEntry(key=key, value=value, dropped=dropped, ident=ident)
         raise errors.NotRestorable(
             f"No dropped {self._object_type} {ident.dotted()} can be restored"
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog import drops, errors, idents, records
+from catalog import drops, errors, idents, pointers, records
 from storage import batch
 from tests.kit import lakes, sweeps
 
@@ -91,6 +91,30 @@ def test_undrop_restores_an_older_table_by_its_uuid_under_another_name(ns: lakes
     assert pointer.object_uuid == first.pointer.object_uuid
     assert ns.tables.pointer(ns.ident("other.old")) == pointer
     assert not ns.tables.exists(ns.ident("ns.t"))
+
+
+def test_undrop_by_uuid_reaches_a_table_however_many_were_dropped_since(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pointers, "DROPPED_EXAMINED_MAX", 1)
+    first = create(ns)
+    for _ in range(3):
+        drop(ns)
+        ns.clock.now_ms += 1_000
+        create(ns)
+    drop(ns)
+    pointer = undrop(ns, object_uuid=first.pointer.object_uuid)
+    assert pointer.object_uuid == first.pointer.object_uuid
+
+
+def test_undrop_by_uuid_needs_the_name_that_the_table_had(ns: lakes.Lake) -> None:
+    table = create(ns)
+    drop(ns)
+    with pytest.raises(errors.NotRestorable):
+        undrop(ns, "ns.other", object_uuid=table.pointer.object_uuid)
+    with pytest.raises(errors.NotRestorable):
+        undrop(ns, "ns.t", object_uuid="no-uuid")
+    assert undrop(ns, object_uuid=table.pointer.object_uuid).object_uuid
 
 
 def test_undrop_of_a_taken_name_is_refused_and_changes_nothing(ns: lakes.Lake) -> None:
