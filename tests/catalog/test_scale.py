@@ -29,7 +29,7 @@ class Operations:
             monkeypatch.setattr(view, name, self._get(getattr(view, name)))
         monkeypatch.setattr(view, "scan", self._scan(view.scan))
         monkeypatch.setattr(view, "keys", self._scan(view.keys))
-        monkeypatch.setattr(index._Writing, "do", self._do(index._Writing.do))  # noqa: SLF001
+        monkeypatch.setattr(index._Writing, "do", self._do(index._Writing.do))
 
     def take(self) -> tuple[int, int]:
         counts = self.reads, self.writes

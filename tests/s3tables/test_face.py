@@ -10,7 +10,6 @@ import botocore.awsrequest
 import botocore.credentials
 import orjson
 import pytest
-from botocore import xform_name
 
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
@@ -24,10 +23,8 @@ from server.aws import model
 from server.aws import wire_errors as kit_wire_errors
 from storage import errors as storage_errors
 from tests.s3tables.tables_service import REGION, ROOT, Answer, TablesService, bucket_arn, refused
-from tests.server.aws.test_check import fitting
 
 SERVICE = model.load("s3tables")
-NOT_DONE = sorted(SERVICE.operations.keys() - face.ROWS.keys())
 
 
 def signed(
@@ -42,20 +39,10 @@ def signed(
     return service.send(method, url, {"host": "boathouse.test", **sent}, body)
 
 
-def test_every_row_is_one_of_the_models_57_operations() -> None:
-    assert face.ROWS.keys().isdisjoint(NOT_DONE)
-    assert len(face.ROWS) + len(NOT_DONE) == 57
-
-
-@pytest.mark.parametrize("name", NOT_DONE)
-def test_each_other_operation_answers_501_by_its_name(client: Any, name: str) -> None:
-    operation = SERVICE.operations[name]
-    members = fitting(operation.input) if operation.input else {}
-    assert refused(getattr(client, xform_name(name)), **members) == (
-        501,
-        "NotImplementedException",
-        f"{name} is not implemented.",
-    )
+def test_every_one_of_the_models_57_operations_has_a_row() -> None:
+    assert face.ROWS.keys() == SERVICE.operations.keys()
+    assert len(face.ROWS) == 57
+    assert all(row.function is not None for row in face.ROWS.values())
 
 
 @pytest.mark.parametrize("name", sorted(SERVICE.operations))
