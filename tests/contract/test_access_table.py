@@ -187,6 +187,15 @@ class Scene(dict[str, str]):
         )
         return str(created["Policy"]["Arn"])
 
+    def _set_up_new_idp(self) -> str:
+        return f"idp-{self._number}.example/new"
+
+    def _set_up_idp(self) -> str:
+        created = self._server.client("iam").create_open_id_connect_provider(
+            Url=f"https://idp-{self._number}.example/old"
+        )
+        return str(created["OpenIDConnectProviderArn"])
+
     def _set_up_document(self) -> str:
         return document(allow("s3:GetObject", "*"))
 

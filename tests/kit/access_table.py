@@ -73,6 +73,9 @@ RESOURCES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "policy": ("{p}", {}),
     "new policy": ("arn:aws:iam::000000000000:policy/{new_p}", {}),
     "policies": ("arn:aws:iam::000000000000:policy/", {}),
+    "provider": ("{idp}", {}),
+    "new provider": ("arn:aws:iam::000000000000:oidc-provider/{new_idp}", {}),
+    "providers": ("arn:aws:iam::000000000000:oidc-provider/", {}),
     "caller's user": ("arn:aws:iam::000000000000:user/exactly", {}),
 }
 """The ARN and the condition keys of each resource of a row."""
@@ -615,6 +618,7 @@ TRUST: Final = "{trust}"
 USER: Final = {"UserName": "{u}"}
 ROLE: Final = {"RoleName": "{r}"}
 POLICY: Final = {"PolicyArn": "{p}"}
+PROVIDER: Final = {"OpenIDConnectProviderArn": "{idp}"}
 NO_ENTITY: Final = "404 NoSuchEntity"
 
 IAM_ROWS: Final = (
@@ -671,6 +675,19 @@ IAM_ROWS: Final = (
         iam("SetDefaultPolicyVersion", **POLICY, VersionId="v1"),
         iam("DeletePolicyVersion", "409 DeleteConflict", **POLICY, VersionId="v1"),
         iam("ListEntitiesForPolicy", **POLICY),
+    ),
+    *_same_named("new provider", iam("CreateOpenIDConnectProvider", Url="https://{new_idp}")),
+    *_same_named("providers", iam("ListOpenIDConnectProviders")),
+    *_same_named(
+        "provider",
+        iam("GetOpenIDConnectProvider", **PROVIDER),
+        iam("DeleteOpenIDConnectProvider", **PROVIDER),
+        iam("AddClientIDToOpenIDConnectProvider", **PROVIDER, ClientID="c"),
+        iam("RemoveClientIDFromOpenIDConnectProvider", **PROVIDER, ClientID="c"),
+        iam("UpdateOpenIDConnectProviderThumbprint", **PROVIDER, ThumbprintList=["a" * 40]),
+        iam("TagOpenIDConnectProvider", **PROVIDER, Tags=[{"Key": "a", "Value": "b"}]),
+        iam("UntagOpenIDConnectProvider", **PROVIDER, TagKeys=["a"]),
+        iam("ListOpenIDConnectProviderTags", **PROVIDER),
     ),
     *_same_named(
         "role",
