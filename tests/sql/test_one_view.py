@@ -312,9 +312,11 @@ def test_a_statement_that_writes_opens_one_view_for_all_its_names(
         views = []
 
         @contextmanager
-        def counted(self: places.Places, principal: Any) -> Iterator[places.CatalogView]:
+        def counted(
+            self: places.Places, principal: Any, **more: Any
+        ) -> Iterator[places.CatalogView]:
             views.append(principal)
-            with opened(self, principal) as view:
+            with opened(self, principal, **more) as view:
                 yield view
 
         monkeypatch.setattr(places.Places, "view", counted)
