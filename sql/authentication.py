@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from server.access import errors, model, passwords, principals, tokens
+from sql import errors as sql_errors
 from sql import limits
 from storage import model as storage_model
 
@@ -36,12 +37,13 @@ class Authenticator:
         self._ring = ring
         self._now_ms = now_ms
         self._hashing = asyncio.Semaphore(limits.PASSWORDS_AT_ONCE)
+        self._waiting = 0
         self._open_to_all = open_to_all
 
     async def check_password(self, user: str, password: str) -> model.Principal:
         """Return the principal of a name and password, or of a name or access key and secret key.
 
-        Raises WrongPassword.
+        Raises WrongPassword, and SessionFault if too many logins wait.
         """
         if self._open_to_all:
             return self._principals.root
@@ -50,8 +52,14 @@ class Authenticator:
         except errors.WrongPassword:
             entry = self._principals.by_name(user)
             hashed = "" if entry is None else entry.password_hash
-            async with self._hashing:
-                is_right = await asyncio.to_thread(passwords.verify, hashed, password)
+            if self._waiting >= limits.PASSWORDS_WAITING_MAX:
+                raise sql_errors.login_refused("Too many logins at once: try again.") from None
+            self._waiting += 1
+            try:
+                async with self._hashing:
+                    is_right = await asyncio.to_thread(passwords.verify, hashed, password)
+            finally:
+                self._waiting -= 1
             entry = self._principals.by_name(user)  # it may have changed meanwhile
             if not is_right or entry is None or entry.is_disabled or entry.password_hash != hashed:
                 raise

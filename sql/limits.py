@@ -208,6 +208,8 @@ PUBLIC_KEY_LENGTH_MAX: Final = 4_096
 """Characters of a user's public key."""
 ROLES_AT_ONCE: Final = 100
 """Roles whose trust policies are evaluated between two turns of the event loop."""
+PASSWORDS_WAITING_MAX: Final = 64
+"""Logins that wait for their passwords to be hashed; a login beyond it is refused."""
 PASSWORDS_AT_ONCE: Final = 2
 """Passwords that are hashed at one time: each takes a thread and 19 MiB."""
 QUERY_IDS_MAX: Final = 64

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from server import config
-from server.access import errors, principals, rootkeys, tokens
+from server.access import errors, passwords, principals, rootkeys, tokens
 from sql import authentication
 
 NOW_MS = 1_700_000_000_000
@@ -65,3 +65,16 @@ def test_open_to_all_makes_every_client_root() -> None:
         == "root"
     )
     assert authenticator(open_to_all=True).check_token("anything").type == "root"
+
+
+def test_logins_beyond_those_that_may_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "verify", lambda hashed, password: False)
+
+    async def work() -> list[str]:
+        checks = authenticator()
+        attempts = [checks.check_password(f"user{number}", "wrong") for number in range(70)]
+        outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+        return [type(each).__name__ for each in outcomes]
+
+    names = asyncio.run(work())
+    assert (names.count("WrongPassword"), names.count("SessionFault")) == (64, 6)

@@ -1,0 +1,76 @@
+"""What BI tools and drivers send when they connect and browse: every statement has an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit import local_sql
+
+STATEMENTS = (
+    # JDBC's DatabaseMetaData, as DBeaver and Flyway call it
+    "show /* JDBC:DatabaseMetaData.getCatalogs() */ databases in account",
+    "show /* JDBC:DatabaseMetaData.getSchemas() */ schemas in account",
+    "show /* JDBC:DatabaseMetaData.getTables() */ objects in account",
+    "show /* JDBC:DatabaseMetaData.getTables() */ tables in account",
+    "show /* JDBC:DatabaseMetaData.getTables() */ views in account",
+    "show /* JDBC:DatabaseMetaData.getColumns() */ columns in account",
+    "show /* JDBC:DatabaseMetaData.getPrimaryKeys() */ primary keys in account",
+    'show /* JDBC:DatabaseMetaData.getPrimaryKeys() */ primary keys in table "LAKE"."NS"."T"',
+    "show /* JDBC:DatabaseMetaData.getForeignKeys() */ imported keys in account",
+    'show /* JDBC:DatabaseMetaData.getForeignKeys() */ exported keys in table "LAKE"."NS"."T"',
+    "show /* JDBC:DatabaseMetaData.getFunctions() */ functions in account",
+    "show /* JDBC:DatabaseMetaData.getProcedures() */ procedures in account",
+    # Tableau, Metabase, Superset and dbt
+    "show terse databases",
+    "show terse schemas in database lake limit 10000",
+    "show objects in lake.ns limit 10000",
+    "show user functions in lake.ns",
+    "show schemas in database lake",
+    "show tables like '%' in schema lake.ns",
+    "show views in database lake",
+    "show sequences in account",
+    "show stages in account",
+    "show file formats in account",
+    "show warehouses",
+    "show parameters like 'query_tag' in session",
+    "show roles",
+    "show users",
+    "show grants",
+    "show grants to role public",
+    "show grants on table lake.ns.t",
+    "show transactions",
+    "describe table lake.ns.t",
+    "select current_role(), current_available_roles(), current_user(), current_warehouse()",
+    "select current_database(), current_schema(), current_version()",
+    "select get_ddl('table', 'lake.ns.t')",
+    "select table_name from lake.information_schema.tables where table_schema = 'NS'",
+    "select column_name, data_type, ordinal_position from lake.information_schema.columns",
+    "select schema_name from lake.information_schema.schemata",
+    "select * from lake.information_schema.views",
+)
+
+
+@pytest.fixture(scope="module")
+def local(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[asyncio.Runner, local_sql.LocalSql]]:
+    with asyncio.Runner() as runner:
+        manager = local_sql.opened_inline(tmp_path_factory.mktemp("bi"))
+        opened = runner.run(manager.__aenter__())
+        runner.run(opened.run("create table t (id int primary key, name varchar)"))
+        runner.run(opened.run("create view v as select name from t"))
+        yield runner, opened
+        runner.run(manager.__aexit__(None, None, None))
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_a_statement_of_a_tools_connection_is_answered(
+    local: tuple[asyncio.Runner, local_sql.LocalSql], text: str
+) -> None:
+    runner, opened = local
+    rows = runner.run(opened.rows(text))
+    described = runner.run(opened.run(text))
+    assert all(len(row) == len(described.columns) for row in rows)
