@@ -198,7 +198,7 @@ class Upkeep:
         for start in range(0, len(expiry.snapshot_ids), EXPIRED_AT_ONCE):
             snapshot_ids = list(expiry.snapshot_ids[start : start + EXPIRED_AT_ONCE])
             try:
-                loaded = await self._remove(loaded, place, snapshot_ids)
+                loaded = await self._remove(loaded, place, snapshot_ids, upkeep)
             except (metadata_errors.RequirementFailed, catalog_errors.CommitFailed):
                 is_overtaken = True
                 break
@@ -210,16 +210,25 @@ class Upkeep:
         return (now_ms if failure or is_overtaken else expiry.next_at_ms), loaded
 
     async def _remove(
-        self, loaded: tables.LoadedTable, place: records.Place, snapshot_ids: list[int]
+        self,
+        loaded: tables.LoadedTable,
+        place: records.Place,
+        snapshot_ids: list[int],
+        upkeep: TableUpkeep,
     ) -> tables.LoadedTable:
-        """Commit that snapshots are removed, unless a branch or tag of the table has moved."""
-        requirements: list[dict[str, Any]] = [
-            {"type": "assert-table-uuid", "uuid": loaded.metadata.table_uuid}
-        ]
-        requirements += [
-            {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": ref["snapshot-id"]}
-            for name, ref in loaded.metadata.refs.items()
-        ]
+        """Commit that snapshots are removed, unless the table or its settings have changed since
+        they were looked at: a new branch or tag would go with its snapshot."""
+        object_uuid = loaded.pointer.object_uuid
+
+        def judge(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            if pointer is None or pointer.metadata_location != loaded.pointer.metadata_location:
+                raise metadata_errors.RequirementFailed("the table has changed")
+            if upkeep_settings.read(self._store.index, place.bucket_id, object_uuid) != upkeep:
+                raise metadata_errors.RequirementFailed("the table's settings have changed")
+
+        requirements = [{"type": "assert-table-uuid", "uuid": loaded.metadata.table_uuid}]
         return await self._tables.commit(
             loaded.ident,
             requirements,
@@ -228,6 +237,7 @@ class Upkeep:
                 rights.account_of(place.bucket, self._account), credentials.MAINTENANCE
             ),
             via="maintenance",
+            judge=judge,
         )
 
     async def _compaction(

@@ -145,6 +145,43 @@ def test_a_commit_during_the_check_keeps_every_snapshot_until_the_next(
     run(scenario())
 
 
+@pytest.mark.parametrize("change", ["tag", "disable"])
+def test_a_tag_or_a_setting_of_the_last_moment_keeps_the_snapshots(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    async def scenario() -> None:
+        await keeping.fill(4)
+        await keeping.configure(
+            snapshots={"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 1, "status": "enabled"}
+        )
+        keeping.lake.clock.now_ms += HOUR_MS
+        first, *_ = (await keeping.lake.tables.fetch(keeping.ident)).metadata.snapshots.ids
+        tag = {"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": first}
+        commit = keeping.lake.tables.commit
+
+        async def overtaken(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(keeping.lake.tables, "commit", commit)
+            if change == "tag":
+                await commit(keeping.ident, [], [tag], by=lakes.BY)
+            else:
+                await keeping.configure(snapshots={"status": "disabled"})
+            return await commit(*arguments, **options)
+
+        monkeypatch.setattr(keeping.lake.tables, "commit", overtaken)
+        await keeping.upkeep.check()
+        loaded = await keeping.lake.tables.fetch(keeping.ident)
+        assert len(loaded.metadata.snapshots) == 4
+        assert keeping.row("snapshots") is None
+        if change == "tag":
+            await keeping.upkeep.check()
+            loaded = await keeping.lake.tables.fetch(keeping.ident)
+            assert first in loaded.metadata.snapshots.ids
+            assert set(loaded.metadata.refs) == {"main", "v1"}
+            assert len(loaded.metadata.snapshots) == 2
+
+    run(scenario())
+
+
 def test_an_expiry_that_fails_waits_and_the_status_says_why(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
