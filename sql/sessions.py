@@ -434,7 +434,7 @@ class Sessions:
             self._write_soon()
             raise errors.session_gone()
         name, access_key = fields["principal"], fields.pop("access_key", "")
-        fields["principal"] = self._named(name, access_key, {})
+        fields["principal"] = self._named(name, access_key, {}, fields.pop("principal_id", ""))
         # The idle time starts again: the session could not be used while the server was down.
         session = Session(id=number, used_at_ms=self._now_ms(), **fields)
         self._keep(session)
@@ -446,7 +446,8 @@ class Sessions:
 
         A session whose role is gone, or not the user's any more, has no rights until USE ROLE.
         """
-        user = self._named(session.login.name, session.login.access_key, context)
+        login = session.login
+        user = self._named(login.name, login.access_key, context, login.principal_id)
         if session.role in SYSTEM_ROLES:
             session.user, session.principal = None, user
             return
@@ -455,9 +456,16 @@ class Sessions:
             principal = dataclasses.replace(user, type="user", policies=(), session_policies=())
         session.user, session.principal = user, principal
 
-    def _named(self, name: str, access_key: str, context: access.Context) -> access.Principal:
+    def _named(
+        self, name: str, access_key: str, context: access.Context, principal_id: str
+    ) -> access.Principal:
+        """Return the user of a session. Raises SessionFault if it is gone.
+
+        principal_id: of the login; another user who has the name now does not get the session.
+        It is empty in records of earlier releases.
+        """
         principal = self._principal_of(name, context, access_key)
-        if principal is None:
+        if principal is None or (principal_id and principal.principal_id != principal_id):
             raise errors.session_gone()
         return principal
 
@@ -556,6 +564,7 @@ def _encode(session: Session) -> bytes:
             "format": RECORD_FORMAT,
             "principal": session.login.name,
             "access_key": session.login.access_key,
+            "principal_id": session.login.principal_id,
             "account_name": session.account_name,
             "client_app_id": session.client_app_id,
             "client_app_version": session.client_app_version,

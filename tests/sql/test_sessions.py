@@ -303,6 +303,25 @@ def test_rights_are_asked_for_anew_at_each_request(tmp_path: Path) -> None:
     lived(tmp_path, story)
 
 
+def test_a_new_user_of_the_same_name_does_not_get_the_session(tmp_path: Path) -> None:
+    async def story(faulty: FaultyIndex) -> None:
+        faulty.principals["alice"] = dataclasses.replace(ALICE, principal_id="AIDA1")
+        grant = faulty.sessions.open(faulty.principals["alice"])
+        faulty.sessions.authenticate(grant.token, context={})
+        await written(faulty)
+        faulty.principals["alice"] = dataclasses.replace(ALICE, principal_id="AIDA2")
+        assert faulty.code(grant.token) == "390111"
+        with pytest.raises(errors.SessionFault):
+            faulty.sessions.renew(grant.master_token, context={})
+        await faulty.sessions.stop()
+        faulty.restarted()
+        assert faulty.code(grant.token) == "390111"
+        faulty.principals["alice"] = dataclasses.replace(ALICE, principal_id="AIDA1")
+        faulty.sessions.authenticate(grant.token, context={})
+
+    lived(tmp_path, story)
+
+
 def test_too_many_sessions_of_one_principal_leave_room_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
