@@ -323,6 +323,7 @@ class Accounts:
 
     async def roles(self, session: sessions.Session) -> list[ListedRole]:
         """Return the roles that a session may see: all, or those that its user may be in."""
+        users = await asyncio.to_thread(self.users_by_arn)
         sees_all = self._may(session.principal, "ListRoles", self._iam.role_arn("*"))
         listed = [
             ListedRole(
@@ -339,11 +340,19 @@ class Accounts:
                         name=row.name.upper(),
                         created_at_ms=row.created_at_ms,
                         is_current=row.name.upper() == session.role,
-                        users=len(session_roles.granted_users(row.trust)),
+                        users=sum(
+                            users.get(each.arn) == each.user_id
+                            for each in session_roles.granted_users(row.trust)
+                        ),
                         comment=row.description,
                     )
                 )
         return listed
+
+    def users_by_arn(self) -> dict[str, str]:
+        """Return the id of every user, by its ARN. For a thread: it remembers nothing."""
+        with self._iam.identities.view() as view:
+            return {self._iam.arn_of(row): row.user_id for row in self._iam.users_after(view, "")}
 
     def role_rows(self) -> list[rows.RoleRow]:
         """Return all stored roles. For a thread: it remembers nothing."""

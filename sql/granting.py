@@ -135,7 +135,7 @@ class Granting:
         user = self._iam.user(statement.user.text)
         if user is None:
             raise errors.does_not_exist("User", statement.user.folded)
-        user_arn = self._iam.arn_of(user)
+        granted_user = session_roles.GrantedUser(arn=self._iam.arn_of(user), user_id=user.user_id)
         self._check(execution, "UpdateAssumeRolePolicy", role.arn)
         receipt = self._replays.receipt_in(replays.NO_BUCKET, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
@@ -145,7 +145,7 @@ class Granting:
 
         def plan(draft: identities.IdentityDraft) -> None:
             row = iam_roles.same_role(draft, checked.name, checked)
-            trust = session_roles.trust_with(row.trust, user_arn, is_granted=statement.is_grant)
+            trust = session_roles.trust_with(row.trust, granted_user, is_granted=statement.is_grant)
             if services.count_characters(trust) > server_limits.TRUST_POLICY_CHARS_MAX:
                 raise errors.too_complex(
                     f"the trust policy of role {role.shown} would have more than"
@@ -175,7 +175,7 @@ class Granting:
                 )
             case "of":
                 assert statement.holder is not None
-                return self._of_role(execution, statement.holder)
+                return await self._of_role(execution, statement.holder)
             case "to":
                 assert statement.holder is not None
                 if statement.holder.object_type == "user":
@@ -186,16 +186,18 @@ class Granting:
 
     # Listings
 
-    def _of_role(
+    async def _of_role(
         self, execution: planning.Execution, named: operations.GrantHolder
     ) -> outcomes.Outcome:
         role = self._readable(execution, named)
         assert isinstance(role.row, rows.RoleRow)
+        users = await asyncio.to_thread(self._accounts.users_by_arn)
         return _shown(
             ROLE_COLUMNS,
             [
-                (_moment(role.row), role.shown, "USER", arn.rpartition("/")[2].upper(), "")
-                for arn in session_roles.granted_users(role.row.trust)
+                (_moment(role.row), role.shown, "USER", each.arn.rpartition("/")[2].upper(), "")
+                for each in session_roles.granted_users(role.row.trust)
+                if users.get(each.arn) == each.user_id
             ],
         )
 
@@ -203,11 +205,13 @@ class Granting:
         self, execution: planning.Execution, named: operations.GrantHolder
     ) -> outcomes.Outcome:
         user = self._readable(execution, named)
+        assert isinstance(user.row, rows.UserRow)
+        as_granted = session_roles.GrantedUser(arn=user.arn, user_id=user.row.user_id)
         granted = await asyncio.to_thread(
             lambda: [
                 role
                 for role in self._accounts.role_rows()
-                if user.arn in session_roles.granted_users(role.trust)
+                if as_granted in session_roles.granted_users(role.trust)
             ]
         )
         roles = [

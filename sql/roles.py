@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import Any, Final
 
 from server.access import arns, decide, model, principals
@@ -61,7 +62,17 @@ class Roles:
 
 
 GRANTED: Final = "GrantedToUsers"
-"""The statement of a trust policy that names the users to whom a role is granted."""
+"""The statement of a trust policy that names the users to whom a role is granted, and their ids: a
+new user of the same name does not get the role."""
+USER_ID: Final = "aws:userid"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GrantedUser:
+    """A user to whom a role is granted. user_id: a new user of the same ARN has another one."""
+
+    arn: str
+    user_id: str
 
 
 def first_trust(account: str) -> str:
@@ -75,42 +86,51 @@ def first_trust(account: str) -> str:
     return _written({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def granted_users(trust: str) -> list[str]:
-    """Return the ARNs of the users to whom a role with this trust policy is granted."""
-    return [arn for each in _statements(trust) if _is_of_grants(each) for arn in _arns(each)]
+def granted_users(trust: str) -> list[GrantedUser]:
+    """Return the users to whom a role with this trust policy is granted."""
+    return [user for each in _statements(trust) if _is_of_grants(each) for user in _users(each)]
 
 
-def trust_with(trust: str, user_arn: str, *, is_granted: bool) -> str:
+def trust_with(trust: str, user: GrantedUser, *, is_granted: bool) -> str:
     """Return a trust policy with a role granted to a user, or not granted to the user."""
     document = json.loads(trust)
-    users = [arn for arn in granted_users(trust) if arn != user_arn]
+    users = [each for each in granted_users(trust) if each.arn != user.arn]
     if is_granted:
-        users.append(user_arn)
+        users.append(user)
     statements = [each for each in _statements(trust) if not _is_of_grants(each)]
     if users:
         granted = {
             "Sid": GRANTED,
             "Effect": "Allow",
-            "Principal": {"AWS": users},
+            "Principal": {"AWS": [each.arn for each in users]},
             "Action": ASSUME_ROLE,
+            "Condition": {"StringEquals": {USER_ID: [each.user_id for each in users]}},
         }
         statements.append(granted)
     return _written({**document, "Statement": statements})
 
 
 def _is_of_grants(statement: Any) -> bool:
-    return (
-        statement.get("Sid") == GRANTED
-        and statement.get("Effect") == "Allow"
-        and statement.get("Action") == ASSUME_ROLE
-        and set(statement) == {"Sid", "Effect", "Principal", "Action"}
-        and list(statement["Principal"]) == ["AWS"]
-    )
+    if (
+        statement.get("Sid") != GRANTED
+        or statement.get("Effect") != "Allow"
+        or statement.get("Action") != ASSUME_ROLE
+        or set(statement) != {"Sid", "Effect", "Principal", "Action", "Condition"}
+        or list(statement["Principal"]) != ["AWS"]
+        or list(statement["Condition"]) != ["StringEquals"]
+        or list(statement["Condition"]["StringEquals"]) != [USER_ID]
+    ):
+        return False
+    arns_of, ids = statement["Principal"]["AWS"], statement["Condition"]["StringEquals"][USER_ID]
+    return isinstance(arns_of, list) and isinstance(ids, list) and len(arns_of) == len(ids)
 
 
-def _arns(statement: Any) -> list[str]:
-    named = statement["Principal"]["AWS"]
-    return [named] if isinstance(named, str) else list(named)
+def _users(statement: Any) -> list[GrantedUser]:
+    ids = statement["Condition"]["StringEquals"][USER_ID]
+    return [
+        GrantedUser(arn=arn, user_id=user_id)
+        for arn, user_id in zip(statement["Principal"]["AWS"], ids, strict=True)
+    ]
 
 
 def _statements(trust: str) -> list[Any]:

@@ -141,6 +141,34 @@ def test_a_role_has_its_own_rights_alone_and_those_whom_it_is_granted_to(tmp_pat
     local_sql.run_local(tmp_path, work)
 
 
+def test_a_new_user_of_the_same_name_does_not_get_the_roles_of_the_old_one(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        root = local.session.principal
+        for text in ("create role etl", "create user alice", "create user bob"):
+            await local.run(text)
+        for name in ("alice", "bob"):
+            await local.run(f"grant role etl to user {name}")
+        await local.run("drop user alice")
+        await local.run("create user alice")
+        assert [row[3] for row in await local.rows("show grants of role etl")] == ["BOB"]
+        assert await local.rows("show grants to user alice") == []
+        assert [row[5] for row in await local.rows("show roles like 'etl'")] == [1]
+        local.log_in("alice")
+        assert await local.one("select current_available_roles()") == '["PUBLIC"]'
+        assert (await refused(local, "use role etl"))[0] == "002003"
+        local.log_in("bob")
+        await local.run("use role etl")
+        local.session.user, local.session.principal = None, root
+        await local.run("grant role etl to user alice")
+        assert [row[3] for row in await local.rows("show grants of role etl")] == ["BOB", "ALICE"]
+        local.log_in("alice")
+        await local.run("use role etl")
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_grant_is_a_statement_of_a_policy_that_names_the_table(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create role etl")
