@@ -45,9 +45,11 @@ def fetch(target: providers.FetchTarget, thumbprints: Sequence[str]) -> bytes:
 def _fetch(target: providers.FetchTarget, thumbprints: frozenset[str] | None) -> bytes:
     with contextlib.ExitStack() as stack:
         plain = stack.enter_context(_connect(target))
-        # A sender of single bytes meets no timeout of the socket, but this one.
+        # A sender of single bytes meets no timeout of the socket, but this one. It ends the
+        # connection by a descriptor of its own: TLS takes that of the plain socket.
         is_over = threading.Event()
-        timer = threading.Timer(SECONDS_MAX, _shut, (plain, is_over))
+        ending = stack.enter_context(plain.dup())
+        timer = threading.Timer(SECONDS_MAX, _shut, (ending, is_over))
         timer.daemon = True
         timer.start()
         stack.callback(timer.cancel)

@@ -123,6 +123,32 @@ def test_a_document_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch)
     assert ended.is_set()
 
 
+def test_a_document_that_never_ends_is_given_up_over_tls(
+    certificate: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "SECONDS_MAX", 0.5)
+    path, thumbprint = certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    wait, finished = threading.Event(), threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        # Headers arrive so often that no wait of the client's socket is a long one.
+        with context.wrap_socket(connection, server_side=True) as wrapped:
+            wrapped.sendall(b"HTTP/1.1 200 OK\r\n")
+            for _ in range(90):
+                wrapped.sendall(b"x: y\r\n")
+                wait.wait(0.05)
+            wrapped.sendall(b"content-length: 2\r\n\r\n{}")
+            finished.set()
+
+    with answering(serve) as port:
+        target = providers.parse(f"https://127.0.0.1:{port}/keys")
+        with pytest.raises(errors.ProviderUnreachable):
+            fetching.fetch(target, [thumbprint])
+    assert not finished.is_set()
+
+
 @pytest.mark.parametrize(
     "answer", [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 999]
 )
