@@ -106,12 +106,19 @@ def may_connect(target: FetchTarget, address: str) -> bool:
         numeric: IpAddress = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(numeric, ipaddress.IPv6Address) and numeric.ipv4_mapped is not None:
-        numeric = numeric.ipv4_mapped
+    if isinstance(numeric, ipaddress.IPv6Address):
+        numeric = _ipv4_in(numeric) or numeric
     if numeric.is_loopback:
         return target.is_local
     forbidden = numeric.is_link_local or numeric.is_multicast or numeric.is_unspecified
     return not target.is_local and not forbidden and str(numeric) not in _METADATA
+
+
+def _ipv4_in(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address leads to, mapped or by a translator."""
+    if any(address in network for network in _TRANSLATED):
+        return ipaddress.IPv4Address(address.packed[-4:])
+    return address.ipv4_mapped or address.sixtofour
 
 
 def _is_local(host: str) -> bool:
@@ -130,5 +137,10 @@ def _invalid(url: str) -> errors.InvalidProviderUrl:
     )
 
 
+_TRANSLATED: Final = (
+    ipaddress.IPv6Network("64:ff9b::/96"),
+    ipaddress.IPv6Network("64:ff9b:1::/48"),
+)
+"""Prefixes of NAT64, with an IPv4 address at the end (RFC 6052 and 8215)."""
 _METADATA: Final = frozenset({"fd00:ec2::254", "100.100.100.200"})
 """Metadata services of clouds that are not at link-local addresses."""

@@ -141,7 +141,8 @@ def verify(
     subject, audiences = claims["sub"], _texts(claims["aud"])
     if claims["iss"] != head.issuer or not isinstance(subject, str):
         raise errors.InvalidIdentityToken("The web identity token names no subject.")
-    if not 0 < len(subject) <= SUBJECT_CHARACTERS_MAX or not audiences:
+    is_usable = 0 < len(subject) <= SUBJECT_CHARACTERS_MAX and subject.isprintable()
+    if not is_usable or not audiences:  # answers and the audit log contain the subject
         raise errors.InvalidIdentityToken("The web identity token has no usable subject.")
     accepted = [each for each in audiences if each in client_ids]
     if "azp" in claims:

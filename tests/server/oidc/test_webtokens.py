@@ -154,6 +154,9 @@ def test_a_claim_that_is_missing_refuses_the_token(issuer: issuers.Issuer, name:
         ({"sub": ""}, errors.InvalidIdentityToken),
         ({"sub": "s" * 256}, errors.InvalidIdentityToken),
         ({"sub": 7}, errors.InvalidIdentityToken),
+        ({"sub": "job\n7"}, errors.InvalidIdentityToken),
+        ({"sub": "job\x007"}, errors.InvalidIdentityToken),
+        ({"sub": "job\ud8007"}, errors.InvalidIdentityToken),
     ],
     ids=str,
 )
