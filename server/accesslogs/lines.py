@@ -21,9 +21,8 @@ KEY_SAFE: Final = "/~"
 
 _UNSAFE: Final = re.compile(r"[^\x21\x23-\x7e]")
 _UNSAFE_QUOTED: Final = re.compile(r"[^\x20\x21\x23-\x7e]")
-_SECRET: Final = re.compile(
-    rb"(?i)((?:^|&)(?:x-amz-signature|x-amz-security-token|signature)=)[^&]*"
-)
+_SECRETS: Final = frozenset({b"x-amz-signature", b"x-amz-security-token", b"signature"})
+"""Parameters whose values sign a URL, in lower case."""
 _CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,128})</Code>|\"type\":\"([A-Za-z0-9.]{1,128})\"")
 
 
@@ -79,7 +78,7 @@ def format_line(record: AccessRecord) -> bytes:
         UNKNOWN if record.object_size is None else str(record.object_size),
         str(record.total_ms),
         UNKNOWN,  # the turn-around time is not measured
-        _quoted(record.referer),
+        _quoted(_unsigned(record.referer)),
         _quoted(record.user_agent),
         _word(record.version_id),
         record.host_id or UNKNOWN,
@@ -104,8 +103,26 @@ def find_code(body: bytes) -> str:
 def _uri(raw_path: bytes, query: bytes) -> str:
     target = raw_path
     if query:
-        target += b"?" + _SECRET.sub(rb"\1REDACTED", query)
+        target += b"?" + _redacted(query)
     return _escape(target.decode("latin-1")[:URI_CHARACTERS_MAX], _UNSAFE)
+
+
+def _unsigned(url: str) -> str:
+    """Return a URL without what signs it: a page at a presigned URL sends that as its referer."""
+    path, mark, query = url.partition("?")
+    if not mark:
+        return url
+    return f"{path}?{_redacted(query.encode('latin-1', 'replace')).decode('latin-1')}"
+
+
+def _redacted(query: bytes) -> bytes:
+    """Return a query without the values that sign it, however their names are escaped."""
+    pairs = []
+    for pair in query.split(b"&"):
+        name, equals, _ = pair.partition(b"=")
+        is_secret = urllib.parse.unquote_to_bytes(name).lower() in _SECRETS
+        pairs.append(name + b"=REDACTED" if equals and is_secret else pair)
+    return b"&".join(pairs)
 
 
 def _word(text: str) -> str:

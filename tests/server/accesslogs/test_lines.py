@@ -83,13 +83,24 @@ def test_no_text_of_a_client_forges_a_field_or_a_line(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["X-Amz-Signature", "x-amz-signature", "X-Amz-Security-Token", "Signature"]
+    "name",
+    [
+        "X-Amz-Signature",
+        "x-amz-signature",
+        "X-Amz-Security-Token",
+        "Signature",
+        "X-Amz%2dSignature",
+    ],
 )
 def test_what_signs_a_url_is_left_out(name: str) -> None:
     query = f"a=1&{name}=secret&b=2".encode()
     line = lines.format_line(record(query=query))
     assert b"secret" not in line
     assert f"?a=1&{name}=REDACTED&b=2 HTTP/1.1".encode() in line
+    referer = f"http://localhost/docs/page?{query.decode()}"
+    line = lines.format_line(record(referer=referer))
+    assert b"secret" not in line
+    assert f'"http://localhost/docs/page?a=1&{name}=REDACTED&b=2"'.encode() in line
 
 
 def test_long_texts_are_cut() -> None:
