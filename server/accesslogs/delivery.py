@@ -121,6 +121,7 @@ class AccessLogs:
         self._writing = asyncio.Lock()
         self._deliveries: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._is_short_of_room = False
         self.is_on = False
         """Whether the requests of any bucket may be logged."""
         self.delivered = 0
@@ -179,7 +180,9 @@ class AccessLogs:
             day_ms=targets.day_of(noted.target, noted.at_ms),
         )
         self._add(group, noted.source, [line], len(line))
-        if self._waiting_bytes >= limits.ACCESS_RECORDS_EARLY_BYTES:
+        is_early = self._waiting_bytes >= limits.ACCESS_RECORDS_EARLY_BYTES
+        # Without room each request would begin a delivery of all that waits.
+        if is_early and not self._is_short_of_room:
             self._wake.set()
 
     def check_target(self, source: model.BucketInfo, target: targets.LogTarget) -> None:
@@ -205,6 +208,7 @@ class AccessLogs:
         async with self._writing:
             groups, self._groups = self._groups, {}
             self._delivering_bytes, self._waiting_bytes = self._waiting_bytes, 0
+            self._is_short_of_room = False
             try:
                 for group, waiting in groups.items():
                     await self._deliver_one(group, waiting)
@@ -243,7 +247,8 @@ class AccessLogs:
         try:
             await self._write(group, waiting)
         except (errors.DiskFull, errors.ExpectationFailed):
-            # They wait for the next delivery.
+            # They wait for the next delivery, which comes in its time.
+            self._is_short_of_room = True
             self._delivering_bytes -= waiting.size_bytes
             self._add(group, waiting.source, waiting.lines, waiting.size_bytes)
         except (targets.UnusableTarget, errors.StorageError) as error:

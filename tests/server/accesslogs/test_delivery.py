@@ -427,6 +427,36 @@ def test_a_full_disk_keeps_records_for_the_next_delivery(
     assert [fields[6] for fields in server.records(target, 1)] == ["REST.HEAD.BUCKET"]
 
 
+def test_on_a_full_disk_no_request_begins_a_delivery(
+    server: LoggingServer, buckets: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = buckets
+    s3 = server.client()
+    s3.put_bucket_logging(Bucket=source, BucketLoggingStatus=status(target))
+    refusals: list[str] = []
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        refusals.append(target)
+        raise errors.DiskFull("no room")
+
+    logs = server.program.access_logs
+    with monkeypatch.context() as patched:
+        patched.setattr(logs._objects, "put", refuse)
+        patched.setattr(limits, "ACCESS_RECORDS_EARLY_BYTES", 100)
+        patched.setattr(limits, "ACCESS_RECORDS_SECONDS", 3_600.0)
+        s3.head_bucket(Bucket=source)
+        ends_at = time.monotonic() + waits.WAIT_SECONDS
+        while not refusals:
+            assert time.monotonic() < ends_at
+        for _ in range(5):
+            s3.head_bucket(Bucket=source)
+        while sum(len(each.lines) for each in [*logs._groups.values()]) < 6:
+            assert time.monotonic() < ends_at
+        server.run(asyncio.sleep(0.1))
+        assert len(refusals) == 1
+    assert len(server.records(target, 6)) == 6
+
+
 def test_records_beyond_the_memory_for_them_are_counted_as_lost(
     server: LoggingServer, buckets: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
