@@ -150,11 +150,13 @@ class Statements:
         query_id: str,
         results: results.StoredResults,
         flow_ids: Sequence[str] = (),
+        is_immediate: bool = False,
     ) -> outcomes.Outcome:
         """Run text and return its outcome; raises SqlError. Cancelling it ends the query.
 
         describe_only: return the columns of the result, and change nothing. results: what
         RESULT_SCAN reads. flow_ids: the queries before it in a flow, the nearest last.
+        is_immediate: the text comes from EXECUTE IMMEDIATE, and may not be another one.
         """
         text, bindings = await self._filled(text, bindings)
         compiled = None
@@ -168,6 +170,8 @@ class Statements:
                 text if staged is None else staged.text, owner=session.principal.name
             )
             operation = compiled.operation
+            if is_immediate and isinstance(operation, operations.ExecuteImmediate):
+                raise errors.unsupported("EXECUTE IMMEDIATE of EXECUTE IMMEDIATE")
             await self._transactions.check_not_lost(session, operation)
             available_roles: tuple[str, ...] = ()
             if AVAILABLE_ROLES.search(text):
@@ -423,15 +427,11 @@ class Statements:
     ) -> outcomes.Outcome:
         """Run the statement that a text spells, as if the client had sent it."""
         session, text = execution.session, statement.text
-        if IMMEDIATE.match(text):
-            raise errors.unsupported("EXECUTE IMMEDIATE of EXECUTE IMMEDIATE")
         if statement.variable is not None:
             variable = _variable(session, statement.variable)
             if variable.text is None:
                 raise errors.empty_statement()
             text = variable.text
-            if IMMEDIATE.match(text):
-                raise errors.unsupported("EXECUTE IMMEDIATE of EXECUTE IMMEDIATE")
         return await self.execute(
             session,
             text,
@@ -444,6 +444,7 @@ class Statements:
             query_id=execution.query_id,
             results=execution.results,
             flow_ids=execution.context.flow_ids,
+            is_immediate=True,
         )
 
     # Queries
@@ -715,9 +716,6 @@ def _forms(session: sessions.Session) -> formats.Forms:
         timestamp_tz=form("TIMESTAMP_TZ", common),
         binary=form("BINARY", default.binary),
     )
-
-
-IMMEDIATE = re.compile(r"\s*EXECUTE\s+IMMEDIATE\b", re.IGNORECASE)
 
 
 def _variable(session: sessions.Session, ident: names.Ident) -> sessions.Variable:

@@ -61,6 +61,8 @@ def test_execute_immediate_runs_a_literal_or_a_session_variable(tmp_path: Path) 
         ("execute immediate 'select 1; select 2'", "001003"),
         ("execute immediate ''", "000900"),
         ("execute immediate 'execute immediate ''select 1'''", "000002"),
+        ("execute immediate '/**/ execute immediate ''select 1'''", "000002"),
+        ("execute immediate $itself", "000002"),
         ("execute immediate name", "000002"),
         ("execute immediate 'select ?' using (name)", "000002"),
     ],
@@ -69,6 +71,7 @@ def test_execute_immediate_of_more_than_a_statement_is_refused(
     tmp_path: Path, text: str, code: str
 ) -> None:
     async def work(local: local_sql.LocalSql) -> None:
+        await local.run("set itself = 'execute/**/immediate $itself'")
         assert await refused(local, text) == code
 
     local_sql.run_local(tmp_path, work)
