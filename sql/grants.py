@@ -61,6 +61,8 @@ IMPLIED: Final[Mapping[tuple[ObjectType, Privileges], tuple[Privileges, ...]]] =
 ANY_ACCOUNT_RESOURCE: Final = "*"
 NEW_TABLE: Final = "/table/${*}"
 """Behind a table bucket's ARN: a table that does not exist yet, whose ARN ends with an asterisk."""
+DOLLAR_BRACE: Final = "${$}{"
+"""What stands for `${` of a schema's name, which would begin a variable."""
 NAMESPACE_KEY: Final = "s3tables:namespace"
 
 _SID: Final = re.compile(r"([A-Za-z]+)On([A-Z][a-z]+)([0-9]+)")
@@ -131,7 +133,7 @@ def document(grants: Iterable[GrantedRight]) -> str:
         }
         if object_type == "SCHEMA":
             resources = [bucket, bucket + NEW_TABLE] if privileges == CREATE else [bucket]
-            namespaces = [grant.namespace for grant in each]
+            namespaces = [grant.namespace.replace("${", DOLLAR_BRACE) for grant in each]
             statement["Resource"] = resources
             statement["Condition"] = {"StringEquals": {NAMESPACE_KEY: namespaces}}
         else:
@@ -157,7 +159,7 @@ def parse(text: str) -> set[GrantedRight]:
                         object_type=object_type,
                         privileges=privileges,
                         arn=arn,
-                        namespace=namespace,
+                        namespace=namespace.replace(DOLLAR_BRACE, "${"),
                     )
                     for namespace in namespaces
                 )

@@ -199,6 +199,28 @@ def test_a_grant_is_a_statement_of_a_policy_that_names_the_table(tmp_path: Path)
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize("name", ["${aws:username}", "${x}", "${$}{", "$${{*}"])
+def test_a_grant_on_a_schema_whose_name_is_a_variable_is_for_that_schema(
+    tmp_path: Path, name: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in (
+            "create user alice",
+            "create schema alice",
+            f'create schema "{name}"',
+            "grant usage on database lake to user alice",
+            f'grant usage on schema "{name}" to user alice',
+        ):
+            await local.run(text)
+        granted = await local.rows(f'show grants on schema "{name}"')
+        assert [(row[1], row[5]) for row in granted] == [("USAGE", "ALICE")]
+        local.log_in("alice")
+        listed = [row[1] for row in await local.rows("show schemas in database lake")]
+        assert sorted(listed) == sorted([name, "INFORMATION_SCHEMA"])
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_privileges_that_are_one_right_are_granted_together_or_refused(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create role etl")
