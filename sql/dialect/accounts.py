@@ -19,6 +19,7 @@ PROPERTIES: Final[dict[str, str]] = {
 }
 """Properties of users that are stored as texts."""
 
+CREDENTIALS: Final = ("PASSWORD", "RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")
 OBJECT_TYPES: Final = ("TABLE", "VIEW", "SCHEMA", "DATABASE")
 PRIVILEGE_WORDS_MAX: Final = 4
 
@@ -208,12 +209,14 @@ def _read_holder(reader: reading.TokenReader) -> operations.GrantHolder:
 def _read_properties(reader: reading.TokenReader, statement: str) -> operations.UserChanges:
     values: dict[str, str] = {}
     while not reader.is_finished:
+        if reader.peek_word() in values:
+            raise reader.unexpected()
         word = reader.next_word()
-        if word not in (*PROPERTIES, "PASSWORD", "RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2", "DISABLED"):
+        if word not in (*PROPERTIES, *CREDENTIALS, "DISABLED"):
             raise errors.unsupported(f"{statement} {word}")
         reader.expect("=")
-        value = reader.value()
-        values[word] = str(value)
+        # A password without quotes would be stored in upper case.
+        values[word] = reader.string() if word in CREDENTIALS else str(reader.value())
         reader.accept(",")
     if not values and statement != "CREATE USER":
         raise reader.unexpected()
@@ -222,7 +225,7 @@ def _read_properties(reader: reading.TokenReader, statement: str) -> operations.
 
 def _read_removed(reader: reading.TokenReader) -> tuple[str, str]:
     word = reader.next_word()
-    if word not in (*PROPERTIES, "PASSWORD", "RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2", "DISABLED"):
+    if word not in (*PROPERTIES, *CREDENTIALS, "DISABLED"):
         raise errors.unsupported(f"ALTER USER ... UNSET {word}")
     return word, "FALSE" if word == "DISABLED" else ""
 

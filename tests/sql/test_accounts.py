@@ -76,6 +76,28 @@ def test_alter_user_changes_and_removes_credentials(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_a_password_is_a_string_and_no_property_is_written_twice(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create user alice comment = 'x'")
+        for changes in (
+            "password = LongEnough",
+            "password = 0123456789",
+            "password = true",
+            "rsa_public_key = null",
+            "disabled = true disabled = false",
+            "comment = 'a', comment = 'b'",
+        ):
+            assert (await refused(local, f"create user bob {changes}"))[0] == "001003", changes
+            assert (await refused(local, f"alter user alice set {changes}"))[0] == "001003", changes
+        row = local.iam.user("alice")
+        assert row is not None
+        assert (row.password, row.public_keys, row.disabled) == ("", (), False)
+        assert row.properties == {"comment": "x"}
+        assert local.iam.user("bob") is None
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_drop_user_and_role_remove_all_that_they_have(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         for text in (
