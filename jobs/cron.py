@@ -23,6 +23,8 @@ WORDS: Final[Mapping[str, str]] = {
     "@weekly": "0 0 * * 0",
     "@monthly": "0 0 1 * *",
 }
+DIGITS_MAX: Final = 4
+"""Digits of a number of a schedule, with zeros before it."""
 _MONTHS: Final = tuple(name.lower() for name in calendar.month_abbr)
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _YEARS_MAX: Final = 9
@@ -113,6 +115,7 @@ def _numbers(
 def _number(field: str, text: str, first: int, last: int, names: Sequence[str]) -> int:
     if text and text.lower() in names:
         return names.index(text.lower())
-    if not (text.isascii() and text.isdecimal() and first <= int(text[:4]) <= last):
+    digits = text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX
+    if not (digits and first <= int(text) <= last):
         raise errors.BadSchedule(f"the {field} {text[:40]!r} is not a number of {first} to {last}")
     return int(text)

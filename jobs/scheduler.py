@@ -134,6 +134,9 @@ class Scheduler:
         pipelines = await asyncio.to_thread(self._folder.read)
         statuses = []
         for name, pipeline in pipelines.items():
+            if pipeline.error is not None:
+                statuses.append(PipelineStatus(pipeline=pipeline, due_at_ms=None, is_running=False))
+                continue
             state = self._state(pipeline) or self._unseen(pipeline)
             followed = None
             if pipeline.after is not None:
@@ -245,6 +248,8 @@ class Scheduler:
         now_ms = self._now_ms()
         due: list[tuple[int, schedules.ScheduledPipeline]] = []
         for pipeline in pipelines.values():
+            if pipeline.error is not None:
+                continue  # what is stored of it stays: the file may be half written
             state = self._state(pipeline)
             if state is None:
                 state = await self._change(pipeline, lambda row: row)

@@ -55,7 +55,10 @@ def _parse(name: str, text: str) -> ScheduledPipeline:
         raise errors.BadSchedule("a pipeline's name has letters, digits, _ and -")
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of thousands of digits is no TOML error
         raise errors.BadSchedule(str(error)) from None
     target = document.get("target")
     if not isinstance(target, str):

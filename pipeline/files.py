@@ -88,7 +88,7 @@ def parse(name: str, text: str) -> Pipeline:
     """Parse a pipeline's file. Raises BadArgument, which names the key."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.BadArgument(f"{name}.toml: {error}") from error
     try:
         return _pipeline(name, document)

@@ -240,7 +240,7 @@ SETTINGS: tuple[Setting, ...] = (
         default="pipelines",
         meaning=(
             "Folder of the pipelines, `NAME.toml`, that the server runs when they are due; empty: "
-            "none."
+            "none. No file is run that every user of the machine may write."
         ),
     ),
     Setting(

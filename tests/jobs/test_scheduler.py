@@ -280,6 +280,25 @@ def test_a_changed_file_counts_from_its_change_and_a_broken_one_stops_nothing(
     asyncio.run(scenario())
 
 
+def test_a_file_that_is_broken_for_a_moment_loses_nothing_that_is_due(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a", schedule=HOURLY)
+    work.put("b", schedule=HOURLY)
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: rows.find_pipeline(lake.storage.index, "b"))
+            (work.folder / "a.toml").write_text("target = ")
+            work.clock.now_ms += HOUR_MS
+            await work.ended("b", 1)
+            work.put("a", schedule=HOURLY)
+            await work.ended("a", 1)
+
+    asyncio.run(scenario())
+
+
 def test_a_fault_of_the_scheduler_itself_ends_no_scheduler(
     lake: lakes.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,9 @@ def row(**changes: object) -> rows.PipelineRow:
         ('target = "lake.s.t"\nafter = "p"', "cannot follow itself"),
         ('target = "lake.s.t"\nrun_as = ""', "run_as must be a text"),
         ("a = " + "[" * 5000, "p.toml: "),
+        ("a = " + "1" * 5000, "p.toml: "),
+        ('target = "lake.s.t"\nschedule = "000599 * * * *"', "is not a number of 0 to 59"),
+        ('target = "lake.s.t"\nschedule = "' + "0" * 5000 + ' * * * *"', "is not a number"),
     ],
 )
 def test_a_broken_file_is_a_pipeline_with_its_error(text: str, words: str) -> None:
