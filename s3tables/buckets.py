@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,9 +55,11 @@ async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:
             return None
         return _describe(resources, bucket)
 
+    read_all = resources.buckets.list
+    every = await asyncio.to_thread(read_all) if resources.buckets.are_many() else read_all()
     buckets = sorted(
         ((bucket.name,), bucket)
-        for bucket in resources.buckets.list()
+        for bucket in every
         if bucket.type == "table"
         and bucket.name.startswith(prefix)
         and resources.account_of(bucket) == principal.account_id

@@ -36,6 +36,8 @@ SettingsCheck: TypeAlias = Callable[[Mapping[str, Any]], None]
 DECODED_MAX = 1024
 DECODED_BYTES_MAX = 8 << 20
 """The records that are kept decoded. One is large if its bucket has a policy and CORS rules."""
+LISTED_HERE_MAX = 500
+"""Decoded in some milliseconds; a listing of more buckets is for a thread, off the event loop."""
 HIDDEN_OWNER = "hidden"
 NEXT_BUCKET = b"next_bucket"
 _ID = struct.Struct(">I")
@@ -84,6 +86,11 @@ class Buckets:
             # A view may show a commit just before the count of changes does.
             del self._newest[name]
         return info, value
+
+    def are_many(self) -> bool:
+        """Return whether there are more than LISTED_HERE_MAX buckets. Decodes nothing."""
+        with self._index.view() as view:
+            return view.count(Store.BUCKETS) > LISTED_HERE_MAX
 
     def list(self, reading: Reading | None = None, *, hidden: bool = False) -> list[BucketInfo]:
         """Return all buckets by name. reading: an open view to read from. hidden: those too."""

@@ -6,6 +6,7 @@ them too, but only the s3tables API creates and deletes them: their deletion dep
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, Final
 
@@ -47,25 +48,29 @@ async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.R
         if redeemed is None:
             raise fields.bad_token(operation.continuation_token)
         after = redeemed
-    entries = [
-        bucket
-        for bucket in services.buckets.list()
-        if bucket.owner == account
-        and not (services.hide_table_buckets and bucket.type == "table")
-        and bucket.name > after
-        and bucket.name.startswith(operation.prefix)
-        and operation.bucket_region in (None, bucket.region)
-    ]
-    token = None
-    if operation.max_buckets is not None and len(entries) > operation.max_buckets:
-        entries = entries[: operation.max_buckets]
-        token = tokens.issue(entries[-1].name, *query)
-    body = wire.list_buckets(
-        entries,
-        owner=engines.owner_of(services, account),
-        prefix=operation.prefix,
-        continuation_token=token,
-    )
+
+    def show() -> bytes:
+        entries = [
+            bucket
+            for bucket in services.buckets.list()
+            if bucket.owner == account
+            and not (services.hide_table_buckets and bucket.type == "table")
+            and bucket.name > after
+            and bucket.name.startswith(operation.prefix)
+            and operation.bucket_region in (None, bucket.region)
+        ]
+        token = None
+        if operation.max_buckets is not None and len(entries) > operation.max_buckets:
+            entries = entries[: operation.max_buckets]
+            token = tokens.issue(entries[-1].name, *query)
+        return wire.list_buckets(
+            entries,
+            owner=engines.owner_of(services, account),
+            prefix=operation.prefix,
+            continuation_token=token,
+        )
+
+    body = await asyncio.to_thread(show) if services.buckets.are_many() else show()
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import botocore.exceptions
 import pytest
 
 from server.s3 import buckets, rows
+from storage import buckets as storage_buckets
 from tests.kit import s3 as kit
 
 
@@ -114,6 +116,29 @@ def test_the_location_in_us_east_1_is_an_empty_constraint(
     assert answer.body.endswith(
         b'<LocationConstraint xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></LocationConstraint>'
     )
+
+
+def test_many_buckets_are_listed_off_the_event_loop(
+    s3: Any, store: kit.ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("many-a", "many-b"):
+        s3.create_bucket(Bucket=name)
+    names = [row["Name"] for row in s3.list_buckets()["Buckets"]]
+    threads = []
+    read_all = store.storage.buckets.list
+
+    def note(*arguments: Any, **named: Any) -> Any:
+        threads.append(threading.get_ident())
+        return read_all(*arguments, **named)
+
+    async def ident() -> int:
+        return threading.get_ident()
+
+    monkeypatch.setattr(storage_buckets, "LISTED_HERE_MAX", 1)
+    monkeypatch.setattr(store.storage.buckets, "list", note)
+    assert [row["Name"] for row in s3.list_buckets()["Buckets"]] == names
+    assert threads
+    assert store.run(ident()) not in threads
 
 
 def test_list_buckets_takes_a_prefix_and_pages(s3: Any) -> None:
