@@ -445,7 +445,7 @@ class Granting:
     def _is_own(self, execution: planning.Execution, holder: GrantHolderRow) -> bool:
         session = execution.session
         if holder.object_type == "role":
-            return holder.shown == session.role
+            return session.principal.role_arn == holder.arn
         return holder.row.name.casefold() == session.login.name.casefold()
 
     def _check(self, execution: planning.Execution, action: str, arn: str) -> None:

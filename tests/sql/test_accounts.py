@@ -159,6 +159,8 @@ def test_a_role_has_its_own_rights_alone_and_those_whom_it_is_granted_to(tmp_pat
         await local.run("revoke role etl from user alice")
         local.log_in("alice")
         assert (await refused(local, "use role etl"))[0] == "002003"
+        local.session.role = "ETL"  # as in a session that was in the role
+        assert (await refused(local, "show grants to role etl"))[0] == "002003"
 
     local_sql.run_local(tmp_path, work)
 
