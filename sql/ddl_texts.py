@@ -7,7 +7,6 @@ statement needs is known, and read with the caller's rights, before the statemen
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,10 +20,9 @@ CALLS_MAX: Final = 100
 OBJECTS_MAX: Final = 1_000
 """Tables, views and sequences whose statements one schema or database gives."""
 
-CALL: Final = re.compile(
-    r"\bGET_DDL\s*\(\s*'((?:[^']|'')*)'\s*,\s*'((?:[^']|'')*)'\s*(?:,\s*(true|false)\s*)?\)",
-    re.IGNORECASE,
-)
+CHARS_MAX: Final = 16_777_216
+"""Characters of all texts of one statement: a VARCHAR has as many."""
+
 TYPES: Final = ("table", "view", "sequence", "schema", "database")
 
 
@@ -53,19 +51,27 @@ class DdlTexts:
 
         By the calls' arguments: type, name, and whether names are fully qualified.
         """
+        if len(text) > limits.TOKENS_HERE_MAX:
+            calls = await asyncio.to_thread(_calls, text)
+        else:
+            calls = _calls(text)
+        if len(calls) > CALLS_MAX:
+            raise errors.too_complex(f"more than {CALLS_MAX} calls of GET_DDL")
         texts: dict[tuple[str, str, bool], str] = {}
-        for match in CALL.finditer(text):
-            object_type, name = (part.replace("''", "'") for part in match.groups()[:2])
-            is_qualified = (match[3] or "").lower() == "true"
-            key = (object_type.lower(), name, is_qualified)
-            if key not in texts:
-                if len(texts) >= CALLS_MAX:
-                    raise errors.too_complex(f"more than {CALLS_MAX} calls of GET_DDL")
-                texts[key] = await self._text(session, *key)
+        left = CHARS_MAX
+        for key in calls:
+            texts[key] = await self._text(session, *key, chars_max=left)
+            left -= len(texts[key])
         return texts
 
     async def _text(
-        self, session: sessions.Session, object_type: str, spelled: str, is_qualified: bool
+        self,
+        session: sessions.Session,
+        object_type: str,
+        spelled: str,
+        is_qualified: bool,
+        *,
+        chars_max: int,
     ) -> str:
         if object_type not in TYPES:
             raise errors.unsupported(f"GET_DDL of {object_type.upper()}")
@@ -91,11 +97,12 @@ class DdlTexts:
                 for each in listed.sequences
                 if (each.database, each.namespace) == place
             ]
-            parts += [
-                await self._described_text(table, is_qualified)
-                for table in listed.tables
-                if (table.ident.table_bucket, table.ident.namespace) == place
-            ]
+            for table in listed.tables:
+                if (table.ident.table_bucket, table.ident.namespace) == place:
+                    parts.append(await self._described_text(table, is_qualified))
+                    chars_max -= len(parts[-1])
+                    if chars_max < 0:
+                        raise errors.too_complex(f"GET_DDL of more than {CHARS_MAX:,} characters")
         return "\n\n".join(parts)
 
     async def _of_relation(
@@ -153,6 +160,28 @@ class DdlTexts:
         return _Listed(
             schemas=tuple(schemas), tables=tuple(tables), sequences=tuple(sequences[:OBJECTS_MAX])
         )
+
+
+def _calls(text: str) -> list[tuple[str, str, bool]]:
+    """Return the arguments of the calls of GET_DDL in a statement, each once.
+
+    A call in a comment or in a string is none.
+    """
+    reader = reading.TokenReader(text, parse.tokenize(text))
+    calls: dict[tuple[str, str, bool], None] = {}
+    while not reader.is_at_end:
+        if not reader.accept("GET_DDL", "("):
+            reader.skip_one()
+            continue
+        try:
+            object_type = reader.string()
+            reader.expect(",")
+            name = reader.string()
+            is_qualified = reader.accept(",", "TRUE")
+        except errors.SqlError:
+            continue  # its binding refuses arguments that are no literals
+        calls[object_type.lower(), name, is_qualified] = None
+    return list(calls)
 
 
 def _readable(

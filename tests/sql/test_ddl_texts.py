@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from sql import errors
+from sql import ddl_texts, errors
 from tests.kit import local_sql
 
 TYPES = (
@@ -116,6 +116,35 @@ def test_get_ddl_has_snowflakes_form(tmp_path: Path) -> None:
         assert await refused(local, "select get_ddl('table', 'absent')") == "002003"
         assert await refused(local, "select get_ddl('warehouse', 'w')") == "000002"
         assert await refused(local, "select get_ddl('table', s) from t") == "000002"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_call_of_get_ddl_in_a_comment_or_a_string_is_none(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        call = "get_ddl('table', 'absent')"
+        assert await local.one(f"select 1 -- {call}") == 1
+        assert await local.one(f"select 1 /* {call} */") == 1
+        assert await local.one(f"select $${call}$$") == call
+        await local.run("create table t (a int)")
+        text = "create or replace TABLE T (\n\tA NUMBER(38,0)\n);"
+        assert await local.one(r"select get_ddl('tab\le' /* , */, $$t$$, false)") == text
+        both = "select get_ddl('table', 't'), get_ddl('table', 't', true)"
+        assert await local.rows(both) == [(text, text.replace(" T ", " LAKE.NS.T "))]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_texts_of_one_statement_have_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("create table u (a int)")
+        assert await local.one("select length(get_ddl('schema', 'ns')) < 200")
+        monkeypatch.setattr(ddl_texts, "CHARS_MAX", 60)
+        assert await local.one("select length(get_ddl('table', 't')) < 60")
+        assert await refused(local, "select get_ddl('schema', 'ns')") == "000625"
 
     local_sql.run_local(tmp_path, work)
 
