@@ -27,7 +27,7 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from catalog import commits, idents, owners, records, rights, sites, staging, tables
 from catalog import errors as catalog_errors
@@ -39,6 +39,14 @@ from storage import model
 
 if TYPE_CHECKING:
     from sql import outcomes, planning
+
+
+COMMIT_FAULTS: Final = (
+    catalog_errors.CatalogError,
+    metadata_errors.MetadataError,
+    storage_errors.StorageError,
+    errors.SqlError,
+)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -143,7 +151,7 @@ class Transactions:
             return
         try:
             await self._take(execution, changes)
-        except catalog_errors.CommitStateUnknown:
+        except (catalog_errors.CommitStateUnknown, errors.CommittedInPart):
             raise  # the changes may be committed, so their files stay
         except BaseException:
             await asyncio.shield(self._drop(changes))
@@ -166,7 +174,7 @@ class Transactions:
                 for change in changes
             ]
             await self._take(execution, replacing)
-        except catalog_errors.CommitStateUnknown:
+        except (catalog_errors.CommitStateUnknown, errors.CommittedInPart):
             raise  # the changes may be committed, so their files stay
         except BaseException:
             await asyncio.shield(self._drop(changes))
@@ -330,9 +338,11 @@ class Transactions:
                 lasting[0].ident.table_bucket, transaction.receipt_id, by=session.principal.arn
             )
         # Temporary tables are in a table bucket of their own. They come last: a crash in between
-        # ends them, and no statement of another session conflicts with their commit.
+        # ends them, and no statement of another session conflicts with their commit. What conflicts
+        # by then, of another request of this session, fails before anything is committed.
         try:
             if lasting:
+                await self._rebase(session, temporary, lasting, keeps_added=keeps_added)
                 await self._staging.commit(
                     lasting,
                     principal=session.principal,
@@ -347,13 +357,42 @@ class Transactions:
                     await asyncio.shield(self._staging.discard(each, keeps_added=keeps_added))
             raise
         if temporary:
-            await self._staging.commit(
-                temporary,
-                principal=session.principal,
-                via="sql",
-                judge=judge,
-                keeps_added=keeps_added,
-            )
+            try:
+                await self._staging.commit(
+                    temporary,
+                    principal=session.principal,
+                    via="sql",
+                    judge=judge,
+                    keeps_added=keeps_added,
+                )
+            except COMMIT_FAULTS as error:
+                if not lasting:
+                    raise
+                raise errors.CommittedInPart(str(error)) from error
+
+    async def _rebase(
+        self,
+        session: sessions.Session,
+        temporary: list[staging.PendingTable],
+        lasting: Sequence[staging.PendingTable],
+        *,
+        keeps_added: bool,
+    ) -> None:
+        """Build the changes of temporary tables on their newest state, in place.
+
+        If they do not fit it, the changes of the lasting tables are removed.
+        """
+        try:
+            for position, pending in enumerate(temporary):
+                newest = await self._tables.fetch(pending.ident)
+                temporary[position] = await self._staging.rebased(
+                    pending, newest, principal=session.principal
+                )
+        except BaseException:
+            for each in lasting:
+                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+                    await asyncio.shield(self._staging.discard(each, keeps_added=keeps_added))
+            raise
 
     async def rollback(self, session: sessions.Session) -> None:
         """End the transaction, if there is one, and remove the files of its changes."""

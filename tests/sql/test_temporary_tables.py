@@ -151,6 +151,59 @@ def test_transaction_changes_temporary_and_lasting_tables_together(tmp_path: Pat
     local_sql.run_local(tmp_path, work)
 
 
+def test_commit_whose_temporary_table_has_changed_commits_no_lasting_table(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create temp table t (a int)")
+        await local.run("create table lasting (a int)")
+        await local.run("insert into lasting values (1)")
+        keep, patched = local.transactions.keep, pytest.MonkeyPatch()
+
+        async def keep_after_a_change(*arguments: Any) -> None:
+            patched.undo()
+            await local.run("alter table t add column b int")
+            await keep(*arguments)
+
+        patched.setattr(local.transactions, "keep", keep_after_a_change)
+        both = "insert all into t (a) values (n) into lasting values (n) select 8 n"
+        assert await code_of(local, both) == "000625"
+        assert await local.rows("select a from lasting") == [(1,)]
+        assert await local.one("select count(*) from t") == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_commit_whose_temporary_table_changes_in_between_keeps_the_lasting_rows(
+    tmp_path: Path, begins: bool
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create temp table t (a int)")
+        await local.run("create table lasting (a int)")
+        await local.run("insert into lasting values (1)")
+        both = "insert all into t (a) values (n) into lasting values (n) select 8 n"
+        if begins:
+            await local.run("begin")
+            await local.run(both)
+        commit_many, patched = local.lake.tables.commit_many, pytest.MonkeyPatch()
+
+        async def commit_many_before_a_change(*arguments: Any, **options: Any) -> Any:
+            patched.undo()
+            committed = await commit_many(*arguments, **options)
+            await local.run("alter table t add column b int")
+            return committed
+
+        # A race: another request of the session.
+        patched.setattr(local.lake.tables, "commit_many", commit_many_before_a_change)
+        message = await message_of(local, "commit" if begins else both)
+        assert message.startswith("The changes of permanent tables are committed, so do not repeat")
+        assert await local.rows("select a from lasting order by a") == [(1,), (8,)]
+        assert await local.one("select count(*) from t") == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_create_temporary_table_over_an_existing_one_of_the_session(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create temp table t as select 1 a")
