@@ -108,7 +108,7 @@ class DdlTexts:
     async def _of_relation(
         self, session: sessions.Session, object_type: str, name: names.Name, is_qualified: bool
     ) -> str:
-        with self._places.view(session.principal) as catalog:
+        with self._places.view_of(session) as catalog:
             table = catalog.relation(
                 name,
                 database=session.database,
@@ -209,7 +209,8 @@ def _relation(described: descriptions.Description, *, is_qualified: bool) -> str
     clause = f" cluster by ({columns})" if columns else ""
     comment = f" COMMENT={_quoted(described.comment)}" if described.comment else ""
     body = ",\n\t".join(lines)
-    return f"create or replace TABLE {name} (\n\t{body}\n){clause}{comment};"
+    created = "TEMPORARY TABLE" if described.is_temporary else "TABLE"
+    return f"create or replace {created} {name} (\n\t{body}\n){clause}{comment};"
 
 
 def _column(column: descriptions.ColumnDescription) -> str:

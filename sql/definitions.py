@@ -526,13 +526,13 @@ class Definitions:
             if statement.if_exists and error.code == "002003":
                 return already_dropped(shown)
             raise
-        if table.is_temporary:
-            receipt = self._replays.receipt(
-                table.ident.table_bucket, execution.query_id, by=execution.by
-            )
-            await self._temporary.drop(table.ident, by=execution.by, receipt=receipt)
-            return success
         try:
+            if table.is_temporary:
+                receipt = self._replays.receipt(
+                    table.ident.table_bucket, execution.query_id, by=execution.by
+                )
+                await self._temporary.drop(table.ident, by=execution.by, receipt=receipt)
+                return success
             await self._tables.drop(
                 table.ident,
                 by=execution.by,
@@ -540,7 +540,7 @@ class Definitions:
                 judge=self._places.judge(session.principal, rights.DROP_ACTIONS),
                 receipt=receipt,
             )
-        except catalog_errors.NoSuchTable:  # another session dropped it meanwhile
+        except catalog_errors.NoSuchTable:  # another request dropped it meanwhile
             if not statement.if_exists:
                 raise
             return already_dropped(shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,6 +201,32 @@ def test_commit_whose_temporary_table_changes_in_between_keeps_the_lasting_rows(
         assert message.startswith("The changes of permanent tables are committed, so do not repeat")
         assert await local.rows("select a from lasting order by a") == [(1,), (8,)]
         assert await local.one("select count(*) from t") == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_drop_table_if_exists_twice_at_once_answers_both(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create temp table t (a int)")
+        drop = "drop table if exists t"
+        answers = await asyncio.gather(local.rows(drop), local.rows(drop))
+        assert sorted(answers) == [
+            [("Drop statement executed successfully (T already dropped).",)],
+            [("T successfully dropped.",)],
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_get_ddl_of_a_temporary_table_is_not_that_of_the_lasting_one(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (lasting int)")
+        await local.run("create temp table t (a int)")
+        text = "create or replace TEMPORARY TABLE T (\n\tA NUMBER(38,0)\n);"
+        assert await local.one("select get_ddl('table', 't')") == text
+        with another_session(local):
+            text = "create or replace TABLE T (\n\tLASTING NUMBER(38,0)\n);"
+            assert await local.one("select get_ddl('table', 't')") == text
 
     local_sql.run_local(tmp_path, work)
 
