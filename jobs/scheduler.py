@@ -93,6 +93,7 @@ class Scheduler:
         self._start_worker: StartWorker | None = None
         self._task: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._check: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._worker: workers.Worker | None = None
         self._worker_owner = ""
@@ -106,6 +107,8 @@ class Scheduler:
     def begin(self, start_worker: StartWorker) -> None:
         """Start, once the server answers requests."""
         assert self._task is None, "it begins once"
+        if self._ending is not None:
+            return  # the server was told to end before it was ready
         self._start_worker = start_worker
         if self._interval_ms:
             self._check_at_ms = self._now_ms() + self._interval_ms
@@ -221,13 +224,10 @@ class Scheduler:
         if due is not None:
             return due
         now_ms = self._now_ms()
-        if self._check_at_ms is not None and now_ms >= self._check_at_ms:
+        is_due = self._check_at_ms is not None and now_ms >= self._check_at_ms
+        if is_due and self._check is None:
             self._check_at_ms = now_ms + self._interval_ms if self._interval_ms else None
-            self._compactions = await self._upkeep.check()
-            if self._compactions and not self._may_start_spark():
-                for table in self._compactions:
-                    await self._upkeep.note(table, started_at_ms=now_ms, failure=NO_SPARK)
-                self._compactions = []
+            self._check = asyncio.get_running_loop().create_task(self._check_tables(now_ms))
         if not self._compactions:
             return None
         table = self._compactions.pop(0)
@@ -242,6 +242,21 @@ class Scheduler:
             ),
             compaction=table,
         )  # fmt: skip
+
+    async def _check_tables(self, now_ms: int) -> None:
+        """Look at every table, beside the loop: no pipeline waits for it."""
+        try:
+            due = await self._upkeep.check()
+            if due and not self._may_start_spark():
+                for table in due:
+                    await self._upkeep.note(table, started_at_ms=now_ms, failure=NO_SPARK)
+                due = []
+            self._compactions = due
+        except Exception as error:  # noqa: BLE001 - the next check may go well
+            self._log.warning("a check of maintenance failed", exc_info=error)
+        finally:
+            self._check = None
+            self._wake.set()
 
     async def _next_pipeline(self) -> _Work | None:
         pipelines = await asyncio.to_thread(self._folder.read)
@@ -422,9 +437,11 @@ class Scheduler:
         self._worker, self._worker_owner, self._worker_job_id = None, "", ""
 
     async def _stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        # The loop first: it starts checks.
+        for task in (self._task, self._check):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self._end_worker()
 
     # What is stored of a pipeline.

@@ -156,6 +156,9 @@ class Upkeep:
         ) as error:
             self._log.warning("maintenance passes over %s: %s", ident.dotted(), error)
             return []
+        except Exception as error:  # noqa: BLE001 - one table keeps no other from maintenance
+            self._log.warning("maintenance failed at %s", ident.dotted(), exc_info=error)
+            return []
         if due and self._waits(place.bucket_id, pointer.object_uuid, "compaction", now_ms):
             return []
         if not due:

@@ -233,6 +233,31 @@ def test_a_compaction_is_due_from_twenty_small_files_on(keeping: Keeping) -> Non
     run(scenario())
 
 
+def test_a_table_that_cannot_be_looked_at_keeps_no_other_from_maintenance(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        await keeping.fill(3)
+        await keeping.configure(
+            snapshots={"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 1, "status": "enabled"}
+        )
+        for name in ("ns.a", "ns.z"):
+            await keeping.data.create(name)
+        fetch = keeping.lake.tables.fetch
+
+        async def fail_at_others(ident: Any, *arguments: Any, **options: Any) -> Any:
+            if ident != keeping.ident:
+                raise RuntimeError("planted")
+            return await fetch(ident, *arguments, **options)
+
+        monkeypatch.setattr(keeping.lake.tables, "fetch", fail_at_others)
+        keeping.lake.clock.now_ms += HOUR_MS
+        await keeping.upkeep.check()
+        assert await keeping.snapshot_count() == 1
+
+    run(scenario())
+
+
 def test_a_dropped_table_leaves_no_row(keeping: Keeping) -> None:
     async def scenario() -> None:
         await keeping.fill(20)
@@ -264,6 +289,34 @@ def test_the_scheduler_hands_a_due_compaction_to_its_child_with_no_users_rights(
     (done,) = keeping.work.runs.latest(10)
     assert (done.task, done.state, done.target) == ("compaction", "succeeded", "lake.ns.t")
     assert done.by == "arn:aws:iam::000000000000:user/boathouse-maintenance"
+
+
+def test_a_pipeline_runs_while_tables_are_looked_at(
+    lake: lakes.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a")
+    looks: list[int] = []
+
+    async def look(self: upkeep.Upkeep) -> list[upkeep.DueCompaction]:
+        looks.append(1)
+        await asyncio.Event().wait()
+        raise AssertionError("it waits until it is cancelled")
+
+    monkeypatch.setattr(upkeep.Upkeep, "check", look)
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            work.scheduler.check_maintenance()
+            await scheduling.until(lambda: looks)
+            await work.scheduler.ask("a")
+            await work.ended("a", 1)
+            work.scheduler.check_maintenance()  # one look at a time
+            await work.scheduler.ask("a")
+            await work.ended("a", 2)
+
+    run(scenario())
+    assert len(looks) == 1
 
 
 def test_without_spark_no_child_starts_and_the_status_says_why(
