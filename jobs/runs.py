@@ -82,7 +82,7 @@ class Runs:
                     writes.append(_put(held, _lost(earlier)))
             writes += [_put(key, run), batch.Put(store=_JOBS, key=lock, value=key)]
             return batch.Decided(
-                result=None, batch=batch.Batch(writes=tuple(writes), derive=(_trim,))
+                result=None, batch=batch.Batch(writes=tuple(writes), derive=(_trim(now_ms),))
             )
 
         await self._index.decide(decide)
@@ -232,11 +232,37 @@ def _lost(run: rows.RunRow) -> rows.RunRow:
     )
 
 
-def _trim(reading: batch.Reading) -> Sequence[batch.Write]:
-    """Remove the oldest runs beyond RUNS_MAX."""
-    prefix = rows.runs_range()
-    keys = [key for key, _ in reading.scan(_JOBS, prefix, records.stop_after(prefix))]
-    return [batch.Delete(store=_JOBS, key=key) for key in keys[: max(0, len(keys) - rows.RUNS_MAX)]]
+def _trim(now_ms: int) -> batch.Derivation:
+    """Return what removes the oldest runs beyond RUNS_MAX that have ended, and their locks.
+
+    Of runs that go on, those of clients go, so that no client can remove one of the server.
+    """
+
+    def derive(reading: batch.Reading) -> Sequence[batch.Write]:
+        prefix = rows.runs_range()
+        keys = [key for key, _ in reading.scan(_JOBS, prefix, records.stop_after(prefix))]
+        ended: list[tuple[bytes, rows.RunRow]] = []
+        going_on: list[tuple[bytes, rows.RunRow]] = []
+        count = len(keys) - rows.RUNS_MAX
+        for key in keys:
+            if len(ended) >= count:
+                break
+            value = reading.get(_JOBS, key)
+            assert value is not None, "it was scanned in this transaction"
+            run = records.decode(value, rows.RunRow)
+            if is_over(run, now_ms):
+                ended.append((key, run))
+            elif not run.by_server:
+                going_on.append((key, run))
+        writes: list[batch.Write] = []
+        for key, run in [*ended, *going_on][: max(0, count)]:
+            writes.append(batch.Delete(store=_JOBS, key=key))
+            lock = rows.lock_key(run.task, run.name, run.target)
+            if reading.get(_JOBS, lock) == key:
+                writes.append(batch.Delete(store=_JOBS, key=lock))
+        return writes
+
+    return derive
 
 
 def _put(key: bytes, row: msgspec.Struct) -> batch.Put:

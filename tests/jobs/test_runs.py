@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from catalog import records
 from jobs import errors, rows, runs
+from storage import batch
 from tests.kit import lakes
 
 
@@ -71,6 +73,24 @@ def test_the_oldest_runs_are_removed_beyond_a_thousand(
     assert [run.name for run in kept.latest(10)] == ["p4", "p3", "p2"]
     with pytest.raises(errors.NoSuchRun):
         kept.find("0" * 32)
+
+
+def test_runs_of_clients_remove_no_run_of_the_server_and_leave_no_locks(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "RUNS_MAX", 3)
+    kept = runs_of(lake)
+    own = begin(kept, "own", by_server=True)
+    for number in range(9):
+        lake.clock.now_ms += 1
+        begin(kept, f"p{number}")
+    assert [run.name for run in kept.latest(10)] == ["p8", "p7", "own"]
+    assert asyncio.run(kept.end(own, "succeeded")).state == "succeeded"
+    with lake.storage.index.view() as view:
+        prefix = rows.lock_key("pipeline", "", "")[:5]
+        locks = [key for key, _ in view.scan(batch.Store.JOBS, prefix, records.stop_after(prefix))]
+    assert len(locks) == 3
+    begin(kept, "own")
 
 
 def test_a_run_of_the_same_name_into_another_table_keeps_no_pipeline_from_running(
