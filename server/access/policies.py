@@ -208,9 +208,12 @@ class Statement:
         if self.principals is None:
             return "direct"
         match = self.principals.match(principal)
-        if self.not_principals:
-            return "none" if match != "none" else "direct"
-        return match
+        if not self.not_principals:
+            return match
+        if match != "none":
+            return "none"
+        # Everyone but a few, which trusts no provider either.
+        return "account" if principal.type == "web-identity" else "direct"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -182,6 +182,10 @@ def test_a_role_trusts_only_the_providers_that_it_names(
     for principal in ("*", {"AWS": "*"}, {"AWS": "000000000000"}, {"Federated": other}):
         arn = role_of(server, trust(issuer, principal=principal))
         assert refused(server, arn, issuer.token()) == DENIED
+    document = json.loads(trust(issuer))
+    del document["Statement"][0]["Principal"]
+    document["Statement"][0]["NotPrincipal"] = {"AWS": "arn:aws:iam::000000000000:user/ana"}
+    assert refused(server, role_of(server, json.dumps(document)), issuer.token()) == DENIED
     assert refused(server, "arn:aws:iam::000000000000:role/absent", issuer.token()) == DENIED
     statement = {"Effect": "Deny", "Principal": "*", "Action": "sts:*"}
     document = json.loads(trust(issuer))
