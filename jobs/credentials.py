@@ -18,6 +18,8 @@ from server.access import arns, model, policies, principals, tokens
 from storage import model as storage_model
 
 LIFETIME_SECONDS: Final = 12 * 60 * 60
+JOB_SECONDS: Final = 10 * 60 * 60
+"""How long one job may take, less than the credentials hold: a job that hangs blocks all others."""
 MAINTENANCE: Final = "boathouse-maintenance"
 _POLICY: Final = {
     "Version": "2012-10-17",

@@ -30,6 +30,8 @@ POLL_SECONDS: Final = 10.0
 """How often the folder of pipelines is looked at."""
 FAILED_SECONDS: Final = 60.0
 """The pause after an error of the scheduler itself, such as a full disk."""
+SPARE_MS: Final = (credentials.LIFETIME_SECONDS - credentials.JOB_SECONDS) * 1000
+"""How old a child may be when it gets a job."""
 INTERRUPTED: Final = 130
 """The exit code of a job that was interrupted."""
 NO_SPARK: Final = "Spark is not installed on the server; run `make setup-all`"
@@ -79,6 +81,7 @@ class Scheduler:
         now_ms: model.NowMs,
         poll_s: float = POLL_SECONDS,
         failed_s: float = FAILED_SECONDS,
+        job_s: float = credentials.JOB_SECONDS,
     ) -> None:
         self._index = index
         self._runs = runs
@@ -90,6 +93,7 @@ class Scheduler:
         self._now_ms = now_ms
         self._poll_s = poll_s
         self._failed_s = failed_s
+        self._job_s = job_s
         self._start_worker: StartWorker | None = None
         self._task: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -98,6 +102,7 @@ class Scheduler:
         self._worker: workers.Worker | None = None
         self._worker_owner = ""
         self._worker_job_id = ""
+        self._worker_until_ms = 0
         self._current: rows.RunRow | None = None
         self._cancelled: set[str] = set()
         self._check_at_ms: int | None = None
@@ -331,9 +336,14 @@ class Scheduler:
             worker = await self._worker_of(work.owner)
             if run.run_id in self._cancelled:
                 return "the run was cancelled before it began"
-            answer = await worker.do(
-                arguments, report=lambda line: self._runs.report(run.run_id, line)
-            )
+            async with asyncio.timeout(self._job_s):
+                answer = await worker.do(
+                    arguments, report=lambda line: self._runs.report(run.run_id, line)
+                )
+        except TimeoutError:
+            await self._end_worker()
+            error = f"the job did not end within {self._job_s / 3600:.1f} hours"
+            return workers.WorkAnswer(code=1, outcome={}, error=error)
         except (workers.WorkerEnded, OSError) as error:
             await self._end_worker()
             return str(error)
@@ -413,9 +423,11 @@ class Scheduler:
     # The child.
 
     async def _worker_of(self, owner: credentials.JobOwner) -> workers.Worker:
-        """Return a child with an owner's rights; one of another owner ends first."""
-        worker = self._worker
-        if worker is not None and self._worker_owner == owner.key and not worker.has_ended:
+        """Return a child with an owner's rights, whose credentials hold for a job; one of another
+        owner ends first."""
+        worker, now_ms = self._worker, self._now_ms()
+        is_owners = self._worker_owner == owner.key and now_ms < self._worker_until_ms
+        if worker is not None and is_owners and not worker.has_ended:
             return worker
         await self._end_worker()
         assert self._start_worker is not None, "it has begun"
@@ -426,6 +438,7 @@ class Scheduler:
             self._credentials.revoke(job_id)
             raise
         self._worker, self._worker_owner, self._worker_job_id = worker, owner.key, job_id
+        self._worker_until_ms = now_ms + SPARE_MS
         return worker
 
     async def _end_worker(self) -> None:

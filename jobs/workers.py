@@ -95,7 +95,9 @@ class Worker:
             raise WorkerEnded(f"the process of the job cannot be understood: {error}") from error
         finally:
             self._is_reading = False
-        code = await self._process.wait()
+        await self.stop()  # it may have closed its output alone, and never end by itself
+        code = self._process.returncode
+        assert code is not None, "it has ended"
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         raise WorkerEnded(f"the process of the job ended {how}; see its log")
 

@@ -29,7 +29,11 @@ for line in sys.stdin:
         os.kill(os.getpid(), 9)
     if name.startswith("garbles"):
         print("what", flush=True)
-    if name.startswith("stays"):
+    if name.startswith("floods"):
+        print("x" * 5_000_000, flush=True)
+    if name.startswith("closes"):
+        os.close(1)
+    if name.startswith(("stays", "closes")):
         sys.stdin.read()
         break
     if name.startswith("fails"):
@@ -107,6 +111,7 @@ def make(
     interval_s: int = 0,
     has_spark: bool = True,
     users: tuple[config.User, ...] = (),
+    job_s: float = credentials.JOB_SECONDS,
 ) -> Scheduling:
     """Return a scheduler that has not begun, as after a start of the server."""
     data = datafiles.bench(lake)
@@ -140,6 +145,7 @@ def make(
             now_ms=lake.clock,
             poll_s=0.01,
             failed_s=0.01,
+            job_s=job_s,
         ),
     )
 

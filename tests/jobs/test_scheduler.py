@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs import errors, rows, runs, schedules
+from jobs import credentials, errors, rows, runs, scheduler, schedules, workers
 from server import config
 from tests.jobs import scheduling
 from tests.kit import lakes
@@ -97,6 +98,73 @@ def test_a_child_that_crashes_is_tried_again_after_longer_and_longer_pauses(
             assert (row().crashes, row().retry_at_ms) == (0, None)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", ["floods", "closes"])
+def test_a_child_that_closes_or_floods_its_output_blocks_no_other_job(
+    lake: lakes.Lake, tmp_path: Path, name: str
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put(name)
+    work.put("next")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await work.scheduler.ask(name)
+            (run,) = await work.ended(name, 1)
+            assert run.state == "interrupted"
+            await work.scheduler.ask("next")
+            (run,) = await work.ended("next", 1)
+            assert run.state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_never_ends_fails_and_the_next_one_runs(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path, job_s=0)
+    work.put("stays")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await work.scheduler.ask("stays")
+            (run,) = await work.ended("stays", 1)
+            assert (run.state, run.error) == ("failed", "the job did not end within 0.0 hours")
+            await work.scheduler.ask("stays")
+            await work.ended("stays", 2)
+
+    asyncio.run(scenario())
+    assert len(work.started) == 2
+
+
+def test_a_child_whose_credentials_may_end_during_a_job_gets_none(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    for name in ("a", "b", "c"):
+        work.put(name)
+    start = work.start_worker
+
+    async def start_then_wait(variables: Mapping[str, str]) -> workers.Worker:
+        worker = await start(variables)
+        if len(work.started) == 1:
+            work.clock.now_ms += scheduler.SPARE_MS
+        return worker
+
+    async def scenario() -> None:
+        for name in ("a", "b", "c"):
+            await work.scheduler.ask(name)
+        work.scheduler.begin(start_then_wait)
+        for name in ("a", "b", "c"):
+            await work.ended(name, 1)
+        await work.scheduler.stop()
+
+    asyncio.run(scenario())
+    first, second, third = [pid for pid, _ in work.done()]
+    assert first != second == third
+    longest_ms = credentials.JOB_SECONDS * 1000 + scheduler.SPARE_MS
+    assert longest_ms <= credentials.LIFETIME_SECONDS * 1000
 
 
 def test_a_kill_of_the_child_in_the_middle_of_a_job_is_tried_again(
