@@ -161,12 +161,12 @@ def parquet(rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> byte
 
 def test_keys_of_another_type_than_the_tables_are_refused(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id,v\n1,a\n")
-    lake.ingest(raw, "typed.t")
-    before = lake.state("typed.t")
+    lake.ingest(raw, "keyed.t")
+    before = lake.state("keyed.t")
     raw.put("texts/2.parquet", parquet([{"id": "01", "v": "b"}]))
     with pytest.raises(errors.PipelineError, match="id: int -> string"):
-        merged(lake, raw, "typed.t", BY_ID, prefix="texts/", format="parquet")
-    assert lake.state("typed.t") == before
+        merged(lake, raw, "keyed.t", BY_ID, prefix="texts/", format="parquet")
+    assert lake.state("keyed.t") == before
 
 
 def test_a_delete_flag_that_the_table_has_as_a_column_is_stored(lake: Lake, raw: Raw) -> None:
