@@ -28,6 +28,9 @@ CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 
 PATHS = re.compile(r"(?:\w+://)?(?:/[\w.@+-]+)+/?|(?:[\w.@+-]+/){2,}[\w.@+-]*")
 
+VOLATILE_CALLS = ("random()", "uuid()")
+"""A bound that a sort or join finds while it runs would be compared with another value of these."""
+
 RESTING_MAX = 4
 OPTIONS: Mapping[str, str] = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
@@ -171,6 +174,10 @@ class Planner:
         return self._planned(dataclasses.replace(query, settings=settings))
 
     def _planned(self, query: engine.EngineQuery) -> Run:
+        if any(call in query.text for call in VOLATILE_CALLS):
+            query = _with_options(
+                query, {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false"}
+            )
         prunes = not _reads_floats(query)
         if not prunes:
             query = _without_statistics(query)
@@ -290,11 +297,17 @@ def _frugal(query: engine.EngineQuery) -> engine.EngineQuery:
 
 
 def _without_statistics(query: engine.EngineQuery) -> engine.EngineQuery:
-    options = {
-        **query.settings.options,
-        "datafusion.execution.collect_statistics": "false",
-        "datafusion.execution.parquet.enable_page_index": "false",
-    }
+    return _with_options(
+        query,
+        {
+            "datafusion.execution.collect_statistics": "false",
+            "datafusion.execution.parquet.enable_page_index": "false",
+        },
+    )
+
+
+def _with_options(query: engine.EngineQuery, more: Mapping[str, str]) -> engine.EngineQuery:
+    options = {**query.settings.options, **more}
     return dataclasses.replace(query, settings=dataclasses.replace(query.settings, options=options))
 
 

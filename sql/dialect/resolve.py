@@ -237,7 +237,7 @@ class Binder:
         outer = self.environment
         self.environment = dataclasses.replace(outer, binds={}, variables={}, rows_relation="")
         try:
-            query = self.query(self._views[use], None)
+            query = self.query(self._views[use], QueryScope(binder=self, parent=None))
         except errors.SqlError as error:
             raise error.within_view(shown) from None
         finally:

@@ -103,7 +103,7 @@ class SelectBinder:
             rel = sharing.bound_once(rel, self._binder.alias)
         rel = self._binder.limited(self._tree, rel, self._scope)
         if self._scope.parent is not None and not self._scope.is_correlated:
-            rel = opaque.hidden(rel)
+            rel = sharing.fenced(opaque.hidden(rel), listed, self._binder.alias)
         rows = self._scope.rows
         if is_aggregate and not keys:
             rows = 1

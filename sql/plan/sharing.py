@@ -3,6 +3,10 @@
 The engine computes `uuid()` wherever its text holds it. So the call becomes a column of a query in
 FROM, and each use of it reads that column. A call that is computed for each group, after GROUP BY,
 has no such place, and is refused if it is used more than once.
+
+The engine also moves a condition on a column below the query that computes it, and writes the
+column's expression into the condition: a volatile one would have another value there. It moves no
+condition below the unnesting of a list, so a volatile column is the element of a list of one.
 """
 
 from __future__ import annotations
@@ -35,11 +39,39 @@ def bound_once(select: relations.Rel, new_alias: Callable[[str], str]) -> relati
     uses = [use for step in steps for use in _uses(step)]
     shared = {key: call for key, call in uses if call is not None}
     counts = Counter(key for key, _ in uses)
-    repeated = {key: call for key, call in shared.items() if counts[key] > 1}
+    # A window over a query that reads no column has no rows in the engine, but for such a column.
+    has_window = any(isinstance(step, relations.WindowRows) for step in steps)
+    moves_all = has_window and not any(isinstance(step, relations.Aggregate) for step in steps)
+    repeated = {key: call for key, call in shared.items() if moves_all or counts[key] > 1}
     if not repeated:
         return select
     _check_rowwise(steps, repeated)
     return _moved(select, steps, source, repeated, new_alias)
+
+
+def fenced(
+    query: relations.Rel,
+    items: Iterable[relations.ProjectItem],
+    new_alias: Callable[[str], str],
+) -> relations.Rel:
+    """Return a query with items whose volatile columns no condition around it computes again."""
+    listed = list(items)
+    if not any(_is_volatile(item.value) for item in listed):
+        return query
+    alias = new_alias("drawn")
+    columns = [(item, code.ColumnUse(relation=alias, name=item.name)) for item in listed]
+    return relations.Project(
+        source=relations.Named(query=query, alias=alias),
+        items=relations.items(
+            (item.name, _kept(column) if _is_volatile(item.value) else column)
+            for item, column in columns
+        ),
+    )
+
+
+def _kept(value: code.Part) -> code.Part:
+    """Return a value that the engine computes where it stands."""
+    return code.call("unnest", code.call("make_array", value))
 
 
 def is_volatile(select: relations.Rel) -> bool:
@@ -153,16 +185,25 @@ def _moved(
             for node in substitution.nodes(part for step in steps for part in _parts(step))
             if type(node) is code.ColumnUse and node.relation in aliases
         }
-        moved_columns = {key: f"{key[0]}.{key[1]}" for key in used}
+        moved_columns = {key: f"kept#{number}" for number, key in enumerate(used)}
         kept = relations.items((moved_columns[key], node) for key, node in used.items())
         inner = relations.Project(source=source, items=(*kept, *computed))
-    rows = relations.Named(query=inner, alias=alias)
+    drawn = new_alias("drawn")
+    elements = {key: new_alias("shared") for key in calls}
+    fence = relations.Project(
+        source=relations.Named(query=inner, alias=drawn),
+        items=relations.items(
+            (elements[key], _kept(code.ColumnUse(relation=drawn, name=names[key]))) for key in calls
+        ),
+        keeps_all=True,
+    )
+    rows = relations.Named(query=fence, alias=alias)
 
     def replace(node: Any) -> Any:
         if node is source:
             return rows
         if type(node) is Expr and id(node.code) in calls:
-            column = code.ColumnUse(relation=alias, name=names[id(node.code)])
+            column = code.ColumnUse(relation=alias, name=elements[id(node.code)])
             return dataclasses.replace(node, code=column, is_volatile=False)
         if type(node) is code.ColumnUse and (node.relation, node.name) in moved_columns:
             return code.ColumnUse(relation=alias, name=moved_columns[node.relation, node.name])

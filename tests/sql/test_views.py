@@ -567,3 +567,15 @@ def test_temporary_views_are_bounded(tmp_path: Path) -> None:
         assert await local.rows("select a from v0") == [(2,)]
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_a_condition_on_a_view_sees_the_values_that_the_view_gives(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        generated = "select seq4() as id from table(generator(rowcount => 500))"
+        await local.run(f"create table many as {generated}")
+        await local.run("create view drawn as select id, random() as r from many")
+        await local.run("create view counted as select 1 as one, count(*) as n from many")
+        assert await local.rows("select distinct sign(r) from drawn where r > 0") == [(1,)]
+        assert await local.rows("select * from counted where one = 2") == []
+
+    local_sql.run_local(tmp_path, work)

@@ -57,6 +57,43 @@ def test_a_volatile_call_has_another_value_in_each_row(name: str) -> None:
     assert len({value for value, _ in rows}) == ROWS
 
 
+SIGNS = {
+    "derived": "select sign(r) from (select id, random() as r from many where id > 1) where r > 0",
+    "alone": "select sign(r) from (select random() as r from many) where r > 0",
+    "alias": "select sign(r) from (select random() as r from many where r > 0)",
+    "WITH": "with c as (select id, random() as r from many) select sign(r) from c where r > 0",
+    "scalar": "select sign(r) from (select id, random() + 1 as r from many) where r > (select 0)",
+    "group": "select sign(r) from (select id, random() as r from many group by id) where r > 0",
+    "DISTINCT": "select sign(r) from (select distinct id, random() as r from many) where r > 0",
+    "UNION": "select sign(r) from (select random() as r from many union select random())"
+    " where r > 0",
+    "join": "select sign(r) from many join (select id, random() as r from many where id > 1)"
+    " using (id) where r > 0",
+    "ORDER BY": "select sign(r) from (select id, random() as r from many order by id) where r > 0",
+}
+
+
+@pytest.mark.parametrize("text", SIGNS.values(), ids=SIGNS)
+def test_a_condition_sees_the_value_of_a_volatile_column_that_is_returned(text: str) -> None:
+    many = pa.table({"id": pa.array(range(500))})
+    rows = sql_text.answer(text, {"many": many}).rows
+    assert len(rows) > 1
+    assert set(rows) == {(1,)}
+
+
+def test_volatile_columns_keep_the_names_and_values_of_the_columns_beside_them() -> None:
+    t = pa.table({"a.b": pa.array([1, 2]), 'q"z': pa.array([3, 4])})
+    text = """select t."a.b", u."a.b", u."q""z", uuid_string() as x, x = x
+        from t join t as u on t."a.b" = u."a.b" order by 1"""
+    rows = sql_text.answer(text, {"t": t}).rows
+    assert [(*row[:3], row[4]) for row in rows] == [(1, 1, 3, True), (2, 2, 4, True)]
+
+
+def test_a_window_over_volatile_values_needs_no_other_column() -> None:
+    text = "select count(*) over (partition by mod(random(), 1)) from t"
+    assert sql_text.answer(text, TABLES).rows == [(ROWS,)] * ROWS
+
+
 def test_two_calls_in_one_row_have_values_of_their_own() -> None:
     (row,) = sql_text.answer("select uuid_string() as u, uuid_string() as v, u = u, u = v").rows
     assert row[2:] == (True, False)
