@@ -7,6 +7,7 @@ gets the first one's answer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ from sql import (
     writes,
 )
 from sql.dialect import names, operations, resolve, sqltypes
+from storage import errors as storage_errors
 
 ATTEMPTS_MAX: Final = 10
 """How often CREATE TABLE is executed, each time on a newer state."""
@@ -129,7 +131,7 @@ class Definitions:
                 table = look_up(catalog)
         else:
             table, query_names = await self._planning.look_up(execution, look_up)
-        existing, receipt, adopts = table.existing, table.receipt, table.adopts
+        existing, adopts = table.existing, table.adopts
         if table.is_done:  # the client did not get the first request's answer
             return outcomes.status(success)
         if existing is not None and existing.pointer.object_type == "view":
@@ -147,34 +149,96 @@ class Definitions:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
             if not statement.replace:
                 raise errors.already_exists("Object", shown)
-        if statement.copies:
-            await self._copy(execution, query_names, statement, table)
-            return outcomes.status(success)
         keys = await self._foreign_keys.qualified(execution, statement.keys, own=table.ident)
         statement = dataclasses.replace(statement, keys=keys)
+        if existing is not None and existing.is_temporary:
+            rows_inserted = await self._replace_temporary(execution, query_names, statement, table)
+        else:
+            rows_inserted = await self._define(execution, query_names, statement, table)
+        stats = None if rows_inserted is None else outcomes.Stats(rows_inserted=rows_inserted)
+        return outcomes.status(success, stats=stats)
+
+    async def _define(
+        self,
+        execution: planning.Execution,
+        query_names: planning.Names | None,
+        statement: operations.CreateTable,
+        table: _NewTable,
+    ) -> int | None:
+        """Create or replace a table; return the number of rows of CTAS."""
+        principal, replaces = execution.session.principal, table.existing and not table.adopts
+        if statement.copies:
+            await self._copy(execution, query_names, statement, table)
+            return None
         if statement.query is None:
             declared = await self._declared_defaults(execution, statement)
-            if existing is not None and not adopts:
+            if replaces:
                 await self._replace(execution, statement, table, declared)
-                return outcomes.status(success)
+                return None
             new_table = await threads.for_columns(
                 len(statement.columns), _new_table, statement, declared
             )
             await self._create(
                 table.ident,
                 new_table,
-                principal=session.principal,
-                adopts=adopts,
-                receipt=receipt,
+                principal=principal,
+                adopts=table.adopts,
+                receipt=table.receipt,
             )
-            return outcomes.status(success)
-        if existing is not None and not adopts:
-            rows_inserted = await self._replace_as(execution, query_names, statement, table)
-        else:
-            rows_inserted = await self._create_as(
-                execution, query_names, statement, table.ident, adopts=adopts
+            return None
+        if replaces:
+            return await self._replace_as(execution, query_names, statement, table)
+        return await self._create_as(
+            execution, query_names, statement, table.ident, adopts=table.adopts
+        )
+
+    async def _replace_temporary(
+        self,
+        execution: planning.Execution,
+        query_names: planning.Names | None,
+        statement: operations.CreateTable,
+        table: _NewTable,
+    ) -> int | None:
+        """Create another temporary table, exchange the two names, and drop the old table.
+
+        So a session that replaces a table often keeps no files of the tables before.
+        """
+        existing = table.existing
+        assert existing is not None
+        reads_itself = query_names is not None and any(
+            isinstance(meaning, places.FoundTable) and meaning.ident == existing.ident
+            for meaning in query_names.meanings.values()
+        )
+
+        def check(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            if ident == existing.ident and reads_itself and pointer != existing.pointer:
+                raise metadata_errors.RequirementFailed(
+                    "Requirement failed: the table has changed since the statement has read it"
+                )
+
+        aside = await self._temporary.aside(execution.session, existing.ident)
+        try:
+            rows_inserted = await self._define(
+                execution,
+                query_names,
+                statement,
+                dataclasses.replace(table, ident=aside, existing=None, receipt=None),
             )
-        return outcomes.status(success, stats=outcomes.Stats(rows_inserted=rows_inserted))
+            has_rows = statement.query is not None and statement.copies != "like"
+            await self._tables.swap(
+                aside,
+                existing.ident,
+                by=execution.by,
+                via="sql",
+                judge=check,
+                receipt=None if has_rows else table.receipt,
+            )
+        finally:  # a table that is not dropped here ends with the session
+            with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+                await asyncio.shield(self._temporary.drop(aside, by=execution.by, receipt=None))
+        return rows_inserted
 
     async def _declared_defaults(
         self, execution: planning.Execution, statement: operations.CreateTable

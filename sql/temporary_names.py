@@ -6,8 +6,13 @@ namespace there, named by database and schema. Never reads anything.
 
 from __future__ import annotations
 
+from typing import Final
+
 from catalog import idents
 from storage import names as storage_names
+
+ASIDE: Final[idents.Namespace] = ("aside",)
+"""The namespace of tables that are about to replace another one. No schema's has such a name."""
 
 
 def is_temporary(ident: idents.TableIdent) -> bool:

@@ -66,6 +66,16 @@ class TemporaryTables:
             await self._namespaces.create(bucket, home, by=session.principal.arn, via="sql")
         return places.Schema(database=bucket, name=home[0], namespace=home)
 
+    async def aside(self, session: sessions.Session, ident: idents.TableIdent) -> idents.TableIdent:
+        """Return a free name beside a temporary table, which no statement can name."""
+        with contextlib.suppress(catalog_errors.NamespaceAlreadyExists):
+            await self._namespaces.create(
+                ident.table_bucket, temporary_names.ASIDE, by=session.principal.arn, via="sql"
+            )
+        return idents.TableIdent(
+            table_bucket=ident.table_bucket, namespace=temporary_names.ASIDE, name=self._new_id()
+        )
+
     async def drop(
         self, ident: idents.TableIdent, *, by: str, receipt: receipts.Receipt | None
     ) -> None:

@@ -231,6 +231,38 @@ def test_get_ddl_of_a_temporary_table_is_not_that_of_the_lasting_one(tmp_path: P
     local_sql.run_local(tmp_path, work)
 
 
+def test_replaced_temporary_tables_keep_no_files_of_those_before(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table source as select 0 a")
+        for text in (
+            "create or replace temp table t as select 1 a",
+            "create or replace temp table t as select a + 1 a from t",
+            "create or replace temp table t clone source",
+            "create or replace temp table t like source",
+            "create or replace temp table t (a int, b int references t (a))",
+        ):
+            await local.run(text)
+            await local.run(text)
+            objects = objects_of(local)
+            await local.run(text)
+            assert objects_of(local) == objects, text
+        assert [row[1] for row in await local.rows("show tables")] == ["SOURCE", "T"]
+        assert await local.one("select count(*) from t") == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_replacing_a_temporary_table_fails_and_keeps_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create temp table t as select 1 a")
+        objects = objects_of(local)
+        assert await code_of(local, "create or replace temp table t as select 1 / 0 a") == "100051"
+        assert await local.rows("select a from t") == [(1,)]
+        assert objects_of(local) == objects
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_create_temporary_table_over_an_existing_one_of_the_session(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create temp table t as select 1 a")
