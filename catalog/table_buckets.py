@@ -255,19 +255,7 @@ class TableBuckets:
                 f" its setting {departures.PURGE_ON_DROP} is never"
             )
         if losing != "nothing":
-            held = namespaces.NamespaceContents(namespaces=(), items=())
-            for level in self._namespaces.list(bucket.name):
-                contents = self._namespaces.contents(bucket.name, level)
-                held = namespaces.NamespaceContents(
-                    namespaces=(*held.namespaces, *contents.namespaces),
-                    items=(*held.items, *contents.items),
-                )
-                if len(held.items) + len(held.namespaces) > 2 * namespaces.TABLES_DROPPED_MAX:
-                    raise errors.InvalidCatalogRequest(
-                        f"The table bucket {bucket.name} has more than"
-                        f" {namespaces.TABLES_DROPPED_MAX} tables, views and namespaces:"
-                        " drop some of them first"
-                    )
+            held = await asyncio.to_thread(self._contents, bucket)
             check_table = _refuse if losing == "namespaces" else check
             await self._check(held, check=check_table, check_namespace=check_namespace)
 
@@ -285,6 +273,25 @@ class TableBuckets:
         settled = departures.hold_settings(records.Place(bucket=newest))
         policies = settings.expect_policies(self._store.index, bucket_id)
         return batch.merge((settled, batch.Batch(expects=(policies,)), unchanged))
+
+    def _contents(self, bucket: storage_model.BucketInfo) -> namespaces.NamespaceContents:
+        """Return what a table bucket holds. Raises InvalidCatalogRequest for too much."""
+        levels: list[FoundNamespace] = []
+        items: list[namespaces.Item] = []
+        for name in self._namespaces.names(bucket.name):
+            try:
+                contents = self._namespaces.contents(bucket.name, (name,))
+            except errors.NoSuchNamespace:  # dropped meanwhile, which the transaction sees
+                continue
+            levels += contents.namespaces
+            items += contents.items
+            if len(items) + len(levels) > 2 * namespaces.TABLES_DROPPED_MAX:
+                raise errors.InvalidCatalogRequest(
+                    f"The table bucket {bucket.name} has more than"
+                    f" {namespaces.TABLES_DROPPED_MAX} tables, views and namespaces:"
+                    " drop some of them first"
+                )
+        return namespaces.NamespaceContents(namespaces=tuple(levels), items=tuple(items))
 
     async def _check(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catalog import namespaces
 from sql import errors
 from storage import errors as storage_errors
 from tests.kit import local_sql
@@ -31,6 +33,33 @@ def test_create_database_makes_a_table_bucket_with_the_schema_public(tmp_path: P
         assert await local.one("select a from sales.public.t") == 1
         rows = await local.rows("show databases like 'sales'")
         assert [(row[1], row[3], row[6]) for row in rows] == [("SALES", "Y", "all of it")]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_drop_database_reads_its_schemas_off_the_event_loop_and_not_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        monkeypatch.setattr(namespaces, "TABLES_DROPPED_MAX", 3)
+        contents, threads = local.lake.namespaces.contents, []
+
+        def recorded(*arguments: Any) -> namespaces.NamespaceContents:
+            threads.append(threading.get_ident())
+            return contents(*arguments)
+
+        monkeypatch.setattr(local.lake.namespaces, "contents", recorded)
+        await local.run("create database sales")
+        for number in range(9):
+            await local.run(f"create schema sales.s{number}")
+        with pytest.raises(errors.SqlError) as caught:
+            await local.run("drop database sales")
+        assert "more than 3 tables, views and namespaces" in caught.value.message
+        assert len(threads) == 7
+        assert threading.get_ident() not in threads
+        for number in range(9):
+            await local.run(f"drop schema sales.s{number}")
+        await local.run("drop database sales")
 
     local_sql.run_local(tmp_path, work)
 
