@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from server import limits
 from server.access import passwords
 from sql import errors, grants
 from tests.kit import lakes, local_sql
@@ -241,6 +242,31 @@ def test_a_grant_on_a_schema_whose_name_is_a_variable_is_for_that_schema(
         local.log_in("alice")
         listed = [row[1] for row in await local.rows("show schemas in database lake")]
         assert sorted(listed) == sorted([name, "INFORMATION_SCHEMA"])
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_grants_on_dropped_tables_leave_room_for_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "USER_POLICIES_CHARS_MAX", 600)
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create user alice")
+        for number in range(8):
+            await local.run(f"create table t{number} (a int)")
+            await local.run(f"grant select on table t{number} to user alice")
+            if number != 1:
+                await local.run(f"drop table t{number}")
+        await local.run("undrop table t7")
+        shown = "show grants to user alice"
+        assert {row[7] for row in await local.rows(shown)} == {"LAKE.NS.T1", "LAKE.NS.T7"}
+        for number in range(8, 12):
+            await local.run(f"create table t{number} (a int)")
+        with pytest.raises(errors.SqlError) as caught:
+            await local.run("grant select on all tables in schema ns to user alice")
+        assert "more than 600 characters" in caught.value.message
+        assert len(await local.rows(shown)) == 2
 
     local_sql.run_local(tmp_path, work)
 
