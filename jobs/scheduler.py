@@ -233,6 +233,8 @@ class Scheduler:
         if is_due and self._check is None:
             self._check_at_ms = now_ms + self._interval_ms if self._interval_ms else None
             self._check = asyncio.get_running_loop().create_task(self._check_tables(now_ms))
+        while self._compactions and not self._upkeep.is_wanted(self._compactions[0]):
+            del self._compactions[0]
         if not self._compactions:
             return None
         table = self._compactions.pop(0)

@@ -10,6 +10,7 @@ comes first makes it start again at the next check.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,8 +43,18 @@ _JOBS: Final = batch.Store.JOBS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _Seen:
+    """A table that was looked at: its metadata and settings then. next_at_ms: when a snapshot
+    of it ages out."""
+
+    metadata_location: str | None
+    upkeep: TableUpkeep
+    next_at_ms: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DueCompaction:
-    """A table to compact. files: how many data files would be rewritten."""
+    """A table to compact. files: how many data files would be rewritten. seen: the table then."""
 
     ident: idents.TableIdent
     object_uuid: str
@@ -51,16 +62,7 @@ class DueCompaction:
     account: str
     target_mib: int
     files: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Seen:
-    """A table in which nothing was due: its metadata and settings then. next_at_ms: when a snapshot
-    of it ages out."""
-
-    metadata_location: str | None
-    upkeep: TableUpkeep
-    next_at_ms: int | None
+    seen: _Seen
 
 
 class Upkeep:
@@ -105,8 +107,22 @@ class Upkeep:
         return sorted(due, key=lambda each: each.files, reverse=True)
 
     async def note(self, table: DueCompaction, *, started_at_ms: int, failure: str) -> None:
-        """Store how a compaction ended."""
+        """Store how a compaction ended. One that changed nothing is due after a change alone."""
         await self._note(table.bucket_id, table.object_uuid, "compaction", started_at_ms, failure)
+        with contextlib.suppress(catalog_errors.CatalogError):
+            pointer = self._tables.pointer(table.ident)
+            is_same = pointer.object_uuid == table.object_uuid and not failure
+            if is_same and pointer.metadata_location == table.seen.metadata_location:
+                self._seen[table.bucket_id, table.object_uuid] = table.seen
+
+    def is_wanted(self, table: DueCompaction) -> bool:
+        """Return whether a table that was due is still there, and its settings ask for it."""
+        try:
+            pointer = self._tables.pointer(table.ident)
+        except catalog_errors.CatalogError:
+            return False
+        upkeep = upkeep_settings.read(self._store.index, table.bucket_id, table.object_uuid)
+        return pointer.object_uuid == table.object_uuid and upkeep == table.seen.upkeep
 
     def _idents(self, table_bucket: str) -> Iterator[idents.TableIdent]:
         waiting: list[idents.Namespace] = list(self._namespaces.list(table_bucket))
@@ -148,7 +164,7 @@ class Upkeep:
             if upkeep.snapshots_enabled:
                 next_at_ms, loaded = await self._expire(place, loaded, upkeep, now_ms)
             if upkeep.compaction_enabled:
-                due = await self._compaction(place, loaded, upkeep, now_ms)
+                due = await self._compaction(place, loaded, upkeep, next_at_ms)
         except (
             catalog_errors.CatalogError,
             metadata_errors.MetadataError,
@@ -248,7 +264,7 @@ class Upkeep:
         place: records.Place,
         loaded: tables.LoadedTable,
         upkeep: TableUpkeep,
-        now_ms: int,
+        next_at_ms: int | None,
     ) -> list[DueCompaction]:
         """Return the compaction of a table, if it is due."""
         metadata = loaded.metadata
@@ -279,6 +295,11 @@ class Upkeep:
                 account=rights.account_of(place.bucket, self._account),
                 target_mib=upkeep.target_mib,
                 files=count,
+                seen=_Seen(
+                    metadata_location=loaded.pointer.metadata_location,
+                    upkeep=upkeep,
+                    next_at_ms=next_at_ms,
+                ),
             )
         ]
 

@@ -233,6 +233,38 @@ def test_a_compaction_is_due_from_twenty_small_files_on(keeping: Keeping) -> Non
     run(scenario())
 
 
+def test_a_compaction_that_changed_nothing_is_due_after_a_change_alone(keeping: Keeping) -> None:
+    async def scenario() -> None:
+        await keeping.fill(20)
+        (due,) = await keeping.upkeep.check()
+        await keeping.upkeep.note(due, started_at_ms=1, failure="")
+        assert await keeping.upkeep.check() == []
+        await keeping.fill(1, first=20)
+        (due,) = await keeping.upkeep.check()
+        assert due.files == 21
+
+    run(scenario())
+
+
+def test_a_compaction_that_waits_is_forgotten_when_its_table_or_settings_change(
+    keeping: Keeping,
+) -> None:
+    async def scenario() -> None:
+        await keeping.fill(20)
+        (due,) = await keeping.upkeep.check()
+        assert keeping.upkeep.is_wanted(due)
+        await keeping.configure(compaction={"status": "disabled"})
+        assert not keeping.upkeep.is_wanted(due)
+        await keeping.configure()
+        assert keeping.upkeep.is_wanted(due)
+        await keeping.lake.tables.drop(keeping.ident, purge=False, by=lakes.BY)
+        assert not keeping.upkeep.is_wanted(due)
+        await keeping.fill(1)
+        assert not keeping.upkeep.is_wanted(due)
+
+    run(scenario())
+
+
 def test_a_table_that_cannot_be_looked_at_keeps_no_other_from_maintenance(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
