@@ -424,6 +424,7 @@ def _s3tables_resources(
         region=settings.region,
         account_id=settings.account,
         seeds=settings.bucket_seeds,
+        encrypted_disk=settings.encrypted_disk,
     )
 
 

@@ -28,7 +28,7 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
     if tags:
         resources.check(principal, "TagResource", rights.of_bucket(arn))
     names.check_tags(tags)
-    settings.check_storage(members)
+    settings.check_storage(members, encrypted_disk=resources.encrypted_disk)
     try:
         await resources.buckets.create(
             name,

@@ -1,7 +1,8 @@
 """engine: configurations of table buckets and tables whose value is fixed.
 
-Bodies are stored in one class, and AES256 stands for the encryption that the disk has: AWS's
-defaults, which reads return and which may be put again. Other values are refused (`settings`).
+Bodies are stored in one class, and have the encryption of the disk: AES256 where the operator says
+that the disk encrypts (`encrypted_disk`), none otherwise. Reads return these values, which may be
+put again. Other values are refused (`settings`).
 Records of tables that customers made do not expire, as on AWS. Changes nothing.
 """
 
@@ -24,18 +25,18 @@ _STORAGE_CLASS: Final[Members] = {
 async def get_bucket_encryption(resources: Resources, call: calls.Call) -> Members:
     """GetTableBucketEncryption."""
     _find_bucket(resources, call)
-    return _ENCRYPTION
+    return _encryption_of(resources)
 
 
 async def put_bucket_encryption(resources: Resources, call: calls.Call) -> Members:
-    """PutTableBucketEncryption: AES256, which every bucket has."""
+    """PutTableBucketEncryption: AES256, which every bucket on an encrypted disk has."""
     _find_bucket(resources, call)
-    settings.check_storage(call.value.members)
+    settings.check_storage(call.value.members, encrypted_disk=resources.encrypted_disk)
     return {}
 
 
 async def delete_bucket_encryption(resources: Resources, call: calls.Call) -> Members:
-    """DeleteTableBucketEncryption: the default, AES256, holds again."""
+    """DeleteTableBucketEncryption: the default, which every bucket has at any time."""
     _find_bucket(resources, call)
     return {}
 
@@ -49,14 +50,14 @@ async def get_bucket_storage_class(resources: Resources, call: calls.Call) -> Me
 async def put_bucket_storage_class(resources: Resources, call: calls.Call) -> Members:
     """PutTableBucketStorageClass: STANDARD, which every bucket has."""
     _find_bucket(resources, call)
-    settings.check_storage(call.value.members)
+    settings.check_storage(call.value.members, encrypted_disk=resources.encrypted_disk)
     return {}
 
 
 async def get_table_encryption(resources: Resources, call: calls.Call) -> Members:
     """GetTableEncryption: that of the table's bucket."""
     _find_table(resources, call)
-    return _ENCRYPTION
+    return _encryption_of(resources)
 
 
 async def get_table_storage_class(resources: Resources, call: calls.Call) -> Members:
@@ -69,6 +70,13 @@ async def refuse_record_expiration(resources: Resources, call: calls.Call) -> Me
     """The operations of record expiration, which only tables of AWS's services have."""
     resources.table_by_arn(call.value.members["tableArn"])
     raise errors.NotForCustomerTables
+
+
+def _encryption_of(resources: Resources) -> Members:
+    """Return the encryption of every body. Raises NoEncryption."""
+    if not resources.encrypted_disk:
+        raise errors.NoEncryption
+    return _ENCRYPTION
 
 
 def _find_bucket(resources: Resources, call: calls.Call) -> None:

@@ -76,6 +76,12 @@ class NoSuchPolicy(NotFound):
     sentence = "The specified resource does not have a resource policy."
 
 
+class NoEncryption(NotFound):
+    """The table bucket or table has no encryption."""
+
+    sentence = "The specified resource does not have an encryption configuration."
+
+
 class PublicPolicyRefused(S3TablesError):
     """A policy lets everyone in, which the block of public access refuses."""
 

@@ -172,7 +172,7 @@ def _check(resources: Resources, bucket: storage_model.BucketInfo, members: Memb
     """Raise an error unless a migration may be started."""
     destination = members["destinationTable"]
     names.check_table_name(destination["name"])
-    settings.check_storage(destination)
+    settings.check_storage(destination, encrypted_disk=resources.encrypted_disk)
     if "glueTable" not in members["source"]:
         raise errors.BadRequest("The source is not that of the source type glueTable.")
     if members["roleARN"].split(":")[4] != resources.account_of(bucket):

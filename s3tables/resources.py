@@ -50,7 +50,8 @@ class TableResource:
 class Resources:
     """The engines below, and the region and account of the ARNs.
 
-    seeds: the settings with which a table bucket of that name is created.
+    seeds: the settings with which a table bucket of that name is created. encrypted_disk: every
+    body is encrypted by AES256.
     """
 
     buckets: Buckets
@@ -65,6 +66,7 @@ class Resources:
     region: str
     account_id: str
     seeds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    encrypted_disk: bool = False
 
     @property
     def table_buckets(self) -> TableBuckets:

@@ -1,7 +1,7 @@
 """rule: the encryption and storage class with which a table bucket or table may be created.
 
-Bodies are stored in one class, and encryption at rest is the disk's task. AWS's defaults are
-accepted; any other value is refused, not silently ignored.
+Bodies are stored in one class, which is accepted. Encryption at rest is the disk's task: AES256 is
+accepted where the operator says that the disk encrypts. Any other value is refused.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ ALGORITHM: Final = "AES256"
 STORAGE_CLASS: Final = "STANDARD"
 
 
-def check_storage(members: Mapping[str, Any]) -> None:
+def check_storage(members: Mapping[str, Any], *, encrypted_disk: bool) -> None:
     """Raise BadRequest for a contradiction, and S3TablesFeatureNotImplemented for a feature that
-    Boathouse does not have."""
+    Boathouse does not have. encrypted_disk: AES256 holds for every body."""
     encryption = members.get("encryptionConfiguration")
     if encryption is not None:
         algorithm = encryption["sseAlgorithm"]
@@ -28,6 +28,11 @@ def check_storage(members: Mapping[str, Any]) -> None:
         if algorithm != "AES256":
             raise errors.S3TablesFeatureNotImplemented(
                 "Encryption with aws:kms is not implemented."
+            )
+        if not encrypted_disk:
+            raise errors.S3TablesFeatureNotImplemented(
+                f"Encryption with {ALGORITHM} needs a data folder on an encrypted disk, and the "
+                "setting encrypted_disk in mini.toml."
             )
     storage_class = members.get("storageClassConfiguration", {}).get("storageClass", STORAGE_CLASS)
     if storage_class != STORAGE_CLASS:

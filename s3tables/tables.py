@@ -39,7 +39,7 @@ async def create_table(resources: Resources, call: calls.Call) -> Members:
     )
     names.check_table_name(ident.name)
     names.check_tags(wanted)
-    settings.check_storage(members)
+    settings.check_storage(members, encrypted_disk=resources.encrypted_disk)
 
     def tag(object_uuid: str) -> batch.Batch:
         key = labels.TableKey(bucket_id=bucket.bucket_id, object_uuid=object_uuid)

@@ -222,8 +222,9 @@ SETTINGS: tuple[Setting, ...] = (
         type="flag",
         default=False,
         meaning=(
-            "The data folder lies on an encrypted disk. S3 clients that ask for encryption by "
-            "AES256 (SSE-S3) then have it; Boathouse itself stores bodies as they are sent."
+            "The data folder lies on an encrypted disk. Clients of S3 and s3tables that ask for "
+            "encryption by AES256 (SSE-S3) then have it; Boathouse itself stores bodies as they "
+            "are sent."
         ),
     ),
     Setting(

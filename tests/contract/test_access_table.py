@@ -313,7 +313,9 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     others = {
         name: dataclasses.replace(user, account=OTHER_ACCOUNT) for name, user in others.items()
     }
-    with aws.serving(folder, users=[*others.values()], sql_workers=0) as server:
+    with aws.serving(
+        folder, users=[*others.values()], sql_workers=0, encrypted_disk=True
+    ) as server:
         iam = server.client("iam")
         keys = {"root": aws.ROOT, **{name: aws.keys_of(name) for name in others}}
         for name in ("exactly", "all_but"):

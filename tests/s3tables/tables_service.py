@@ -150,17 +150,23 @@ class _Raw(io.BytesIO):
 
 @contextmanager
 def opened(
-    path: Path, *, users: Mapping[str, list[dict[str, Any]]] | None = None
+    path: Path,
+    *,
+    users: Mapping[str, list[dict[str, Any]]] | None = None,
+    **settings_of_config: Any,
 ) -> Iterator[TablesService]:
     """Start the program over a folder. users: policy documents of further users, by name."""
     people = programs.users(users or {})
     clock = lakes.Clock()
     now = functools.partial(_datetime_of, clock)
     with (
-        programs.opened(path, now_ms=clock, new_id=lakes.ids(), users=list(people.values())) as (
-            program,
-            settings,
-        ),
+        programs.opened(
+            path,
+            now_ms=clock,
+            new_id=lakes.ids(),
+            users=list(people.values()),
+            **settings_of_config,
+        ) as (program, settings),
         asyncio.Runner() as runner,
         programs.answering(program, settings, runner) as port,
         unittest.mock.patch.object(botocore.auth, "get_current_datetime", now),

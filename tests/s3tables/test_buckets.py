@@ -138,7 +138,6 @@ def test_create_table_bucket_takes_what_is_done_by_default_and_refuses_the_rest(
 ) -> None:
     client.create_table_bucket(
         name="defaults",
-        encryptionConfiguration={"sseAlgorithm": "AES256"},
         storageClassConfiguration={"storageClass": "STANDARD"},
     )
     key = "arn:aws:kms:us-east-1:000000000000:key/k"

@@ -94,7 +94,7 @@ def _number(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    with opened(tmp_path_factory.mktemp("golden") / "data") as service:
+    with opened(tmp_path_factory.mktemp("golden") / "data", encrypted_disk=True) as service:
         new_story = Story(service)
         _tell(new_story)
         yield new_story

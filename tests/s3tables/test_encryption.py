@@ -1,0 +1,55 @@
+"""The encryption of table buckets and tables, which is that of the operator's disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.s3tables import tables_service as kit
+
+AES256 = {"sseAlgorithm": "AES256"}
+ABSENT = (
+    404,
+    "NotFoundException",
+    "The specified resource does not have an encryption configuration.",
+)
+
+
+def test_on_a_plain_disk_no_encryption_is_shown_and_the_refusal_says_what_to_do(
+    client: Any, sales: str
+) -> None:
+    table = {"tableBucketARN": sales, "namespace": "sales", "name": "orders"}
+    client.create_table(**table, format="ICEBERG")
+    assert kit.refused(client.get_table_bucket_encryption, tableBucketARN=sales) == ABSENT
+    assert kit.refused(client.get_table_encryption, **table) == ABSENT
+    for call, members in (
+        (client.put_table_bucket_encryption, {"tableBucketARN": sales}),
+        (client.create_table_bucket, {"name": "encrypted"}),
+        (client.create_table, {**table, "name": "encrypted", "format": "ICEBERG"}),
+    ):
+        status, code, message = kit.refused(call, **members, encryptionConfiguration=AES256)
+        assert (status, code) == (501, "NotImplementedException")
+        assert "encrypted_disk" in message
+    assert client.list_table_buckets(prefix="encrypted")["tableBuckets"] == []
+    assert len(client.list_tables(tableBucketARN=sales)["tables"]) == 1
+    client.delete_table_bucket_encryption(tableBucketARN=sales)
+
+
+def test_on_an_encrypted_disk_every_bucket_and_table_has_aes256(tmp_path: Path) -> None:
+    with kit.opened(tmp_path / "data", encrypted_disk=True) as service:
+        client = service.client()
+        arn = client.create_table_bucket(name="encrypted", encryptionConfiguration=AES256)["arn"]
+        client.create_namespace(tableBucketARN=arn, namespace=["sales"])
+        table = {"tableBucketARN": arn, "namespace": "sales", "name": "orders"}
+        client.create_table(**table, format="ICEBERG", encryptionConfiguration=AES256)
+        for change in (
+            lambda: None,
+            lambda: client.put_table_bucket_encryption(
+                tableBucketARN=arn, encryptionConfiguration=AES256
+            ),
+            lambda: client.delete_table_bucket_encryption(tableBucketARN=arn),
+        ):
+            change()
+            shown = client.get_table_bucket_encryption(tableBucketARN=arn)
+            assert shown["encryptionConfiguration"] == AES256
+            assert client.get_table_encryption(**table)["encryptionConfiguration"] == AES256
