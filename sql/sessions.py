@@ -197,11 +197,14 @@ class Sessions:
         self._said_disk_full_ms = 0
         self._log = logging.getLogger("boathouse.sql.sessions")
 
-    def open(self, principal: access.Principal, **fields: Any) -> SessionGrant:
-        """Start a session for principal; fields are Session's own."""
-        self._check_room(principal.name)
+    def open(
+        self, principal: access.Principal, *, user: access.Principal | None = None, **fields: Any
+    ) -> SessionGrant:
+        """Start a session for principal. user, fields: Session's own."""
+        self._check_room((user or principal).name)
         # 52 bits: every client, JavaScript too, holds the id exactly.
-        session = Session(id=int(self._new_id()[:13], 16) + 1, principal=principal, **fields)
+        number = int(self._new_id()[:13], 16) + 1
+        session = Session(id=number, principal=principal, user=user, **fields)
         session.used_at_ms = self._now_ms()
         self._keep(session)
         return self._granted(session)

@@ -332,6 +332,9 @@ def test_too_many_sessions_of_one_principal_leave_room_for_others(
             faulty.sessions.open(ALICE)
         with pytest.raises(errors.SessionFault, match="alice has 2 sessions"):
             faulty.sessions.open(ALICE)
+        in_role = dataclasses.replace(ALICE, type="assumed-role", name="etl/alice")
+        with pytest.raises(errors.SessionFault, match="alice has 2 sessions"):
+            faulty.sessions.open(in_role, user=ALICE)
         faulty.sessions.open(dataclasses.replace(ALICE, name="bob"))
 
     lived(tmp_path, story)
