@@ -17,6 +17,7 @@ from catalog import files, idents, namespaces, receipts, tables
 from sql import errors, places, sessions, temporary_names
 from storage import buckets, model
 from storage import errors as storage_errors
+from storage import names as storage_names
 
 GONE = (
     catalog_errors.NoSuchWarehouse,
@@ -53,9 +54,7 @@ class TemporaryTables:
         """Return where the temporary tables of a schema lie; create it if it does not exist."""
         async with self._creating:
             if session.temporary_bucket is None:
-                info = await self._buckets.create_hidden(self._new_id(), region=self._region)
-                self._open.add(info.name)
-                session.temporary_bucket = info.name
+                session.temporary_bucket = await self._create()
             bucket = session.temporary_bucket
             if session.is_closed:  # meanwhile; nothing else would delete the bucket
                 session.temporary_bucket = None
@@ -65,6 +64,16 @@ class TemporaryTables:
         with contextlib.suppress(catalog_errors.NamespaceAlreadyExists):
             await self._namespaces.create(bucket, home, by=session.principal.arn, via="sql")
         return places.Schema(database=bucket, name=home[0], namespace=home)
+
+    async def _create(self) -> str:
+        suffix = self._new_id()
+        try:
+            info = await self._buckets.create_hidden(suffix, region=self._region)
+        except BaseException:  # a cancelled statement's bucket may exist, and no session has it
+            self.end(storage_names.hidden(suffix))
+            raise
+        self._open.add(info.name)
+        return info.name
 
     async def aside(self, session: sessions.Session, ident: idents.TableIdent) -> idents.TableIdent:
         """Return a free name beside a temporary table, which no statement can name."""

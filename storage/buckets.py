@@ -110,7 +110,7 @@ class Buckets:
 
         Its owner is no account, so that no listing by owner has it.
         """
-        name = f"{names.HIDDEN_PREFIX}{suffix}"
+        name = names.hidden(suffix)
         return await self._create(name, bucket_type="table", owner=HIDDEN_OWNER, region=region)
 
     async def create(

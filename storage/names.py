@@ -64,6 +64,11 @@ def check_bucket_name(name: str, bucket_type: BucketType) -> None:
         )
 
 
+def hidden(suffix: str) -> str:
+    """Return the name of the hidden bucket that ends with suffix."""
+    return f"{HIDDEN_PREFIX}{suffix}"
+
+
 def is_hidden(name: str) -> bool:
     """Return whether a bucket of this name is hidden."""
     return name.startswith(HIDDEN_PREFIX)

@@ -231,6 +231,23 @@ def test_get_ddl_of_a_temporary_table_is_not_that_of_the_lasting_one(tmp_path: P
     local_sql.run_local(tmp_path, work)
 
 
+def test_cancelled_first_create_leaves_no_bucket_without_a_session(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for turns in range(16):
+            with another_session(local) as session:
+                creating = asyncio.create_task(local.run("create temp table t (a int)"))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                creating.cancel()
+                await asyncio.wait((creating,))
+                if session.temporary_bucket is not None:
+                    local.temporary.end(session.temporary_bucket)
+        await local.temporary.stop()
+        assert [info.name for info in local.lake.storage.buckets.list(hidden=True)] == ["lake"]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_replaced_temporary_tables_keep_no_files_of_those_before(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table source as select 0 a")
