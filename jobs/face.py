@@ -19,6 +19,8 @@ from server.access import errors as access_errors
 from server.access import model
 
 RUNS_SHOWN: Final = 100
+TARGET_MAX: Final = 1_000
+"""Characters of the name of a run's table."""
 BODY_BYTES_MAX: Final = 64 * 1024
 ADMIN: Final = model.Demand(action="lake:Admin", resource="*")
 ENDED: Final = tuple(state for state in get_args(rows.State) if state != "running")
@@ -61,7 +63,7 @@ async def begin_job(services: JobsServices, call: calls.Call) -> asgi.Response:
     if schedules.NAME.fullmatch(name) is None:
         raise errors.BadJobRequest(f"{name[:100]!r} is no pipeline's name")
     bucket, *namespace, table = target.split(".") if target.count(".") >= 2 else ("", "", "")
-    if not (bucket and all(namespace) and table):
+    if not (bucket and all(namespace) and table) or len(target) > TARGET_MAX:
         raise errors.BadJobRequest(f"{target[:200]!r} is no table like lake.sales.orders")
     ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=table)
     demands, _ = services.access.on_commit(ident, creates=True)

@@ -229,6 +229,8 @@ class Scheduler:
         if due is not None:
             return due
         now_ms = self._now_ms()
+        if self._check_at_ms is not None and self._check_at_ms > now_ms + self._interval_ms:
+            self._check_at_ms = now_ms + self._interval_ms  # the clock was set back
         is_due = self._check_at_ms is not None and now_ms >= self._check_at_ms
         if is_due and self._check is None:
             self._check_at_ms = now_ms + self._interval_ms if self._interval_ms else None
@@ -275,6 +277,10 @@ class Scheduler:
             state = self._state(pipeline)
             if state is None:
                 state = await self._change(pipeline, lambda row: row)
+            if schedules.is_ahead(state, now_ms):
+                state = await self._change(
+                    pipeline, lambda row: schedules.set_back(row, now_ms=now_ms)
+                )
             followed = None
             if pipeline.after is not None:
                 followed = rows.find_pipeline(self._index, pipeline.after)

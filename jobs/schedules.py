@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from jobs import cron, errors, rows
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -126,6 +128,27 @@ def due_at(
         if ended_ms is not None and ended_ms > state.handled_ms:
             return ended_ms
     return None
+
+
+def is_ahead(state: rows.PipelineRow, now_ms: int) -> bool:
+    """Return whether a row was written while the clock was wrong, far ahead of now."""
+    times_ms = (state.handled_ms, state.retry_at_ms or 0, state.asked_at_ms or 0)
+    return max(times_ms) > now_ms + PAUSE_MS_MAX
+
+
+def set_back(state: rows.PipelineRow, *, now_ms: int) -> rows.PipelineRow:
+    """Return a row with no time after now."""
+
+    def until_now(time_ms: int | None) -> int | None:
+        return None if time_ms is None else min(time_ms, now_ms)
+
+    return msgspec.structs.replace(
+        state,
+        handled_ms=min(state.handled_ms, now_ms),
+        succeeded_at_ms=until_now(state.succeeded_at_ms),
+        retry_at_ms=until_now(state.retry_at_ms),
+        asked_at_ms=until_now(state.asked_at_ms),
+    )
 
 
 def pause_ms(crashes: int) -> int:

@@ -348,6 +348,31 @@ def test_a_changed_file_counts_from_its_change_and_a_broken_one_stops_nothing(
     asyncio.run(scenario())
 
 
+def test_a_clock_that_was_years_ahead_keeps_no_pipeline_from_running(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a", schedule=HOURLY)
+    years_ms = 20_000 * HOUR_MS
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            work.clock.now_ms += years_ms
+            await work.scheduler.ask("a")
+            await work.ended("a", 1)
+
+            def is_set_back() -> bool:
+                stored = rows.find_pipeline(lake.storage.index, "a")
+                return stored is not None and stored.handled_ms <= work.clock.now_ms
+
+            work.clock.now_ms -= years_ms
+            await scheduling.until(is_set_back)
+            work.clock.now_ms += HOUR_MS
+            await work.ended("a", 2)
+
+    asyncio.run(scenario())
+
+
 def test_a_file_that_is_broken_for_a_moment_loses_nothing_that_is_due(
     lake: lakes.Lake, tmp_path: Path
 ) -> None:

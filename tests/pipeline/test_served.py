@@ -178,6 +178,7 @@ def test_a_run_by_hand_ends_when_it_is_cancelled(
 
 def test_other_users_see_their_own_runs_alone_and_start_nothing(served: Served) -> None:
     with leases.held(served.endpoint, "mine", "lake.served.mine", give_up=lambda: None) as own:
+        assert served.ask("POST", f"jobs?pipeline=p&target=lake.s.{'t' * 1000}")[0] == 400
         pair = (users.access_key("carol"), users.secret_key("carol"))
         assert served.ask("GET", "jobs", pair=pair) == (200, {"jobs": []})
         for method, path in (("GET", f"jobs/{own.run_id}"), ("DELETE", f"jobs/{own.run_id}")):
