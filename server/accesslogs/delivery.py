@@ -142,6 +142,9 @@ class AccessLogs:
             self._deliveries = None
             self._is_stopping = False
         await self.deliver()
+        for group, waiting in self._groups.items():
+            self._give_up(group, waiting, "there is no room for them, and the server ends")
+        self._groups, self._waiting_bytes = {}, 0
 
     def turn_on(self) -> None:
         """Note that a bucket has a target from now on."""
@@ -252,16 +255,20 @@ class AccessLogs:
             self._delivering_bytes -= waiting.size_bytes
             self._add(group, waiting.source, waiting.lines, waiting.size_bytes)
         except (targets.UnusableTarget, errors.StorageError) as error:
-            self.lost += len(waiting.lines)
-            self._log.warning(
-                "%d access records of %s were not delivered to %s: %s",
-                len(waiting.lines), waiting.source.name, group.target.bucket, error,
-            )  # fmt: skip
+            self._give_up(group, waiting, str(error))
         except Exception:  # noqa: BLE001 - the task must go on after any error
             self.lost += len(waiting.lines)
             self._log.exception("access records of %s were not delivered", waiting.source.name)
         else:
             self.delivered += len(waiting.lines)
+
+    def _give_up(self, group: _Group, waiting: _Waiting, reason: str) -> None:
+        """Count the records of a group as lost, with a line in the server's own log."""
+        self.lost += len(waiting.lines)
+        self._log.warning(
+            "%d access records of %s were not delivered to %s: %s",
+            len(waiting.lines), waiting.source.name, group.target.bucket, reason,
+        )  # fmt: skip
 
     async def _write(self, group: _Group, waiting: _Waiting) -> None:
         source, target = waiting.source, group.target

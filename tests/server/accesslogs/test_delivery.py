@@ -427,6 +427,28 @@ def test_a_full_disk_keeps_records_for_the_next_delivery(
     assert [fields[6] for fields in server.records(target, 1)] == ["REST.HEAD.BUCKET"]
 
 
+def test_records_without_room_at_the_end_of_the_server_are_counted_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise errors.DiskFull("no room")
+
+    with open_server(tmp_path / "data") as server:
+        s3 = server.client()
+        for name in ("source", "target"):
+            s3.create_bucket(Bucket=name)
+        allow_delivery(s3, "target")
+        s3.put_bucket_logging(Bucket="source", BucketLoggingStatus=status("target"))
+        logs = server.program.access_logs
+        monkeypatch.setattr(logs._objects, "put", refuse)
+        s3.head_bucket(Bucket="source")
+        ends_at = time.monotonic() + waits.WAIT_SECONDS
+        while not logs._groups:
+            assert time.monotonic() < ends_at
+    assert logs.lost == 1
+    assert "1 access records of source were not delivered to target" in caplog.text
+
+
 def test_on_a_full_disk_no_request_begins_a_delivery(
     server: LoggingServer, buckets: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
