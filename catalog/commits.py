@@ -307,9 +307,11 @@ class Commits:
         permit: owners.Permit,
         reserved_until_ms: int = 0,
         adopts: bool = False,
+        base_path: str | None = None,
     ) -> sites.Site:
         """Return the site of a new table. object_uuid: its own, unless the site has one.
 
+        base_path: as in `sites.find_site`.
         adopts: an existing table without metadata does not conflict but is the table to create.
         """
         holder = self._store.namespace(reading, place, ident.namespace)
@@ -330,6 +332,7 @@ class Commits:
             now_ms=now_ms,
             permit=permit,
             reserved_until_ms=reserved_until_ms,
+            base_path=base_path,
         )
 
     def _pointer(

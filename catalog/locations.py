@@ -10,6 +10,7 @@ Never opens anything, and never checks access.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ from server.s3 import guard
 PATH_BYTES_MAX: Final = 400
 SUFFIX_CHARACTERS: Final = 8
 PATHS_REMEMBERED: Final = 1024
+SUFFIX: Final = re.compile(f"[0-9a-f]{{{SUFFIX_CHARACTERS}}}")
 
 _ESCAPED_IN_LEVEL = frozenset("./%?#*\\")
 _ESCAPED_IN_NAME = frozenset("/%?#*\\")
@@ -51,6 +53,13 @@ def default_path(*, parent_path: str, name: str, suffix: str = "") -> str:
     path = f"{parent_path}/{segment}" + (f"-{suffix}" if suffix else "")
     check_path(path)
     return path
+
+
+def is_based(path: str, base_path: str) -> bool:
+    """Return whether path is base_path, or base_path with the suffix of one that was used."""
+    stem, separator, suffix = path.rpartition("-")
+    has_suffix = separator == "-" and SUFFIX.fullmatch(suffix) is not None
+    return path == base_path or (has_suffix and stem == base_path)
 
 
 def format_uri(table_bucket: str, path: str) -> str:

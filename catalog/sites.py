@@ -46,10 +46,12 @@ def find_site(
     now_ms: int,
     permit: owners.Permit,
     reserved_until_ms: int = 0,
+    base_path: str | None = None,
 ) -> Site:
     """Return the site of a new table or view: the requested location, or one below its namespace.
 
     A location that was used before is taken again only if it is requested and permitted.
+    base_path: the path instead of one below the namespace; it gets a suffix if it was used.
     Raises InvalidLocation, and what permit raises.
     """
     namespace_id = holder.row.namespace_id
@@ -61,6 +63,13 @@ def find_site(
         )
         if row is not None and row.reserved_until_ms > now_ms:
             object_uuid = row.object_uuid
+    elif base_path is not None:
+        path = base_path
+        locations.check_path(path)
+        if claims.was_used(reading, place, path):
+            path = f"{path}-{object_uuid[: locations.SUFFIX_CHARACTERS]}"
+            locations.check_path(path)
+        location = locations.format_uri(place.table_bucket, path)
     else:
         parent_path = locations.tables_path(
             ident.namespace, holder.row.properties, table_bucket=place.table_bucket

@@ -188,6 +188,7 @@ class Tables:
         partition_spec: Any = None,
         sort_order: Any = None,
         location: str | None = None,
+        base_path: str | None = None,
         properties: Mapping[str, str] | None = None,
         stage: bool = False,
         adopts: bool = False,
@@ -200,10 +201,11 @@ class Tables:
     ) -> LoadedTable:
         """Create a table. With stage, only reserve its name and location, and return the result.
 
-        schema, partition_spec, sort_order: decoded JSON as the client sent it. adopts: a table of
-        this name that was created without metadata gets its first metadata, and keeps its location
-        and uuid. permit: called before a location is taken that has an owner or files. judge:
-        called with the adopted or the new table; None for a caller with all rights.
+        schema, partition_spec, sort_order: decoded JSON as the client sent it. base_path: where the
+        table lies in its bucket if no location is given, with a suffix if that was used. adopts: a
+        table of this name that was created without metadata gets its first metadata, and keeps its
+        location and uuid. permit: called before a location is taken that has an owner or files.
+        judge: called with the adopted or the new table; None for a caller with all rights.
         Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, TableAlreadyExists,
         ViewAlreadyExists, BadUpdate.
         """
@@ -232,6 +234,7 @@ class Tables:
                     permit=permit,
                     reserved_until_ms=now_ms + STAGED_MS if stage else 0,
                     adopts=adopts,
+                    base_path=base_path,
                 )
             if judge is not None:
                 judge(place, ident, None if site.entry is None else site.entry.pointer)

@@ -24,6 +24,7 @@ from sql import (
     defaults,
     errors,
     foreign_keys,
+    iceberg_options,
     limits,
     outcomes,
     places,
@@ -149,6 +150,8 @@ class Definitions:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
             if not statement.replace:
                 raise errors.already_exists("Object", shown)
+        kept = None if existing is None else existing.pointer.location
+        iceberg_options.check(statement, table.ident, kept=kept)
         keys = await self._foreign_keys.qualified(execution, statement.keys, own=table.ident)
         statement = dataclasses.replace(statement, keys=keys)
         if existing is not None and existing.is_temporary:
@@ -184,6 +187,7 @@ class Definitions:
                 principal=principal,
                 adopts=table.adopts,
                 receipt=table.receipt,
+                base_path=iceberg_options.base_path(statement),
             )
             return None
         if replaces:
@@ -337,6 +341,7 @@ class Definitions:
         adopts: bool,
         stage: bool = False,
         receipt: receipts.Receipt | None = None,
+        base_path: str | None = None,
     ) -> tables.LoadedTable:
         return await self._tables.create(
             ident,
@@ -344,6 +349,7 @@ class Definitions:
             partition_spec=new_table.partition_spec,
             sort_order=new_table.sort_order,
             properties=new_table.properties,
+            base_path=base_path,
             stage=stage,
             adopts=adopts,
             by=principal.arn,
@@ -367,7 +373,12 @@ class Definitions:
         columns = await threads.for_columns(width, new_columns, statement.columns, bound_query)
         new_table = await threads.for_columns(width, writes.new_table, statement, columns)
         loaded = await self._create(
-            ident, new_table, principal=execution.session.principal, adopts=adopts, stage=True
+            ident,
+            new_table,
+            principal=execution.session.principal,
+            adopts=adopts,
+            stage=True,
+            base_path=iceberg_options.base_path(statement),
         )
         staged = await self._stage(execution, query_tables, columns, loaded, is_staged=True)
         await self._writes.commit(

@@ -235,6 +235,11 @@ def invalid_name(object_type: str, name: str, reason: str) -> SqlError:
     return _compilation("001008", "22023", f"invalid {object_type} name '{name}': {reason}")
 
 
+def invalid_option(message: str) -> SqlError:
+    """An option of CREATE with a value that cannot be true here; message says which."""
+    return _compilation("001008", "22023", message)
+
+
 def not_empty(message: str) -> SqlError:
     """DROP or REPLACE of an object that holds others."""
     return SqlError("002030", "2BP01", f"SQL execution error:\n{message}")

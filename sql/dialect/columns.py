@@ -28,6 +28,9 @@ MOMENTS = {
     "TIMESTAMPTZ": "timestamp_tz",
 }
 
+OWN_CATALOG = "SNOWFLAKE"
+ICEBERG_OPTIONS = ("EXTERNAL_VOLUME", "CATALOG", "BASE_LOCATION")
+
 
 def ident(node: Any) -> names.Ident:
     """Return the identifier of an Identifier, or of a Column or Table of one part."""
@@ -123,6 +126,8 @@ def create_table(
         {"this", "kind", "replace", "exists", "properties", "expression"},
     )
     comment, partition_by, cluster_by = _properties(tree.args.get("properties"))
+    is_iceberg = _names_iceberg(tree.args.get("properties"))
+    options = _iceberg_options(tree.args.get("properties")) if is_iceberg else {}
     query = tree.expression
     if query is not None and not isinstance(query, exp.Query):
         raise errors.unsupported("CREATE TABLE ... AS")
@@ -140,7 +145,9 @@ def create_table(
         partition_by=partition_by,
         cluster_by=cluster_by,
         keys=keys,
-        is_iceberg=_names_iceberg(tree.args.get("properties")),
+        is_iceberg=is_iceberg,
+        external_volume=options.get("EXTERNAL_VOLUME"),
+        base_location=options.get("BASE_LOCATION"),
     )
 
 
@@ -149,12 +156,32 @@ def _names_iceberg(node: Any) -> bool:
     return any(isinstance(item, exp.IcebergProperty) for item in listed)
 
 
+def _iceberg_options(node: Any) -> dict[str, str]:
+    """Return the texts of the options that ICEBERG tables alone have; refuse another catalog."""
+    options: dict[str, str] = {}
+    for item in node.expressions:
+        name = _property_name(item)
+        if type(item) is not exp.Property or name not in ICEBERG_OPTIONS:
+            continue
+        if name in options:
+            raise errors.unsupported(f"CREATE ICEBERG TABLE with {name} twice")
+        value = item.args.get("value")
+        if not isinstance(value, exp.Literal | exp.Var | exp.Identifier | exp.Column):
+            raise errors.unsupported(f"CREATE ICEBERG TABLE ... {name} = {_sql(value)}")
+        options[name] = value.name
+    catalog = options.get("CATALOG", OWN_CATALOG)
+    if catalog.upper() != OWN_CATALOG:
+        raise errors.unsupported(f"CREATE ICEBERG TABLE ... CATALOG = '{catalog}'")
+    return options
+
+
 def _properties(
     node: Any,
 ) -> tuple[str | None, tuple[tuple[str, names.Ident], ...], tuple[names.Ident, ...]]:
     comment = None
     partition_by: tuple[tuple[str, names.Ident], ...] = ()
     cluster_by: tuple[names.Ident, ...] = ()
+    is_iceberg = _names_iceberg(node)
     for item in node.expressions if node is not None else ():
         match item:
             case exp.TransientProperty() | exp.IcebergProperty():
@@ -165,6 +192,8 @@ def _properties(
                 partition_by = tuple(_transform(part) for part in item.this.expressions)
             case exp.ClusterProperty() | exp.Cluster():
                 cluster_by = tuple(ident(part) for part in item.expressions)
+            case exp.Property() if is_iceberg and _property_name(item) in ICEBERG_OPTIONS:
+                pass  # `_iceberg_options` reads them
             case _:
                 raise errors.unsupported(f"CREATE TABLE ... {_property_name(item)}")
     return comment, partition_by, cluster_by

@@ -78,7 +78,8 @@ class CreateTable:
 
     partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
     is_iceberg: with the word ICEBERG. is_temporary: the table is its session's alone. copies: with
-    LIKE or CLONE, whose source the query reads.
+    LIKE or CLONE, whose source the query reads. external_volume, base_location: of an ICEBERG
+    table, as they are written.
     """
 
     name: names.Name
@@ -93,6 +94,8 @@ class CreateTable:
     is_iceberg: bool = False
     is_temporary: bool = False
     copies: Literal["", "like", "clone"] = ""
+    external_volume: str | None = None
+    base_location: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -59,6 +59,10 @@ select customer, sum(amount) as total from {{ ref('stg_orders') }} group by cust
 {{ config(materialized='table') }}
 select customer, total from {{ ref('totals') }}
 """,
+    "models/regions.sql": """
+{{ config(materialized='table', table_format='iceberg', external_volume='lake') }}
+select customer, 'north' as region from {{ ref('customers') }}
+""",
     "models/appended.sql": """
 {{ config(materialized='incremental', incremental_strategy='append') }}
 select order_id, customer from {{ ref('stg_orders') }}
@@ -192,6 +196,7 @@ def test_dbt_builds_a_project_twice_and_documents_it(
         "raw_orders": "success",
         "stg_orders": "success",
         "customers": "success",
+        "regions": "success",
         "appended": "success",
         "merged": "success",
         "replaced": "success",
@@ -238,6 +243,10 @@ def test_dbt_builds_a_project_twice_and_documents_it(
         table = lake.load_table((schema, name)).scan().to_arrow()
         ended = [each is not None for each in table["dbt_valid_to"].to_pylist()]
         return sorted(zip(table.column(0).to_pylist(), ended, strict=True))
+
+    regions = lake.load_table((schema, "regions"))
+    assert regions.location() == f"s3://lake/_dbt/{schema.upper()}/regions"
+    assert rows("regions") == [("ann", "north"), ("bob", "north")]
 
     # A changed row ends and begins anew; a row that is gone from the source ends.
     assert history("order_history") == [(1, False), (2, False), (2, True), (3, False), (3, True)]
