@@ -255,6 +255,10 @@ def percentile_cont(call: FunctionCall) -> Expr:
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
     operand = call.order_parts[0]
+    if len(call.order_parts) > 1:
+        raise call.invalid()
+    if operand.type.name not in ("fixed", "real", "null"):
+        raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
     percentile = code.FunctionUse(
         name="percentile_cont",
         arguments=(code.Token(text=repr(float(fraction))),),
@@ -272,6 +276,8 @@ def percentile_disc(call: FunctionCall) -> Expr:
         raise call.refuse("OVER")
     fraction = decimal.Decimal(str(call.constant(0)))
     if not 0 <= fraction <= 1 or len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
+        raise call.invalid()
+    if len(call.order_parts) > 1:
         raise call.invalid()
     operand = call.order_parts[0]
     if operand.type.name in sqltypes.SEMISTRUCTURED:

@@ -734,8 +734,8 @@ def order_by(tree: Any, scope: OutputScope) -> tuple[code.SortKey, ...]:
 def _ordered(place: int, scope: OutputScope, direction: str) -> code.SortKey:
     """Return the key of ORDER BY that is the output at a place from 1."""
     column = scope.sources[0].columns[place - 1].bound
-    key = rewrites.as_variant_order(column) if column.type.is_variant else code.part(place)
-    return code.SortKey(key=key, direction=direction)
+    key = expressions.sort_key(column)
+    return code.SortKey(key=code.part(place) if key is column else key, direction=direction)
 
 
 def is_all(order: exp.Order, outputs: Sequence[Output]) -> bool:

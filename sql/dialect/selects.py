@@ -771,9 +771,10 @@ class SelectBinder:
     def _ordered(self, place: int, items: list[Expr], direction: str) -> code.SortKey:
         """Return the key of ORDER BY that is the output at a place from 1."""
         item = items[place - 1]
-        if item.type.is_variant:
-            key = rewrites.as_variant_order(item)
-            return code.SortKey(key=key, direction=direction)
+        # Over DISTINCT, the engine orders by columns of the result alone.
+        is_zoned = item.type.name == "timestamp_tz" and not self._is_distinct()
+        if item.type.is_variant or is_zoned:
+            return code.SortKey(key=expressions.sort_key(item), direction=direction)
         return code.SortKey(key=code.part(place), direction=direction)
 
     def _order_place(self, node: Any, items: list[Expr], outputs: list[Output]) -> int | None:

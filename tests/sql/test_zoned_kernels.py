@@ -197,3 +197,44 @@ def test_timestamp_means_zoned_where_the_session_says_so(shell: Shell) -> None:
     finally:
         shell.run("alter session unset timestamp_type_mapping")
         shell.run("alter session unset timestamp_tz_output_format")
+
+
+MOMENTS_OF_TIES = (
+    "(select column1 as id, column2::timestamp_tz as x from values"
+    " (2, '2024-01-01 00:00:00 +0000'), (1, '2024-01-01 01:00:00 +0100'),"
+    " (3, '2024-01-01 00:30:00 +0100'))"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("select id, x from {t} order by x, id", [3, 1, 2]),
+        ("select id, x from {t} order by 2 desc, 1", [1, 2, 3]),
+        ("select id, x from {t} union all select id + 3, x from {t} order by x, id desc",
+         [6, 3, 5, 4, 2, 1]),
+        ("select rank() over (order by x) from {t} order by id", [2, 2, 1]),
+        ("select row_number() over (order by x, id) from {t} order by id", [2, 3, 1]),
+        ("select count(*) over (partition by x) from {t} order by id", [2, 2, 1]),
+        ("select listagg(id, '') within group (order by x, id) from {t}", ["312"]),
+    ],
+)  # fmt: skip
+def test_moments_of_one_instant_are_ties_whatever_their_offsets(
+    shell: Shell, text: str, ids: list[Any]
+) -> None:
+    rows = shell.rows(text.format(t=MOMENTS_OF_TIES))
+    assert [row[0] for row in rows] == ids
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ("percentile_cont(0.5) within group (order by x)", "000002"),
+        ("percentile_cont(0.5) within group (order by id, x)", "001044"),
+        ("percentile_disc(0.5) within group (order by id, x)", "001044"),
+    ],
+)
+def test_a_percentile_takes_one_key_of_its_type(shell: Shell, call: str, code: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        shell.rows(f"select {call} from {MOMENTS_OF_TIES}")
+    assert caught.value.code == code
