@@ -10,10 +10,11 @@ no URL tables, no object stores, no file functions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,8 @@ class Run:
         step = steps.get(self._query.purpose)
         if step is None or self._planned is not None:
             return
-        try:
+        with _faults(starting=True):
             self._planned = await asyncio.to_thread(step) if self._in_thread else step()
-        except Exception as error:
-            raise fault_of(error) from error
 
     def _start_stream(self) -> Any:
         return self.frame.execute_stream()
@@ -89,7 +88,7 @@ class Run:
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield what the query answers; a Write yields nothing, its files are in `finished`."""
-        try:
+        with _faults():
             match self._query.purpose:
                 case "footers":
                     yield await asyncio.to_thread(_footers, self._query.paths)
@@ -102,10 +101,6 @@ class Run:
                 case "run":
                     async for batch in self._run():
                         yield batch
-        except engine.EngineFault:
-            raise
-        except Exception as error:
-            raise fault_of(error) from error
         self.frame = self._planned = None
         self.at_end()
 
@@ -148,14 +143,10 @@ class Planner:
 
     async def start(self, query: engine.EngineQuery) -> Run:
         """Register the query's relations and plan its text; raises EngineFault."""
-        try:
+        with _faults(planning=True):
             if self._in_thread:
                 return await asyncio.to_thread(self._plan, query)
             return self._plan(query)
-        except engine.EngineFault:
-            raise
-        except Exception as error:
-            raise fault_of(error, planning=True) from error
 
     def _plan(self, query: engine.EngineQuery) -> Run:
         if query.purpose == "footers":
@@ -356,6 +347,28 @@ def _configured(settings: engine.Settings) -> Any:
     return config
 
 
+@contextlib.contextmanager
+def _faults(*, planning: bool = False, starting: bool = False) -> Iterator[None]:
+    """Raise what the library raises as EngineFault, its panics too, which are no Exceptions.
+
+    planning, starting: no row is read yet, so a panic means a form that the library cannot plan.
+    """
+    try:
+        yield
+    except engine.EngineFault:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not _is_panic(error):
+            raise
+        planning = planning or (starting and _is_panic(error))
+        raise fault_of(error, planning=planning) from error
+
+
+def _is_panic(error: BaseException) -> bool:
+    # The library's class has no module to import it from.
+    return type(error).__name__ == "PanicException"
+
+
 def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFault:
     """Return what went wrong, as far as the library's words tell. No path survives."""
     text = str(error)
@@ -366,7 +379,9 @@ def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFa
     lowered = text.lower()
     if "resources exhausted" in lowered or "<class 'memoryerror'>" in lowered:
         return engine.EngineFault("resources", "not enough memory for this query")
-    if "panicked" in lowered:
+    if _is_panic(error) and planning:
+        return engine.EngineFault("plan", message[:600])
+    if _is_panic(error) or "panicked" in lowered:
         return engine.EngineFault("panicked", message[:600])
     if "no space left on device" in lowered or "disk quota exceeded" in lowered:
         return engine.EngineFault("disk_full", "the disk has no room left")

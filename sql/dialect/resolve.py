@@ -31,7 +31,7 @@ from sql.dialect import (
     sqltypes,
 )
 from sql.dialect.scopes import Output, OutputScope, PlannedQuery, QueryScope
-from sql.plan import code, emit, relations, sharing, substitution
+from sql.plan import code, emit, padding, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -304,7 +304,7 @@ class Binder:
     def finish(self, query: PlannedQuery, count: int) -> BoundQuery:
         called: set[str] = set()
         return BoundQuery(
-            sql=emit.text(query.rel, called),
+            sql=emit.text(padding.hidden(query.rel, self.alias), called),
             columns=tuple(self._result_column(output) for output in query.outputs),
             types=tuple(output.type for output in query.outputs),
             functions=tuple(sorted(called)),

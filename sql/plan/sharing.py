@@ -35,7 +35,7 @@ def bound_once(select: relations.Rel, new_alias: Callable[[str], str]) -> relati
 
     select: Sort or Project, and the steps below it.
     """
-    steps, source = _steps(select)
+    steps, source = steps_of(select)
     uses = [use for step in steps for use in _uses(step)]
     shared = {key: call for key, call in uses if call is not None}
     counts = Counter(key for key, _ in uses)
@@ -76,8 +76,8 @@ def _kept(value: code.Part) -> code.Part:
 
 def is_volatile(select: relations.Rel) -> bool:
     """Say whether a SELECT's own expressions are volatile."""
-    steps, _ = _steps(select)
-    stack: list[Any] = [part for step in steps for part in _parts(step)]
+    steps, _ = steps_of(select)
+    stack: list[Any] = [part for step in steps for part in parts_of(step)]
     while stack:
         part = stack.pop()
         if _is_volatile(part):
@@ -91,7 +91,7 @@ def _is_volatile(node: Any) -> bool:
     return type(node) is Expr and node.is_volatile
 
 
-def _steps(select: relations.Rel) -> tuple[list[Steps], relations.Rel]:
+def steps_of(select: relations.Rel) -> tuple[list[Steps], relations.Rel]:
     """Return the steps of a SELECT, the last one first, and what stands in FROM."""
     steps: list[Steps] = []
     while isinstance(select, Steps):
@@ -100,7 +100,7 @@ def _steps(select: relations.Rel) -> tuple[list[Steps], relations.Rel]:
     return steps, select
 
 
-def _parts(step: Steps) -> tuple[Any, ...]:
+def parts_of(step: Steps) -> tuple[Any, ...]:
     """Return the expressions of a step."""
     match step:
         case relations.Sort(keys=keys):
@@ -117,7 +117,7 @@ def _parts(step: Steps) -> tuple[Any, ...]:
 
 def _uses(step: Steps) -> Iterable[tuple[int, Expr]]:
     """Yield each use of a volatile call, by the identity of its code."""
-    parts = _parts(step)
+    parts = parts_of(step)
     if not any(_is_volatile(node) for node in substitution.nodes(parts, in_queries=False)):
         return
     stack: list[Any] = list(parts)
@@ -143,7 +143,7 @@ def _check_rowwise(steps: list[Steps], repeated: dict[int, Expr]) -> None:
     keys = substitution.nodes(grouping.keys, in_queries=False)
     in_keys = {id(node.code) for node in keys if type(node) is Expr}
     above = steps[: steps.index(grouping)]
-    stack: list[Any] = [part for step in above for part in _parts(step)]
+    stack: list[Any] = [part for step in above for part in parts_of(step)]
     visited: set[int] = set()
     while stack:
         node = stack.pop()
@@ -179,10 +179,10 @@ def _moved(
         inner = relations.Project(source=source, items=computed, keeps_all=True)
     else:
         alias = new_alias("shared")
-        aliases = _aliases(source)
+        aliases = aliases_of(source)
         used = {
             (node.relation, node.name): node
-            for node in substitution.nodes(part for step in steps for part in _parts(step))
+            for node in substitution.nodes(part for step in steps for part in parts_of(step))
             if type(node) is code.ColumnUse and node.relation in aliases
         }
         moved_columns = {key: f"kept#{number}" for number, key in enumerate(used)}
@@ -213,7 +213,7 @@ def _moved(
     return moved
 
 
-def _aliases(source: relations.Rel) -> set[str]:
+def aliases_of(source: relations.Rel) -> set[str]:
     """Return the aliases of the relations that FROM joins."""
     aliases: set[str] = set()
     stack = [source]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sql import engine, engine_inline, ipc
+from sql import engine, engine_datafusion, engine_inline, ipc
 from storage import disk
 from storage import errors as storage_errors
 from tests.kit import processes
@@ -807,3 +807,30 @@ print("pandas" in sys.modules)
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "False\n"
+
+
+class PanicException(BaseException):
+    """As the execution library raises it: no Exception."""
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_panic_while_a_query_is_planned_is_a_fault_of_its_form(in_thread: bool) -> None:
+    class Frame:
+        def execute_stream(self) -> None:
+            raise PanicException("internal error: entered unreachable code")
+
+    async def work() -> engine.EngineFault:
+        query = engine.EngineQuery(text="select 1", purpose="run")
+        run = engine_datafusion.Run(
+            query, Frame(), pa.schema([]), in_thread=in_thread, at_end=lambda: None
+        )
+        with pytest.raises(engine.EngineFault) as caught:
+            await run.prepare()
+        return caught.value
+
+    assert asyncio.run(work()).cause == "plan"
+
+
+def test_a_panic_while_a_query_runs_is_a_fault() -> None:
+    fault = engine_datafusion.fault_of(PanicException("attempt to subtract with overflow"))
+    assert fault.cause == "panicked"

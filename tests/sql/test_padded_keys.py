@@ -1,0 +1,128 @@
+"""ORDER BY, GROUP BY and windows over columns that an outer join fills with NULL.
+
+Each is constant in the rows that match, by a literal or a condition, and NULL in the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kit import local_sql
+
+MARKED = "t left join (select id, true as m from u) u on t.id = u.id"
+FIVES = "t left join u on t.id = u.id and u.k = 5"
+MARKED_IN_FULL = "t full join (select id, true as m from u) u on t.id = u.id"
+MANY = "big t left join (select id, true as m from big where id % 2 = 0) u on t.id = u.id"
+BIG_ROWS, BIG_GROUPS = 60_000, 5001
+
+
+class Tables:
+    """Tables of some rows, for questions of tests that are no coroutines."""
+
+    def __init__(self, runner: asyncio.Runner, local: local_sql.LocalSql) -> None:
+        self._runner = runner
+        self._local = local
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        return self._runner.run(self._local.rows(text))
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
+    opened = local_sql.opened_inline(tmp_path_factory.mktemp("padded"))
+    with asyncio.Runner() as runner:
+        local = runner.run(opened.__aenter__())
+        for text in (
+            "create table t (id int, k int)",
+            "insert into t values (1, 5), (2, 5), (3, 7), (4, 5), (5, 8), (6, 5)",
+            "create table u (id int, k int)",
+            "insert into u values (1, 5), (3, 7), (6, 5)",
+            "create table big as "
+            f"select seq4() as id from table(generator(rowcount => {BIG_ROWS}))",
+        ):
+            runner.run(local.run(text))
+        yield Tables(runner, local)
+        runner.run(opened.__aexit__(None, None, None))
+
+
+MATCHED_FIRST = [1, 3, 6, 2, 4, 5]
+FIVES_FIRST = [1, 6, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        (f"select t.id from {MARKED} order by m, t.id", MATCHED_FIRST),
+        (f"select t.id, m from {MARKED} order by 2, 1", MATCHED_FIRST),
+        (f"select t.id, m as marked from {MARKED} order by marked, t.id", MATCHED_FIRST),
+        (f"select t.id from {MARKED} order by m desc, t.id desc", [5, 4, 2, 6, 3, 1]),
+        (f"select t.id from {MARKED} order by m, t.id limit 4", MATCHED_FIRST[:4]),
+        (f"select t.id from {MARKED} order by not m, t.id", MATCHED_FIRST),
+        (f"select id from (select t.id, m from {MARKED}) order by m, id", MATCHED_FIRST),
+        (f"with w as (select t.id, m from {MARKED}) select id from w order by m, id",
+         MATCHED_FIRST),
+        (f"with w(a, b) as (select t.id, m from {MARKED}) select a from w order by b, a",
+         MATCHED_FIRST),
+        ("select t.id from (select id, true as m from u) u right join t on t.id = u.id"
+         " order by m, t.id", MATCHED_FIRST),
+        (f"select t.id from {MARKED_IN_FULL} order by m, t.id", MATCHED_FIRST),
+        (f"select t.id, m from {MARKED} union all select t.id, m from {MARKED} where t.id > 3"
+         " order by 2, 1", [1, 3, 6, 6, 2, 4, 4, 5, 5]),
+        (f"select t.id from {FIVES} order by u.k, t.id", FIVES_FIRST),
+        ("select t.id from t left join (select id, k from u where k = 5) u on t.id = u.id"
+         " order by u.k, t.id", FIVES_FIRST),
+        ("select t.id from t left join u on t.id = u.id and t.k = u.k where t.k = 5"
+         " order by u.k, t.id", [1, 6, 2, 4]),
+        (f"select t.id from {MARKED} qualify row_number() over (order by m, t.id) <= 4"
+         " order by row_number() over (order by m, t.id)", MATCHED_FIRST[:4]),
+        (f"select any_value(id) from (select t.id, rank() over (order by m, t.id) r from {MARKED})"
+         " group by r order by r", MATCHED_FIRST),
+    ],
+)  # fmt: skip
+def test_rows_are_in_the_order_of_padded_columns(tables: Tables, text: str, ids: list[int]) -> None:
+    assert [row[0] for row in tables.rows(text)] == ids
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        f"select m, t.id % {BIG_GROUPS} g, count(*) n from {MANY} group by 1, 2",
+        f"select distinct m, t.id % {BIG_GROUPS} g from {MANY}",
+        f"select m, g from (select m, t.id % {BIG_GROUPS} g from {MANY}) group by all",
+        f"select m, t.id % {BIG_GROUPS} g from {MANY} union "
+        f"select m, t.id % {BIG_GROUPS} from {MANY}",
+        f"select m, t.id % {BIG_GROUPS} g from {MANY} "
+        "qualify row_number() over (partition by m, g order by t.id) = 1",
+    ],
+)
+def test_each_group_of_padded_columns_stands_once(tables: Tables, groups: str) -> None:
+    expected = len({(i % 2, i % BIG_GROUPS) for i in range(BIG_ROWS)})
+    assert tables.rows(f"select count(*) from ({groups})") == [(expected,)]
+
+
+def test_ranks_by_a_padded_column_are_those_of_its_values(tables: Tables) -> None:
+    ranks: dict[Any, Any] = dict(
+        tables.rows(
+            f"select r, count(*) from (select rank() over (order by m) r from {MANY}) group by r"
+        )
+    )
+    assert ranks == {1: BIG_ROWS // 2, BIG_ROWS // 2 + 1: BIG_ROWS // 2}
+
+
+def test_a_count_of_distinct_padded_values_beside_a_key(tables: Tables) -> None:
+    rows = tables.rows(
+        f"select t.k, count(distinct m), count(u.m) from {MARKED} group by t.k order by t.k"
+    )
+    assert rows == [(5, 1, 2), (7, 1, 1), (8, 0, 0)]
+
+
+def test_a_correlated_query_beside_padded_keys(tables: Tables) -> None:
+    rows = tables.rows(
+        f"select u.k, count(*), (select max(k) from t w where w.k = u.k) from {FIVES} "
+        "group by u.k having count(*) > 1 order by u.k"
+    )
+    assert rows == [(5, 2, 5), (None, 4, None)]
