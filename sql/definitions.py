@@ -741,6 +741,7 @@ class Definitions:
             receipt=self._replays.receipt(database, execution.query_id, by=execution.by),
             successor={"comment": statement.comment} if statement.comment else {},
         )
+        await self._temporary.drop_schema(session, schema)
         session.database, session.schema = database, schema.name
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
@@ -825,6 +826,7 @@ class Definitions:
             if not statement.if_exists:
                 raise
             success = already_dropped(shown)
+        await self._temporary.drop_schema(session, schema)
         if (session.database, session.schema) == (schema.database, schema.name):
             session.schema = None
         return success

@@ -93,6 +93,16 @@ class TemporaryTables:
         with contextlib.suppress(*GONE):  # the session has ended
             await self._files.remove_all(pointer.location, table_bucket=ident.table_bucket)
 
+    async def drop_schema(self, session: sessions.Session, schema: places.Schema) -> None:
+        """Drop the session's temporary tables of a schema that was dropped."""
+        bucket = session.temporary_bucket
+        if bucket is None:
+            return
+        home = temporary_names.namespace(schema.database, schema.name)
+        with contextlib.suppress(catalog_errors.NoSuchNamespace, *GONE):
+            for ident in self._tables.list(bucket, home):
+                await self.drop(ident, by=session.principal.arn, receipt=None)
+
     def end(self, bucket: str) -> None:
         """Delete, in the background, the bucket of a session that has ended."""
         task = asyncio.get_running_loop().create_task(self._delete(bucket))

@@ -205,6 +205,20 @@ def test_commit_whose_temporary_table_changes_in_between_keeps_the_lasting_rows(
     local_sql.run_local(tmp_path, work)
 
 
+def test_drop_of_a_schema_drops_the_temporary_tables_in_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for again in ("drop schema s", "create or replace schema s"):
+            await local.run("create schema if not exists s")
+            objects = objects_of(local)
+            await local.run("create temp table lake.s.t as select 1 a")
+            await local.run(again)
+            await local.run("create schema if not exists s")
+            assert await code_of(local, "select a from lake.s.t") == "002003"
+            assert objects_of(local) == objects
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_drop_table_if_exists_twice_at_once_answers_both(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create temp table t (a int)")
