@@ -100,6 +100,8 @@ WRAPPED = re.compile(r"(?:\(\?[ims]+\))?(?:\^\(\?:)?(.*?)(?:\)\$)?")
 
 def _of_value(code: str, value: str) -> errors.SqlError:
     match code:
+        case "000002":
+            return errors.unsupported(value)
         case "100035":
             type_name, separator, text = value.partition("|")
             return (

@@ -29,6 +29,14 @@ def coded(code: str, value: str) -> ValueError:
     return ValueError(f"[[{code}|{value[:200].replace(']]', '] ]')}]]")
 
 
+def finer_than_held(value: object) -> NotImplementedError:
+    """Return the refusal of a moment with digits below a microsecond.
+
+    It is no ValueError, so that no TRY_ function makes it NULL.
+    """
+    return NotImplementedError(f"[[000002|digits below a microsecond: {str(value)[:100]}]]")
+
+
 def array_of(values: Iterable[Any], result: pa.DataType) -> Any:
     """Return the values of one batch as an array; raises what means too little memory."""
     if not pa.types.is_string(result):

@@ -300,7 +300,7 @@ LETTERS = string.ascii_letters + string.digits
 
 def _of_variant(match: re.Match[str], zone: str = "UTC") -> Kernel:
     """What stands at a path in a VARIANT, as a value of another type; NULL for null."""
-    target = match.group(1)
+    target, cuts = match.group(1), bool(match.group(2))
     converting = None if target == "text" else kernel(f"_to_{target}", zone=zone)
     shown_target = VARIANT_TARGETS[target.partition("_")[0]]
     spelled = VARIANT_SPELLINGS.get(target.partition("_")[0], variants.scalar_text)
@@ -325,6 +325,8 @@ def _of_variant(match: re.Match[str], zone: str = "UTC") -> Kernel:
             raise variant_kernels.bad_json(variants.NESTED) from None
         if converting is None:
             return texts
+        if cuts:
+            texts = moment_kernels.cut_texts(texts)
         try:
             return converting.function(texts)
         except ValueError as error:
@@ -478,7 +480,7 @@ def _variant_of_instant(_: re.Match[str], zone: str) -> Kernel:
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile("_nonzero"), _nonzero),
     (
-        re.compile(r"_v_to_(text|fixed_\d+_\d+|real|boolean|date|time|timestamp|binary)"),
+        re.compile(r"_v_to_(text|fixed_\d+_\d+|real|boolean|date|time|timestamp|binary)(_cut)?"),
         _of_variant,
     ),
     (re.compile("_v_escaped"), variant_kernels.escaped),
@@ -505,7 +507,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
 )
 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
-    (re.compile("_v_to_(instant)"), _of_variant),
+    (re.compile("_v_to_(instant)(_cut)?"), _of_variant),
     (re.compile("_v_of_instant"), _variant_of_instant),
     *moment_kernels.FAMILIES_OF_ZONE,
 )

@@ -1,7 +1,9 @@
 """rule: kernels of dates, times and instants: their parsing, their calendar and their zones.
 
 Texts are read as Snowflake reads them without a format. A time without a zone belongs to the
-session's, whose name is an argument of a family of `FAMILIES_OF_ZONE`.
+session's, whose name is an argument of a family of `FAMILIES_OF_ZONE`. Moments have microseconds:
+a text with digits below that, other than zeros, is refused. `cut_text` drops them first where a
+type of at most six digits is named. Numbers are rounded down.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sql import zoned_kernels
-from sql.kernelforms import DIGITS, Kernel, by_row, coded, per_value, text_kernel
+from sql.kernelforms import (
+    DIGITS,
+    Kernel,
+    by_row,
+    coded,
+    finer_than_held,
+    per_value,
+    text_kernel,
+)
 
 
 def _instant(match: re.Match[str]) -> Kernel:
@@ -28,7 +38,7 @@ def _instant(match: re.Match[str]) -> Kernel:
 
 def parse_date(text: str) -> datetime.date:
     """Return text as a DATE by Snowflake's AUTO formats; raises ValueError."""
-    moment = _parse_moment(text, "Date")
+    moment = _parse_moment(cut_text(text), "Date")
     return moment.date()
 
 
@@ -75,7 +85,26 @@ NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3,9})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\
 
 SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
 
-EPOCH = re.compile(r"-?\d{1,18}")
+EPOCH = re.compile(r"-?\d{1,19}")
+
+FINE = re.compile(r"(:\d{2}\.\d{6})\d{1,3}(?!\d)")
+"""Seconds with digits below a microsecond."""
+
+
+def cut_text(text: str) -> str:
+    """Return the text of a moment without its digits below a microsecond."""
+    return FINE.sub(r"\1", text)
+
+
+def fine_digits(text: str) -> str:
+    """Return the digits below a microsecond of the text of a moment; "" if it has none."""
+    match = FINE.search(text)
+    return match[0][len(match[1]) :] if match else ""
+
+
+def has_fine_digits(text: str) -> bool:
+    """Whether the text of a moment has digits below a microsecond that are not zero."""
+    return bool(fine_digits(text).strip("0"))
 
 
 def _parse_moment(text: str, type_name: str) -> datetime.datetime:
@@ -112,20 +141,17 @@ def _parse_moment(text: str, type_name: str) -> datetime.datetime:
 
 def _from_epoch(value: int) -> datetime.datetime:
     # Snowflake guesses the unit of a whole number by its size.
-    micros = value // 1000
-    for bound, factor, divisor in EPOCH_UNITS:
-        if abs(value) < bound:
-            micros = value * factor // divisor
-            break
+    factor = next((factor for bound, factor in EPOCH_UNITS if abs(value) < bound), 0)
+    micros = value * factor if factor else value // 1000
     return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)  # noqa: DTZ001
 
 
 EPOCH_UNITS = (
-    (31_536_000_000, 10**6, 1),
-    (31_536_000_000_000, 10**3, 1),
-    (31_536_000_000_000_000, 1, 1),
+    (31_536_000_000, 10**6),
+    (31_536_000_000_000, 10**3),
+    (31_536_000_000_000_000, 1),
 )
-"""Below which size a whole number counts seconds, milliseconds, microseconds; above: nano."""
+"""Below which size a whole number counts units of so many microseconds; above: nanoseconds."""
 
 
 def _month(name: str) -> int:
@@ -142,7 +168,10 @@ def _clock(parts: list[Any]) -> tuple[int, int, int]:
 
 
 def _micros(fraction: str | None) -> int:
-    return int((fraction or "0").ljust(6, "0")[:6])
+    digits = (fraction or "0").ljust(6, "0")
+    if digits[6:].strip("0"):
+        raise finer_than_held(f"0.{digits}")
+    return int(digits[:6])
 
 
 def _zone(text: str | None) -> datetime.timezone | None:
@@ -157,10 +186,15 @@ def _zone(text: str | None) -> datetime.timezone | None:
 
 def parse_by_pattern(text: str, pattern: str, type_name: str) -> datetime.datetime:
     """Return text read by a strptime pattern; raises ValueError."""
+    # The library's fraction has at most six digits.
+    shortened = FINE.sub(r"\1", text.strip()) if "%f" in pattern else text.strip()
     try:
-        return datetime.datetime.strptime(text.strip(), pattern).replace(tzinfo=None)  # noqa: DTZ007
+        moment = datetime.datetime.strptime(shortened, pattern).replace(tzinfo=None)  # noqa: DTZ007
     except ValueError:
         raise coded("100035", f"{type_name}|{text}") from None
+    if type_name != "Date" and has_fine_digits(text):
+        raise finer_than_held(text)
+    return moment
 
 
 def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
@@ -457,6 +491,75 @@ def _epoch(_: re.Match[str]) -> Kernel:
     )
 
 
+def _whole_micros(_: re.Match[str]) -> Kernel:
+    """Microseconds of nanoseconds."""
+
+    def function(nanos: Any) -> Any:
+        micros = pc.divide(nanos, NANOSECONDS)
+        rest = pc.subtract(nanos, pc.multiply(micros, NANOSECONDS))
+        lost = nanos.filter(pc.not_equal(rest, ZERO))
+        if lost.null_count < len(lost):
+            raise finer_than_held(f"{lost.drop_null()[0]} nanoseconds")
+        return micros
+
+    return Kernel(
+        function=function, arguments=(pa.int64(),), result=pa.int64(), volatility="volatile"
+    )
+
+
+ZERO: Any = 0
+NANOSECONDS: Any = 1000
+"""Of a microsecond."""
+
+
+def _of_nanos(match: re.Match[str]) -> Kernel:
+    """A TIMESTAMP_NTZ of nanoseconds in microseconds: cut, or refused if that loses a digit."""
+
+    def function(moments: Any) -> Any:
+        nanos = moments.cast(pa.int64())
+        if match.group(1) == "whole":
+            return _whole_micros(match).function(nanos).cast(pa.timestamp("us"))
+        micros = pc.divide(_cut_to(nanos, 1000), NANOSECONDS)
+        return micros.cast(pa.timestamp("us"))
+
+    return Kernel(
+        function=function,
+        arguments=(pa.timestamp("ns"),),
+        result=pa.timestamp("us"),
+        volatility="volatile",
+    )
+
+
+def _cut_micros(match: re.Match[str]) -> Kernel:
+    """Microseconds cut to a multiple of so many."""
+    step = int(match.group(1))
+    return Kernel(
+        function=lambda micros: _cut_to(micros, step), arguments=(pa.int64(),), result=pa.int64()
+    )
+
+
+def _cut_to(numbers: Any, step: int) -> Any:
+    """Return integers cut to a multiple of step that is not greater."""
+    divisor: Any = step
+    rest = pc.subtract(numbers, pc.multiply(pc.divide(numbers, divisor), divisor))
+    below = pc.if_else(pc.less(rest, ZERO), step, 0)
+    return pc.subtract(pc.subtract(numbers, rest), below)
+
+
+def cut_texts(array: Any) -> Any:
+    """Return an array of texts of moments without their digits below a microsecond."""
+    if not pc.any(pc.match_substring_regex(array, MAYBE_FINE)).as_py():
+        return array
+    return per_value(array, cut_text, pa.string(), lenient=False)
+
+
+MAYBE_FINE = r":[0-9]{2}\.[0-9]{7}"
+
+
+def _cut_text(_: re.Match[str]) -> Kernel:
+    return text_kernel(cut_texts, pa.string())
+
+
 INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
     "date": (parse_date, pa.date32()),
     "timestamp": (parse_timestamp, pa.timestamp("us")),
@@ -481,6 +584,10 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
         _floor,
     ),
     (re.compile("_epoch_to_timestamp"), _epoch),
+    (re.compile("_whole_micros"), _whole_micros),
+    (re.compile("_(whole|cut)_of_nanos"), _of_nanos),
+    (re.compile(r"_cut_micros_(\d+)"), _cut_micros),
+    (re.compile("_cut_text"), _cut_text),
     (re.compile("_months_between"), _months_between),
     (re.compile("_time_slice_(months|micros)_([0-9]+)_([0-9])_(begin|end)"), _time_slice),
 )

@@ -102,6 +102,13 @@ def _fraction(parameters: list[int]) -> int:
     return 6
 
 
+def fraction_digits(node: Any) -> int | None:
+    """Return how many digits of a second a DataType names; None if it names none."""
+    if not isinstance(node, exp.DataType) or len(node.expressions) != 1:
+        return None
+    return _parameter(node.expressions[0])
+
+
 def _parameter(node: Any) -> int:
     value = node.this if isinstance(node, exp.DataTypeParam) else node
     if not isinstance(value, exp.Literal) or not value.name.isdecimal() or len(value.name) > 9:

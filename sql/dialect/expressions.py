@@ -606,7 +606,13 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
     operand = node.this
     if target.name in ("timestamp_ntz", "date", "time"):
         operand = builders.without_offset(operand, context)
-    return rewrites.cast(bind(operand, scope), target, lenient=lenient, forms=context.forms)
+    value = bind(operand, scope)
+    digits = columns.fraction_digits(node.to) if target.name in rewrites.CLOCKS else None
+    if digits is not None:
+        return rewrites.cast_to_digits(value, target, digits, lenient=lenient)
+    if rewrites.is_of_nanoseconds(value) and target.name == "timestamp_ntz":
+        return value
+    return rewrites.cast(value, target, lenient=lenient, forms=context.forms)
 
 
 def _try_cast(node: exp.TryCast, scope: NameResolver) -> Expr:

@@ -81,8 +81,10 @@ def part_of(word: str) -> str:
 
 
 def as_moment(operand: Expr) -> Expr:
-    """Return operand as a date or time; text becomes a TIMESTAMP_NTZ."""
+    """Return operand as a date or time; text becomes a TIMESTAMP_NTZ, nanoseconds are cut."""
     if operand.type.name in ("text", "null"):
+        return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
+    if rewrites.is_of_nanoseconds(operand):
         return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
     if operand.type.is_temporal or operand.type.name == "time":
         return operand
@@ -92,6 +94,13 @@ def as_moment(operand: Expr) -> Expr:
         f"SQL compilation error:\nInvalid argument type {sqltypes.shown(operand.type)}",
         phase="COMPILATION",
     )
+
+
+def as_exact_moment(operand: Expr) -> Expr:
+    """Return operand as a date or time; the query fails if it has digits below a microsecond."""
+    if rewrites.is_of_nanoseconds(operand):
+        return rewrites.whole_microseconds(operand)
+    return as_moment(operand)
 
 
 def _local(operand: Expr) -> Expr:
@@ -112,6 +121,9 @@ def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     """Return one field of a date or time, a NUMBER."""
     if part.startswith("epoch_"):
         return _epoch(part, operand)
+    if part == "nanosecond" and rewrites.is_of_nanoseconds(operand):
+        rest = _modulo(code.arrow(operand, "Int64"), 1_000_000_000)
+        return builders.small_integer(rest, [operand], 0, 999_999_999)
     if part in OFFSET_PARTS:
         return _offset_part(part, as_moment(operand))
     moment = _local(as_moment(operand))
@@ -208,6 +220,12 @@ def _floored_micros(nanos: Expr) -> code.Infix:
     """Return whole microseconds of nanoseconds, rounded down."""
     count = code.exactly(nanos, sqltypes.integer())
     return code.infix(code.infix(count, "-", _modulo(count, 1000)), "/", 1000)
+
+
+def _whole_micros(nanos: Expr) -> Expr:
+    """Return nanoseconds as microseconds; the query fails if they are not whole ones."""
+    micros = code.kernel("_whole_micros", code.exactly(nanos, sqltypes.integer()))
+    return exprs.derived(micros, sqltypes.integer(), [nanos])
 
 
 def _epoch(part: str, operand: Expr) -> Expr:
@@ -336,7 +354,7 @@ def date_add(call: FunctionCall) -> Expr:
 
 
 def moved(part: str, count: Expr, operand: Expr) -> Expr:
-    moment = as_moment(operand)
+    moment = as_exact_moment(operand)
     count = rewrites.round_half_away(count)
     factor, unit = {
         "year": (12, "month"),
@@ -345,7 +363,7 @@ def moved(part: str, count: Expr, operand: Expr) -> Expr:
         "weekiso": (7, "day"),
     }.get(part, (1, part))
     if unit == "nanosecond":
-        raise errors.unsupported("DATEADD by nanoseconds")
+        count, unit = _whole_micros(count), "microsecond"
     if unit not in rewrites.MICROSECONDS and unit != "month":
         raise errors.unsupported(f"DATEADD by {part}")
     if factor != 1:
@@ -406,7 +424,19 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     micros = rewrites.MICROSECONDS.get(part, 1)
     passed = code.infix(_micros(name, last), "-", _micros(name, first))
     count = exprs.derived(code.infix(passed, "/", micros), sql_type, parts)
-    return rewrites.multiply(count, exprs.integer(1000)) if part == "nanosecond" else count
+    if part != "nanosecond":
+        return count
+    nanos = rewrites.multiply(count, exprs.integer(1000))
+    for operand, negative in ((end, False), (start, True)):
+        if rewrites.is_of_nanoseconds(operand):
+            nanos = rewrites.add(nanos, _nanos_of_micro(operand), negative=negative)
+    return nanos
+
+
+def _nanos_of_micro(operand: Expr) -> Expr:
+    """Return the nanoseconds since the last whole microsecond of a timestamp of nanoseconds."""
+    rest = _modulo(code.arrow(operand, "Int64"), 1000)
+    return builders.small_integer(rest, [operand], 0, 999)
 
 
 def _instant(moment: Expr) -> Expr:
@@ -514,7 +544,7 @@ DAY = rewrites.MICROSECONDS["day"]
 
 def add_months(call: FunctionCall) -> Expr:
     """ADD_MONTHS: the last day of a month stays a last day."""
-    moment, count = as_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
+    moment, count = as_exact_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
     if moment.type.name == "time":
         raise call.refuse("a TIME")
     if moment.type.name in ("timestamp_ltz", "timestamp_tz"):
@@ -600,6 +630,8 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
         is_instant = target.name in ("timestamp_ltz", "timestamp_tz")
         operand = call.arg(0) if is_instant else call.wall_clock(0)
         model = call.constant(1)
+        if target.name == "timestamp_ntz" and rewrites.is_of_nanoseconds(operand):
+            return operand
         if model is None or (isinstance(model, str) and model.upper() == "AUTO"):
             return rewrites.cast(operand, target, lenient=lenient)
         if isinstance(model, int):
@@ -666,12 +698,12 @@ def convert_timezone(call: FunctionCall) -> Expr:
         operand = call.arg(1)
         if operand.type.name == "text":  # it may name its own offset
             operand = rewrites.cast(operand, sqltypes.TIMESTAMP_TZ)
-        return rewrites.at_zone(_instant(as_moment(operand)), zone)
+        return rewrites.at_zone(_instant(as_exact_moment(operand)), zone)
     source, target = call.constant(0), call.constant(1)
     operand = call.arg(2)
     if operand.type.name == "timestamp_tz":
         raise call.invalid()
-    moment = rewrites.cast(as_moment(operand), sqltypes.TIMESTAMP_NTZ)
+    moment = rewrites.cast(as_exact_moment(operand), sqltypes.TIMESTAMP_NTZ)
     zones = [str(zone).replace('"', "") for zone in (source, target)]
     exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
     return exprs.derived(

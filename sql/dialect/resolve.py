@@ -377,6 +377,8 @@ class Binder:
                 f"expecting {sqltypes.shown(target)} but got {sqltypes.shown(value.type)}",
                 phase="COMPILATION",
             )
+        if target.name in rewrites.CLOCKS and target.scale <= rewrites.MICROSECOND_DIGITS:
+            return rewrites.cast_to_digits(value, target, target.scale)
         return rewrites.implicit(value, target, self.environment.context.forms)
 
     def query(self, tree: Any, parent: QueryScope | None) -> PlannedQuery:

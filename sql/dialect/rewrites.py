@@ -53,6 +53,11 @@ def cast(
         return exprs.null(target)
     if target.name == "fixed" and target.is_integer and not source.is_integer:
         target = sqltypes.number(target.precision)
+    if is_of_nanoseconds(operand):
+        if target.name in ("time", "timestamp_ltz", "timestamp_tz", "variant"):
+            operand = whole_microseconds(operand)
+        elif target.name == "timestamp_ntz" and target.scale <= MICROSECOND_DIGITS:
+            return _at_microseconds(operand)
     if operand.is_literal and source.name == "text":
         converted = _cast_literal(operand, target, lenient=lenient)
         if converted is not None:
@@ -65,6 +70,68 @@ def cast(
     if lenient and source.is_variant and target.name not in sqltypes.SEMISTRUCTURED:
         raise _no_cast(source, target)
     return rewrite(operand, target, lenient)
+
+
+CLOCKS = frozenset({"time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"})
+
+
+def cast_to_digits(
+    operand: Expr, target: sqltypes.SqlType, digits: int, *, lenient: bool = False
+) -> Expr:
+    """Return operand as a TIME or TIMESTAMP with so many digits of a second.
+
+    Digits that the type does not have are cut, as by Snowflake. Without a number of digits a type
+    has nine, and `cast` refuses to lose the last three.
+    """
+    if digits <= MICROSECOND_DIGITS:
+        operand = _at_microseconds(operand)
+    cuts_variant = operand.type.name == "variant" and digits <= MICROSECOND_DIGITS
+    if cuts_variant and target.name != "timestamp_tz" and not lenient:
+        moment = _cast_from_variant(operand, target, lenient, suffix="_cut")
+    elif sqltypes.same_in_engine(operand.type, target):
+        moment = operand
+    else:
+        moment = cast(operand, target, lenient=lenient)
+    if digits >= MICROSECOND_DIGITS or moment.type.name == "null" or moment.literal is None:
+        return moment
+    return _cut_moment(moment, 10 ** (MICROSECOND_DIGITS - digits))
+
+
+def _at_microseconds(operand: Expr) -> Expr:
+    """Return a moment, or a text that may be one, cut to microseconds."""
+    if is_of_nanoseconds(operand):
+        cut = code.kernel("_cut_of_nanos", as_arrow(operand, operand.type))
+        return exprs.derived(cut, sqltypes.TIMESTAMP_NTZ, [operand])
+    if operand.is_literal and isinstance(operand.literal, str):
+        return exprs.text(moment_kernels.cut_text(operand.literal))
+    if operand.type.name == "text":
+        cut = code.kernel("_cut_text", as_arrow(operand, sqltypes.TEXT))
+        return exprs.derived(cut, sqltypes.TEXT, [operand])
+    return operand
+
+
+def is_of_nanoseconds(operand: Expr) -> bool:
+    """Whether operand is a timestamp of nanoseconds, as a column of timestamp_ns is."""
+    return operand.type.name == "timestamp_ntz" and operand.type.scale > MICROSECOND_DIGITS
+
+
+def whole_microseconds(operand: Expr) -> Expr:
+    """Return a timestamp of nanoseconds in microseconds; the query fails if that loses a digit."""
+    whole = code.kernel("_whole_of_nanos", as_arrow(operand, operand.type))
+    return exprs.derived(whole, sqltypes.TIMESTAMP_NTZ, [operand])
+
+
+def _cut_moment(moment: Expr, step: int) -> Expr:
+    """Return a moment cut to a multiple of so many microseconds."""
+    if moment.type.name == "timestamp_tz":
+        local = _cut_moment(cast(moment, sqltypes.TIMESTAMP_NTZ), step)
+        return at_offset_of(moment, local)
+    exact = code.exactly(moment, dataclasses.replace(moment.type, scale=MICROSECOND_DIGITS))
+    micros = code.kernel(f"_cut_micros_{step}", code.arrow(exact, "Int64"))
+    if moment.type.name == "timestamp_ltz":
+        return at_instant(micros, [moment])
+    sql_type = sqltypes.TIME if moment.type.name == "time" else sqltypes.TIMESTAMP_NTZ
+    return exprs.derived(code.exactly(micros, sql_type), sql_type, [moment])
 
 
 def implicit(
@@ -122,6 +189,8 @@ def _cast_literal(operand: Expr, target: sqltypes.SqlType, *, lenient: bool) -> 
                 return _cast_fixed(constant, target, lenient)
             case "date":
                 return exprs.date(moment_kernels.parse_date(text))
+            case "timestamp_ntz" if target.scale > MICROSECOND_DIGITS:
+                return _nanosecond_literal(text, target)
             case "timestamp_ntz":
                 return exprs.timestamp(moment_kernels.parse_timestamp(text))
             case "timestamp_ltz":
@@ -138,7 +207,23 @@ def _cast_literal(operand: Expr, target: sqltypes.SqlType, *, lenient: bool) -> 
                 return exprs.text(text[: target.length])
     except (ValueError, OverflowError):
         return exprs.null(target) if lenient else None
+    except NotImplementedError:  # digits below a microsecond, which the kernel refuses
+        return None
     return None
+
+
+def _nanosecond_literal(text: str, target: sqltypes.SqlType) -> Expr | None:
+    """Return a text with nanoseconds as a constant; None for other texts and other years."""
+    digits = moment_kernels.fine_digits(text)
+    moment = moment_kernels.parse_timestamp(moment_kernels.cut_text(text))
+    if not digits.strip("0") or moment.year not in YEARS_OF_NANOSECONDS:
+        return None
+    spelled = moment.isoformat(timespec="microseconds") + digits
+    return Expr(code=code.exactly(spelled, target), type=target, nullable=False)
+
+
+YEARS_OF_NANOSECONDS = range(1678, 2262)
+"""The years all of whose nanoseconds since 1970 fit in 64 bits."""
 
 
 def _instant_literal(moment: datetime.datetime, target: sqltypes.SqlType) -> Expr:
@@ -397,6 +482,8 @@ def to_variant(operand: Expr) -> Expr:
         if source.name == "fixed" and source.scale:
             written = code.kernel("_v_of_decimal", written)
     elif source.name in VARIANT_KERNELS:
+        if is_of_nanoseconds(operand):
+            operand, source = whole_microseconds(operand), sqltypes.TIMESTAMP_NTZ
         written = code.kernel(VARIANT_KERNELS[source.name], as_arrow(operand, source))
     else:
         raise errors.unsupported(f"{sqltypes.shown(source)} as a VARIANT")
@@ -464,7 +551,9 @@ def _cast_to_object(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> E
     return exprs.derived(computed, sqltypes.OBJECT, [operand], nullable=True)
 
 
-def _cast_from_variant(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+def _cast_from_variant(
+    operand: Expr, target: sqltypes.SqlType, lenient: bool, suffix: str = ""
+) -> Expr:
     value: code.Part = spelled(operand)
     path = ""
     call = operand.code
@@ -477,7 +566,7 @@ def _cast_from_variant(operand: Expr, target: sqltypes.SqlType, lenient: bool) -
         "timestamp_ntz": "timestamp",
         "timestamp_ltz": "instant",
     }.get(target.name, target.name)
-    converted: code.Code = code.kernel(f"_v_to_{name}", code.arrow(value, "Utf8"), path)
+    converted: code.Code = code.kernel(f"_v_to_{name}{suffix}", code.arrow(value, "Utf8"), path)
     if target.name == "timestamp_ltz":
         converted = code.exactly(converted, target)
     result = sqltypes.TEXT if target.name == "text" else target
@@ -892,11 +981,53 @@ def as_boolean(operand: Expr) -> Expr:
 def compare(left: Expr, right: Expr, operator: str) -> Expr:
     """Return a comparison; both sides become one type first."""
     assert operator in COMPARISONS
+    left, right, operator = _without_fine_bound(left, right, operator)
     left, right = comparable(left, right)
     nullable = None if operator in ("=", "<>", "<", "<=", ">", ">=") else False
     return exprs.derived(
         code.infix(left, operator, right), sqltypes.BOOLEAN, [left, right], nullable=nullable
     )
+
+
+def _without_fine_bound(left: Expr, right: Expr, operator: str) -> tuple[Expr, Expr, str]:
+    """Return a comparison of a moment with a text of nanoseconds as one of microseconds.
+
+    No moment lies between the text and the microsecond before it, so that `t < text` is `t <= cut`.
+    """
+    for moment, bound in ((left, right), (right, left)):
+        operators = BELOW_FINE if bound is right else ABOVE_FINE
+        text = _fine_literal(bound) if operator in operators else None
+        if text is None or moment.type.name not in CLOCKS or moment.type.scale > MICROSECOND_DIGITS:
+            continue
+        cut = exprs.text(moment_kernels.cut_text(text))
+        if bound.type.name != "text":
+            cut = cast(cut, bound.type)
+        operator = operators[operator]
+        return (left, cut, operator) if bound is right else (cut, right, operator)
+    return left, right, operator
+
+
+BELOW_FINE = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
+ABOVE_FINE = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
+
+
+def _fine_literal(operand: Expr) -> str | None:
+    """Return a text literal, or one cast to a moment, if it has digits below a microsecond."""
+    used = _uncast(operand)
+    if isinstance(used, code.FunctionUse) and used.is_kernel and used.name in READERS_OF_TEXT:
+        used = _uncast(used.arguments[0])
+    if not isinstance(used, code.StringLiteral) or not moment_kernels.has_fine_digits(used.value):
+        return None
+    return used.value
+
+
+def _uncast(used: code.Part) -> code.Part:
+    while isinstance(used, code.Cast | Expr):
+        used = used.operand if isinstance(used, code.Cast) else used.code
+    return used
+
+
+READERS_OF_TEXT = frozenset({"_to_timestamp", "_to_time", "_to_instant"})
 
 
 def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:

@@ -481,6 +481,84 @@ def test_a_list_of_in_may_hold_choices_that_read_columns(tmp_path: Path) -> None
     )
 
 
+FINE = "2024-01-01 00:00:00.123456789"
+REFUSED = "000002"
+
+
+def test_digits_below_a_microsecond_are_refused_unless_a_type_names_fewer(tmp_path: Path) -> None:
+    moment = naive(2024, 1, 1, 0, 0, 0, 123456)
+    answers(
+        tmp_path,
+        {
+            f"select '{FINE}'::timestamp": REFUSED,
+            f"select timestamp '{FINE}'": REFUSED,
+            f"select '{FINE}'::timestamp_ltz": REFUSED,
+            f"select '{FINE}'::timestamp_tz": REFUSED,
+            "select '12:00:00.123456789'::time": REFUSED,
+            "select s::timestamp from t": REFUSED,
+            "select try_to_timestamp(s) from t": REFUSED,
+            "select try_cast(s as timestamp_ltz) from t": REFUSED,
+            "select try_cast(s as timestamp_tz) from t": REFUSED,
+            "select parse_json(v):a::timestamp from t": REFUSED,
+            f"select to_timestamp('{FINE}', 'YYYY-MM-DD HH24:MI:SS.FF9')": REFUSED,
+            f"select case when 1 = 2 then '{FINE}'::timestamp end": (None,),
+            "select to_timestamp('2024-01-01 00:00:00.123456000')": (moment,),
+            "select to_timestamp('2024-01-01 00:00:00.123456000', 'YYYY-MM-DD HH24:MI:SS.FF9')": (
+                moment,
+            ),
+            "select s::date, try_to_date(s) from t": (moment.date(), moment.date()),
+            "select s::timestamp_ntz(6), try_cast(s as timestamp_ntz(3)) from t": (
+                moment,
+                moment.replace(microsecond=123000),
+            ),
+            "select parse_json(v):a::timestamp_ntz(6) from t": (moment,),
+            "select '1960-01-01 00:00:00.9'::timestamp_ntz(0)": (naive(1960, 1, 1),),
+            "select s::timestamp_tz(3)::varchar from t": ("2024-01-01 00:00:00.123 +0000",),
+            "select '12:00:00.123456789'::time(2)": (datetime.time(12, 0, 0, 120000),),
+            "select to_timestamp('1704067200123456789')": (moment,),
+            "select dateadd(nanosecond, 123456000, '2024-01-01'::timestamp)": (moment,),
+            "select dateadd(nanosecond, 1, '2024-01-01'::timestamp)": REFUSED,
+        },
+        "create table t (s varchar, v varchar)",
+        f"""insert into t values ('{FINE}', '{{"a": "{FINE}"}}')""",
+    )
+
+
+def test_a_write_cuts_to_the_digits_of_its_column(tmp_path: Path) -> None:
+    moment = naive(2024, 1, 1, 0, 0, 0, 123456)
+    answers(
+        tmp_path,
+        {
+            "select count(*) from t where a = c and b = '12:00:00.123456'": (3,),
+            "select distinct a from t": (moment,),
+        },
+        "create table t (a timestamp_ntz(9), b time(9), c timestamp_ntz, s varchar)",
+        f"insert into t values ('{FINE}', '12:00:00.123456789', '{FINE}', '{FINE}')",
+        "insert into t select s, '12:00:00.123456789', s, s from t",
+        """insert into t select o:a, '12:00:00.123456', o:a, o:a
+           from (select object_construct('a', s) o from t limit 1)""",
+        "update t set a = s",
+    )
+
+
+def test_a_comparison_with_a_literal_of_nanoseconds_is_exact(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            f"select count(*) from t where a < '{FINE}'": (1,),
+            f"select count(*) from t where a <= '{FINE}'": (1,),
+            f"select count(*) from t where a > '{FINE}'": (0,),
+            f"select count(*) from t where a >= '{FINE}'": (0,),
+            f"select count(*) from t where '{FINE}' > a and '{FINE}' >= a": (1,),
+            f"select count(*) from t where '{FINE}' < a or '{FINE}' <= a": (0,),
+            f"select count(*) from t where a between '2024-01-01' and '{FINE}'::timestamp": (1,),
+            f"select count(*) from t where a = '{FINE}'": REFUSED,
+        },
+        "create table t (a timestamp_ntz)",
+        f"insert into t values ('{FINE}')",
+    )
+
+
 def test_minus_nan_is_nan(tmp_path: Path) -> None:
     answers(
         tmp_path,

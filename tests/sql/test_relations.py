@@ -973,3 +973,34 @@ def test_the_files_of_a_table_are_opened_in_steps(
         counting.cancel()
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_a_column_of_nanoseconds_keeps_them_or_refuses_to_lose_them(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, properties={"format-version": "3"})
+        await maker.new_schema([*BASE, field(4, "n", "timestamp_ns")])
+        columns = {**COLUMNS, 4: ("n", pa.timestamp("ns"))}
+        fine, before = 1_704_067_200_123_456_789, -1
+        await maker.commit(await maker.data_file(columns, [(1, "a", 1, fine), (2, "b", 2, before)]))
+        await local.run("insert into t (id, n) values (3, '2024-01-01 00:00:00.123456789')")
+        parts = "date_part(nanosecond, n), date_part(epoch_second, n)"
+        epoch = "datediff(nanosecond, '1970-01-01'::timestamp, n)"
+        assert await local.rows(f"select {parts}, {epoch} from t order by id") == [
+            (123_456_789, fine // 10**9, fine),
+            (999_999_999, -1, -1),
+            (123_456_789, fine // 10**9, fine),
+        ]
+        text = "2024-01-01 00:00:00.12345678"
+        assert await local.rows(f"select id from t where n > '{text}8' order by id") == [(1,), (3,)]
+        assert await local.rows(f"select id from t where n > '{text}9' or n < '1970-01-01'") == [
+            (2,)
+        ]
+        second = "select to_varchar(date_trunc('second', n), 'SS'), n::timestamp_ntz(0)::varchar"
+        assert await local.rows(f"{second} from t where id = 2") == [
+            ("59", "1969-12-31 23:59:59.000")
+        ]
+        for lossy in ("dateadd(second, 1, n)", "n::time", "n::timestamp_ltz", "add_months(n, 1)"):
+            with pytest.raises(errors.SqlError, match="digits below a microsecond"):
+                await local.rows(f"select {lossy} from t")
+
+    local_sql.run_local(tmp_path, work)
