@@ -64,6 +64,9 @@ def context(**changes: Any) -> shapes.Context:
             "role": "PUBLIC",
             "user": "ROOT",
             "version": "9.0.0",
+            "ddl_texts": {
+                ("table", "t", False): "create or replace TABLE T (\n\tA NUMBER(38,0)\n);"
+            },
             **changes,
         }
     )

@@ -41,6 +41,7 @@ CALLS = {
     "PERCENTILE_DISC": "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY 1)",
     "PREVIOUS_DAY": "PREVIOUS_DAY('2024-01-02'::date, 'mo')",
     "TIMESTAMP_FROM_PARTS": "TIMESTAMP_FROM_PARTS('2024-01-02'::date, '12:00'::time)",
+    "GET_DDL": "GET_DDL('table', 't')",
     "LOG": "LOG(2, 8)",
     "ATANH": "ATANH(0.5)",
     "PARSE_JSON": "PARSE_JSON('[1]')",
