@@ -209,7 +209,9 @@ class Scheduler:
                 continue
             await self._end_worker()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._poll_s)
+                # Python 3.11's wait_for loses a cancel that comes with the event.
+                async with asyncio.timeout(self._poll_s):
+                    await self._wake.wait()
 
     async def _resume(self) -> None:
         """End the runs that an earlier process of the server has left."""

@@ -300,9 +300,11 @@ class Audit:
             # Without this a log that failed would only be tried again by the next, refused, write.
             with contextlib.suppress(TimeoutError):
                 retry_seconds = RETRY_SECONDS if self._fault is not None else None
-                await asyncio.wait_for(self._wake.wait(), retry_seconds)
+                async with asyncio.timeout(retry_seconds):
+                    await self._wake.wait()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), GATHER_SECONDS)
+                async with asyncio.timeout(GATHER_SECONDS):
+                    await self._stopping.wait()
             self._wake.clear()
             await self._write_waiting()
 

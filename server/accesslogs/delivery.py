@@ -228,7 +228,8 @@ class AccessLogs:
     async def _deliver_for_ever(self) -> None:
         while not self._is_stopping:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), limits.ACCESS_RECORDS_SECONDS)
+                async with asyncio.timeout(limits.ACCESS_RECORDS_SECONDS):
+                    await self._wake.wait()
             self._wake.clear()
             await self.deliver()
 
