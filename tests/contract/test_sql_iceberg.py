@@ -280,7 +280,7 @@ def test_both_writers_commits_are_one_history(
         ("select * from nosuch", "002003"),
         ("select * from '/etc/passwd'", "000002"),
         ("select input_file_name() from trips", "002140"),
-        ("grant select on table trips to role r", "000002"),
+        ("grant ownership on table trips to role r", "000002"),
         ("selec 1", "001003"),
         ("select 1/0", "100051"),
     ],

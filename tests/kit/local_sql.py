@@ -152,19 +152,23 @@ class LocalSql:
 
     async def rows(self, text: str, **more: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement as Python tuples."""
-        outcome = await self.run(text, **more)
-        if outcome.rows is not None:
-            return [tuple(row) for row in outcome.rows]
-        rows: list[tuple[Any, ...]] = []
-        assert outcome.batches is not None
-        async for batch in outcome.batches:
-            rows += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        return rows
+        return await rows_of(await self.run(text, **more))
 
     async def one(self, text: str, **more: Any) -> Any:
         """Return the one cell of a statement's one row."""
         ((cell,),) = await self.rows(text, **more)
         return cell
+
+
+async def rows_of(outcome: outcomes.Outcome) -> list[tuple[Any, ...]]:
+    """Return all rows of a statement that has run, which ends its query."""
+    if outcome.rows is not None:
+        return [tuple(row) for row in outcome.rows]
+    rows: list[tuple[Any, ...]] = []
+    assert outcome.batches is not None
+    async for batch in outcome.batches:
+        rows += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return rows
 
 
 @asynccontextmanager

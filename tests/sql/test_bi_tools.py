@@ -71,6 +71,6 @@ def test_a_statement_of_a_tools_connection_is_answered(
     local: tuple[asyncio.Runner, local_sql.LocalSql], text: str
 ) -> None:
     runner, opened = local
-    rows = runner.run(opened.rows(text))
-    described = runner.run(opened.run(text))
-    assert all(len(row) == len(described.columns) for row in rows)
+    outcome = runner.run(opened.run(text))
+    rows = runner.run(local_sql.rows_of(outcome))
+    assert all(len(row) == len(outcome.columns) for row in rows)

@@ -740,7 +740,7 @@ def test_an_unquoted_name_creates_and_drops_nothing_of_mixed_case(tmp_path: Path
 def restarted(local: local_sql.LocalSql, record: bytes) -> None:
     """Use the session that a record on disk says."""
     fields = sessions._decode(record)
-    del fields["principal"], fields["access_key"]
+    del fields["principal"], fields["principal_id"], fields["access_key"]
     local.session = sessions.Session(id=1, principal=local_sql.ROOT, **fields)
 
 
