@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import bare, cases, cases_sql, machines
+from tests.bench import bare, cases, cases_sql, machines, tpch
 from tests.kit import server as server_kit
 
 RESULTS = server_kit.ROOT / "bench-results"
@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_argument(
         "--compare", nargs=2, metavar=("A", "B"), help="two commits to measure interleaved"
     )
+    parser.add_argument("--scale", type=float, default=1.0, help="TPC-H's scale factor")
     options = parser.parse_args()
     chosen = [
         case
@@ -55,6 +56,10 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="boathouse-bench-")))
+        if options.compare is None:
+            rows += tpch.measure(
+                root, scale=options.scale, rounds=options.rounds, only=options.only.lower()
+            )
         nginx = stack.enter_context(machines.nginx(root / "nginx"))
         if nginx is None:
             print("nginx is not installed: no ratios for its cases")

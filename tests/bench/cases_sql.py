@@ -6,10 +6,9 @@ import json
 import subprocess
 import sys
 import time
-import urllib.request
 from typing import Any
 
-from tests.bench import cases, machines
+from tests.bench import cases, machines, wires
 from tests.kit import server as server_kit
 
 ROWS = 5_000_000
@@ -47,7 +46,7 @@ def sql_cases() -> tuple[cases.Case, ...]:
 def _case(name: str, query: str) -> cases.Case:
     def run(bench: cases.Bench) -> tuple[machines.Figure, machines.Figure | None]:
         files = _prepare(bench)
-        session = Wire(bench.running)
+        session = wires.Wire(bench.running)
         session.query(query.format(f"lake.{TABLE}"))
         seconds = []
         before = machines.cpu_seconds(bench.running.pid)
@@ -117,45 +116,3 @@ def _prepare(bench: cases.Bench) -> Any:
         table.append(rows)
         pyarrow.parquet.write_table(rows, folder / f"{number}.parquet", compression="zstd")
     return folder
-
-
-class Wire:
-    """The Snowflake protocol by hand: log in, query."""
-
-    def __init__(self, running: server_kit.Running) -> None:
-        self.url = running.url
-        self.token = "None"
-        data = self.post(
-            "/session/v1/login-request",
-            {
-                "data": {
-                    "ACCOUNT_NAME": "bench",
-                    "LOGIN_NAME": running.access_key,
-                    "PASSWORD": running.secret_key,
-                    "CLIENT_APP_ID": "PythonConnector",
-                    "CLIENT_APP_VERSION": "4.8.1",
-                    "SESSION_PARAMETERS": {},
-                }
-            },
-        )
-        self.token = data["token"]
-
-    def query(self, text: str) -> Any:
-        import uuid
-
-        return self.post(f"/queries/v1/query-request?requestId={uuid.uuid4()}", {"sqlText": text})
-
-    def post(self, path: str, body: Any) -> Any:
-        request = urllib.request.Request(
-            self.url + path,
-            data=json.dumps(body).encode(),
-            headers={
-                "Content-Type": "application/json",
-                "Accept": "application/snowflake",
-                "Authorization": f'Snowflake Token="{self.token}"',
-            },
-        )
-        with urllib.request.urlopen(request) as answer:
-            said = json.loads(answer.read())
-        assert said["success"], said
-        return said["data"]

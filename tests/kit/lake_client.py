@@ -44,11 +44,15 @@ class Session:
         return result
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
-        result = self.answer(text)
-        return [
-            tuple(_value(column, cell) for column, cell in zip(result["rowtype"], row, strict=True))
-            for row in result["rowset"]
-        ]
+        return rows_of(self.answer(text))
+
+
+def rows_of(result: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of an answer, cells as Python values."""
+    return [
+        tuple(_value(column, cell) for column, cell in zip(result["rowtype"], row, strict=True))
+        for row in result["rowset"]
+    ]
 
 
 @contextmanager
