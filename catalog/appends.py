@@ -1,8 +1,9 @@
 """engine: commits data files as a snapshot: writes manifests and a manifest list, then commits.
 
 Added files go into new manifests (a fast append); a manifest with a removed file is rewritten
-without it, and small ones are merged once there are many. All these files are in the table's
-metadata folder before the commit names them. An append that lost a race needs only a new manifest
+without it, and small ones are merged once there are many. A few small files are written by the
+transaction of the commit itself; more of them are in the table's metadata folder before the commit
+names them. An append that lost a race needs only a new manifest
 list and tries again; a change that removes files is based on a snapshot, so a moved branch is a
 conflict. Never opens a data file.
 """
@@ -29,6 +30,7 @@ from catalog import (
     scans,
     summaries,
     tables,
+    unnamed_files,
 )
 from catalog.commits import LoadedTable
 from catalog.manifests import (
@@ -92,10 +94,11 @@ class FileChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Built:
-    """A snapshot on disk. files: the files that were written for it alone."""
+    """A snapshot. files: those written for it alone. unnamed: those that wait for its commit."""
 
     snapshot: dict[str, Any]
     files: tuple[str, ...]
+    unnamed: tuple[unnamed_files.UnnamedFile, ...] = ()
 
 
 class Appends:
@@ -131,6 +134,7 @@ class Appends:
         extra_updates: Sequence[Mapping[str, Any]] = (),
         staged: LoadedTable | None = None,
         schema_id: int | None = None,
+        unnamed: Sequence[unnamed_files.UnnamedFile] = (),
         principal: access_model.Principal,
         via: str = "sql",
         judge: owners.Judge | None = None,
@@ -143,8 +147,8 @@ class Appends:
         are removed or rows deleted, it must still be the branch's head. summary: further fields of
         the snapshot's summary. extra_updates: in the same commit, before the snapshot. staged: the
         result of a staged create; the commit then creates the table with its files. schema_id: as
-        in FileChange. principal: the writer, which also reads the table's files; manifests of other
-        tables that it may not read
+        in FileChange. unnamed: those of the added files that this commit is to name. principal: the
+        writer, which also reads the table's files; manifests of other tables that it may not read
         stay as they are. judge: as in `Commits.commit`. Raises RequirementFailed if the branch
         moved, MetadataFileMissing, ForeignFileRefused if such a manifest must be read,
         InvalidCatalogRequest for a file that is not live or fits no spec, and the errors of
@@ -159,7 +163,13 @@ class Appends:
             schema_id=schema_id,
         )
         attempt = _Attempt(
-            files=self._files, scans=self._scans, new_id=self._new_id, ident=ident, by=principal.arn
+            files=self._files,
+            scans=self._scans,
+            new_id=self._new_id,
+            ident=ident,
+            by=principal.arn,
+            unnamed=unnamed,
+            names_at_commit=True,
         )
         for number in range(1, ATTEMPTS_MAX + 1):
             loaded = await self._tables.fetch(ident) if staged is None else staged
@@ -190,6 +200,7 @@ class Appends:
                     by=principal.arn,
                     via=via,
                     judge=judge,
+                    naming=self.naming(built.unnamed),
                 )
             except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
                 if change.reads or staged is not None or number == ATTEMPTS_MAX:
@@ -203,13 +214,27 @@ class Appends:
                 raise
         raise AssertionError("the last attempt returns or raises")
 
+    def naming(self, unnamed: Sequence[unnamed_files.UnnamedFile]) -> commits.Naming | None:
+        """Return what a commit calls to plan the files that it names; None without any."""
+        if not unnamed:
+            return None
+        return lambda now_ms: self._files.plan_names(unnamed, now_ms=now_ms)
+
     async def build(
-        self, loaded: LoadedTable, change: FileChange, *, principal: access_model.Principal
+        self,
+        loaded: LoadedTable,
+        change: FileChange,
+        *,
+        principal: access_model.Principal,
+        unnamed: Sequence[unnamed_files.UnnamedFile] = (),
+        names_at_commit: bool = False,
     ) -> Built:
         """Write the files of a snapshot on top of a state of a table, and commit nothing.
 
         loaded: the state; it may have snapshots that are not committed. files of the result are all
-        files that were written. Raises as `commit_files` does for the change's files.
+        files that were written. unnamed: those of the change's files that wait for the commit.
+        names_at_commit: small files of the snapshot wait for it too; until then no statement can
+        read the snapshot. Raises as `commit_files` does for the change's files.
         """
         attempt = _Attempt(
             files=self._files,
@@ -217,6 +242,8 @@ class Appends:
             new_id=self._new_id,
             ident=loaded.ident,
             by=principal.arn,
+            unnamed=unnamed,
+            names_at_commit=names_at_commit,
         )
         reader = self._readers.of(principal, loaded)
         head = scans.head_of(loaded.metadata, change.branch)
@@ -225,7 +252,7 @@ class Appends:
         except BaseException:
             await asyncio.shield(attempt.give_up())
             raise
-        return Built(snapshot=built.snapshot, files=attempt.written)
+        return Built(snapshot=built.snapshot, files=attempt.written, unnamed=built.unnamed)
 
     async def live_files(
         self, loaded: LoadedTable, *, principal: access_model.Principal
@@ -334,7 +361,8 @@ def identity(file: DataFile) -> tuple[str, int | None]:
 class _Attempt:
     """The files that one call writes, over all its attempts.
 
-    New manifests are written once for every attempt: sequence numbers are inherited.
+    New manifests are written once for every attempt: sequence numbers are inherited. unnamed: the
+    content files that wait for the commit.
     """
 
     def __init__(
@@ -345,6 +373,8 @@ class _Attempt:
         new_id: model.NewId,
         ident: idents.TableIdent,
         by: str,
+        unnamed: Sequence[unnamed_files.UnnamedFile],
+        names_at_commit: bool,
     ) -> None:
         self._files = files
         self._scans = scans
@@ -354,6 +384,8 @@ class _Attempt:
         self._snapshot_id = 0
         self._added: list[ManifestFile] | None = None
         self._written: list[str] = []
+        self._unnamed = list(unnamed)
+        self._names_at_commit = names_at_commit
         self._pending: list[tuple[str, bytes]] = []
         self._names = 0
         self._commit_id = _uuid_text(new_id())
@@ -371,7 +403,8 @@ class _Attempt:
             self._snapshot_id = int(self._new_id(), 16) >> (128 - _SNAPSHOT_ID_BITS)
         if self._added is None:
             self._added = self._write_added(table, change.added)
-        before = len(self._written) + len(self._pending)
+        lasting = {file.uri for file in self._unnamed}
+        lasting |= {uri for uri, _ in self._pending} | set(self._written)
         listed = () if head is None else await self._scans.manifests_of(reader, head)
         kept, removed = await self._without_removed(reader, listed, change)
         merged = await self._merged(reader, kept)
@@ -412,7 +445,10 @@ class _Attempt:
         if lineage:
             snapshot["first-row-id"] = table.next_row_id
             snapshot["added-rows"] = row_ids
-        return Built(snapshot=snapshot, files=tuple(self._written[before:]))
+        written = tuple(uri for uri in self._written if uri not in lasting)
+        unnamed = tuple(self._unnamed)
+        self._unnamed = [file for file in unnamed if file.uri in lasting]
+        return Built(snapshot=snapshot, files=written, unnamed=unnamed)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -594,16 +630,25 @@ class _Attempt:
         return uri
 
     async def _write_pending(self) -> None:
-        """Write the queued files in one index transaction."""
+        """Have the queued files wait for the commit, or write them in one index transaction."""
         pending, self._pending = self._pending, []
-        self._written += [uri for uri, _ in pending]
-        bucket = self._ident.table_bucket
+        received = [await self._files.receive(data) for _, data in pending]
+        written_now = []
+        for (uri, _), body in zip(pending, received, strict=True):
+            file = unnamed_files.UnnamedFile(
+                uri=uri,
+                received=body,
+                table_bucket=self._ident.table_bucket,
+                owner=self._by,
+                content_type="application/octet-stream",
+            )
+            if self._names_at_commit and unnamed_files.may_wait(body, self._unnamed):
+                self._unnamed.append(file)
+            else:
+                written_now.append(file)
+        self._written += [file.uri for file in written_now]
         written = await asyncio.gather(
-            *(
-                self._files.write(uri, data, table_bucket=bucket, owner=self._by)
-                for uri, data in pending
-            ),
-            return_exceptions=True,
+            *(self._files.name(file) for file in written_now), return_exceptions=True
         )
         for outcome in written:
             if isinstance(outcome, BaseException):

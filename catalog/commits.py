@@ -14,7 +14,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -56,6 +56,9 @@ STEPS_AT_ONCE: Final = 8
 
 
 Result = TypeVar("Result")
+Naming: TypeAlias = Callable[[int], batch.Batch]
+"""Plans the names and bodies of files that only a commit names, anew for each of its plans. The
+argument is the commit's time, in Unix milliseconds."""
 
 
 class Placed(Protocol):
@@ -132,11 +135,13 @@ class Commits:
         permit: owners.Permit = owners.refuse,
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
+        naming: Naming | None = None,
     ) -> tuple[LoadedTable, ...]:
         """Commit to several tables of one table bucket, all or none, as one commit.
 
         Changes of the same table are applied in order, each on the result of the one before.
-        judge: called for each table; None for a caller with all rights.
+        judge: called for each table; None for a caller with all rights. naming: plans files that
+        the same transaction writes.
         Returns each table once, in the order of its first change. Raises as `commit` does.
         """
         parts = _by_table(changes)
@@ -195,7 +200,14 @@ class Commits:
                     )
                 )
             _check_apart(place, steps)
-            return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
+            finished = await self.finish(
+                place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt
+            )
+            if naming is None or finished.batch is None:
+                return finished
+            return msgspec.structs.replace(
+                finished, batch=batch.merge((naming(now_ms), finished.batch))
+            )
 
         loaded = await self._store.write(plan, keys=self._pointers.keys(place, *parts), place=place)
         # The commit is durable: a file that was not removed does not make it fail.

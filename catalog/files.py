@@ -7,12 +7,13 @@ clients' files (`catalog.guard`). A file is opened with the proof that its reade
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import errors, locations, readers
+from catalog import errors, locations, readers, unnamed_files
 from server.s3 import guard
-from storage import blobs, checksums, model, objects, removals
+from storage import batch, blobs, checksums, model, objects, removals
 from storage import errors as storage_errors
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -20,6 +21,7 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 ATTEMPTS_MAX: Final = 20
 """How often the guard rules again on a file after the rows of its ruling have changed."""
+
 
 _WRITTEN_ONCE: Final = model.Precondition(write_once=True)
 
@@ -59,12 +61,60 @@ class Files:
         except (storage_errors.BodyMissing, storage_errors.SizeLimitExceeded) as error:
             raise _missing(file.uri) from error
 
+    async def receive(self, data: bytes) -> model.Received:
+        """Return the body of a file, with its MD5: in memory if it is small, else on disk."""
+        return await self._blobs.store(data, digests=frozenset({checksums.MD5}))
+
+    def plan_names(
+        self, unnamed: Iterable[unnamed_files.UnnamedFile], *, now_ms: int
+    ) -> batch.Batch:
+        """Return the Batch that writes and names new files, for the transaction of their commit.
+
+        The guard checks each key as for a client's PUT, and the Batch expects what it ruled on.
+        Raises InvalidCatalogRequest for a key that it refuses.
+        """
+        batches: list[batch.Batch] = []
+        for file in unnamed:
+            key = _key_of(file.uri, file.table_bucket)
+            try:
+                ruling = self._guard.at(file.table_bucket, key)
+                ruling.check_write()
+            except guard.LayoutRefused as refused:
+                raise errors.InvalidCatalogRequest(
+                    f"Cannot write {file.uri}: {refused}"
+                ) from refused
+            if ruling.bucket is None:
+                raise errors.NoSuchWarehouse(f"Warehouse does not exist: {file.table_bucket}")
+            batches.append(batch.Batch(expects=ruling.expects))
+            batches.append(
+                self._objects.plan_put_received(
+                    ruling.bucket,
+                    key,
+                    file.received,
+                    attributes=model.ObjectAttributes(
+                        headers={"content-type": file.content_type}, owner=file.owner
+                    ),
+                    now_ms=now_ms,
+                )
+            )
+        return batch.merge(batches)
+
+    async def name(self, file: unnamed_files.UnnamedFile) -> None:
+        """Write and name a file before its commit; raises as `put` does."""
+        await self.put(
+            file.uri,
+            file.received,
+            table_bucket=file.table_bucket,
+            owner=file.owner,
+            content_type=file.content_type,
+        )
+
     async def write(self, uri: str, data: bytes, *, table_bucket: str, owner: str) -> None:
         """Write a new file, durable when this returns. owner: canonical id or ARN of the writer.
 
         Raises as `put` does.
         """
-        received = await self._blobs.store(data, digests=frozenset({checksums.MD5}))
+        received = await self.receive(data)
         await self.put(
             uri,
             received,

@@ -39,6 +39,7 @@ from catalog import (
     records,
     scans,
     tables,
+    unnamed_files,
 )
 from catalog.commits import LoadedTable
 from catalog.metadata import errors as metadata_errors
@@ -57,7 +58,8 @@ class PendingTable:
 
     base: the committed state below them. table: the state after them; its data are base's.
     snapshots: one for each change. written: the files of these snapshots. outdated: files that were
-    written for an earlier base.
+    written for an earlier base. unnamed: files of the changes, and of their snapshots, that the
+    commit is to name; no statement reads such a table.
     """
 
     base: LoadedTable
@@ -66,6 +68,7 @@ class PendingTable:
     snapshots: tuple[Mapping[str, Any], ...] = ()
     written: tuple[str, ...] = ()
     outdated: tuple[str, ...] = ()
+    unnamed: tuple[unnamed_files.UnnamedFile, ...] = ()
 
     @property
     def ident(self) -> idents.TableIdent:
@@ -101,12 +104,22 @@ class Staging:
         change: appends.FileChange,
         *,
         principal: access_model.Principal,
+        unnamed: Sequence[unnamed_files.UnnamedFile] = (),
+        names_at_commit: bool = False,
     ) -> PendingTable:
         """Return the table with one more change. principal: its writer.
 
+        unnamed, names_at_commit: as in `Appends.build`; then the table takes no further change.
         Raises as `Appends.commit_files` does for the change's files.
         """
-        built = await self._appends.build(pending.table, change, principal=principal)
+        assert not pending.unnamed, "a snapshot that is not written cannot be built upon"
+        built = await self._appends.build(
+            pending.table,
+            change,
+            principal=principal,
+            unnamed=unnamed,
+            names_at_commit=names_at_commit,
+        )
         try:
             metadata = await self._apply(pending, built.snapshot)
         except BaseException:
@@ -120,6 +133,7 @@ class Staging:
             changes=(*pending.changes, change),
             snapshots=(*pending.snapshots, built.snapshot),
             written=(*pending.written, *built.files),
+            unnamed=built.unnamed,
         )
 
     async def take_back(self, after: PendingTable, before: PendingTable | None) -> None:
@@ -171,9 +185,16 @@ class Staging:
             if before != now:
                 raise _conflict(base.ident, "rows of it were deleted")
         moved = replace(unchanged(onto), outdated=(*pending.outdated, *pending.written))
+        added = {file.file_path for change in pending.changes for file in change.added}
         try:
             for change in pending.changes:
-                moved = await self.add(moved, change, principal=principal)
+                moved = await self.add(
+                    moved,
+                    change,
+                    principal=principal,
+                    unnamed=[file for file in pending.unnamed if file.uri in added],
+                    names_at_commit=bool(pending.unnamed),
+                )
         except BaseException as error:
             await asyncio.shield(self.remove(moved.written, ident=base.ident))
             if isinstance(error, errors.InvalidCatalogRequest):
@@ -241,6 +262,9 @@ class Staging:
                         via=via,
                         judge=check,
                         receipt=receipt,
+                        naming=self._appends.naming(
+                            [file for each in current.values() for file in each.unnamed]
+                        ),
                     )
                 except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
                     if number == ATTEMPTS_MAX:

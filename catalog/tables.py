@@ -408,6 +408,7 @@ class Tables:
         permit: owners.Permit = owners.refuse,
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
+        naming: commits.Naming | None = None,
     ) -> LoadedTable:
         """Apply updates to a table if its requirements hold, and return the table after it.
 
@@ -419,7 +420,13 @@ class Tables:
         """
         change = TableChange(ident=ident, requirements=requirements, updates=updates)
         (loaded,) = await self._commits.commit(
-            [change], by=by, via=via, permit=permit, judge=judge, receipt=receipt
+            [change],
+            by=by,
+            via=via,
+            permit=permit,
+            judge=judge,
+            receipt=receipt,
+            naming=naming,
         )
         return loaded
 
@@ -432,10 +439,17 @@ class Tables:
         permit: owners.Permit = owners.refuse,
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
+        naming: commits.Naming | None = None,
     ) -> tuple[LoadedTable, ...]:
         """Commit to several tables of one table bucket, all or none. See `Commits.commit`."""
         return await self._commits.commit(
-            changes, by=by, via=via, permit=permit, judge=judge, receipt=receipt
+            changes,
+            by=by,
+            via=via,
+            permit=permit,
+            judge=judge,
+            receipt=receipt,
+            naming=naming,
         )
 
     async def set_metadata_location(

@@ -283,7 +283,7 @@ class Changes:
             return changed.counts, None
         if query is not None and (changed.rewritten or changed.counts.inserted):
             rows = await self._rows(execution, query, plan, changed, target, folder)
-            staged = await self._writes.stage(rows, target, by=execution.by)
+            staged = await self._writes.stage(rows, target, by=execution.by, names_at_commit=True)
         removed = await threads.for_columns(
             len(changed.gone) + len(changed.rewritten), _removed, changed
         )

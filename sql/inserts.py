@@ -90,7 +90,7 @@ class Inserts:
             fill,
             defaulted=statement.defaulted,
         )
-        staged = await self._writes.stage(query, target, by=execution.by)
+        staged = await self._writes.stage(query, target, by=execution.by, names_at_commit=True)
         if fill is not None:
             try:
                 fill.check_rows(staged.rows)

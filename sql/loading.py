@@ -407,7 +407,7 @@ class Loading:
             )
         finally:
             await part.compiled.close()
-        return await self._writes.stage(query, load.target, by=execution.by)
+        return await self._writes.stage(query, load.target, by=execution.by, names_at_commit=True)
 
     async def _rows(
         self, execution: planning.Execution, decoded: staged_reads.Decoded, text: str

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -29,6 +29,9 @@ from sql import (
     writes,
 )
 from sql.dialect import multi_inserts, names, operations, resolve, shapes
+
+WAITING_CLAUSES_MAX: Final = 8
+"""INTO clauses of a statement whose small files wait for the commit: each may have 1 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,7 +173,12 @@ class MultiInserts:
                 query = await self._planning.bound_clause(
                     execution, source, number, each.fields, target, fill
                 )
-                staged = await self._writes.stage(query, target, by=execution.by)
+                staged = await self._writes.stage(
+                    query,
+                    target,
+                    by=execution.by,
+                    names_at_commit=len(into) <= WAITING_CLAUSES_MAX,
+                )
                 ident = each.loaded.ident
                 before = changes.get(ident)
                 changes[ident] = staged if before is None else _joined(before, staged)
@@ -185,7 +193,10 @@ class MultiInserts:
 
 def _joined(first: writes.Staged, second: writes.Staged) -> writes.Staged:
     return dataclasses.replace(
-        first, files=(*first.files, *second.files), rows=first.rows + second.rows
+        first,
+        files=(*first.files, *second.files),
+        rows=first.rows + second.rows,
+        unnamed=(*first.unnamed, *second.unnamed),
     )
 
 

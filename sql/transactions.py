@@ -135,7 +135,7 @@ class Transactions:
         """Raise SqlError where the open transaction cannot take a change of these tables."""
         _check_room(current(session), idents)
 
-    async def keep(self, execution: planning.Execution, *changes: writes.Staged) -> None:
+    async def keep(self, execution: planning.Execution, *staged: writes.Staged) -> None:
         """Take the changes of one statement: into the transaction, or else commit them.
 
         Either all of them are taken or none; then their files are removed. A table has at most one
@@ -143,12 +143,13 @@ class Transactions:
         longer fits, and as `Staging.commit` does.
         """
         session = execution.session
-        if _is_alone(execution) and len(changes) == 1 and changes[0].is_append:
+        if _is_alone(execution) and len(staged) == 1 and staged[0].is_append:
             await self._writes.commit(
-                changes[0], principal=session.principal, query_id=execution.query_id
+                staged[0], principal=session.principal, query_id=execution.query_id
             )
             session.last_transaction = self._transaction_id()
             return
+        changes = await self._named(execution, staged)
         try:
             await self._take(execution, changes)
         except (catalog_errors.CommitStateUnknown, errors.CommittedInPart):
@@ -157,11 +158,30 @@ class Transactions:
             await asyncio.shield(self._drop(changes))
             raise
 
-    async def replace_rows(self, execution: planning.Execution, *changes: writes.Staged) -> None:
+    async def _named(
+        self, execution: planning.Execution, changes: Sequence[writes.Staged]
+    ) -> Sequence[writes.Staged]:
+        """Return the changes with their files named, unless the statement's own commit does it.
+
+        Later statements of a transaction read the files.
+        """
+        if _is_alone(execution):
+            return changes
+        named: list[writes.Staged] = []
+        for number, change in enumerate(changes):
+            try:
+                named.append(await self._writes.name(change))
+            except BaseException:
+                await asyncio.shield(self._drop([*named, *changes[number + 1 :]]))
+                raise
+        return named
+
+    async def replace_rows(self, execution: planning.Execution, *staged: writes.Staged) -> None:
         """Like `keep`, for changes that also remove all rows that their statement has read.
 
-        changes: the new rows alone. Rows that others add while the statement runs stay.
+        staged: the new rows alone. Rows that others add while the statement runs stay.
         """
+        changes = await self._named(execution, staged)
         try:
             replacing = [
                 dataclasses.replace(
@@ -233,7 +253,11 @@ class Transactions:
                     place = self._tables.place(loaded.ident)
                     staged.target.judge(place, loaded.ident, loaded.pointer)
                 added[loaded.ident] = await self._staging.add(
-                    pending, change, principal=session.principal
+                    pending,
+                    change,
+                    principal=session.principal,
+                    unnamed=staged.unnamed,
+                    names_at_commit=not transaction.receipt_id,
                 )
         except BaseException:
             for ident, pending in added.items():

@@ -31,6 +31,7 @@ from catalog import (
     records,
     tables,
     transforms,
+    unnamed_files,
     values,
 )
 from catalog import errors as catalog_errors
@@ -82,7 +83,7 @@ class Staged:
     files: data and delete files. removed: live files of the state that target has loaded. based_on:
     the snapshot that the statement has read. summary: further fields of the snapshot's summary.
     needs_head: the new rows depend on rows that are not there (MERGE), so that nothing may have
-    been committed since.
+    been committed since. unnamed: those of the files that the commit is to name.
     """
 
     target: WriteTarget
@@ -92,6 +93,7 @@ class Staged:
     based_on: int | None = None
     summary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     needs_head: bool = False
+    unnamed: tuple[unnamed_files.UnnamedFile, ...] = ()
 
     def change(self, query_id: str) -> appends.FileChange:
         """Return the change for the catalog. query_id: of the statement, "" for none."""
@@ -142,29 +144,57 @@ class Writes:
         self._appends = appends
         self._new_id = new_id
 
-    async def stage(self, query: engine.EngineQuery, target: WriteTarget, *, by: str) -> Staged:
+    async def stage(
+        self,
+        query: engine.EngineQuery,
+        target: WriteTarget,
+        *,
+        by: str,
+        names_at_commit: bool = False,
+    ) -> Staged:
         """Run query and store its rows as uncommitted files of target. by: ARN of the principal.
 
-        The query's columns are target's fields, in order. Raises EngineFault, DiskFull.
+        The query's columns are target's fields, in order. names_at_commit: a few small files wait
+        in memory; `Transactions` has them named. Raises EngineFault, DiskFull.
         """
         folder = self._scratch / self._new_id()
         await asyncio.to_thread(self._disk.make_folder, folder)
         named: list[str] = []
+        unnamed: list[unnamed_files.UnnamedFile] = []
         try:
             write = await threads.for_columns(len(target.fields), _order, target, folder)
             results = await self._engine.run(_writing(query, write))
             _, finished = await engine.collect(results)
-            files = []
+            described = []
             for written in finished.files:
-                file = await self._adopt(written, target, by=by)
-                named.append(file.file_path)
-                files.append(file)
+                data_file, file = await self._adopt(written, target, by=by)
+                if names_at_commit and unnamed_files.may_wait(file.received, unnamed):
+                    unnamed.append(file)
+                else:
+                    await self._files.name(file)
+                    named.append(file.uri)
+                described.append(data_file)
         except BaseException:
             await asyncio.shield(self._forget(target.loaded.ident, named))
             raise
         finally:
             await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
-        return Staged(target=target, files=tuple(files), rows=finished.rows)
+        return Staged(
+            target=target,
+            files=tuple(described),
+            rows=finished.rows,
+            unnamed=tuple(unnamed),
+        )
+
+    async def name(self, staged: Staged) -> Staged:
+        """Name the files that wait, before the commit; if that fails, remove all files."""
+        try:
+            for file in staged.unnamed:
+                await self._files.name(file)
+        except BaseException:
+            await asyncio.shield(self.discard(dataclasses.replace(staged, unnamed=())))
+            raise
+        return dataclasses.replace(staged, unnamed=())
 
     async def commit(
         self, staged: Staged, *, principal: access_model.Principal, query_id: str = ""
@@ -196,6 +226,7 @@ class Writes:
                 ],
                 summary=change.summary,
                 schema_id=change.schema_id,
+                unnamed=staged.unnamed,
                 principal=principal,
                 via="sql",
                 judge=_same_table(target),
@@ -226,12 +257,14 @@ class Writes:
 
     async def discard(self, staged: Staged) -> None:
         """Remove files that will not be committed."""
-        await self._forget(staged.target.loaded.ident, [file.file_path for file in staged.files])
+        unnamed = {file.uri for file in staged.unnamed}
+        named = [file.file_path for file in staged.files if file.file_path not in unnamed]
+        await self._forget(staged.target.loaded.ident, named)
 
     async def _adopt(
         self, written: engine.WrittenFile, target: WriteTarget, *, by: str
-    ) -> manifests.DataFile:
-        """Store a finished local file as an object below the table's location."""
+    ) -> tuple[manifests.DataFile, unnamed_files.UnnamedFile]:
+        """Take a finished local file as one below the table's location, not yet named."""
         path = Path(written.path)
         metadata = target.loaded.metadata
         partition = _partition(written)
@@ -250,14 +283,14 @@ class Writes:
             )
 
         described = await asyncio.to_thread(describe)
-        await self._files.put(
-            uri,
-            await self._blobs.adopt(path),
+        file = unnamed_files.UnnamedFile(
+            uri=uri,
+            received=await self._blobs.adopt(path),
             table_bucket=target.loaded.ident.table_bucket,
             owner=by,
             content_type="application/vnd.apache.parquet",
         )
-        return described
+        return described, file
 
     async def _forget(self, ident: idents.TableIdent, uris: Sequence[str]) -> None:
         for uri in uris:

@@ -19,6 +19,7 @@ QUERIES = {
     "SELECT group by, 5 M rows": "select g, count(*), sum(v) from {} group by g",
 }
 REPEATS = 5
+INSERTS = 100
 
 RAW = """
 import json, sys, time, resource
@@ -39,8 +40,8 @@ print(json.dumps({"best": best, "cpu": (cpu() - spent) / int(sys.argv[3])}))
 
 
 def sql_cases() -> tuple[cases.Case, ...]:
-    """One case per query."""
-    return tuple(_case(name, query) for name, query in QUERIES.items())
+    """One case per query, and INSERT."""
+    return (*(_case(name, query) for name, query in QUERIES.items()), _insert())
 
 
 def _case(name: str, query: str) -> cases.Case:
@@ -66,6 +67,36 @@ def _case(name: str, query: str) -> cases.Case:
         return _figure(min(seconds), cpu), _figure(raw["best"], raw["cpu"])
 
     return cases.Case(name=name, stand_in="raw DataFusion", target="ratio >= .9", run=run)
+
+
+def _insert() -> cases.Case:
+    """INSERT of one row, one after the other, each of them durable."""
+
+    def run(bench: cases.Bench) -> tuple[machines.Figure, machines.Figure | None]:
+        session = wires.Wire(bench.running)
+        session.query("create schema if not exists lake.bench")
+        session.query("create table if not exists lake.bench.inserted (id int, s varchar)")
+        insert = "insert into lake.bench.inserted values ({}, 'a')"
+        session.query(insert.format(-1))
+        seconds = []
+        before = machines.cpu_seconds(bench.running.pid)
+        for number in range(INSERTS):
+            started = time.perf_counter()
+            session.query(insert.format(number))
+            seconds.append(time.perf_counter() - started)
+        cpu_us = (machines.cpu_seconds(bench.running.pid) - before) / INSERTS * 1e6
+        ordered = sorted(seconds)
+        figure = machines.Figure(
+            answers=INSERTS,
+            seconds=sum(seconds),
+            cpu_us=cpu_us,
+            p50_ms=ordered[INSERTS // 2] * 1000,
+            p99_ms=ordered[INSERTS * 99 // 100] * 1000,
+            megabytes=0.0,
+        )
+        return figure, None
+
+    return cases.Case(name="INSERT one row", stand_in="-", target="p50 < 25 ms", run=run)
 
 
 def _figure(best: float, cpu: float) -> machines.Figure:

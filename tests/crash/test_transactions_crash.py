@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sql import engine_inline, errors
 from storage import errors as storage_errors
@@ -24,6 +27,15 @@ STATEMENTS = (
     "update u set a = a + 1 where a < 10",
     "commit",
 )
+ALONE = {
+    "insert into t values (10), (11)": {"t": [(1,), (10,), (11,)], "u": [(2,)]},
+    "insert all into t values (a) into u values (a) select 9 as a": {
+        "t": [(1,), (9,)],
+        "u": [(2,), (9,)],
+    },
+    "update t set a = a + 1": {"t": [(2,)], "u": [(2,)]},
+}
+"""Statements that commit their own changes, and the rows after each."""
 FIRST_ID = 1_000_000
 
 
@@ -46,8 +58,10 @@ def prepare(place: Path) -> None:
         asyncio.run(work())
 
 
-def transact(place: Path, disk: Disk, *, stop_at: int | None = None) -> bool:
-    """Run the transaction on a disk that may lose power; return whether COMMIT was answered."""
+def transact(
+    place: Path, disk: Disk, *, stop_at: int | None = None, texts: Sequence[str] = STATEMENTS
+) -> bool:
+    """Run statements on a disk that may lose power; return whether the last was answered."""
     with (
         contextlib.suppress(PowerCut),
         lakes.opened(place / "data", disk=disk, first_id=FIRST_ID) as lake,
@@ -57,7 +71,7 @@ def transact(place: Path, disk: Disk, *, stop_at: int | None = None) -> bool:
         local = opened_statements(lake, place)
 
         async def work() -> None:
-            for text in STATEMENTS:
+            for text in texts:
                 await local.run(text)
 
         try:
@@ -118,3 +132,30 @@ def test_after_a_power_cut_at_any_event_a_transaction_is_wholly_there_or_absent(
         stop_at += 1
     assert BEFORE in seen
     assert AFTER in seen[:-1], "a cut right after the transaction keeps it"
+
+
+@pytest.mark.parametrize("text", ALONE)
+def test_after_a_power_cut_at_any_event_a_statement_is_wholly_there_or_absent(
+    tmp_path: Path, text: str
+) -> None:
+    prepare(tmp_path)
+    after = ALONE[text]
+    seen = []
+    stop_at, acknowledged = 1, False
+    while not acknowledged:
+        place = tmp_path / str(stop_at)
+        shutil.copytree(tmp_path / "data", place / "data")
+        disk = FaultyDisk(place / "aside")
+        acknowledged = transact(place, disk, stop_at=stop_at, texts=(text,))
+        for number, fate in enumerate((("lost", "lost"), ("kept", "kept"))):
+            (remains,) = disk.remains(place / "data", [fate])
+            left = place / f"left-{number}"
+            remains.write(left / "data")
+            rows = state(left)
+            assert rows in (BEFORE, after), stop_at
+            assert rows == after or not acknowledged
+            seen.append(rows)
+        shutil.rmtree(place)
+        stop_at += 1
+    assert BEFORE in seen
+    assert after in seen[:-2], "a cut right after the commit keeps it"

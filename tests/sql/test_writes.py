@@ -399,14 +399,71 @@ def test_a_table_at_an_s3a_location_takes_rows(tmp_path: Path) -> None:
 def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int)")
+        await local.run(
+            "create view t_rows as select 1 as one from table(generator(rowcount => 50000))"
+        )
 
         async def unknown(*arguments: Any, **more: Any) -> Any:
             raise catalog_errors.CommitStateUnknown("who knows")
 
         local.appends.commit_files = unknown  # type: ignore[method-assign]
+        with pytest.raises(errors.SqlError):  # its file is too large to wait for the commit
+            await local.run("insert into t select random() from t_rows")
+        assert len(local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects) == 1
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_commit_that_succeeds_and_is_reported_unknown_has_its_rows(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        commit_files = local.appends.commit_files
+
+        async def unknown(*arguments: Any, **more: Any) -> Any:
+            await commit_files(*arguments, **more)
+            raise catalog_errors.CommitStateUnknown("who knows")
+
+        local.appends.commit_files = unknown  # type: ignore[method-assign]
         with pytest.raises(errors.SqlError):
             await local.run("insert into t values (1)")
-        assert len(local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects) == 1
+        assert await local.rows("select a from t") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_small_statements_are_one_index_transaction_each(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, b varchar)")
+        await local.run("create table u (a int)")
+        disk = local.lake.storage.disk
+        transact, transacted = disk.transact, []
+
+        def counted(commit: Any) -> None:
+            transacted.append(commit)
+            transact(commit)
+
+        disk.transact = counted  # type: ignore[method-assign]
+        for text in (
+            "insert into t values (1, 'a'), (2, 'b')",
+            "insert into t values (3, 'c')",
+            "update t set b = 'd' where a = 1",
+            "delete from t where a = 2",
+            "merge into t using (select 3 as a union all select 4) s on t.a = s.a"
+            " when matched then update set b = 'e' when not matched then insert values (s.a, 'f')",
+            "insert all into t values (a, b) into u values (a) select 7 as a, 'g' as b",
+            "insert overwrite into u select a + 1 from u",
+            "truncate table u",
+        ):
+            transacted.clear()
+            await local.run(text)
+            assert len(transacted) == 1, text
+        assert await local.rows("select a, b from t order by a") == [
+            (1, "d"),
+            (3, "e"),
+            (4, "f"),
+            (7, "g"),
+        ]
+        assert await local.rows("select a from u") == []
 
     local_sql.run_local(tmp_path, work)
 
