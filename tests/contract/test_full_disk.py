@@ -50,8 +50,8 @@ def client(running: server_kit.Running, service: str) -> Any:
 def fill(s3: Any) -> list[str]:
     """Put ever smaller objects until the disk takes none; return the keys.
 
-    What ran before frees room a moment later (spools, the audit log's turn), so that the disk is full
-    only when half a second has brought no room for another object.
+    What ran before frees room a moment later (spools, the audit log's turn), so that the disk is
+    full only when half a second has brought no room for another object.
     """
     keys: list[str] = []
     before = -1
