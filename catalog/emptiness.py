@@ -3,7 +3,8 @@
 A bucket is empty if it has no namespace and no objects except files of tables that were deleted
 with their files. To their owner those files are gone, although only the sweep frees them. So are
 those of a dropped view, which no API drops with purge. Files of a table that was dropped without
-purge, and files of no table, keep the bucket.
+purge, and files of no table, keep the bucket. For a caller that may not purge, a dropped table
+that can still be restored keeps it too (`check_none_restorable`), whichever API dropped it.
 
 Finding out takes long where many tables were deleted, so `check_empty` reads a view, and the
 transaction that deletes the bucket only checks that nothing changed since (`check_unchanged`).
@@ -11,6 +12,7 @@ transaction that deletes the bucket only checks that nothing changed since (`che
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -54,6 +56,23 @@ def read_purges(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Map
                 )
                 purges[dropped.object_uuid] = is_purged
     return purges
+
+
+def check_none_restorable(
+    reading: batch.Reading, bucket: storage_model.BucketInfo, *, now_ms: int
+) -> None:
+    """Raise DroppedTablesKept if a dropped or unregistered table of the bucket can be restored."""
+    prefix = records.dropped_range(records.Place(bucket=bucket))
+    for key, value in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
+        row = records.decode(value, records.Dropped)
+        until_ms = row.kept_until_ms
+        if row.pointer.object_type != "table" or (until_ms is not None and until_ms <= now_ms):
+            continue
+        until = "" if until_ms is None else f" until {_minute(until_ms)}"
+        raise errors.DroppedTablesKept(
+            f"The table {records.dropped_name(key)[1]} was dropped and can be restored{until}."
+            " To delete its table bucket before needs lake:RunMaintenance"
+        )
 
 
 def check_no_namespace(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
@@ -119,3 +138,9 @@ def _first_shown(reading: batch.Reading, bucket_id: int, start: bytes) -> bytes 
         if not storage_records.is_tombstoned(value):
             return key
     return None
+
+
+def _minute(time_ms: int) -> str:
+    """Return the UTC minute of a time, `2026-05-04 12:30 UTC`."""
+    moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    return moment.strftime("%Y-%m-%d %H:%M UTC")

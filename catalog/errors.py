@@ -93,6 +93,10 @@ class TableBucketNotEmpty(CatalogError):
     """A table bucket has namespaces or files that its deletion would lose."""
 
 
+class DroppedTablesKept(TableBucketNotEmpty):
+    """A table bucket has dropped tables that can still be restored."""
+
+
 class ForeignFileRefused(CatalogError):
     """A table's metadata names a file of another table, which the caller may not read."""
 

@@ -97,7 +97,11 @@ class TableBuckets:
             held = batch.Batch()
             if replaces is not None:
                 held = await self._held(
-                    replaces, losing="namespaces", check=None, check_namespace=check_namespace
+                    replaces,
+                    losing="namespaces",
+                    may_purge=False,
+                    check=None,
+                    check_namespace=check_namespace,
                 )
             judge()
             creation = self._plan_creation(
@@ -174,6 +178,7 @@ class TableBuckets:
         bucket: storage_model.BucketInfo,
         *,
         losing: Losing,
+        may_purge: bool,
         judge: owners.Recheck,
         check: CheckTable | None = None,
         check_namespace: CheckNamespace | None = None,
@@ -181,14 +186,20 @@ class TableBuckets:
     ) -> None:
         """Delete a table bucket. losing: what may be lost with it.
 
-        check, check_namespace: raise for a table, view or namespace that may not be lost. Raises
-        NoSuchBucket, TableBucketNotEmpty, Protected, and what the checks and judge raise.
+        may_purge: whether the caller may free dropped tables that can still be restored; judge
+        checks that right again then. check, check_namespace: raise for a table, view or namespace
+        that may not be lost. Raises NoSuchBucket, TableBucketNotEmpty, Protected, and what the
+        checks and judge raise.
         """
 
         async def plan() -> Planned[None]:
             judge()
             held = await self._held(
-                bucket, losing=losing, check=check, check_namespace=check_namespace
+                bucket,
+                losing=losing,
+                may_purge=may_purge,
+                check=check,
+                check_namespace=check_namespace,
             )
             deletion = self._store.buckets.plan_delete(
                 bucket.name, discard=True, bucket_id=bucket.bucket_id
@@ -238,6 +249,7 @@ class TableBuckets:
         bucket: storage_model.BucketInfo,
         *,
         losing: Losing,
+        may_purge: bool,
         check: CheckTable | None,
         check_namespace: CheckNamespace | None,
     ) -> batch.Batch:
@@ -245,7 +257,7 @@ class TableBuckets:
         unchanged.
         """
         bucket_id = bucket.bucket_id
-        seen = await asyncio.to_thread(self._look, bucket, losing)
+        seen = await asyncio.to_thread(self._look, bucket, losing, may_purge)
         with self._store.index.view() as view:
             newest = self._store.buckets.get(bucket.name, view)
         _check_unprotected(newest)
@@ -268,11 +280,14 @@ class TableBuckets:
             return ()
 
         unchanged = batch.Batch(derive=(refuse,), makes_room=True)
-        if losing != "everything":
+        if not may_purge:
             return unchanged
-        settled = departures.hold_settings(records.Place(bucket=newest))
         policies = settings.expect_policies(self._store.index, bucket_id)
-        return batch.merge((settled, batch.Batch(expects=(policies,)), unchanged))
+        permitted = batch.merge((batch.Batch(expects=(policies,)), unchanged))
+        if losing != "everything":
+            return permitted
+        settled = departures.hold_settings(records.Place(bucket=newest))
+        return batch.merge((settled, permitted))
 
     def _contents(self, bucket: storage_model.BucketInfo) -> namespaces.NamespaceContents:
         """Return what a table bucket holds. Raises InvalidCatalogRequest for too much."""
@@ -314,11 +329,18 @@ class TableBuckets:
             if number % namespaces.CHECKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    def _look(self, bucket: storage_model.BucketInfo, losing: Losing) -> emptiness.Empty:
+    def _look(
+        self,
+        bucket: storage_model.BucketInfo,
+        losing: Losing,
+        may_purge: bool,
+    ) -> emptiness.Empty:
         """Return what a bucket is like before it is deleted. Raises TableBucketNotEmpty."""
         # Counted before the view is opened.
         object_changes = self._store.index.object_changes(bucket.bucket_id)
         with self._store.index.view() as view:
+            if not may_purge:
+                emptiness.check_none_restorable(view, bucket, now_ms=self._store.now_ms())
             if losing == "nothing":
                 emptiness.check_empty(view, bucket)
             elif losing == "namespaces":

@@ -82,13 +82,19 @@ async def get_table_bucket(resources: Resources, call: calls.Call) -> Members:
 
 
 async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members:
-    """DeleteTableBucket: refused while the bucket has a namespace or a file."""
+    """DeleteTableBucket: refused while the bucket has a namespace or a file.
+
+    For a caller that may not purge, also while a dropped table can be restored.
+    """
     bucket = resources.bucket(call.value.members["tableBucketARN"])
+    purge = rights.demand(rights.PURGE, rights.of_bucket(resources.bucket_arn(bucket)))
+    may_purge = resources.authoriser.permits(call.principal, purge)
 
     def judge() -> None:
-        resources.access.recheck(call.principal, call.operation.demands(resources, call))
+        demands = call.operation.demands(resources, call)
+        resources.access.recheck(call.principal, (*demands, purge) if may_purge else demands)
 
-    await resources.table_buckets.delete(bucket, losing="nothing", judge=judge)
+    await resources.table_buckets.delete(bucket, losing="nothing", may_purge=may_purge, judge=judge)
     return {}
 
 

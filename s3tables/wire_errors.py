@@ -86,6 +86,7 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     catalog_errors.TableBucketNotEmpty: _conflict(
         "The bucket that you tried to delete is not empty."
     ),
+    catalog_errors.DroppedTablesKept: _conflict(),
     catalog_errors.NamespaceAlreadyExists: _conflict(
         "A namespace with an identical name already exists in the bucket."
     ),

@@ -121,6 +121,7 @@ class Databases:
             await self._table_buckets.delete(
                 bucket,
                 losing="everything" if statement.cascade else "namespaces",
+                may_purge=statement.cascade,
                 judge=self._places.judge_database(session.principal, bucket.name, actions),
                 check=check,
                 check_namespace=self._check_namespace(session.principal, bucket.name),

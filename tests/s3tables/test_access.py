@@ -200,3 +200,50 @@ def test_a_policy_names_tables_and_buckets_by_their_arns(guarded: TablesService)
     assert denied(builder.create_table_bucket, name="built-two", tags={"a": "b"}) == (
         "s3tables:TagResource"
     )
+
+
+def test_a_caller_that_may_not_purge_ends_no_undrop_time_by_deleting_the_table_bucket(
+    tmp_path: Path,
+) -> None:
+    arn = bucket_arn("emptied")
+    may_delete = allow("s3tables:*", [arn, f"{arn}/table/*"])
+    users = {
+        "deleter": [policy(may_delete)],
+        "purger": [policy(may_delete, allow("lake:RunMaintenance", arn))],
+    }
+    with opened(tmp_path / "data", users=users) as service:
+        root, deleter = service.client(), service.client("deleter")
+        root.create_table_bucket(name="emptied")
+        root.create_namespace(tableBucketARN=arn, namespace=["sales"])
+        where = {"tableBucketARN": arn, "namespace": "sales"}
+        root.create_table(**where, name="orders", format="ICEBERG")
+        service.put_object("emptied", "sales/orders/data/f.parquet", b"x")
+        deleter.delete_table(**where, name="orders")
+        deleter.delete_namespace(**where)
+        status, code, message = refused(deleter.delete_table_bucket, tableBucketARN=arn)
+        assert (status, code) == (409, "ConflictException")
+        assert message.startswith("The table orders was dropped and can be restored until ")
+        assert message.endswith(" UTC. To delete its table bucket before needs lake:RunMaintenance")
+        # Hiding its files through S3 changes nothing.
+        key = "sales/orders/data/f.parquet"
+        service.run(service.lake.storage.objects.delete("emptied", key))
+        assert refused(deleter.delete_table_bucket, tableBucketARN=arn)[:2] == (status, code)
+        service.client("purger").delete_table_bucket(tableBucketARN=arn)
+
+
+def test_a_caller_that_may_not_purge_deletes_a_table_bucket_when_the_undrop_time_is_over(
+    tmp_path: Path,
+) -> None:
+    arn = bucket_arn("emptied")
+    users = {"deleter": [policy(allow("s3tables:*", [arn, f"{arn}/table/*"]))]}
+    with opened(tmp_path / "data", users=users) as service:
+        root, deleter = service.client(), service.client("deleter")
+        root.create_table_bucket(name="emptied")
+        root.create_namespace(tableBucketARN=arn, namespace=["sales"])
+        where = {"tableBucketARN": arn, "namespace": "sales"}
+        root.create_table(**where, name="orders", format="ICEBERG")
+        deleter.delete_table(**where, name="orders")
+        deleter.delete_namespace(**where)
+        assert refused(deleter.delete_table_bucket, tableBucketARN=arn)[0] == 409
+        service.lake.clock.now_ms += 31 * 24 * 60 * 60 * 1000
+        deleter.delete_table_bucket(tableBucketARN=arn)
