@@ -630,7 +630,9 @@ def run(place: Path, stop_at: int | None, steps: tuple[Step, ...]) -> Run:
     before = World()
     after = World()
     try:
-        storage = folders.open_folder(place / "data", disk=disk, map_size_bytes=1 << 26)
+        storage = folders.open_folder(
+            place / "data", disk=disk, ids=folders.Ids("run"), map_size_bytes=1 << 26
+        )
     except (PowerCut, errors.StorageError):
         assert disk.off
         return Run(disk=disk, before=before, after=after, cut=True)
@@ -670,7 +672,14 @@ def test_a_run_without_a_cut_ends_as_the_model_says(
     storage.close()
 
 
-def check_cut(workplace: Path, stop_at: int, steps: tuple[Step, ...]) -> bool:
+Checked = dict[bytes, list[tuple[World, World]]]
+"""By the digest of what a cut left: the worlds before and after the step that it was checked for.
+
+Each run has the same ids and times, so many events leave the same bytes. One restart proves them.
+"""
+
+
+def check_cut(workplace: Path, stop_at: int, steps: tuple[Step, ...], checked: Checked) -> bool:
     """Cut the power at one event, restart in each mode; say whether there was such an event."""
     place = workplace / str(stop_at)
     ended = run(place, stop_at, steps)
@@ -678,6 +687,10 @@ def check_cut(workplace: Path, stop_at: int, steps: tuple[Step, ...]) -> bool:
         shutil.rmtree(place)
         return False
     for number, remains in enumerate(ended.disk.remains(place / "data", MODES)):
+        same_bytes = checked.setdefault(remains.digest(), [])
+        if (ended.before, ended.after) in same_bytes:
+            continue
+        same_bytes.append((ended.before, ended.after))
         left = place / f"left{number}"
         remains.write(left)
         storage = folders.open_folder(left, ids=folders.Ids(f"again{stop_at}"))
@@ -697,7 +710,8 @@ def test_after_a_power_cut_at_any_event_the_store_is_as_before_or_after_the_step
     workplace: Path, steps: tuple[Step, ...], events_min: int
 ) -> None:
     stop_at = 1
-    while check_cut(workplace, stop_at, steps):
+    checked: Checked = {}
+    while check_cut(workplace, stop_at, steps, checked):
         stop_at += 1
     assert stop_at > events_min, "the run has that many events"
 

@@ -13,6 +13,7 @@ they may be lost, cut to nothing or torn.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import threading
@@ -78,6 +79,16 @@ class Remains:
             shutil.copy2(content.source, target)
             if content.synced_bytes is not None:
                 tear(target, content.synced_bytes, torn=content.is_torn)
+
+    def digest(self) -> bytes:
+        """Return what two equal folders share: their names, and the bytes of their files."""
+        digest = hashlib.sha256(repr((self.exists, sorted(map(str, self.folders)))).encode())
+        for name, content in sorted(self.files.items()):
+            cut = (str(name), content.synced_bytes, content.is_torn)
+            digest.update(repr(cut).encode())
+            with open(content.source, "rb") as file:  # noqa: PTH123 - as above
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.digest()
 
     def add_file(self, name: Path, content: Content) -> None:
         self.files[name] = content
