@@ -83,13 +83,17 @@ def opened(
     now_ms: Callable[[], int] = wall_clock_ms,
     new_id: Callable[[], str] = random_id,
     users: Sequence[config.User] = (),
+    on_disk: disk.Disk | None = None,
     **settings: Any,
 ) -> Iterator[tuple[application.Program, config.Config]]:
-    """Build the program over a folder; close its storage at the end. settings: of the Config."""
+    """Build the program over a folder; close its storage at the end.
+
+    on_disk: what writes the folder's files. settings: of the Config.
+    """
     chosen = dataclasses.replace(SETTINGS, data=str(folder), users=tuple(users), **settings)
     storage = opening.open_storage(
         folder,
-        disk=disk.Disk(),
+        disk=on_disk or disk.Disk(),
         now_ms=now_ms,
         new_id=new_id,
         map_size_bytes=MAP_SIZE_BYTES,
