@@ -434,7 +434,8 @@ PLAN_FAULTS = tuple(
     for pattern in (
         r"This feature is not implemented",
         r"RecursionLimitExceeded",
-        r"Optimizer rule 'scalar_subquery_to_join' failed",
+        r"Optimizer rule '(?:scalar_subquery_to_join|decorrelate_predicate_subquery)' failed",
+        r"\b__correlated_sq_\d+\b",
         r"must appear in the GROUP BY clause",
         r"to grouping function is not in grouping columns",
         r"^Error during planning|caused by\s+Error during planning",

@@ -71,7 +71,8 @@ UNGROUPED = re.compile(r'column "(.+?)" must appear in the GROUP BY')
 DISTINCT = re.compile(r"\b(\w+)\(DISTINCT\) aggregations are not available")
 COLUMN = re.compile(r"([^.#]+)#\d+\.([^.#]+)")
 SUBQUERY = re.compile(
-    r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|outer_ref|scalar_subquery_to_join)\b"
+    r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|outer_ref|scalar_subquery_to_join"
+    r"|decorrelate_predicate_subquery|__correlated_sq_\d+)\b"
 )
 
 

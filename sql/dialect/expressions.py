@@ -715,13 +715,7 @@ def _ordering(node: exp.Order, scope: NameResolver) -> dict[str, Any]:
 
 def sort_key(value: Expr) -> Expr:
     """Return that by which the engine orders values as Snowflake does."""
-    return rewrites.as_variant_order(value) if value.type.is_variant else _instant(value)
-
-
-def _instant(value: Expr) -> Expr:
-    """Return a TIMESTAMP_TZ as its instant, so that offsets do not count, and others as such."""
-    is_zoned = value.type.name == "timestamp_tz"
-    return rewrites.cast(value, sqltypes.TIMESTAMP_LTZ) if is_zoned else value
+    return rewrites.as_variant_order(value) if value.type.is_variant else rewrites.as_instant(value)
 
 
 def direction(node: exp.Ordered) -> str:
@@ -773,7 +767,9 @@ def _window(node: exp.Window, scope: NameResolver) -> Expr:
     if node.args.get("alias") is not None:
         raise errors.unsupported("a named window")
     name = str(call.this).upper()
-    partition = [_instant(bind(item, scope)) for item in node.args.get("partition_by") or ()]
+    partition = [
+        rewrites.as_instant(bind(item, scope)) for item in node.args.get("partition_by") or ()
+    ]
     order = node.args.get("order")
     ordering: dict[str, Any] = {"order": (), "order_parts": ()}
     if order is not None:

@@ -456,6 +456,12 @@ def at_offset_of(moment: Expr, local: Expr) -> Expr:
     return exprs.derived(packed, moment.type, [moment, local])
 
 
+def as_instant(value: Expr) -> Expr:
+    """Return a TIMESTAMP_TZ as its instant, so that offsets do not count, and others as such."""
+    is_zoned = value.type.name == "timestamp_tz"
+    return cast(value, sqltypes.TIMESTAMP_LTZ) if is_zoned else value
+
+
 def at_zone(instant: Expr, zone: str) -> Expr:
     """Return a TIMESTAMP_LTZ as the TIMESTAMP_TZ with the offset that a zone has then."""
     packed = code.kernel("_zoned_at_zone", code.arrow(instant, "Int64"), zone)

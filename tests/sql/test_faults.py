@@ -86,6 +86,17 @@ def fault_of(text: str) -> errors.SqlError:
         ("select stddev(distinct '1.5')", "000002", "DISTINCT in STDDEV"),
         ("select (select i from t)", "090150", "Single-row subquery"),
         ("select (select t.i from t u where u.n < t.n) from t", "002031", "subquery"),
+        (
+            "select i from t where exists (select 1 from t u where t.i in (select n from t))",
+            "002031",
+            "subquery",
+        ),
+        (
+            "select i from t where exists"
+            " (select 1 from t u where exists (select 1 from t v where t.i = v.n))",
+            "002031",
+            "subquery",
+        ),
         ("select ntile(0) over (order by i) from t", "100039", "'0'"),
         ("select repeat('x', 1000000000)", "100078", "1000000000"),
         ("select lpad('x', 2000000000)", "100078", "2000000000"),

@@ -216,6 +216,7 @@ MOMENTS_OF_TIES = (
         ("select rank() over (order by x) from {t} order by id", [2, 2, 1]),
         ("select row_number() over (order by x, id) from {t} order by id", [2, 3, 1]),
         ("select count(*) over (partition by x) from {t} order by id", [2, 2, 1]),
+        ("select count(distinct x) + count(distinct x, id) from {t}", [5]),
         ("select listagg(id, '') within group (order by x, id) from {t}", ["312"]),
     ],
 )  # fmt: skip
