@@ -53,6 +53,9 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if written is not None:
         for name, value in written.lock.items():
             context[f"s3:{name.removeprefix('x-amz-')}"] = value
+    form_encryption = getattr(call.value, "form_encryption", None)
+    if form_encryption is not None:
+        context["s3:x-amz-server-side-encryption"] = form_encryption
     source = getattr(call.value, "source", None)
     if source is not None:
         # A header can spell one source in many ways: escaped, and with a slash before it.

@@ -165,7 +165,10 @@ class GetObjectAttributes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutObject:
-    """Write an object. size_bytes is the decoded length, None if the client sent none."""
+    """Write an object. size_bytes is the decoded length, None if the client sent none.
+
+    form_encryption: the field x-amz-server-side-encryption of a form, which is no header.
+    """
 
     bucket: str
     key: str
@@ -173,6 +176,7 @@ class PutObject:
     written: fields.Written
     integrity: fields.Integrity = fields.NO_INTEGRITY
     conditions: model.Precondition = model.ALWAYS
+    form_encryption: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

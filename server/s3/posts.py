@@ -7,6 +7,7 @@ The policy's limits on the size are checked while the file arrives.
 
 from __future__ import annotations
 
+import dataclasses
 import urllib.parse
 from collections.abc import AsyncIterator
 from typing import Final
@@ -85,6 +86,7 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     form_operation: operations.PostObject = call.value
     request = call.request
     _check_unsigned(request)
+    _check_encryption_is_field(request)
     incoming.check_size(
         request.content_length, request, beside_bytes=2 * limits.POST_FORM_BYTES_MAX
     )
@@ -97,7 +99,10 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         request, {**values, "bucket": form_operation.bucket}
     )
     wanted = encryption.without(values) if services.encrypted_disk else values
-    operation = call.value = operations.parse_form(form_operation, wanted)
+    operation = operations.parse_form(form_operation, wanted)
+    if encryption.HEADER not in wanted:
+        operation = dataclasses.replace(operation, form_encryption=values.get(encryption.HEADER))
+    call.value = operation
     call.admit(caller)
     if form_operation.owner is not None:
         engines.check_owner(services, operation.bucket, form_operation.owner)
@@ -173,4 +178,17 @@ def _check_unsigned(request: asgi.Request) -> None:
         raise errors.InvalidArgument(
             "Only one auth mechanism allowed; a POST form has its signature among its fields",
             ArgumentName="Authorization",
+        )
+
+
+def _check_encryption_is_field(request: asgi.Request) -> None:
+    """Raise InvalidArgument for encryption in the head, which the signature does not cover.
+
+    On an encrypted disk the head's other checks no longer see it.
+    """
+    beside = (name.lower() for name, _ in request.pairs)
+    if encryption.HEADER.encode() in request.headers.joined or encryption.HEADER in beside:
+        raise errors.InvalidArgument(
+            f"A POST form has {encryption.HEADER} as a field, not as a header",
+            ArgumentName=encryption.HEADER,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import botocore.exceptions
 import pytest
 
+from server import config
 from tests.kit import post_forms
 from tests.kit import s3 as kit
 
@@ -102,6 +104,48 @@ def test_a_form_may_ask_for_aes256_where_the_disk_is_encrypted(
         read = kit.call(place, "HEAD", f"/{name}/form")
         shown = read.headers.get("x-amz-server-side-encryption")
         assert (read.status, shown) == ((200, "AES256") if status == 204 else (404, None))
+
+
+@pytest.fixture
+def only_encrypted(tmp_path: Path) -> Iterator[tuple[kit.ObjectStore, config.User]]:
+    """A server and a user who may put objects only if the request asks for AES256."""
+    put = {"Action": "s3:PutObject", "Resource": "arn:aws:s3:::bbb/*"}
+    unasked = {"StringNotEquals": {"s3:x-amz-server-side-encryption": "AES256"}}
+    document = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", **put},
+            {"Effect": "Deny", "Condition": unasked, **put},
+        ],
+    }
+    alice = config.User(
+        name="alice", access_key="AKALICE", secret_key="alice's secret", policies=(document,)
+    )
+    with kit.serve(tmp_path / "data", users=(alice,), encrypted_disk=True) as place:
+        kit.call(place, "PUT", "/bbb")
+        yield place, alice
+
+
+def test_a_policy_that_demands_encryption_reads_the_field_of_a_form(
+    only_encrypted: tuple[kit.ObjectStore, config.User],
+) -> None:
+    place, alice = only_encrypted
+    headers = {"content-type": f"multipart/form-data; boundary={post_forms.BOUNDARY}"}
+    wanted = {"x-amz-server-side-encryption": "AES256"}
+    query = "?X-Amz-Server-Side-Encryption=AES256"
+    for fields, more, target, status in (
+        ({}, {}, "/bbb", 403),
+        # In the head of the request no signature covers it.
+        ({}, wanted, "/bbb", 400),
+        ({}, {}, "/bbb" + query, 400),
+        (wanted, {}, "/bbb", 204),
+    ):
+        conditions = [{"bucket": "bbb"}, {"key": "form"}, *({n: v} for n, v in fields.items())]
+        form = {"key": "form", **fields, **post_forms.signed(alice, conditions, version=4)}
+        body = post_forms.encode(form, BODY)
+        assert kit.send(place, "POST", target, {**headers, **more}, body).status == status
+        there = kit.call(place, "HEAD", "/bbb/form").status
+        assert there == (200 if status == 204 else 404)
 
 
 @pytest.mark.parametrize(
