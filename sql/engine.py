@@ -618,7 +618,8 @@ class _Child:
     async def death(self) -> EngineFault:
         """Return why the process ended, by its exit code; kill it if it still runs."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), limits.DEATH_SECONDS_MAX)
+            async with asyncio.timeout(limits.DEATH_SECONDS_MAX):
+                await self._process.wait()
         code = self._process.returncode
         self.kill()
         if code in OUT_OF_MEMORY:
@@ -632,7 +633,8 @@ class _Child:
         self.broken = True
         self._writer.close()
         try:
-            await asyncio.wait_for(self._process.wait(), limits.STOP_GRACE_SECONDS)
+            async with asyncio.timeout(limits.STOP_GRACE_SECONDS):
+                await self._process.wait()
         except TimeoutError:
             self.kill()
             await self._process.wait()

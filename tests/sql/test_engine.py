@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from server import children
 from sql import engine, engine_datafusion, engine_inline, ipc
 from storage import disk
 from storage import errors as storage_errors
@@ -834,3 +835,35 @@ def test_a_panic_while_a_query_is_planned_is_a_fault_of_its_form(in_thread: bool
 def test_a_panic_while_a_query_runs_is_a_fault() -> None:
     fault = engine_datafusion.fault_of(PanicException("attempt to subtract with overflow"))
     assert fault.cause == "panicked"
+
+
+@pytest.mark.parametrize("step", ["death", "close"])
+def test_child_whose_process_ends_while_its_waiter_is_cancelled_lets_the_cancel_through(
+    step: str,
+) -> None:
+    async def inside() -> bool:
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        class Process:
+            returncode = 0
+
+            async def wait(self) -> int:
+                return await ended
+
+        class Writer:
+            def close(self) -> None: ...
+
+        child: Any = children.Child(
+            process=Process(),  # type: ignore[arg-type]  # ends when the test says so
+            reader=asyncio.StreamReader(),
+            writer=Writer(),  # type: ignore[arg-type]  # no socket
+        )
+        waiting = asyncio.create_task(getattr(engine._Child(child), step)())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        ended.set_result(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        return waiting.cancelled()
+
+    assert asyncio.run(inside())
