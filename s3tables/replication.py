@@ -70,7 +70,7 @@ async def delete_metrics(resources: Resources, call: calls.Call) -> Members:
 
 def format_metrics(buckets: Buckets, reading: index.Index) -> Iterator[str]:
     """Yield lines of Prometheus text for the table buckets that have a metrics configuration."""
-    shown = [each for each in buckets.list() if METRICS in each.settings]
+    shown = buckets.having(METRICS)
     if not shown:
         return
     yield "# HELP boathouse_table_bucket_commits_total Commits of a table bucket's catalog."

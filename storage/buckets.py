@@ -105,6 +105,23 @@ class Buckets:
             if hidden or not names.is_hidden(name)
         ]
 
+    def having(self, setting: str) -> Sequence[BucketInfo]:
+        """Return the buckets that have a setting, by name, but hidden ones.
+
+        setting: ASCII. Only records that contain its bytes are decoded, so that looking at many
+        buckets does not hold the event loop.
+        """
+        named = setting.encode("ascii")
+        with self._index.view() as view:
+            infos = [
+                records.bucket_info(key.decode(), value)
+                for key, value in view.scan(Store.BUCKETS, b"")
+                if named in value
+            ]
+        return [
+            info for info in infos if setting in info.settings and not names.is_hidden(info.name)
+        ]
+
     async def create_hidden(self, suffix: str, *, region: str) -> BucketInfo:
         """Create a hidden table bucket; its name ends with suffix. Raises BucketAlreadyExists.
 

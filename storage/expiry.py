@@ -278,8 +278,8 @@ class Expiry:
     def _names(self) -> list[str]:
         return [
             bucket.name
-            for bucket in self._buckets.list()
-            if bucket.type == "general" and lifecycle.SETTING in bucket.settings
+            for bucket in self._buckets.having(lifecycle.SETTING)
+            if bucket.type == "general"
         ]
 
     async def _sweep(self, name: str) -> bool:

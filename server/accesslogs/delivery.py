@@ -129,7 +129,7 @@ class AccessLogs:
 
     def start(self) -> None:
         """Start the deliveries. Call it before the first request."""
-        self.is_on = any(targets.SETTING in each.settings for each in self._buckets.list())
+        self.is_on = bool(self._buckets.having(targets.SETTING))
         self._deliveries = asyncio.create_task(self._deliver_for_ever())
 
     async def stop(self) -> None:

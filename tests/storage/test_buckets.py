@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from storage import errors, sweep
+from storage import errors, records, sweep
 from storage.batch import Batch, Store
 from storage.model import BucketInfo
 from storage.opening import Storage
@@ -42,6 +42,26 @@ def test_a_bucket_is_what_its_creation_said(storage: Storage) -> None:
         settings={"tags": {"a": "b"}},
     )
     assert storage.buckets.get("lake") == bucket
+
+
+def test_the_buckets_that_have_a_setting_are_found_without_decoding_the_others(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = create(storage, "first", settings={"access_log": {"a": 1}})
+    create(storage, "named-in-a-value", settings={"tags": {"access_log": "access_log"}})
+    for number in range(20):
+        create(storage, f"plain-{number}", settings={"tags": {"a": "b"}})
+    last = create(storage, "zz-last", settings={"access_log": None})
+    hidden = asyncio.run(storage.buckets.create_hidden("of-a-session", region="here"))
+    asyncio.run(storage.buckets.change(hidden.name, lambda _: {"access_log": {}}))
+    decoded: list[str] = []
+    bucket_info = records.bucket_info
+    monkeypatch.setattr(
+        records, "bucket_info", lambda name, value: decoded.append(name) or bucket_info(name, value)
+    )
+    assert storage.buckets.having("access_log") == [first, last]
+    assert storage.buckets.having("absent") == []
+    assert decoded == [hidden.name, "first", "named-in-a-value", "zz-last"]
 
 
 def test_a_bucket_is_looked_up_again_after_every_change_of_a_bucket(
