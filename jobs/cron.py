@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,8 +27,8 @@ DIGITS_MAX: Final = 4
 """Digits of a number of a schedule, with zeros before it."""
 _MONTHS: Final = tuple(name.lower() for name in calendar.month_abbr)
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_YEARS_MAX: Final = 9
-"""Eight years can lie between two 29ths of February."""
+_YEARS_MAX: Final = 41
+"""Forty years can lie between two 29ths of February that are both, say, a Sunday."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,20 +77,38 @@ def next_after(cron: Cron, at_ms: int) -> int | None:
     """Return the first time after at_ms at which a schedule is due, in Unix milliseconds."""
     start = datetime.datetime.fromtimestamp(at_ms // 60_000 * 60, datetime.UTC)
     start += datetime.timedelta(minutes=1)
-    day = start.date()
-    try:
-        for _ in range(_YEARS_MAX * 366):
-            if cron.includes(day):
-                for hour in sorted(cron.hours):
-                    for minute in sorted(cron.minutes):
-                        time = datetime.time(hour, minute, tzinfo=datetime.UTC)
-                        moment = datetime.datetime.combine(day, time)
-                        if moment >= start:
-                            return int(moment.timestamp()) * 1000
-            day += datetime.timedelta(days=1)
-    except OverflowError:  # the end of the calendar
-        return None
+    first, clock_min = start.date(), (start.hour, start.minute)
+    for day in _days_from(cron, first):
+        clock = _clock_from(cron, clock_min if day == first else (0, 0))
+        if clock is not None:
+            time = datetime.time(*clock, tzinfo=datetime.UTC)
+            return int(datetime.datetime.combine(day, time).timestamp()) * 1000
     return None
+
+
+def _days_from(cron: Cron, first: datetime.date) -> Iterator[datetime.date]:
+    """Yield the days of a schedule from `first` on. Only days of its months are looked at."""
+    for number in range(_YEARS_MAX * 12):
+        years, month = divmod(first.month - 1 + number, 12)
+        year, month = first.year + years, month + 1
+        if year > datetime.MAXYEAR:
+            return
+        if month not in cron.months:
+            continue
+        for day_of_month in range(1, calendar.monthrange(year, month)[1] + 1):
+            day = datetime.date(year, month, day_of_month)
+            if day >= first and cron.includes(day):
+                yield day
+
+
+def _clock_from(cron: Cron, clock_min: tuple[int, int]) -> tuple[int, int] | None:
+    """Return the first hour and minute of a schedule that is not before another one of a day."""
+    hour_min, minute_min = clock_min
+    later = min((minute for minute in cron.minutes if minute >= minute_min), default=None)
+    if hour_min in cron.hours and later is not None:
+        return hour_min, later
+    hour = min((hour for hour in cron.hours if hour > hour_min), default=None)
+    return None if hour is None else (hour, min(cron.minutes))
 
 
 def _numbers(

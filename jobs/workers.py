@@ -106,7 +106,9 @@ class Worker:
         if self._process.stdin is not None:
             self._process.stdin.close()  # it ends with its standard input
         try:
-            await asyncio.wait_for(self._process.wait(), self._stop_seconds)
+            # Python 3.11's wait_for loses a cancel that comes with the end of the process.
+            async with asyncio.timeout(self._stop_seconds):
+                await self._process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

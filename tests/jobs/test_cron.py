@@ -33,6 +33,9 @@ def ms(*parts: int) -> int:
         ("@hourly", (2026, 1, 1, 5, 59), (2026, 1, 1, 6)),
         ("@weekly", (2026, 11, 23), (2026, 11, 29)),
         ("10/20 * * * *", (2026, 1, 1, 0, 11), (2026, 1, 1, 0, 30)),
+        ("59 23 * * *", (2026, 12, 31, 23, 59), (2027, 1, 1, 23, 59)),
+        # A Sunday, as `*/7` restricts no day of the month.
+        ("0 0 29 2 */7", (2032, 3, 1), (2060, 2, 29)),
     ],
 )
 def test_a_schedule_is_due_next(text: str, after: tuple[int, ...], due: tuple[int, ...]) -> None:
@@ -100,3 +103,19 @@ def test_no_minute_between_now_and_the_next_time_is_due(
     while step < min(due, begin + datetime.timedelta(days=2)):
         assert not is_due(step)
         step += datetime.timedelta(minutes=1)
+
+
+def test_a_rare_schedule_looks_at_the_days_of_its_months_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rare = cron.parse("0 0 29 2 *")
+    days: list[datetime.date] = []
+    includes = cron.Cron.includes
+
+    def counted(self: cron.Cron, day: datetime.date) -> bool:
+        days.append(day)
+        return includes(self, day)
+
+    monkeypatch.setattr(cron.Cron, "includes", counted)
+    assert cron.next_after(rare, ms(2096, 3, 1)) == ms(2104, 2, 29)
+    assert len(days) <= 8 * 29
