@@ -161,7 +161,7 @@ def _load(
         with contextlib.ExitStack() as block:
             frame = block.enter_context(queries.transformed(spark, load, frame))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
-            counts = None
+            counts, with_lineage = None, False
             if load.merge is None:
                 basis = merging.read(spark, load.table)
             else:
@@ -170,15 +170,19 @@ def _load(
                         merging.merged(spark, load.table, load.merge, frame)
                     )
                 frame, basis, counts = merged.rows, merged.basis, merged.counts
+                with_lineage = merged.has_lineage
             if load.checks:  # the rows that are checked are those that are written
                 frame = frame.persist()
                 block.callback(frame.unpersist)
+            written_rows = frame
+            if with_lineage:
+                frame = merging.without_lineage(frame)
             transaction, added = _transaction(spark, load, frame, basis)
             with (
                 progress.watching("writing", spark.counters),
                 frames.located(s3, load.reader, fresh),
             ):
-                clustered = _clustered(frame, load, transaction.table())
+                clustered = _clustered(written_rows, load, transaction.table())
                 files = _write(spark, transaction, clustered, load_id)
             with _given_back(transaction, files):
                 checks = queries.checked(spark, load, frame, basis, say=say)

@@ -2,14 +2,16 @@
 
 A row of the sources takes the place of the table's row with the same key (upsert), or removes it.
 Data files that hold such a row are rewritten without it, so that the load is one overwrite of
-Iceberg: it is committed only if no other commit came after the snapshot that was read.
+Iceberg: it is committed only if no other commit came after the snapshot that was read. In format
+version 3 a row of the table keeps its `_row_id`, and one that only moved to another file the number
+of the commit that wrote it last, as the Iceberg specification says, Row Lineage.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,9 @@ _TEXT = "__boathouse_text"
 _MATCHED = "__boathouse_matched"
 _NEWEST = "__boathouse_newest"
 _STORED = "__boathouse_stored"
+ROW_ID = "_row_id"
+WRITTEN_BY = "_last_updated_sequence_number"
+"""Iceberg's columns of row lineage."""
 # Spark's own JSON has milliseconds, and leaves absent values out.
 _WHOLE_TEXT = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -45,9 +50,13 @@ class Basis:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Merged:
-    """What a merge writes. rows: a frame of all rows to write, the rewritten files' among them."""
+    """What a merge writes. rows: a frame of all rows to write, the rewritten files' among them.
+
+    has_lineage: whether the frame has the columns of row lineage beside the table's.
+    """
 
     rows: Any
+    has_lineage: bool = False
     basis: Basis
     counts: jobs.MergeCounts
 
@@ -118,8 +127,10 @@ def merged(
             yield _all_new(merge, held[-1], basis)
             return
         stored = spark.session.read.table(target.quoted)
-        held.append(_applied(merge, in_order(newest, stored), stored).persist())
-        yield _rewriting(merge, held[-1], stored, basis)
+        lineage = (ROW_ID, WRITTEN_BY) if _has_lineage(spark, basis) else ()
+        applied = _applied(merge, in_order(newest, stored), stored, lineage)
+        held.append(applied.persist())
+        yield _rewriting(merge, held[-1], stored, basis, lineage)
     finally:
         for each in held:
             with contextlib.suppress(Exception):
@@ -143,6 +154,16 @@ def data_files(basis: Basis) -> list[Any]:
     if len(files) < len(basis.rewritten):
         raise errors.Overtaken("another client has just changed the table")
     return files
+
+
+def without_lineage(frame: Any) -> Any:
+    """Return a frame without the columns of row lineage."""
+    return frame.drop(ROW_ID, WRITTEN_BY)
+
+
+def _has_lineage(spark: session.Spark, basis: Basis) -> bool:
+    """Return whether a table's rows have ids."""
+    return bool(spark.jvm.org.apache.iceberg.TableUtil.supportsRowLineage(basis.table))
 
 
 def without_files(stored: Any, files: frozenset[str]) -> Any:
@@ -288,8 +309,10 @@ def _all_new(merge: jobs.Merge, newest: Any, basis: Basis) -> Merged:
     return Merged(rows=rows, basis=basis, counts=counts)
 
 
-def _applied(merge: jobs.Merge, newest: Any, table: Any) -> Any:
+def _applied(merge: jobs.Merge, newest: Any, table: Any, lineage: Sequence[str]) -> Any:
     """Return the source rows that change the table, with what the table has for their keys.
+
+    lineage: the columns of row lineage that the table's frame has.
 
     A row that is older than the table's own, by the order, changes nothing.
     """
@@ -304,7 +327,7 @@ def _applied(merge: jobs.Merge, newest: Any, table: Any) -> Any:
     order = _column(merge.order_by or "") if is_ordered else functions.lit(None)
     wanted = newest.select(*(_column(name) for name in merge.key))
     stored = (
-        table.select("*", _column("_file").alias(_FILE))
+        table.select("*", _column("_file").alias(_FILE), *(_column(name) for name in lineage))
         .join(wanted, list(merge.key), "left_semi")
         .groupBy(*(_column(name) for name in merge.key))
         .agg(
@@ -312,7 +335,10 @@ def _applied(merge: jobs.Merge, newest: Any, table: Any) -> Any:
             functions.collect_set(_column(_FILE)).alias(_FILE),
             functions.max(order).alias(_NEWEST),
             functions.first(
-                functions.struct(functions.lit(1).alias(_RANK), *(_column(name) for name in kept))
+                functions.struct(
+                    functions.lit(1).alias(_RANK),
+                    *(_column(name) for name in (*kept, *lineage[:1])),
+                )
             ).alias(_STORED),
         )
     )
@@ -324,8 +350,10 @@ def _applied(merge: jobs.Merge, newest: Any, table: Any) -> Any:
     return both
 
 
-def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, basis: Basis) -> Merged:
-    """Return the merge of rows into a table. stored: its frame."""
+def _rewriting(
+    merge: jobs.Merge, applied: Any, stored: Any, basis: Basis, lineage: Sequence[str]
+) -> Merged:
+    """Return the merge of rows into a table. stored: its frame. lineage: as for `_applied`."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import functions
 
@@ -347,11 +375,15 @@ def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, basis: Basis) -> Me
         # A column that the sources do not have keeps its value.
         if name.lower() not in {present.lower() for present in applied.columns}:
             added = added.withColumn(name, functions.col(_STORED).getField(name))
+    if lineage:
+        # A new row's id, and the number of this commit, follow from the commit.
+        added = added.withColumn(ROW_ID, functions.col(_STORED).getField(ROW_ID))
+        added = added.withColumn(WRITTEN_BY, functions.lit(None).cast("bigint"))
     added = stored_columns(merge, added, stored.columns).drop(_MATCHED, _FILE, _NEWEST, _STORED)
     rows = added
     if rewritten:
         unchanged = (
-            stored.select("*", _column("_file").alias(_FILE))
+            stored.select("*", _column("_file").alias(_FILE), *(_column(name) for name in lineage))
             .join(functions.broadcast(files), [_FILE], "left_semi")
             .join(
                 applied.select(*(_column(name) for name in merge.key)), list(merge.key), "left_anti"
@@ -361,6 +393,7 @@ def _rewriting(merge: jobs.Merge, applied: Any, stored: Any, basis: Basis) -> Me
         rows = unchanged.unionByName(added, allowMissingColumns=True)
     return Merged(
         rows=rows,
+        has_lineage=bool(lineage),
         basis=dataclasses.replace(basis, rewritten=rewritten),
         counts=jobs.MergeCounts(
             inserted=int(totals[0]), updated=int(totals[1]), deleted=int(totals[2])

@@ -216,3 +216,44 @@ def test_fields_inside_lists_and_maps_keep_their_names(lake: Lake, raw: Raw) -> 
     assert lake.rows("inside_maps.t") == [
         {"id": number, "l": [part], "m": [("k", part)]} for number in (1, 2)
     ]
+
+
+def row_ids(lake: Lake, table: str) -> dict[int, tuple[int, int]]:
+    """Return `_row_id` and `_last_updated_sequence_number` by id, as Spark reads them."""
+    statement = f"select id, _row_id, _last_updated_sequence_number from lake.{table}"
+    return {row[0]: (row[1], row[2]) for row in lake.spark.session.sql(statement).collect()}
+
+
+@pytest.mark.parametrize("partitioned", ["", "partitioned by (bucket(2, id))"])
+def test_rows_keep_their_ids_in_a_table_of_format_version_3(
+    lake: Lake, raw: Raw, partitioned: str
+) -> None:
+    lake.catalog.create_namespace_if_not_exists("lineage")
+    name = f"lineage.t{len(partitioned)}"
+    lake.spark.session.sql(
+        f"create table lake.{name} (id bigint, name string) using iceberg {partitioned} "
+        "tblproperties ('format-version'='3')"
+    )
+    lake.spark.session.sql(f"insert into lake.{name} values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+    before = row_ids(lake, name)
+    raw.put("in/1.csv", "id,name,gone\n2,B,false\n3,,true\n5,e,false\n")
+    merge = jobs.Merge(key=("id",), delete_flag="gone")
+    assert merged(lake, raw, name, merge).merged == jobs.MergeCounts(
+        inserted=1, updated=1, deleted=1
+    )
+    assert [row["name"] for row in lake.rows(name)] == ["a", "B", "d", "e"]
+    lake.spark.session.sql(f"refresh table lake.{name}")
+    after = row_ids(lake, name)
+    # Rows that only moved keep both; a changed row keeps its id; a new row has one of its own.
+    assert {number: after[number] for number in (1, 4)} == {
+        number: before[number] for number in (1, 4)
+    }
+    assert after[2] == (before[2][0], 2)
+    assert after[5][1] == 2
+    assert len({row_id for row_id, _ in [*before.values(), after[5]]}) == 5
+
+    raw.put("in/2.csv", "id,name\n4,D\n")
+    merged(lake, raw, name, BY_ID)
+    assert {number: row_id for number, (row_id, _) in row_ids(lake, name).items()} == {
+        number: row_id for number, (row_id, _) in after.items()
+    }
