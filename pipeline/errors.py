@@ -55,6 +55,10 @@ class CheckFailed(PipelineError):
     """A check of a pipeline returned rows; nothing was committed."""
 
 
+class JobsFailed(PipelineError):
+    """Some of a shell's jobs failed; each has said why."""
+
+
 class NotForArrow(PipelineError):
     """The load needs Spark: Arrow's path would not give the same result."""
 

@@ -4,8 +4,8 @@ session.
 Each line of standard input is one job, `{"arguments": [...]}`, as on a command line. Each line of
 standard output is progress, `{"progress": "..."}`, or the answer to the job, `{"code": 0,
 "outcome": {...}, "error": null}`. The session of Spark stays open between jobs of one warehouse; a
-job that fails ends it. The process ends with its standard input, also in the middle of a job, so
-that it does not outlive the server.
+job that Spark fails at ends it. The process ends with its standard input, also in the middle of a
+job, so that it does not outlive the server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, TextIO
 
-from pipeline import session
+from pipeline import errors, session
 
 LINE_MAX = 1_000
 
@@ -36,7 +36,10 @@ class WarmSession:
 
     @contextlib.contextmanager
     def opened(self, warehouse: str) -> Iterator[session.Spark]:
-        """Return the session on a warehouse, started if it is not there. An error ends it."""
+        """Return the session on a warehouse, started if it is not there.
+
+        An error ends it, but one of the job's arguments, sources or checks.
+        """
         if self._spark is None or self._warehouse != warehouse:
             self.close()
             block = contextlib.ExitStack()
@@ -44,6 +47,8 @@ class WarmSession:
             self._block, self._warehouse = block, warehouse
         try:
             yield self._spark
+        except (errors.BadArgument, errors.BadSource, errors.CheckFailed, errors.SourceChanged):
+            raise
         except BaseException:
             ending, self._block, self._spark = self._block, None, None
             # The session's own end may know the error better, as when the server is gone.
