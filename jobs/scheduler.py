@@ -249,7 +249,8 @@ class Scheduler:
             target=target,
             owner=self._credentials.maintenance(table.account),
             arguments=(
-                "compact", "--table", target, "--target-file-size-mib", str(table.target_mib)
+                "compact", "--table", target, "--target-file-size-mib", str(table.target_mib),
+                "--strategy", table.strategy,
             ),
             compaction=table,
         )  # fmt: skip

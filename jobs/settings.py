@@ -25,6 +25,7 @@ class TableUpkeep:
 
     compaction_enabled: bool
     target_mib: int
+    strategy: str
     snapshots_enabled: bool
     snapshots_min: int
     age_hours: int
@@ -49,6 +50,7 @@ def read(reading: batch.Lookup, bucket_id: int, object_uuid: str) -> TableUpkeep
     return TableUpkeep(
         compaction_enabled=compaction[STATUS] == ENABLED,
         target_mib=compaction["targetFileSizeMB"],
+        strategy=compaction["strategy"],
         snapshots_enabled=snapshots[STATUS] == ENABLED,
         snapshots_min=snapshots["minSnapshotsToKeep"],
         age_hours=snapshots["maxSnapshotAgeHours"],

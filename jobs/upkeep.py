@@ -61,6 +61,7 @@ class DueCompaction:
     bucket_id: int
     account: str
     target_mib: int
+    strategy: str
     files: int
     seen: _Seen
 
@@ -294,6 +295,7 @@ class Upkeep:
                 bucket_id=place.bucket_id,
                 account=rights.account_of(place.bucket, self._account),
                 target_mib=upkeep.target_mib,
+                strategy=upkeep.strategy,
                 files=count,
                 seen=_Seen(
                     metadata_location=loaded.pointer.metadata_location,

@@ -17,14 +17,15 @@ import json
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pipeline import (
     errors,
@@ -35,6 +36,7 @@ from pipeline import (
     leases,
     loads,
     maintenance,
+    previews,
     progress,
     reading,
     runs,
@@ -51,6 +53,9 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 LOOPBACK = "127.0.0.1,localhost,::1"
 ROW_CHARACTERS_MAX = 500
 """Characters that a plan shows of a row."""
+
+SHELL_OPTIONS = frozenset({"--data", "--url", "--region", "--master"})
+"""Options of the shell, which its jobs share."""
 
 AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -224,6 +229,77 @@ def _served(
     return {"code": 0, "outcome": outcome}
 
 
+def _shell(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    """Do the jobs that standard input names, a line each, in one session of Spark.
+
+    A job that fails ends none of the others; its session stays unless Spark itself failed.
+    """
+
+    def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
+        _ensure_spark(say)
+        return session.started(server, warehouse, master=options.master, say=say)
+
+    warm = serving.WarmSession(open_spark)
+    count = failed = 0
+    with contextlib.closing(warm):
+        for line in _lines(sys.stdin):
+            count += 1
+            failed += not _typed(line, server, warm, say, as_json=options.json)
+    but = f", {failed} of them failed," if failed else ""
+    if failed and not sys.stdin.isatty():
+        raise errors.JobsFailed(f"{failed} of {progress.counted(count, 'job')} failed")
+    return {"jobs": count, "failed": failed}, f"did {progress.counted(count, 'job')}{but}"
+
+
+def _lines(stream: IO[str]) -> Iterator[str]:
+    """Yield the lines that name a job, until `exit` or the end; a terminal gets a prompt."""
+    while True:
+        if stream.isatty():
+            print("pipeline> ", end="", file=sys.stderr, flush=True)  # noqa: T201
+        line = stream.readline()
+        if not line or line.strip() in {"exit", "quit"}:
+            return
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield line
+
+
+def _typed(
+    line: str,
+    server: settings.ServerEndpoint,
+    warm: serving.WarmSession,
+    say: progress.Say,
+    *,
+    as_json: bool,
+) -> bool:
+    """Do the job of one line of the shell; return whether it was done."""
+    started = time.monotonic()
+    try:
+        words = shlex.split(line)
+        named = sorted({word.partition("=")[0] for word in words} & SHELL_OPTIONS)
+        if named:
+            raise errors.BadArgument(f"{', '.join(named)} stands before the shell, not in it")
+        options = _parser().parse_args(words)
+        options.warm = warm
+        if options.job in LOCAL_JOBS:
+            outcome, sentence = LOCAL_JOBS[options.job](options, say)
+        elif options.job in {"serve", "shell"}:
+            raise errors.BadArgument(f"{options.job} is no job of a shell")
+        else:
+            outcome, sentence = JOBS[options.job](options, server, say)
+    except SystemExit:  # argparse has said why, or has printed the help
+        return False
+    except (errors.PipelineError, ValueError) as error:
+        say(f"failed: {error}")
+        return False
+    seconds = time.monotonic() - started
+    say(f"{sentence} in {seconds:.1f} s")
+    if as_json or options.json:
+        print(json.dumps({**outcome, "seconds": round(seconds, 3)}, default=str), flush=True)  # noqa: T201
+    return True
+
+
 def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any], str]:
     folder = Path(options.pipelines)
     names = sorted(path.stem for path in folder.glob("*.toml"))
@@ -309,14 +385,25 @@ def _compact(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
-    size_mib = options.target_file_size_mib
-    if size_mib is None:
-        tables = sources.client(server, "s3tables")
-        size_mib = maintenance.configured(tables, table).target_file_size_mib
+    size_mib, strategy = options.target_file_size_mib, options.strategy
+    if size_mib is None or strategy is None:
+        configured = maintenance.configured(sources.client(server, "s3tables"), table)
+        size_mib = configured.target_file_size_mib if size_mib is None else size_mib
+        strategy = configured.strategy if strategy is None else strategy
+    if options.dry_run:
+        compaction = previews.compaction(
+            table,
+            target_file_size_mib=size_mib,
+            min_input_files=options.min_input_files,
+            strategy=strategy,
+            open_spark=_opener(options, server, say),
+        )
+        return dataclasses.asdict(compaction), compaction.sentence
     counts = maintenance.compact(
         table,
         target_file_size_mib=size_mib,
         min_input_files=options.min_input_files,
+        strategy=strategy,
         open_spark=_opener(options, server, say),
     )
     sentence = (
@@ -337,6 +424,14 @@ def _expire(
         if older_than is None and configured.max_age is not None:
             older_than = _ago(configured.max_age)
         retain_last = configured.retain_last if retain_last is None else retain_last
+    if options.dry_run:
+        expiry = previews.expiry(
+            table,
+            older_than=older_than,
+            retain_last=retain_last,
+            open_spark=_opener(options, server, say),
+        )
+        return dataclasses.asdict(expiry), expiry.sentence
     counts = maintenance.expire(
         table,
         older_than=older_than,
@@ -345,6 +440,31 @@ def _expire(
     )
     removed = sum(value for value in counts.values() if isinstance(value, int))
     return dict(counts), f"expired snapshots; {removed} files are no longer referenced"
+
+
+def _manifests(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    table = settings.parse_table(options.table)
+    counts = maintenance.rewrite_manifests(table, open_spark=_opener(options, server, say))
+    sentence = (
+        f"rewrote {counts.get('rewritten_manifests_count', 0)} manifests "
+        f"into {counts.get('added_manifests_count', 0)}"
+    )
+    return dict(counts), sentence
+
+
+def _statistics(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    table = settings.parse_table(options.table)
+    columns = options.columns.split(",") if options.columns is not None else ()
+    stored = maintenance.compute_statistics(
+        table, columns=columns, open_spark=_opener(options, server, say)
+    )
+    if not stored:
+        return {}, f"computed nothing: {table.full} has no snapshot"
+    return dict(stored), f"stored statistics in {stored['statistics_file']}"
 
 
 def _samples(
@@ -358,12 +478,15 @@ JOBS = {
     "ingest": _ingest,
     "compact": _compact,
     "expire": _expire,
+    "manifests": _manifests,
+    "statistics": _statistics,
     "samples": _samples,
     "run": _run,
     "history": _history,
     "show": _show,
     "cancel": _cancel,
     "serve": _serve,
+    "shell": _shell,
 }
 LOCAL_JOBS = {"list": _list}
 """The jobs that need no running server."""
@@ -411,11 +534,24 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--table", required=True, help="warehouse.namespace.table")
     job.add_argument("--target-file-size-mib", type=int)
     job.add_argument("--min-input-files", type=int)
+    job.add_argument("--strategy", choices=maintenance.STRATEGIES,
+                     help="sort and z-order use the table's sort order; auto sorts if it has one "
+                     "(default: the table's maintenance settings)")  # fmt: skip
+    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
 
     job = jobs.add_parser("expire", parents=[common, spark], help="expire old snapshots")
     job.add_argument("--table", required=True, help="warehouse.namespace.table")
     job.add_argument("--older-than", help="7d, 12h, or a time like 2026-01-01T00:00:00+00:00")
     job.add_argument("--retain-last", type=int, help="snapshots to keep at least")
+    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
+
+    job = jobs.add_parser("manifests", parents=[common, spark], help="rewrite a table's manifests")
+    job.add_argument("--table", required=True, help="warehouse.namespace.table")
+
+    job = jobs.add_parser("statistics", parents=[common, spark],
+                          help="store how many distinct values columns have")  # fmt: skip
+    job.add_argument("--table", required=True, help="warehouse.namespace.table")
+    job.add_argument("--columns", metavar="COLUMN[,COLUMN]", help="default: all of plain types")
 
     job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
     job.add_argument("--warehouse", default="lake")
@@ -440,6 +576,9 @@ def _parser() -> argparse.ArgumentParser:
 
     job = jobs.add_parser("cancel", parents=[common], help="end a run that goes on")
     job.add_argument("run_id", metavar="RUN")
+
+    text = "do jobs from standard input, one a line, in one session of Spark"
+    jobs.add_parser("shell", parents=[common, spark], help=text)
 
     job = jobs.add_parser("serve", parents=[common, spark], help="do the jobs that a server sends")
     job.add_argument("--memory-mib", type=int, default=1024)

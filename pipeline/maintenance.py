@@ -1,6 +1,6 @@
-"""engine: maintenance of a table: compact small files, expire old snapshots.
+"""engine: maintenance of a table: its files, manifests, statistics and old snapshots.
 
-Both are Iceberg's own Spark procedures, which commit through the REST catalog like any client. A
+All are Iceberg's own Spark procedures, which commit through the REST catalog like any client. A
 job that fails changes nothing. What a command does not say, the table's maintenance settings in the
 s3tables API say.
 """
@@ -8,14 +8,20 @@ s3tables API say.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from pipeline import progress, session, settings, sources
+from pipeline import errors, progress, session, settings, sources
 
-DEFAULTS: Final[Mapping[str, int]] = {
+Strategy: TypeAlias = Literal["auto", "binpack", "sort", "z-order"]
+"""How a compaction arranges rows: as they come, by the table's sort order, or along a curve
+through its columns; `auto` sorts a table that has a sort order. Names of the s3tables API."""
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+
+DEFAULTS: Final[Mapping[str, int | str]] = {
     "targetFileSizeMB": 512,
+    "strategy": "auto",
     "minSnapshotsToKeep": 1,
     "maxSnapshotAgeHours": 120,
 }
@@ -27,6 +33,7 @@ class Configured:
     """A table's maintenance settings; None for one that has AWS's default."""
 
     target_file_size_mib: int | None = None
+    strategy: Strategy = "auto"
     retain_last: int | None = None
     max_age: datetime.timedelta | None = None
 
@@ -63,6 +70,7 @@ def configured(tables: Any, table: settings.TargetTable) -> Configured:
     hours = values.get("maxSnapshotAgeHours")
     return Configured(
         target_file_size_mib=values.get("targetFileSizeMB"),
+        strategy=values.get("strategy", "auto"),
         retain_last=values.get("minSnapshotsToKeep"),
         max_age=None if hours is None else datetime.timedelta(hours=hours),
     )
@@ -73,19 +81,88 @@ def compact(
     *,
     target_file_size_mib: int | None,
     min_input_files: int | None,
+    strategy: Strategy = "auto",
     open_spark: session.Open,
 ) -> Mapping[str, Any]:
-    """Rewrite small data files into larger ones; return Iceberg's own counts by name."""
+    """Rewrite small data files into larger ones; return Iceberg's own counts by name.
+
+    Delete files that no data file needs any more are removed. Raises BadArgument where a strategy
+    sorts and the table has no sort order.
+    """
+    options = {
+        "remove-dangling-deletes": "true",
+        **size_options(target_file_size_mib, min_input_files),
+    }
+    pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+    with open_spark(table.warehouse) as spark:
+        arguments = [
+            f"table => '{_full_name(table)}'",
+            f"options => map({pairs})",
+            *arrangement(spark, table, strategy),
+        ]
+        return _call(spark, table, "rewrite_data_files", arguments, "compacting")
+
+
+def size_options(
+    target_file_size_mib: int | None, min_input_files: int | None
+) -> Mapping[str, str]:
+    """Return Iceberg's options that say which files a compaction rewrites."""
     options = {}
     if target_file_size_mib is not None:
         options["target-file-size-bytes"] = str(target_file_size_mib * 1024 * 1024)
     if min_input_files is not None:
         options["min-input-files"] = str(min_input_files)
+    return options
+
+
+def arrangement(
+    spark: session.Spark, table: settings.TargetTable, strategy: Strategy
+) -> tuple[str, ...]:
+    """Return the arguments of `rewrite_data_files` for a strategy. Raises BadArgument."""
+    if strategy == "binpack":
+        return ()
+    with session.failures():
+        loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+        schema, fields = loaded.schema(), loaded.sortOrder().fields()
+        columns = [str(schema.findColumnName(field.sourceId())) for field in fields]
+    if not columns:
+        if strategy == "auto":
+            return ()
+        raise errors.BadArgument(
+            f"the strategy {strategy} needs a sort order, and {table.full} has none; "
+            "ALTER TABLE ... WRITE ORDERED BY, or CLUSTER BY in SQL, gives it one"
+        )
+    if strategy != "z-order":
+        return ("strategy => 'sort'",)
+    # A text of SQL in a text of SQL: a quote of either would end it early.
+    names = ", ".join(f"`{name}`" for name in columns)
+    if any(mark in name for name in columns for mark in "`'\\"):
+        raise errors.BadArgument(f"the strategy z-order cannot name the columns {names}")
+    return ("strategy => 'sort'", f"sort_order => 'zorder({names})'")
+
+
+def rewrite_manifests(
+    table: settings.TargetTable, *, open_spark: session.Open
+) -> Mapping[str, Any]:
+    """Rewrite a table's manifests by partition; return Iceberg's own counts by name."""
+    with open_spark(table.warehouse) as spark:
+        arguments = [f"table => '{_full_name(table)}'"]
+        return _call(spark, table, "rewrite_manifests", arguments, "rewriting manifests")
+
+
+def compute_statistics(
+    table: settings.TargetTable, *, columns: Sequence[str] = (), open_spark: session.Open
+) -> Mapping[str, Any]:
+    """Store how many distinct values columns have, as a sketch in a Puffin file of the current
+    snapshot; return the file. columns: names; none means all of plain types."""
     arguments = [f"table => '{_full_name(table)}'"]
-    if options:
-        pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
-        arguments.append(f"options => map({pairs})")
-    return _call(table, "rewrite_data_files", arguments, "compacting", open_spark)
+    if columns:
+        for name in columns:
+            if not name or any(mark in name for mark in "'\\"):
+                raise errors.BadArgument(f"{name!r} is no name of a column")
+        arguments.append("columns => array(" + ", ".join(f"'{name}'" for name in columns) + ")")
+    with open_spark(table.warehouse) as spark:
+        return _call(spark, table, "compute_table_stats", arguments, "computing statistics")
 
 
 def expire(
@@ -105,21 +182,21 @@ def expire(
         arguments.append(f"older_than => TIMESTAMP '{utc}'")
     if retain_last is not None:
         arguments.append(f"retain_last => {retain_last}")
-    return _call(table, "expire_snapshots", arguments, "expiring", open_spark)
+    with open_spark(table.warehouse) as spark:
+        return _call(spark, table, "expire_snapshots", arguments, "expiring")
 
 
 def _call(
+    spark: session.Spark,
     table: settings.TargetTable,
     procedure: str,
     arguments: list[str],
     label: str,
-    open_spark: session.Open,
 ) -> Mapping[str, Any]:
     statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
-    with open_spark(table.warehouse) as spark, session.failures():
-        with progress.watching(label, spark.counters):
-            rows = spark.session.sql(statement).collect()
-        return dict(rows[0].asDict()) if rows else {}
+    with session.failures(), progress.watching(label, spark.counters):
+        rows = spark.session.sql(statement).collect()
+    return dict(rows[0].asDict()) if rows else {}
 
 
 def _full_name(table: settings.TargetTable) -> str:

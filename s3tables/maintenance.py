@@ -30,8 +30,8 @@ DISABLED: Final = "disabled"
 
 FILE_SIZES_MB: Final = range(64, 513)
 """The target sizes of compaction that AWS documents; its model has no such bound."""
-STRATEGIES: Final = ("auto", "binpack")
-"""Strategies of the compaction job. It does not sort."""
+STRATEGIES: Final = ("auto", "binpack", "sort", "z-order")
+"""Strategies of compaction. A compaction that is to sort a table without a sort order fails."""
 _TASKS: Final[Mapping[str, rows.Task]] = {COMPACTION: "compaction", SNAPSHOTS: "snapshots"}
 _DAYS: Final = {
     "unreferencedDays": retention.UNREFERENCED_DAYS,
@@ -172,9 +172,7 @@ def _check_value(members: Members) -> dict[str, Any]:
     for_type = union[name]
     strategy = for_type.get("strategy", "auto")
     if strategy not in STRATEGIES:
-        raise errors.S3TablesFeatureNotImplemented(
-            f"The compaction strategy {strategy} is not implemented."
-        )
+        raise errors.BadRequest(f"strategy must be one of {', '.join(STRATEGIES)}.")
     size = for_type.get("targetFileSizeMB")
     if size is not None and size not in FILE_SIZES_MB:
         raise errors.BadRequest(

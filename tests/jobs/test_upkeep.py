@@ -317,7 +317,9 @@ def test_the_scheduler_hands_a_due_compaction_to_its_child_with_no_users_rights(
 
     run(scenario())
     ((_, words),) = keeping.work.done()
-    assert words == ["compact", "--table", "lake.ns.t", "--target-file-size-mib", "512"]
+    assert words == [
+        "compact", "--table", "lake.ns.t", "--target-file-size-mib", "512", "--strategy", "auto",
+    ]  # fmt: skip
     (done,) = keeping.work.runs.latest(10)
     assert (done.task, done.state, done.target) == ("compaction", "succeeded", "lake.ns.t")
     assert done.by == "arn:aws:iam::000000000000:user/boathouse-maintenance"

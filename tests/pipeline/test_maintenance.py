@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from pipeline import errors, maintenance, settings
+from pipeline import errors, maintenance, previews, settings
 from tests.pipeline.lake import Lake, Raw
 
 pytestmark = pytest.mark.spark
+
+ALL = [(number % 4, 3 - number // 4) for number in range(16)]
+
+
+def interleaved(a: int, b: int) -> tuple[int, ...]:
+    return (a >> 1, b >> 1, a & 1, b & 1)
 
 
 def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
@@ -84,3 +93,181 @@ def test_names_with_capitals_and_dashes_reach_the_procedures(lake: Lake, raw: Ra
         table, target_file_size_mib=None, min_input_files=None, open_spark=lake.open_spark
     )
     assert counts["rewritten_data_files_count"] == 0
+
+
+def a_sortable_table(lake: Lake, name: str, order: str) -> settings.TargetTable:
+    """Return a table of 16 rows in four files, in which a and b run against each other."""
+    lake.catalog.create_namespace_if_not_exists("ordered")
+    sql = lake.spark.session.sql
+    sql(f"create table lake.ordered.{name} (id bigint, a int, b int) using iceberg")
+    if order:
+        sql(f"alter table lake.ordered.{name} write ordered by {order}")
+    for start in range(4):
+        rows = ", ".join(f"({each}, {each % 4}, {3 - each // 4})" for each in range(start, 16, 4))
+        sql(f"insert into lake.ordered.{name} values {rows}")
+    return settings.parse_table(f"lake.ordered.{name}")
+
+
+def stored_order(lake: Lake, name: str) -> list[tuple[int, int]]:
+    """Return a and b of the rows of the table's one file, in their order there."""
+    table = lake.catalog.load_table(f"ordered.{name}")
+    (task,) = table.scan().plan_files()
+    with table.io.new_input(task.file.file_path).open() as stream:
+        rows = pq.read_table(pa.BufferReader(stream.read())).to_pylist()
+    return [(row["a"], row["b"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "order", "expected"),
+    [
+        ("auto", "a, b desc", sorted(ALL, key=lambda each: (each[0], -each[1]))),
+        ("sort", "b, a", sorted(ALL, key=lambda each: (each[1], each[0]))),
+        # Along the curve the bits of a and b take turns, the highest first.
+        ("z-order", "a, b", sorted(ALL, key=lambda each: interleaved(*each))),
+    ],
+)
+def test_compaction_arranges_rows_as_its_strategy_says(
+    lake: Lake, strategy: maintenance.Strategy, order: str, expected: list[tuple[int, int]]
+) -> None:
+    name = f"t_{strategy.replace('-', '_')}"
+    table = a_sortable_table(lake, name, order)
+    counts = maintenance.compact(
+        table,
+        target_file_size_mib=64,
+        min_input_files=2,
+        strategy=strategy,
+        open_spark=lake.open_spark,
+    )
+    assert counts["added_data_files_count"] == 1
+    assert stored_order(lake, name) == expected
+
+
+def test_binpack_leaves_rows_in_the_order_of_their_files_and_auto_is_binpack_without_an_order(
+    lake: Lake,
+) -> None:
+    table = a_sortable_table(lake, "t_unordered", "")
+    counts = maintenance.compact(
+        table, target_file_size_mib=64, min_input_files=2, open_spark=lake.open_spark
+    )
+    assert counts["added_data_files_count"] == 1
+    assert sorted(stored_order(lake, "t_unordered")) == sorted(ALL)
+
+
+@pytest.mark.parametrize("strategy", ["sort", "z-order"])
+def test_sorting_a_table_without_a_sort_order_is_refused_and_changes_nothing(
+    lake: Lake, strategy: maintenance.Strategy
+) -> None:
+    name = f"t_no_{strategy.replace('-', '_')}"
+    table = a_sortable_table(lake, name, "")
+    before = lake.state(f"ordered.{name}")
+    with pytest.raises(errors.BadArgument, match="has none"):
+        maintenance.compact(
+            table,
+            target_file_size_mib=None,
+            min_input_files=2,
+            strategy=strategy,
+            open_spark=lake.open_spark,
+        )
+    assert lake.state(f"ordered.{name}") == before
+
+
+def test_previews_say_what_then_happens_and_change_nothing(lake: Lake) -> None:
+    table = a_sortable_table(lake, "t_previewed", "a")
+    lake.spark.session.sql(
+        "alter table lake.ordered.t_previewed set tblproperties "
+        "('format-version'='2', 'write.delete.mode'='merge-on-read')"
+    )
+    lake.spark.session.sql("delete from lake.ordered.t_previewed where id = 8")
+    before = lake.state("ordered.t_previewed")
+    sizes = [task.file.file_size_in_bytes for task in scanned(lake, "t_previewed")]
+    options = {"target_file_size_mib": 64, "min_input_files": 2, "open_spark": lake.open_spark}
+
+    preview = previews.compaction(table, strategy="auto", **options)
+    assert preview == previews.CompactionPreview(
+        strategy="sort",
+        rewritten_files=4,
+        rewritten_bytes=sum(sizes),
+        added_files=1,
+        delete_files=1,
+        file_groups=1,
+    )
+    assert preview.sentence.startswith("would rewrite 4 files of 0.0 MB and 1 delete file into")
+    now = datetime.datetime.now(datetime.UTC)
+    expiry = previews.expiry(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    assert expiry == previews.ExpiryPreview(
+        expired_snapshots=4, kept_snapshots=1, files=0, size_bytes=0
+    )
+    assert lake.state("ordered.t_previewed") == before
+
+    maintenance.compact(table, **options)
+    after = lake.state("ordered.t_previewed")
+    deletes = [one["file_size_in_bytes"] for one in delete_files(lake, "t_previewed")]
+    now = datetime.datetime.now(datetime.UTC)
+    expiry = previews.expiry(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    assert (expiry.files, expiry.size_bytes) == (5, sum(sizes) + sum(deletes))
+    assert "which frees 5 files" in expiry.sentence
+    assert lake.state("ordered.t_previewed") == after
+    counts = maintenance.expire(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    freed = ("deleted_data_files_count", "deleted_position_delete_files_count")
+    assert sum(counts[name] for name in freed) == 5
+    done = previews.compaction(table, strategy="auto", **options)
+    assert (done.rewritten_files, done.sentence[:21]) == (0, "would rewrite nothing")
+    nothing = previews.expiry(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    assert (nothing.expired_snapshots, nothing.files) == (0, 0)
+
+
+def test_a_preview_of_a_table_without_a_snapshot_says_that_nothing_would_happen(lake: Lake) -> None:
+    lake.catalog.create_namespace_if_not_exists("ordered")
+    lake.spark.session.sql("create table lake.ordered.t_empty (id bigint) using iceberg")
+    table = settings.parse_table("lake.ordered.t_empty")
+    preview = previews.compaction(
+        table,
+        target_file_size_mib=None,
+        min_input_files=None,
+        strategy="auto",
+        open_spark=lake.open_spark,
+    )
+    assert (preview.rewritten_files, preview.strategy) == (0, "binpack")
+    expiry = previews.expiry(table, older_than=None, retain_last=None, open_spark=lake.open_spark)
+    assert (expiry.expired_snapshots, expiry.kept_snapshots) == (0, 0)
+
+
+def scanned(lake: Lake, name: str) -> list[Any]:
+    return list(lake.catalog.load_table(f"ordered.{name}").scan().plan_files())
+
+
+def delete_files(lake: Lake, name: str) -> list[dict[str, Any]]:
+    """Return the delete files of every snapshot of a table."""
+    table = lake.catalog.load_table(f"ordered.{name}")
+    files = [
+        row
+        for snapshot in table.metadata.snapshots
+        for row in table.inspect.delete_files(snapshot.snapshot_id).to_pylist()
+    ]
+    return list({row["file_path"]: row for row in files}.values())
+
+
+def test_manifests_are_rewritten_into_one_and_rows_stay(lake: Lake) -> None:
+    table = a_sortable_table(lake, "t_manifests", "")
+    rows = lake.rows("ordered.t_manifests")
+    counts = maintenance.rewrite_manifests(table, open_spark=lake.open_spark)
+    assert (counts["rewritten_manifests_count"], counts["added_manifests_count"]) == (4, 1)
+    loaded = lake.catalog.load_table("ordered.t_manifests")
+    assert len(loaded.current_snapshot().manifests(loaded.io)) == 1
+    assert lake.rows("ordered.t_manifests") == rows
+
+
+def test_statistics_are_sketches_of_the_current_snapshot(lake: Lake) -> None:
+    table = a_sortable_table(lake, "t_statistics", "")
+    stored = maintenance.compute_statistics(table, columns=("id", "a"), open_spark=lake.open_spark)
+    loaded = lake.catalog.load_table("ordered.t_statistics")
+    (statistics,) = loaded.metadata.statistics
+    assert statistics.statistics_path == stored["statistics_file"]
+    assert statistics.snapshot_id == loaded.metadata.current_snapshot_id
+    # Their counts are exact for few values: sixteen ids, four of a.
+    distinct = {tuple(blob.fields): blob.properties["ndv"] for blob in statistics.blob_metadata}
+    assert distinct == {(1,): "16", (2,): "4"}
+    with pytest.raises(errors.SparkFailed, match="nowhere"):
+        maintenance.compute_statistics(table, columns=("nowhere",), open_spark=lake.open_spark)
+    with pytest.raises(errors.BadArgument, match="no name"):
+        maintenance.compute_statistics(table, columns=("a') --",), open_spark=lake.open_spark)

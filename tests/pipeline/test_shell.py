@@ -1,0 +1,83 @@
+"""`python -m pipeline shell`: several jobs in one session of Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.kit import server as server_kit
+from tests.pipeline.lake import Raw
+
+
+def shell(
+    server: server_kit.Running, *lines: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Type lines into a shell."""
+    command = [sys.executable, "-m", "pipeline", "shell", "--data", str(server.data), *options]
+    return subprocess.run(
+        command,
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=server_kit.ROOT,
+        check=False,
+    )
+
+
+def test_a_shell_does_its_lines_and_ends_at_exit(server: server_kit.Running) -> None:
+    done = shell(server, "", "# a remark", "list --pipelines 'no such folder'", "exit", "list")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("0 pipelines in no such folder") == 1
+    assert "did 1 job in " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("compact --table lake.a.b --master local", "--master stands before the shell"),
+        ("list --data=elsewhere", "--data stands before the shell"),
+        ("serve", "serve is no job of a shell"),
+        ("shell", "shell is no job of a shell"),
+        ("compact --table nowhere", "nowhere"),
+        ("list 'open", "No closing quotation"),
+        ("orphan", "invalid choice: 'orphan'"),
+    ],
+)
+def test_a_wrong_line_says_why_and_the_next_one_is_done(
+    server: server_kit.Running, line: str, said: str
+) -> None:
+    done = shell(server, line, "list --pipelines nowhere")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "0 pipelines in nowhere" in done.stderr
+    assert "shell failed: 1 of 2 jobs failed" in done.stderr
+
+
+@pytest.mark.spark
+def test_jobs_of_a_shell_share_one_session_also_after_a_job_with_a_wrong_source(
+    server: server_kit.Running, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "id,name\n1,a\n2,b\n")
+    raw.put("bad/1.csv", "id,name\n3,c\n3,d\n")
+    raw.put("in2/2.csv", "id,name\n2,B\n3,c\n")
+    load = "ingest --engine spark --to lake.shells.t --mode merge --key id --from"
+    done = shell(
+        server,
+        f"{load} {raw.uri('in/')}",
+        f"{load} {raw.uri('bad/')}",
+        f"{load} {raw.uri('in2/')}",
+        "compact --table lake.shells.t --min-input-files 2",
+        options=("--master", "local[2]", "--json"),
+    )
+    assert done.returncode == 1, done.stderr
+    assert "2 different rows with id = 3" in done.stderr
+    assert "1 of 4 jobs failed" in done.stderr
+    assert done.stderr.count("starting Spark") == 1, done.stderr
+    first, second, third = [json.loads(line) for line in done.stdout.splitlines()]
+    assert first["merged"] == {"inserted": 2, "updated": 0, "deleted": 0}
+    assert second["merged"] == {"inserted": 1, "updated": 1, "deleted": 0}
+    assert third["added_data_files_count"] == 1
