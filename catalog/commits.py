@@ -137,7 +137,7 @@ class Commits:
         receipt: receipts.Receipt | None = None,
         naming: Naming | None = None,
     ) -> tuple[LoadedTable, ...]:
-        """Commit to several tables of one table bucket, all or none, as one commit.
+        """Commit to several tables, all or none, as one commit of each table bucket.
 
         Changes of the same table are applied in order, each on the result of the one before.
         judge: called for each table; None for a caller with all rights. naming: plans files that
@@ -145,15 +145,17 @@ class Commits:
         Returns each table once, in the order of its first change. Raises as `commit` does.
         """
         parts = _by_table(changes)
-        place = self._store.place(changes[0].ident.table_bucket)
-        if sites.is_overriding(place):
-            parts = {
-                ident: [
-                    msgspec.structs.replace(part, updates=sites.granted(place, part.updates))
-                    for part in of_table
-                ]
-                for ident, of_table in parts.items()
-            }
+        buckets = dict.fromkeys(ident.table_bucket for ident in parts)
+        places = {bucket: self._store.place(bucket) for bucket in buckets}
+        parts = {
+            ident: [
+                msgspec.structs.replace(part, updates=sites.granted(place, part.updates))
+                for part in of_table
+            ]
+            if sites.is_overriding(place := places[ident.table_bucket])
+            else of_table
+            for ident, of_table in parts.items()
+        }
         taken = {
             ident: await self._taken_by(of_table) if _may_load(of_table) else ()
             for ident, of_table in parts.items()
@@ -178,12 +180,16 @@ class Commits:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 entries = {
-                    ident: self._store.find_pointer(view, place, "table", ident) for ident in parts
+                    ident: self._store.find_pointer(
+                        view, places[ident.table_bucket], "table", ident
+                    )
+                    for ident in parts
                 }
             steps.clear()
             for ident, of_table in parts.items():
                 if len(steps) % STEPS_AT_ONCE == STEPS_AT_ONCE - 1:
                     await asyncio.sleep(0)
+                place = places[ident.table_bucket]
                 file = await self._base(place, entries[ident])
                 steps.append(
                     await self._plan_step(
@@ -199,24 +205,36 @@ class Commits:
                         now_ms=now_ms,
                     )
                 )
-            _check_apart(place, steps)
-            finished = await self.finish(
-                place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt
-            )
-            if naming is None or finished.batch is None:
-                return finished
-            return msgspec.structs.replace(
-                finished, batch=batch.merge((naming(now_ms), finished.batch))
-            )
+            planned: list[store.Planned[tuple[LoadedTable, ...]]] = []
+            for bucket, place in places.items():
+                own = [step for step in steps if step.ident.table_bucket == bucket]
+                _check_apart(place, own)
+                planned.append(
+                    await self.finish(
+                        place,
+                        own,
+                        by=by,
+                        via=via,
+                        now_ms=now_ms,
+                        receipt=None if planned else receipt,
+                    )
+                )
+            return _together(planned, naming, now_ms=now_ms)
 
-        loaded = await self._store.write(plan, keys=self._pointers.keys(place, *parts), place=place)
+        keys = [
+            key for ident in parts for key in self._pointers.keys(places[ident.table_bucket], ident)
+        ]
+        first, *further = places.values()
+        loaded = await self._store.write(plan, keys=keys, place=first, further=further)
         # The commit is durable: a file that was not removed does not make it fail.
         with contextlib.suppress(storage_errors.StorageError):
-            await self._give_up(place, _superseded(steps), by=by)
             for step in steps:
+                place = places[step.ident.table_bucket]
+                await self._give_up(place, _superseded([step]), by=by)
                 if taken[step.ident]:
                     await unpacking.write_rows(self._store.index, place.bucket_id, step.object_uuid)
-        return loaded
+        by_ident = {each.ident: each for each in loaded}
+        return tuple(by_ident[ident] for ident in parts)
 
     async def finish(
         self,
@@ -520,6 +538,24 @@ class Commits:
                 await self._store.tombstone(place.table_bucket, key, by=by)
 
 
+def _together(
+    planned: Sequence[store.Planned[tuple[LoadedTable, ...]]],
+    naming: Naming | None,
+    *,
+    now_ms: int,
+) -> store.Planned[tuple[LoadedTable, ...]]:
+    """Return one plan of the commits of several table buckets, and of the files they name."""
+    batches = [each.batch for each in planned if each.batch is not None]
+    if batches and naming is not None:
+        batches.insert(0, naming(now_ms))
+    return store.Planned(
+        result=tuple(itertools.chain.from_iterable(each.result for each in planned)),
+        batch=batch.merge(batches) if batches else None,
+        files=tuple(itertools.chain.from_iterable(each.files for each in planned)),
+        cached=tuple(itertools.chain.from_iterable(each.cached for each in planned)),
+    )
+
+
 def _check_size(step: Step, size_bytes: int) -> None:
     """Refuse metadata that is too large, unless an older release wrote it and it shrinks now."""
     base_bytes = 0 if step.file is None else len(step.file.data)
@@ -662,7 +698,6 @@ def _by_table(
         raise errors.InvalidCatalogRequest(f"A commit has at most {limits.UPDATES_MAX} updates")
     parts: dict[idents.TableIdent, list[TableChange]] = {}
     for change in changes:
-        assert change.ident.table_bucket == changes[0].ident.table_bucket
         parts.setdefault(change.ident, []).append(change)
     return parts
 

@@ -212,7 +212,7 @@ class Staging:
         receipt: receipts.Receipt | None = None,
         keeps_added: bool = False,
     ) -> tuple[LoadedTable, ...]:
-        """Commit all changes of several tables of one table bucket, or none.
+        """Commit all changes of several tables, or none.
 
         judge: called for each table, also inside the transaction. If the commit certainly failed,
         all files of the changes are removed; with keeps_added not those that they add. A started

@@ -631,18 +631,22 @@ class CatalogStore:
         *,
         keys: Iterable[bytes],
         place: records.Place,
+        further: Sequence[records.Place] = (),
     ) -> Result:
         """Carry a plan out and return its result, once it is durable.
 
         plan: called again if a row that it expects, or a policy of the table bucket or of a table
         in it, has changed: so rights that it judges hold in the transaction. keys: the POINTERS
-        keys it changes; writers of the same key take turns. place: of the table bucket. Raises what
-        plan raises; CommitFailed after ATTEMPTS_MAX plans; DiskFull; CommitStateUnknown if the
-        outcome is unknown.
+        keys it changes; writers of the same key take turns. place: of the table bucket. further: of
+        other table buckets that the plan changes. Raises what plan raises; CommitFailed after
+        ATTEMPTS_MAX plans; DiskFull; CommitStateUnknown if the outcome is unknown.
         """
         async with self._turns.take(keys):
             for _ in range(ATTEMPTS_MAX):
-                policies = settings.expect_policies(self.index, place.bucket_id)
+                policies = tuple(
+                    settings.expect_policies(self.index, each.bucket_id)
+                    for each in (place, *further)
+                )
                 try:
                     planned = await plan()
                 except (errors.CatalogError, metadata_errors.MetadataError):
@@ -655,7 +659,7 @@ class CatalogStore:
                 try:
                     if self._held is not None:
                         await self._let_through()
-                    held = batch.Batch(expects=(policies,), makes_room=planned.batch.makes_room)
+                    held = batch.Batch(expects=policies, makes_room=planned.batch.makes_room)
                     await self.index.commit(batch.merge((held, planned.batch)))
                 except storage_errors.ExpectationFailed:
                     await self._discard(planned.files)

@@ -441,7 +441,7 @@ class Tables:
         receipt: receipts.Receipt | None = None,
         naming: commits.Naming | None = None,
     ) -> tuple[LoadedTable, ...]:
-        """Commit to several tables of one table bucket, all or none. See `Commits.commit`."""
+        """Commit to several tables, all or none. See `Commits.commit`."""
         return await self._commits.commit(
             changes,
             by=by,

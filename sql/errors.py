@@ -518,18 +518,6 @@ def no_such_path(method: str, path: str) -> SqlError:
     return SqlError("390404", "08P01", f"Not found: {method} {path}")
 
 
-class CommittedInPart(SqlError):
-    """The changes of permanent tables are committed, those of temporary tables are not."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            "000603",
-            "40003",
-            "The changes of permanent tables are committed, so do not repeat them. Those of the"
-            f" session's temporary tables are not: {reason}",
-        )
-
-
 class SessionFault(Exception):
     """A login or a token is refused. code is six digits; the body has no query in it."""
 

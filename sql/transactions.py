@@ -27,7 +27,7 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from catalog import commits, idents, owners, records, rights, sites, staging, tables
 from catalog import errors as catalog_errors
@@ -39,14 +39,6 @@ from storage import model
 
 if TYPE_CHECKING:
     from sql import outcomes, planning
-
-
-COMMIT_FAULTS: Final = (
-    catalog_errors.CatalogError,
-    metadata_errors.MetadataError,
-    storage_errors.StorageError,
-    errors.SqlError,
-)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -152,7 +144,7 @@ class Transactions:
         changes = await self._named(execution, staged)
         try:
             await self._take(execution, changes)
-        except (catalog_errors.CommitStateUnknown, errors.CommittedInPart):
+        except catalog_errors.CommitStateUnknown:
             raise  # the changes may be committed, so their files stay
         except BaseException:
             await asyncio.shield(self._drop(changes))
@@ -194,7 +186,7 @@ class Transactions:
                 for change in changes
             ]
             await self._take(execution, replacing)
-        except (catalog_errors.CommitStateUnknown, errors.CommittedInPart):
+        except catalog_errors.CommitStateUnknown:
             raise  # the changes may be committed, so their files stay
         except BaseException:
             await asyncio.shield(self._drop(changes))
@@ -351,72 +343,21 @@ class Transactions:
             if ident in transaction.judges:
                 transaction.judges[ident](place, ident, pointer)
 
-        lasting: list[staging.PendingTable] = []
-        temporary: list[staging.PendingTable] = []
-        for ident, pending in transaction.pending.items():
-            is_temporary = temporary_names.is_temporary(ident)
-            (temporary if is_temporary else lasting).append(pending)
+        pending = list(transaction.pending.values())
         receipt = None
+        lasting = [each for each in pending if not temporary_names.is_temporary(each.ident)]
         if transaction.receipt_id and lasting:
             receipt = self._replays.receipt(
                 lasting[0].ident.table_bucket, transaction.receipt_id, by=session.principal.arn
             )
-        # Temporary tables are in a table bucket of their own. They come last: a crash in between
-        # ends them, and no statement of another session conflicts with their commit. What conflicts
-        # by then, of another request of this session, fails before anything is committed.
-        try:
-            if lasting:
-                await self._rebase(session, temporary, lasting, keeps_added=keeps_added)
-                await self._staging.commit(
-                    lasting,
-                    principal=session.principal,
-                    via="sql",
-                    judge=judge,
-                    receipt=receipt,
-                    keeps_added=keeps_added,
-                )
-        except BaseException:
-            for each in temporary:
-                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                    await asyncio.shield(self._staging.discard(each, keeps_added=keeps_added))
-            raise
-        if temporary:
-            try:
-                await self._staging.commit(
-                    temporary,
-                    principal=session.principal,
-                    via="sql",
-                    judge=judge,
-                    keeps_added=keeps_added,
-                )
-            except COMMIT_FAULTS as error:
-                if not lasting:
-                    raise
-                raise errors.CommittedInPart(str(error)) from error
-
-    async def _rebase(
-        self,
-        session: sessions.Session,
-        temporary: list[staging.PendingTable],
-        lasting: Sequence[staging.PendingTable],
-        *,
-        keeps_added: bool,
-    ) -> None:
-        """Build the changes of temporary tables on their newest state, in place.
-
-        If they do not fit it, the changes of the lasting tables are removed.
-        """
-        try:
-            for position, pending in enumerate(temporary):
-                newest = await self._tables.fetch(pending.ident)
-                temporary[position] = await self._staging.rebased(
-                    pending, newest, principal=session.principal
-                )
-        except BaseException:
-            for each in lasting:
-                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                    await asyncio.shield(self._staging.discard(each, keeps_added=keeps_added))
-            raise
+        await self._staging.commit(
+            pending,
+            principal=session.principal,
+            via="sql",
+            judge=judge,
+            receipt=receipt,
+            keeps_added=keeps_added,
+        )
 
     async def rollback(self, session: sessions.Session) -> None:
         """End the transaction, if there is one, and remove the files of its changes."""
@@ -498,20 +439,12 @@ def _check_room(
     changes: Sequence[writes.Staged] = (),
 ) -> None:
     """Raise SqlError where a transaction cannot take changes of these tables."""
-    buckets = {each.table_bucket for each in idents if not temporary_names.is_temporary(each)}
     tables_after = set(idents)
     statements = files = size_bytes = 0
     if transaction is not None:
-        buckets |= {
-            ident.table_bucket
-            for ident in transaction.pending
-            if not temporary_names.is_temporary(ident)
-        }
         tables_after |= transaction.pending.keys()
         statements, files = transaction.statements, transaction.files
         size_bytes = transaction.size_bytes
-    if len(buckets) > 1:
-        raise errors.unsupported("changes of tables of several databases in one transaction")
     files += sum(len(change.files) for change in changes)
     size_bytes += sum(file.file_size_in_bytes for each in changes for file in each.files)
     for count, count_max, unit in (

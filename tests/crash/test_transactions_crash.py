@@ -1,4 +1,4 @@
-"""Power cuts during a transaction of two tables: all of its changes are there, or none."""
+"""Power cuts during a transaction of two databases: all of its changes are there, or none."""
 
 from __future__ import annotations
 
@@ -11,29 +11,34 @@ from typing import Any
 
 import pytest
 
+from catalog import idents
 from sql import engine_inline, errors
 from storage import errors as storage_errors
 from storage.disk import Disk
 from tests.kit import invariants, lakes, local_sql, sweeps
 from tests.kit.faulty_disk import FaultyDisk, PowerCut
 
-BEFORE = {"t": [(1,)], "u": [(2,)]}
-AFTER = {"t": [(10,), (11,)], "u": [(3,), (21,)]}
+BEFORE = {"lake.ns.t": [(1,)], "lake.ns.u": [(2,)], "pond.ns.v": [(3,)]}
+"""Tables of two databases, and their rows."""
+AFTER = {"lake.ns.t": [(10,), (11,)], "lake.ns.u": [(3,), (21,)], "pond.ns.v": [(21,), (22,)]}
 STATEMENTS = (
     "begin",
     "insert overwrite into t values (10)",
     "insert into t select a + 1 from t",
     "insert into u select sum(a) from t",
     "update u set a = a + 1 where a < 10",
+    "insert overwrite into pond.ns.v select a from u where a > 10",
+    "insert into pond.ns.v select a + 1 from pond.ns.v",
     "commit",
 )
 ALONE = {
-    "insert into t values (10), (11)": {"t": [(1,), (10,), (11,)], "u": [(2,)]},
-    "insert all into t values (a) into u values (a) select 9 as a": {
-        "t": [(1,), (9,)],
-        "u": [(2,), (9,)],
+    "insert into t values (10), (11)": {**BEFORE, "lake.ns.t": [(1,), (10,), (11,)]},
+    "insert all into t values (a) into pond.ns.v values (a) select 9 as a": {
+        **BEFORE,
+        "lake.ns.t": [(1,), (9,)],
+        "pond.ns.v": [(3,), (9,)],
     },
-    "update t set a = a + 1": {"t": [(2,)], "u": [(2,)]},
+    "update t set a = a + 1": {**BEFORE, "lake.ns.t": [(2,)]},
 }
 """Statements that commit their own changes, and the rows after each."""
 FIRST_ID = 1_000_000
@@ -51,6 +56,9 @@ def prepare(place: Path) -> None:
         local = opened_statements(lake, place)
 
         async def work() -> None:
+            await local.run("create database pond")
+            await local.run("create schema pond.ns")
+            await local.run("use schema lake.ns")
             for table, rows in BEFORE.items():
                 await local.run(f"create table {table} (a int)")
                 await local.run(f"insert into {table} values ({rows[0][0]})")
@@ -91,7 +99,8 @@ def state(place: Path) -> dict[str, list[tuple[Any, ...]]]:
         invariants.check_recovered(lake.storage, place / "data")
         for _ in range(2):
             sweeps.pass_days(lake, 30)
-            sweeps.run(lake)
+            for bucket in ("lake", "pond"):
+                sweeps.run(lake, bucket=bucket)
         local = opened_statements(lake, place)
 
         async def read() -> dict[str, list[tuple[Any, ...]]]:
@@ -101,10 +110,12 @@ def state(place: Path) -> dict[str, list[tuple[Any, ...]]]:
 
         rows = asyncio.run(read())
         for table in BEFORE:
-            metadata = lake.load(lake.ident(f"ns.{table}")).metadata
+            bucket, _, name = table.partition(".")
+            ident = idents.TableIdent(table_bucket=bucket, namespace=("ns",), name=name[3:])
+            metadata = lake.load(ident).metadata
             summaries = [metadata.snapshot(each) or {} for each in metadata.snapshot_ids]
             added = sum(int(each["summary"].get("added-data-files", 0)) for each in summaries)
-            assert len(sweeps.keys_in(lake, f"ns/{table}/data/")) == added
+            assert len(sweeps.keys_in(lake, f"ns/{name[3:]}/data/", bucket)) == added
     return rows
 
 

@@ -21,22 +21,26 @@ def sweep_of(lake: lakes.Lake) -> sweeping.TableSweep:
 
 
 def run(
-    lake: lakes.Lake, *, dry_run: bool = False, sweep: sweeping.TableSweep | None = None
+    lake: lakes.Lake,
+    *,
+    dry_run: bool = False,
+    sweep: sweeping.TableSweep | None = None,
+    bucket: str = "lake",
 ) -> sweeping.Report:
-    """Sweep the bucket `lake` once; return the report of a run that succeeded."""
+    """Sweep a bucket once; return the report of a run that succeeded."""
     sweep = sweep or sweep_of(lake)
-    (report,) = asyncio.run(sweep.sweep(["lake"], dry_run=dry_run))
+    (report,) = asyncio.run(sweep.sweep([bucket], dry_run=dry_run))
     assert report.state == "done", report.error
     return report
 
 
-def keys_in(lake: lakes.Lake, prefix: str = "") -> set[str]:
-    """Every object of the bucket `lake`, hidden ones too."""
+def keys_in(lake: lakes.Lake, prefix: str = "", bucket: str = "lake") -> set[str]:
+    """Every object of a bucket, hidden ones too."""
     keys: set[str] = set()
     after: str | None = ""
     while after is not None:
         page = lake.storage.objects.list(
-            "lake", prefix=prefix, start_after=after, include_tombstoned=True
+            bucket, prefix=prefix, start_after=after, include_tombstoned=True
         )
         keys |= {info.key for info in page.objects}
         after = page.next_after

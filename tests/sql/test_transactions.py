@@ -503,3 +503,45 @@ def test_a_statement_whose_transaction_ends_while_it_runs_changes_nothing(
         assert files_of(local, "ns.t") == set()
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_commit_changes_tables_of_two_databases_in_one_index_transaction(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create database pond")
+        await local.run("create schema pond.ns")
+        await local.run("use schema lake.ns")
+        await local.run("create table t (a int)")
+        await local.run("create table pond.ns.u (a int)")
+        logs = len(local.lake.log()), len(local.lake.log("pond"))
+        disk = local.lake.storage.disk
+        transact, transacted = disk.transact, []
+
+        def counted(commit: Any) -> None:
+            transacted.append(commit)
+            transact(commit)
+
+        disk.transact = counted  # type: ignore[method-assign]
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        await local.run("insert into pond.ns.u select a + 1 from t")
+        assert await Other(local).rows("select count(*) from pond.ns.u") == [(0,)]
+        transacted.clear()
+        await local.run("commit")
+        assert len(transacted) == 1
+        assert (len(local.lake.log()), len(local.lake.log("pond"))) == (logs[0] + 1, logs[1] + 1)
+        assert await Other(local).rows("select t.a from t join pond.ns.u on t.a + 1 = u.a") == [
+            (1,)
+        ]
+
+        await local.run("begin")
+        await local.run("insert into t values (5)")
+        await local.run("insert into pond.ns.u values (6)")
+        await Other(local).rows("alter table pond.ns.u add column b int")
+        assert await code_of(local, "commit") == "000625"
+        assert await local.rows("select a from t") == [(1,)]
+        assert await local.rows("select a from pond.ns.u") == [(2,)]
+
+        await local.run("insert all into t values (n) into pond.ns.u (a) values (n) select 7 as n")
+        assert await local.rows("select t.a from t join pond.ns.u on t.a = u.a") == [(7,)]
+
+    local_sql.run_local(tmp_path, work)
