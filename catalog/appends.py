@@ -69,7 +69,8 @@ class FileChange:
     """The files that a snapshot adds and removes, and its branch.
 
     operation: append, overwrite, delete or replace. removed: the identities of live files, as
-    `identity` returns them. summary: further fields of the snapshot's summary. needs_head: what it
+    `identity` returns them. needed: those of live files that it changes and leaves in the table.
+    summary: further fields of the snapshot's summary. needs_head: what it
     adds depends on rows that are not there, so it fits no other snapshot than the one it has read.
     schema_id: of the table's schema for which the rows were checked, None if it is not known.
     """
@@ -78,6 +79,7 @@ class FileChange:
     branch: str = MAIN_BRANCH
     added: tuple[DataFile, ...] = ()
     removed: frozenset[Any] = frozenset()
+    needed: frozenset[Any] = frozenset()
     summary: Mapping[str, str] = field(default_factory=dict)
     needs_head: bool = False
     schema_id: int | None = None
@@ -481,9 +483,9 @@ class _Attempt:
     ) -> tuple[list[ManifestFile], list[DataFile]]:
         """Return the manifests to keep, with rewritten ones, and the removed files."""
         kept = [manifest for manifest in listed if manifest.has_live_files]
-        if not change.removed:
+        if not change.removed and not change.needed:
             return kept, []
-        missing = set(change.removed)
+        missing = {*change.removed, *change.needed}
         removed: list[DataFile] = []
         manifests_kept = []
         data_first = sorted(kept, key=lambda manifest: manifest.content)
@@ -491,6 +493,8 @@ class _Attempt:
         for manifest in data_first:
             await asyncio.sleep(0)
             entries = await self._scans.entries_of(manifest, reader)
+            if change.needed:
+                missing -= {identity(entry.data_file) for entry in entries}
             gone = [
                 entry
                 for entry in entries
@@ -519,7 +523,7 @@ class _Attempt:
             )
         if missing:
             path, _ = min(missing, key=str)
-            raise errors.InvalidCatalogRequest(f"Cannot remove {path}: it is not in the snapshot")
+            raise errors.InvalidCatalogRequest(f"Cannot change {path}: it is not in the snapshot")
         return manifests_kept, removed
 
     def _rewritten(

@@ -1,10 +1,12 @@
-"""engine: DELETE, UPDATE and MERGE of a table, copy-on-write, in one commit.
+"""engine: DELETE, UPDATE and MERGE of a table, in one commit.
 
 The statement's SELECT (`sql.dialect.changes`) runs first. Its rows are the changes; the engine
 writes them to a file in `tmp/`. A second query counts them by data file. Data files whose rows are
 all deleted leave the table unread. A third query writes the other rows of the changed files, joined
 with the changes by number of row, and the inserted rows, as new data files. Then one commit removes
-the changed files and adds the new ones.
+the changed files and adds the new ones. Where a property of the table asks for merge-on-read, the
+changed files stay: the third query writes only updated and inserted rows, and delete files
+(`sql.marks`) name the changed rows.
 
 Changes of one table run one after the other, as Snowflake's lock has them do. Rows that other
 writers append meanwhile are not seen, and stay; after any other commit to the table the statement
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +35,7 @@ from sql import (
     errors,
     ipc,
     limits,
+    marks,
     outcomes,
     places,
     planning,
@@ -271,6 +275,7 @@ class Changes:
             changed = await self._count(query, plan, folder, tasks)
         if changed.conflicts:
             _check_repeated(execution, plan)
+        marks_rows = query is not None and self._marks(plan, changed)
         lineage = relations.lineage_of(plan.table) if changed.rewritten else ()
         target = writes.WriteTarget(
             loaded=plan.loaded,
@@ -281,12 +286,21 @@ class Changes:
         staged = writes.Staged(target=target, files=(), rows=0)
         if not changed.gone and not changed.rewritten and not changed.counts.inserted:
             return changed.counts, None
-        if query is not None and (changed.rewritten or changed.counts.inserted):
-            rows = await self._rows(execution, query, plan, changed, target, folder)
+        positions: Mapping[int, Sequence[int]] = {}
+        if query is not None and marks_rows:
+            positions = await self._positions(query, plan, changed, folder)
+        has_rows = bool(changed.counts.inserted or changed.counts.updated)
+        if query is not None and (has_rows or (changed.rewritten and not marks_rows)):
+            rows = await self._rows(
+                execution, query, plan, changed, target, folder, only_changed=marks_rows
+            )
             staged = await self._writes.stage(rows, target, by=execution.by, names_at_commit=True)
-        removed = await threads.for_columns(
-            len(changed.gone) + len(changed.rewritten), _removed, changed
-        )
+        if marks_rows:
+            staged, removed = await self._marked(staged, plan, changed, positions, by=execution.by)
+        else:
+            removed = await threads.for_columns(
+                len(changed.gone) + len(changed.rewritten), _removed, changed
+            )
         return changed.counts, dataclasses.replace(
             staged,
             removed=removed,
@@ -396,6 +410,79 @@ class Changes:
             conflicts=totals["conflicts"] > 0,
         )
 
+    # Merge-on-read
+
+    def _marks(self, plan: _Plan, changed: _Changed) -> bool:
+        """Return whether changed rows are marked as deleted, and their files stay."""
+        metadata = plan.loaded.metadata
+        return bool(changed.rewritten) and marks.fits(
+            [changed.tasks[number] for number in changed.rewritten],
+            metadata.properties,
+            statement=plan.statement.statement,
+            format_version=metadata.format_version,
+            rows=changed.counts.updated + changed.counts.deleted,
+        )
+
+    async def _positions(
+        self, query: engine.EngineQuery, plan: _Plan, changed: _Changed, folder: Path
+    ) -> Mapping[int, Sequence[int]]:
+        """Return the positions of the changed rows, ascending, by the numbers of their files."""
+        files = f'"row" / {engine.ROWS_OF_FILE}'
+        listing = dataclasses.replace(
+            query,
+            text=(
+                f'SELECT DISTINCT "row" FROM "{CHANGES}" WHERE "row" IS NOT NULL'
+                f" AND {_among(files, changed.rewritten)}"
+            ),
+            relations=(_changes_relation(plan, folder, query.settings.timezone),),
+            functions=(),
+        )
+        table, _ = await engine.collect(await self._engine.run(listing))
+
+        def split() -> Mapping[int, Sequence[int]]:
+            positions: dict[int, list[int]] = {}
+            rows: list[Any] = table["row"].to_pylist()
+            for row in sorted(rows):
+                positions.setdefault(row // engine.ROWS_OF_FILE, []).append(
+                    row % engine.ROWS_OF_FILE
+                )
+            return positions
+
+        return await asyncio.to_thread(split)
+
+    async def _marked(
+        self,
+        staged: writes.Staged,
+        plan: _Plan,
+        changed: _Changed,
+        positions: Mapping[int, Sequence[int]],
+        *,
+        by: str,
+    ) -> tuple[writes.Staged, tuple[manifests.DataFile, ...]]:
+        """Return the change with the delete files of its rows, and the files that it removes."""
+        tasks = {number: changed.tasks[number] for number in changed.rewritten}
+
+        def uri_of(data_file: manifests.DataFile, suffix: str) -> str:
+            return self._writes.uri_beside(staged.target, data_file, suffix)
+
+        replaced: list[manifests.DataFile] = []
+        try:
+            if plan.loaded.metadata.format_version < marks.VECTORS_FORMAT_VERSION:
+                built = await asyncio.to_thread(marks.position_files, tasks, positions, uri_of)
+            else:
+                earlier = await self._writes.read_vectors(plan.table.reader, tasks)
+                replaced = marks.replaced_vectors(list(tasks.values()))
+                built = [
+                    await asyncio.to_thread(marks.vector_file, tasks, positions, earlier, uri_of)
+                ]
+        except BaseException:
+            await asyncio.shield(self._writes.discard(staged))
+            raise
+        staged = await self._writes.with_deletes(staged, built, by=by)
+        needed = tuple(task.data_file for task in tasks.values())
+        gone = (changed.tasks[number].data_file for number in changed.gone)
+        return dataclasses.replace(staged, needed=needed), (*gone, *replaced)
+
     # The rows
 
     async def _rows(
@@ -406,8 +493,10 @@ class Changes:
         changed: _Changed,
         target: writes.WriteTarget,
         folder: Path,
+        *,
+        only_changed: bool,
     ) -> engine.EngineQuery:
-        """Return the query for the rows of the new files."""
+        """Return the query for the rows of the new files. only_changed: others stay as they are."""
         relation = await self._relations.numbered(
             plan.table,
             TARGET,
@@ -417,7 +506,15 @@ class Changes:
         )
         filled, functions = await self._filled(execution, plan, changed.counts.inserted)
         text = await threads.for_columns(
-            len(plan.fields), _rows_text, plan, target, filled, repeated=changed.repeated
+            len(plan.fields),
+            functools.partial(
+                _rows_text,
+                plan,
+                target,
+                filled,
+                repeated=changed.repeated,
+                only_changed=only_changed,
+            ),
         )
         read = [relation, _changes_relation(plan, folder, query.settings.timezone)]
         if len(target.fields) > len(plan.fields):
@@ -629,12 +726,18 @@ def _count_text(plan: _Plan) -> str:
 
 
 def _rows_text(
-    plan: _Plan, target: writes.WriteTarget, filled: Mapping[int, str], *, repeated: bool
+    plan: _Plan,
+    target: writes.WriteTarget,
+    filled: Mapping[int, str],
+    *,
+    repeated: bool,
+    only_changed: bool,
 ) -> str:
     """Return the text of the rows of the new files, in the table's sort order.
 
     A table without one keeps the order in which its files have their rows. filled: texts of
     defaults, by field id. repeated: some rows have several changes, of which one is made.
+    only_changed: rows without a change are left out.
     """
     own = ", ".join(
         f'"r".{engine.quoted(field["name"])} AS "own {field["id"]}"' for field in plan.fields
@@ -665,7 +768,7 @@ def _rows_text(
         f'SELECT {", ".join(items)}, "t"."number" FROM'
         f' (SELECT {own}, {row} AS "number" FROM {read}) AS "t"'
         f' {join} {changes} AS "c" ON "t"."number" = "c"."row"'
-        f' WHERE "c"."clause" IS NULL OR NOT {gone}'
+        f' WHERE "c"."clause" IS {"NOT NULL AND" if only_changed else "NULL OR"} NOT {gone}'
     )
     named = ", ".join(
         f'"new {field["id"]}" AS {engine.quoted(field["name"])}' for field in target.fields

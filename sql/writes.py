@@ -28,7 +28,9 @@ from catalog import (
     manifests,
     owners,
     parquet_stats,
+    readers,
     records,
+    scans,
     tables,
     transforms,
     unnamed_files,
@@ -43,6 +45,7 @@ from sql import (
     ipc,
     keys,
     limits,
+    marks,
     relations,
     tabletypes,
     threads,
@@ -83,7 +86,8 @@ class Staged:
     files: data and delete files. removed: live files of the state that target has loaded. based_on:
     the snapshot that the statement has read. summary: further fields of the snapshot's summary.
     needs_head: the new rows depend on rows that are not there (MERGE), so that nothing may have
-    been committed since. unnamed: those of the files that the commit is to name.
+    been committed since. needed: live data files whose rows the delete files name. unnamed: those
+    of the files that the commit is to name.
     """
 
     target: WriteTarget
@@ -93,6 +97,7 @@ class Staged:
     based_on: int | None = None
     summary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     needs_head: bool = False
+    needed: tuple[manifests.DataFile, ...] = ()
     unnamed: tuple[unnamed_files.UnnamedFile, ...] = ()
 
     def change(self, query_id: str) -> appends.FileChange:
@@ -102,6 +107,7 @@ class Staged:
             operation=self._operation(),
             added=self.files,
             removed=frozenset(appends.identity(file) for file in self.removed),
+            needed=frozenset(appends.identity(file) for file in self.needed),
             summary={**self.summary, **named},
             needs_head=self.needs_head,
             schema_id=self.target.loaded.metadata.current_schema_id,
@@ -185,6 +191,64 @@ class Writes:
             rows=finished.rows,
             unnamed=tuple(unnamed),
         )
+
+    async def with_deletes(
+        self, staged: Staged, delete_files: Sequence[marks.DeleteFile], *, by: str
+    ) -> Staged:
+        """Return the change with new delete files. If one is not stored, remove all its files."""
+        ident = staged.target.loaded.ident
+        for each in delete_files:
+            try:
+                file = unnamed_files.UnnamedFile(
+                    uri=each.uri,
+                    received=await self._files.receive(each.data),
+                    table_bucket=ident.table_bucket,
+                    owner=by,
+                    content_type=each.content_type,
+                )
+                waits = unnamed_files.may_wait(file.received, staged.unnamed)
+                if not waits:
+                    await self._files.name(file)
+            except BaseException:
+                await asyncio.shield(self.discard(staged))
+                raise
+            staged = dataclasses.replace(
+                staged,
+                files=(*staged.files, *each.described),
+                unnamed=(*staged.unnamed, file) if waits else staged.unnamed,
+            )
+        return staged
+
+    async def read_vectors(
+        self, reader: readers.Reader, tasks: Mapping[int, scans.FileTask]
+    ) -> Mapping[int, bytes]:
+        """Return the blobs of the deletion vectors of data files, by number.
+
+        Raises MetadataFileMissing.
+        """
+
+        def read() -> Mapping[int, bytes]:
+            whole: dict[str, bytes] = {}
+            blobs: dict[int, bytes] = {}
+            for number, task in tasks.items():
+                for file in task.deletes.exact:
+                    assert file.content_offset is not None
+                    assert file.content_size_in_bytes is not None
+                    if file.file_path not in whole:
+                        opened = self._files.open(reader.file(file.file_path))
+                        whole[file.file_path] = self._files.read(opened)
+                    start = file.content_offset
+                    stop = start + file.content_size_in_bytes
+                    blobs[number] = whole[file.file_path][start:stop]
+            return blobs
+
+        return await asyncio.to_thread(read)
+
+    def uri_beside(self, target: WriteTarget, data_file: manifests.DataFile, suffix: str) -> str:
+        """Return the location of a new file of a data file's partition."""
+        is_current = data_file.spec_id == target.loaded.metadata.default_spec_id
+        partition = data_file.partition if is_current else None
+        return _file_uri(target, partition, name=f"{self._new_id()}{suffix}")
 
     async def name(self, staged: Staged) -> Staged:
         """Name the files that wait, before the commit; if that fails, remove all files."""
@@ -421,14 +485,16 @@ def _partition(written: engine.WrittenFile) -> tuple[Any, ...]:
     return tuple(tabletypes.plain_list(column.combine_chunks())[0] for column in row.columns)
 
 
-def _file_uri(target: WriteTarget, partition: tuple[Any, ...], *, name: str) -> str:
+def _file_uri(target: WriteTarget, partition: tuple[Any, ...] | None, *, name: str) -> str:
     """Return a data file's location: the folder of its partition in the table's data folder.
+
+    partition: None for one of another spec, whose files lie in the data folder itself.
 
     If the folder's name would make the key too long, the file lies in the data folder itself.
     Readers accept both, because they take no partition values from paths.
     """
     ident, home = target.loaded.ident, target.loaded.metadata.location.rstrip("/")
-    folder = _partition_path(target, partition)
+    folder = "" if partition is None else _partition_path(target, partition)
     uri = f"{home}/data/{folder}/{name}" if folder else f"{home}/data/{name}"
     key = locations.path_in(uri, table_bucket=ident.table_bucket)
     if key is not None and len(key.encode()) > layout.KEY_BYTES_MAX:

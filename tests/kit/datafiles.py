@@ -12,6 +12,7 @@ import duckdb
 import duckdb_extensions
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg import manifest
 from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import StaticTable
@@ -179,7 +180,11 @@ class _Exported(PyArrowFileIO):
 
 
 def static_table(metadata_file: Path, folder: Path) -> StaticTable:
-    """An exported table as PyIceberg opens it."""
+    """An exported table as PyIceberg opens it.
+
+    PyIceberg keeps manifests by their paths, and two tests may give two manifests one path.
+    """
+    manifest.clear_manifest_cache()
     location = f"s3://{metadata_file.relative_to(folder)}"
     return StaticTable.from_metadata(
         location,

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.kit import changed_rows, datafiles, local_sql
+from tests.kit import changed_rows, datafiles, lakes, local_sql
 
 STATEMENTS = 16
 
@@ -20,14 +20,40 @@ TABLES = (
 )
 
 
+MARKING = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_generated_changes_leave_the_rows_that_duckdb_leaves(tmp_path: Path, seed: int) -> None:
+    check_generated(tmp_path, seed)
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_generated_changes_merge_on_read_leave_the_rows_that_duckdb_leaves(
+    tmp_path: Path, seed: int, format_version: int
+) -> None:
+    check_generated(tmp_path, seed, format_version=format_version)
+
+
+def check_generated(tmp_path: Path, seed: int, *, format_version: int | None = None) -> None:
+    """Run statements on both engines. format_version: of a table that is merged on read."""
     rng = random.Random(seed)
 
     async def work(local: local_sql.LocalSql) -> None:
         oracle = duckdb.connect()
         create = TABLES[seed % len(TABLES)].format(columns=changed_rows.TABLES["t"])
         await local.run(create)
+        if format_version is not None:
+            await local.lake.tables.commit(
+                local.lake.ident("ns.t"),
+                [],
+                [
+                    {"action": "upgrade-format-version", "format-version": format_version},
+                    {"action": "set-properties", "updates": MARKING},
+                ],
+                by=lakes.BY,
+            )
         await local.run(f"create table s ({changed_rows.TABLES['s']})")
         for table, columns in changed_rows.TABLES.items():
             oracle.execute(f"create table {table} ({columns})")
@@ -47,6 +73,10 @@ def test_generated_changes_leave_the_rows_that_duckdb_leaves(tmp_path: Path, see
             counted = sum(answer[0]) - (answer[0][1] if text.startswith("update") else 0)
             assert counted == expected[0], text
         loaded = local.lake.load(local.lake.ident("ns.t"))
+        if format_version is not None:
+            summaries = [loaded.metadata.snapshot(each) for each in loaded.metadata.snapshot_ids]
+            added = "added-dvs" if format_version == 3 else "added-position-delete-files"
+            assert any(added in (each or {})["summary"] for each in summaries)
         metadata_file = datafiles.bench(local.lake).export(loaded, tmp_path / "out")
         read = datafiles.rows_by_pyiceberg(metadata_file, tmp_path / "out")
         assert sorted((tuple(row.values()) for row in read), key=repr) == sorted(theirs, key=repr)
