@@ -42,6 +42,7 @@ PACKED_FACTOR = 6
 UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 """The unpacked bytes of all sources of one load; text takes up to 20 times as much in memory."""
 PARQUET_BATCH_ROWS = 8_192
+FOR_SPARK_ALONE = frozenset({"orc", "avro"})
 VALUE_BYTES = {
     "BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4,
     "FIXED_LEN_BYTE_ARRAY": 16,
@@ -125,8 +126,8 @@ def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
         raise errors.NotForArrow("--mode merge")
     if load.transforms or load.checks:
         raise errors.NotForArrow("transforms and checks")
-    if load.reader.format == "orc":
-        raise errors.NotForArrow("orc")
+    if load.reader.format in FOR_SPARK_ALONE:
+        raise errors.NotForArrow(load.reader.format)
     if load.types and load.reader.format != "csv":
         raise errors.NotForArrow(f"--schema for {load.reader.format}")
     if load.reader.for_spark_alone is not None:

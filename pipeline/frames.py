@@ -15,7 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import errors, inspection, jobs, reading, session, settings, sources
+from pipeline import (
+    avrofiles,
+    errors,
+    inspection,
+    jobs,
+    reading,
+    session,
+    settings,
+    sources,
+    widening,
+)
 
 
 def read(
@@ -41,7 +51,9 @@ def read(
         for name, one in schema.items()
         if name.lower() not in {column.lower() for column in live}
     }
-    read_format = {"csv": _csv, "json": _json, "parquet": _typed, "orc": _typed}[reader.format]
+    read_format = {
+        "csv": _csv, "json": _json, "parquet": _typed, "orc": _typed, "avro": _avro,
+    }[reader.format]  # fmt: skip
     load = _Load(spark=spark, s3=s3, reader=reader, fresh=fresh, columns=live, fixed=fixed)
     frame = spelled(read_format(load), own)
     if not schema:
@@ -155,6 +167,25 @@ def _typed(load: _Load) -> Any:
     if not paths:
         raise errors.every_file_empty(file_format)
     return load.spark.session.read.format(file_format).options(**load.reader.options).load(paths)
+
+
+def _avro(load: _Load) -> Any:
+    """Read Avro files, whose schemas may differ: Spark would read all of them by one of these."""
+    groups = avrofiles.grouped(load.s3, load.fresh)
+    frames = [
+        load.spark.session.read.format("avro")
+        .options(**load.reader.options)
+        .load([source.path for source in group])
+        for group in groups
+    ]
+    if len(frames) == 1:
+        return frames[0]
+    types = frames[0].schema
+    for frame, group in zip(frames[1:], groups[1:], strict=True):
+        types = widening.widened(types, frame.schema, group[0].place)
+    return functools.reduce(
+        lambda whole, frame: whole.unionByName(frame), (frame.to(types) for frame in frames)
+    )
 
 
 def _json(load: _Load) -> Any:

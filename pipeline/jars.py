@@ -21,6 +21,8 @@ from pathlib import Path
 from pipeline import errors, java
 
 ICEBERG = "1.12.0"
+SPARK_AVRO = "4.1.1"
+"""The newest of 4.1 that Maven Central has; PySpark itself is of a later patch."""
 HADOOP = "3.4.2"
 AWS_SDK = "2.54.17"
 LOCK = Path(__file__).with_name("jars.lock")
@@ -40,6 +42,8 @@ IVY_XML = f"""<ivy-module version="2.0">
   <configurations defaultconfmapping="*->master"><conf name="one"/></configurations>
   <dependencies>
     <dependency org="org.apache.iceberg" name="iceberg-spark-runtime-4.1_2.13" rev="{ICEBERG}"
+                transitive="false"/>
+    <dependency org="org.apache.spark" name="spark-avro_2.13" rev="{SPARK_AVRO}"
                 transitive="false"/>
     <dependency org="org.apache.hadoop" name="hadoop-aws" rev="{HADOOP}" transitive="false"/>
     <dependency org="software.amazon.awssdk" name="kms" rev="{AWS_SDK}" transitive="false"/>

@@ -217,6 +217,10 @@ OPTIONS: Final[Mapping[settings.Format, tuple[str, ...]]] = {
     ),
     "parquet": (*_EVERY_FORMAT, "mergeSchema", "datetimeRebaseMode", "int96RebaseMode"),
     "orc": (*_EVERY_FORMAT, "mergeSchema"),
+    "avro": (
+        *_EVERY_FORMAT, "datetimeRebaseMode", "enableStableIdentifiersForUnionType",
+        "stableIdentifierPrefixForUnionType", "recursiveFieldMaxDepth",
+    ),
 }  # fmt: skip
 DEFAULTS: Final[Mapping[settings.Format, Mapping[str, str]]] = {
     # RFC 4180: a quote inside quotes is written twice.
@@ -224,6 +228,7 @@ DEFAULTS: Final[Mapping[settings.Format, Mapping[str, str]]] = {
     "json": {"mode": "FAILFAST"},
     "parquet": {"mergeSchema": "true"},
     "orc": {"mergeSchema": "true"},
+    "avro": {},
 }
 _ALIASES: Final = {"delimiter": "sep", "charset": "encoding"}
 # Options that both engines apply alike; any other one takes a load to Spark.
@@ -234,6 +239,7 @@ _BOTH_ENGINES: Final[Mapping[settings.Format, frozenset[str]]] = {
     "json": frozenset({"mode", "encoding"}),
     "parquet": frozenset({"mergeSchema"}),
     "orc": frozenset(),
+    "avro": frozenset(),
 }
 # Options that name the form of dates: with one of them Spark's own inference finds dates.
 _DATE_FORMS: Final = frozenset(
@@ -341,9 +347,10 @@ _OWN_ENDINGS: Final[Mapping[settings.Format, tuple[str, ...]]] = {
     "json": (".json", ".jsonl", ".ndjson", ".jsonlines", ".geojson"),
     "parquet": (".parquet", ".pq", ".parq"),
     "orc": (".orc",),
+    "avro": (".avro",),
 }
 _OTHER_ENDINGS: Final = (
-    ".avro", ".md", ".rst", ".pdf", ".doc", ".docx", ".xls", ".xlsx", ".zip", ".7z", ".tar", ".tgz",
+    ".md", ".rst", ".pdf", ".doc", ".docx", ".xls", ".xlsx", ".zip", ".7z", ".tar", ".tgz",
     ".rar", ".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".ini", ".sql", ".py", ".sh", ".log",
     ".png", ".jpg", ".jpeg", ".gif", ".svg", ".crc", ".md5", ".sha256", ".bak", ".tmp",
 )  # fmt: skip

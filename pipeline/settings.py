@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from pipeline import errors
 
-Format: TypeAlias = Literal["csv", "json", "parquet", "orc"]
-FORMATS: tuple[Format, ...] = ("csv", "json", "parquet", "orc")
+Format: TypeAlias = Literal["csv", "json", "parquet", "orc", "avro"]
+FORMATS: tuple[Format, ...] = ("csv", "json", "parquet", "orc", "avro")
 Engine: TypeAlias = Literal["auto", "spark", "arrow"]
 ENGINES: tuple[Engine, ...] = ("auto", "spark", "arrow")
 Mode: TypeAlias = Literal["append", "replace", "merge"]
