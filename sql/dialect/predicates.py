@@ -164,13 +164,38 @@ class _Reader:
             left, right, operator = right, left, pair[1]
         if left.origin is None:
             return None
+        use, index = left.origin
         literal = _constant(left, right)
         if literal is None:
-            return None
-        use, index = left.origin
+            hint = None if negated else self._local(left, operator, right)
+            return None if hint is None else (use, hint)
         return use, ColumnPredicate(
             column=index, operator=operator, values=(literal,), negated=negated
         )
+
+    def _local(self, column: Expr, operator: Operator, instant: Expr) -> Filter | None:
+        """Return what a comparison of a TIMESTAMP_NTZ with an instant says of the column.
+
+        Clocks may be set back or forward around it; a day more on both sides is enough.
+        """
+        literal = instant.literal
+        if column.type.name != "timestamp_ntz" or column.origin is None or not instant.is_literal:
+            return None
+        if not isinstance(literal, datetime.datetime) or literal.tzinfo is None:
+            return None
+        try:
+            local = literal.astimezone(self._scope.environment.context.now.tzinfo)
+            local = local.replace(tzinfo=None)
+            low, high = local - DAY, local + DAY
+        except OverflowError:
+            return None
+        _, index = column.origin
+        parts: list[Filter] = []
+        if operator in ("=", ">", ">="):
+            parts.append(ColumnPredicate(column=index, operator=">=", values=(low,)))
+        if operator in ("=", "<", "<="):
+            parts.append(ColumnPredicate(column=index, operator="<=", values=(high,)))
+        return _all_of(parts)
 
     def _moment_of_day(self, node: Any) -> Expr | None:
         """Return the timestamp column whose day an operand is: `at::date`, `to_date(at)`."""
@@ -221,9 +246,12 @@ class _Reader:
         ]
         return use, _all_of(parts)
 
-    def _membership(self, node: exp.In, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
+    def _membership(self, node: exp.In, *, negated: bool) -> tuple[int, Filter] | None:
         if any(isinstance(item, exp.Query | exp.Tuple) for item in (node.this, *node.expressions)):
             return None
+        moment = self._moment_of_day(node.this)
+        if moment is not None:
+            return self._days(moment, node.expressions, negated=negated)
         column = expressions.bind(node.this, self._scope)
         members = [
             _constant(column, expressions.bind(item, self._scope)) for item in node.expressions
@@ -234,6 +262,21 @@ class _Reader:
         return use, ColumnPredicate(
             column=index, operator="in", values=tuple(members), negated=negated
         )
+
+    def _days(
+        self, moment: Expr, members: Sequence[Any], *, negated: bool
+    ) -> tuple[int, Filter] | None:
+        """Return what a list of days says of a timestamp whose day is one of them."""
+        if negated or moment.origin is None or len(members) > self._terms_left:
+            return None
+        self._terms_left -= len(members)
+        parts: list[Filter] = []
+        for member in members:
+            day = self._day(moment, "=", expressions.bind(member, self._scope), negated=False)
+            if day is None:
+                return None
+            parts.append(day[1])
+        return moment.origin[0], AnyOf(parts=tuple(parts))
 
     def _null_test(self, node: exp.Is, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
         column = expressions.bind(node.this, self._scope)
