@@ -5,6 +5,7 @@ mode = "merge"                     # append, replace or merge
 key = ["id"]
 order_by = "changed_at"
 retries = 2
+keep_runs_days = 90                # older runs leave system.pipeline_runs; absent: none does
 schedule = "30 2 * * *"            # when the server runs it (UTC), or after = "NAME"
 run_as = "ana"                     # whose rights it has then
 
@@ -34,12 +35,14 @@ from typing import Any, cast, get_args
 from pipeline import errors, jobs, reading, settings
 
 RETRIES_MAX = 10
+KEEP_RUNS_DAYS_MAX = 36_500
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _TEXT, _TEXTS, _NUMBER, _TABLE, _TABLES = "a text", "texts", "a number", "a table", "tables"
 _KEYS: Mapping[str, str] = {
     "description": _TEXT, "target": _TEXT, "mode": _TEXT, "key": _TEXTS, "order_by": _TEXT,
     "delete_flag": _TEXT, "partition_by": _TEXT, "retries": _NUMBER, "source": _TABLE,
     "transform": _TABLES, "check": _TABLES, "schedule": _TEXT, "after": _TEXT, "run_as": _TEXT,
+    "keep_runs_days": _NUMBER,
 }  # fmt: skip
 _SOURCE_KEYS: Mapping[str, str] = {
     "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE
@@ -53,6 +56,7 @@ class Pipeline:
     """A pipeline: its name, its load, and how often a run starts again after a failure.
 
     schedule: when the server runs it, as its file says; the server reads it.
+    keep_runs_days: how long its runs stay in the table of runs; None keeps them all.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Pipeline:
     load: jobs.Load
     retries: int
     schedule: str = ""
+    keep_runs_days: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,6 +145,11 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
     retries = document.get("retries", 0)
     if not 0 <= retries <= RETRIES_MAX:
         raise errors.BadArgument(f"retries is {retries}; it must be 0 to {RETRIES_MAX}")
+    keep_runs_days = document.get("keep_runs_days")
+    if keep_runs_days is not None and not 1 <= keep_runs_days <= KEEP_RUNS_DAYS_MAX:
+        raise errors.BadArgument(
+            f"keep_runs_days is {keep_runs_days}; it must be 1 to {KEEP_RUNS_DAYS_MAX}"
+        )
     transforms = tuple(
         jobs.SqlTransform(name=each["name"], sql=each["sql"])
         for each in _tables(document, "transform", _TRANSFORM_KEYS)
@@ -187,6 +197,7 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
         description=document.get("description", ""),
         load=load,
         retries=retries,
+        keep_runs_days=keep_runs_days,
         schedule=f"after {document['after']}"
         if "after" in document
         else document.get("schedule", ""),

@@ -93,6 +93,15 @@ def run(
             _append(server, pipeline.load.table.warehouse, kept)
         except errors.PipelineError as failure:
             say(f"the run could not be kept in {NAMESPACE}.{TABLE}: {failure}")
+            return kept
+        if pipeline.keep_runs_days is not None:
+            before = started - datetime.timedelta(days=pipeline.keep_runs_days)
+            try:
+                _expire(
+                    server, pipeline.load.table.warehouse, pipeline=pipeline.name, before=before
+                )
+            except errors.PipelineError as failure:
+                say(f"older runs could not be deleted from {NAMESPACE}.{TABLE}: {failure}")
         return kept
 
     while True:
@@ -205,6 +214,28 @@ def _append(server: settings.ServerEndpoint, warehouse: str, kept: PipelineRun) 
             except CommitFailedException:
                 if number + 1 == APPENDS_MAX:
                     raise
+
+
+def _expire(
+    server: settings.ServerEndpoint, warehouse: str, *, pipeline: str, before: datetime.datetime
+) -> None:
+    """Delete a pipeline's runs that started earlier; without one, nothing is committed.
+
+    A commit that another run's overtakes is left out: the next run of the pipeline does it.
+    """
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg import expressions
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+    equal, earlier = _untyped(expressions.EqualTo), _untyped(expressions.LessThan)
+    expired = expressions.And(
+        equal("pipeline", pipeline), earlier("started_at", before.isoformat())
+    )
+    with _failures():
+        table = catalogs.opened(server, warehouse).load_table((NAMESPACE, TABLE))
+        if table.scan(row_filter=expired, selected_fields=("run_id",), limit=1).to_arrow().num_rows:
+            with contextlib.suppress(CommitFailedException, ValidationException):
+                table.delete(expired)
 
 
 def _untyped(expression: Any) -> Any:

@@ -14,6 +14,7 @@ key = ["id"]
 order_by = "at"
 partition_by = "month(at)"
 retries = 2
+keep_runs_days = 90
 
 [source]
 from = ["s3://raw/orders/", "s3://raw/more/"]
@@ -36,6 +37,7 @@ def test_a_file_names_a_whole_load() -> None:
     pipeline = files.parse("orders", WHOLE)
     load = pipeline.load
     assert (pipeline.retries, pipeline.description) == (2, "orders of the shop")
+    assert pipeline.keep_runs_days == 90
     assert load.table.full == "lake.sales.orders"
     assert [str(place) for place in load.places] == ["s3://raw/orders/", "s3://raw/more/"]
     assert load.merge == jobs.Merge(key=("id",), order_by="at")
@@ -52,6 +54,12 @@ def test_the_least_file_appends_csv() -> None:
     assert (load.mode, load.reader.format, load.transforms, load.digest) == (
         "append", "csv", (), None
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("days", [0, -1, 36_501])
+def test_runs_are_kept_for_a_day_at_least_and_a_century_at_most(days: int) -> None:
+    with pytest.raises(errors.BadArgument, match=f"keep_runs_days is {days}; it must be 1 to"):
+        files.parse("p", f"keep_runs_days = {days}\n{LEAST}")
 
 
 def test_options_have_the_types_of_toml() -> None:

@@ -58,6 +58,38 @@ def test_a_run_without_queries_needs_no_spark_and_is_kept(
         runs.find(small.server, "lake", "none")
 
 
+def test_runs_older_than_the_pipeline_keeps_leave_the_table(small: Small, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+
+    def run(name: str, **top: str) -> runs.PipelineRun:
+        pipeline = pipeline_of(raw, name, **top)
+        return runs.run(small.server, pipeline, open_spark=no_spark, say=small.said.append)[0]
+
+    def ids(name: str) -> set[str]:
+        rows = runs.history(small.server, "lake", pipeline=name, limit=10)
+        return {row["run_id"] for row in rows}
+
+    now = datetime.datetime.now(datetime.UTC)
+    kept = run("short")
+    ages = {"day": 1, "month": 29, "old": 31, "older": 400}
+    for name, days in ages.items():
+        started = now - datetime.timedelta(days=days)
+        for pipeline in ("short", "other"):
+            old = dataclasses.replace(
+                kept, run_id=f"{pipeline}-{name}", pipeline=pipeline, started_at=started
+            )
+            runs._append(small.server, "lake", old)
+    everything = {f"short-{name}" for name in ages}
+    assert ids("short") == everything | {kept.run_id}
+    second = run("short")
+    assert ids("short") == everything | {kept.run_id, second.run_id}
+    third = run("short", keep_runs_days="30")
+    remaining = {"short-day", "short-month", kept.run_id, second.run_id, third.run_id}
+    assert ids("short") == remaining
+    assert ids("other") == {f"other-{name}" for name in ages}
+    assert not [line for line in small.said if "could not be" in line]
+
+
 def test_a_failed_run_is_tried_again_and_kept(small: Small, raw: Raw) -> None:
     raw.put("in/1.json", "{")
     waited: list[float] = []
