@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import bare, cases, cases_sql, machines, tpch
+from tests.bench import bare, cases, cases_sql, growth, machines, tpch
 from tests.kit import server as server_kit
 
 RESULTS = server_kit.ROOT / "bench-results"
@@ -48,11 +48,10 @@ def main() -> int:
     )
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H's scale factor")
     options = parser.parse_args()
-    chosen = [
-        case
-        for case in (*cases.s3_cases(), *cases.catalog_cases(), *cases_sql.sql_cases())
-        if options.only.lower() in case.name.lower()
-    ]
+    listed = (
+        *cases.s3_cases(), *cases.catalog_cases(), *growth.cases(), *cases_sql.sql_cases(),
+    )  # fmt: skip
+    chosen = [case for case in listed if options.only.lower() in case.name.lower()]
     rows: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="boathouse-bench-")))
@@ -60,6 +59,7 @@ def main() -> int:
             rows += tpch.measure(
                 root, scale=options.scale, rounds=options.rounds, only=options.only.lower()
             )
+            rows += growth.measure(root, only=options.only.lower())
         nginx = stack.enter_context(machines.nginx(root / "nginx"))
         if nginx is None:
             print("nginx is not installed: no ratios for its cases")

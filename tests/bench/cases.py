@@ -509,7 +509,10 @@ class Rest:
             self.post(table, {"requirements": [], "updates": updates})
 
     def commit_request(self, table: str, step: int) -> bytes:
-        return self.request(table, {"requirements": [], "updates": _updates(step, table)})
+        return self.request(table, self.commit_body(table, step))
+
+    def commit_body(self, table: str, step: int) -> dict[str, Any]:
+        return {"requirements": [], "updates": _updates(step, table)}
 
     def request(self, path: str, body: Any) -> bytes:
         """A whole POST, ready to be sent."""
