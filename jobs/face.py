@@ -1,8 +1,8 @@
 """face: the native API's jobs and pipelines: what runs, ran and is due; start, cancel.
 
-Who may do everything (`lake:Admin` on all) sees and cancels every run; other callers see and cancel
-those that they have begun. A client that runs a pipeline by itself begins a run here, which the
-server refuses while another run of the pipeline goes on, prolongs it, and ends it.
+`jobs.visibility` says which runs a caller sees and cancels. A client that runs a pipeline by itself
+begins a run here, which the server refuses while another run of the pipeline goes on, prolongs it,
+and ends it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Any, Final, Literal, cast, get_args
 import msgspec
 
 from catalog import access, idents
-from jobs import errors, rows, runs, scheduler, schedules
+from jobs import errors, rows, runs, scheduler, schedules, visibility
 from server import asgi, calls, native
 from server.access import errors as access_errors
 from server.access import model
 
-RUNS_SHOWN: Final = 100
 TARGET_MAX: Final = 1_000
 """Characters of the name of a run's table."""
 BODY_BYTES_MAX: Final = 64 * 1024
-ADMIN: Final = model.Demand(action="lake:Admin", resource="*")
 ENDED: Final = tuple(state for state in get_args(rows.State) if state != "running")
 
 
@@ -46,8 +44,8 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 async def list_jobs(services: JobsServices, call: calls.Call) -> asgi.Response:
     """Answer the latest runs that the caller may see, the newest first."""
-    sees_all = services.access.permits(call.principal, (ADMIN,))
-    listed = services.runs.latest(RUNS_SHOWN, is_shown=lambda run: sees_all or _is_own(call, run))
+    is_shown = visibility.shown_to(call.principal, services.access)
+    listed = services.runs.latest(visibility.RUNS_SHOWN, is_shown=is_shown)
     return asgi.json_response({"jobs": [_shown(run) for run in listed]})
 
 
@@ -81,7 +79,7 @@ async def report_job(services: JobsServices, call: calls.Call) -> asgi.Response:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise errors.BadJobRequest(f"the body cannot be read: {error}") from None
     run = _run_of(services, call)
-    if not _is_own(call, run):
+    if not visibility.is_own(run, call.principal):
         raise access_errors.AccessDenied(
             f"run {run.run_id} is not one of {call.principal.arn}",
             action="lake:Admin",
@@ -132,21 +130,13 @@ async def check_maintenance(services: JobsServices, call: calls.Call) -> asgi.Re
 
 
 def _demand_admin(services: JobsServices, call: calls.Call) -> tuple[model.Demand, ...]:
-    return (ADMIN,)
-
-
-def _may_see(services: JobsServices, call: calls.Call, run: rows.RunRow) -> bool:
-    return _is_own(call, run) or services.access.permits(call.principal, (ADMIN,))
-
-
-def _is_own(call: calls.Call, run: rows.RunRow) -> bool:
-    return run.by == call.principal.arn and not run.by_server
+    return (visibility.ADMIN,)
 
 
 def _run_of(services: JobsServices, call: calls.Call) -> rows.RunRow:
     """Return the run that a path names. Raises NoSuchRun, also for one that is not shown."""
     run = services.runs.find(call.value["job"])
-    if not _may_see(services, call, run):
+    if not visibility.shown_to(call.principal, services.access)(run):
         raise errors.NoSuchRun(f"there is no run {run.run_id!r}; the latest 1,000 are kept")
     return run
 

@@ -166,6 +166,7 @@ def build(
             settings.users, rights.principals, settings.account
         ),
     )
+    job_runs = runs.Runs(index=storage.index, now_ms=now_ms, new_id=new_id)
     sql = late_sql.LateSql(
         late_sql.Parts(
             settings=settings,
@@ -180,6 +181,7 @@ def build(
             access=catalog.access,
             files=catalog.files,
             scans=catalog.scans,
+            runs=job_runs,
             now_ms=now_ms,
             new_id=new_id,
         )
@@ -224,7 +226,6 @@ def build(
         hide_table_buckets=settings.hide_table_buckets,
         encrypted_disk=settings.encrypted_disk,
     )
-    job_runs = runs.Runs(index=storage.index, now_ms=now_ms, new_id=new_id)
     jobs = _build_scheduler(settings, storage, rights, catalog, job_runs, now_ms, new_id)
     key_sets = keysets.KeySets(now_ms=now_ms)
     entry = exchange.Exchange(

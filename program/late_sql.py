@@ -20,6 +20,7 @@ from catalog.scans import Scans
 from catalog.store import CatalogStore
 from catalog.tables import Tables
 from catalog.views import Views
+from jobs.runs import Runs
 from server import asgi, calls
 from server.access.principals import Principals
 from server.access.tokens import KeyRing
@@ -49,6 +50,7 @@ class Parts:
     access: Access
     files: Files
     scans: Scans
+    runs: Runs
     now_ms: NowMs
     new_id: NewId
 
@@ -141,6 +143,7 @@ class LateSql:
             version=sessions.SERVER_VERSION,
             iam=parts.iam,
             ring=parts.ring,
+            runs=parts.runs,
             limits=planning.StatementLimits(
                 timeout_seconds=parts.settings.sql_timeout_seconds,
                 memory_bytes=parts.settings.sql_memory_mib << 20,

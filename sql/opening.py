@@ -25,6 +25,7 @@ from catalog import (
 )
 from catalog import store as catalog_store
 from catalog import views as catalog_views
+from jobs import runs as job_runs
 from server.access import tokens
 from server.iam import services
 from sql import (
@@ -104,6 +105,7 @@ def open_statements(
     version: str,
     iam: services.IamServices,
     ring: tokens.KeyRing,
+    runs: job_runs.Runs,
     limits: planning.StatementLimits | None = None,
 ) -> SqlEngines:
     """Return statements over an open data folder.
@@ -250,6 +252,8 @@ def open_statements(
             places=all_places,
             described=described,
             accounts=all_accounts,
+            runs=runs,
+            access=access,
             default_database=default_database,
         ),
         planning=plans,

@@ -13,7 +13,8 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from catalog import idents, rights
+from catalog import access, idents, rights
+from jobs import runs, visibility
 from sql import (
     accounts,
     descriptions,
@@ -57,11 +58,15 @@ class Shows:
         places: places.Places,
         described: information_schema.InformationSchema,
         accounts: accounts.Accounts,
+        runs: runs.Runs,
+        access: access.Access,
         default_database: str | None,
     ) -> None:
         self._places = places
         self._described = described
         self._accounts = accounts
+        self._runs = runs
+        self._access = access
         self._default_database = default_database
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
@@ -294,6 +299,9 @@ class Shows:
             case "transactions":
                 transaction = transactions.current(session)
                 return () if transaction is None else ((session, transaction),)
+            case "jobs":
+                is_shown = visibility.shown_to(session.principal, self._access)
+                return self._runs.latest(visibility.RUNS_SHOWN, is_shown=is_shown)
             case "warehouses":
                 return (listings.ListedWarehouse(name=session.warehouse),)
         return ()

@@ -31,6 +31,7 @@ Source = Literal[
     "users",
     "roles",
     "transactions",
+    "jobs",
 ]
 
 
@@ -453,6 +454,18 @@ TRANSACTIONS = (
     text("state", "running"),
     text("scope", "0"),
 )
+JOBS = (
+    text("run_id", lambda each: each.run_id),
+    text("name", lambda each: each.name),
+    text("task", lambda each: each.task),
+    text("target", lambda each: each.target),
+    text("state", lambda each: each.state),
+    moment("started_on", lambda each: each.started_at_ms),
+    moment("ended_on", lambda each: each.ended_at_ms),
+    text("progress", lambda each: each.progress),
+    text("error", lambda each: each.error),
+    text("run_by", lambda each: each.by),
+)
 INDEXES = tuple(map(text, ("name", "table", "is_unique", "columns", "included_columns")))
 
 _LISTING_OF_TABLES = Listing(
@@ -519,5 +532,6 @@ LISTINGS: Mapping[str, Listing] = {
     "USERS": Listing(columns=USERS, source="users"),
     "ROLES": Listing(columns=ROLES, source="roles"),
     "TRANSACTIONS": Listing(columns=TRANSACTIONS, source="transactions", named_by="id"),
+    "JOBS": Listing(columns=JOBS, source="jobs", is_sorted=False),
 }
 """The listings of SHOW, by their names."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from catalog import access as catalog_access
 from catalog import appends, files, guard, readers, scans, sequences, staging, table_buckets
+from jobs import runs
 from server.access import (
     arns,
     decide,
@@ -121,6 +122,7 @@ class LocalSql:
     temporary: temporary_tables.TemporaryTables
     iam: services.IamServices
     roles: roles.Roles
+    runs: runs.Runs
     last_id: str = ""
     results: KeptResults = field(default_factory=lambda: KeptResults())
 
@@ -238,6 +240,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         authoriser=authoriser,
         configured={},
     )
+    job_runs = runs.Runs(index=lake.storage.index, now_ms=lake.clock, new_id=lake.store.new_id)
     access = catalog_access.Access(
         store=lake.store,
         authoriser=authoriser,
@@ -391,6 +394,8 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             places=resolver,
             described=described,
             accounts=all_accounts,
+            runs=job_runs,
+            access=access,
             default_database="lake",
         ),
         planning=plans,
@@ -492,6 +497,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         temporary=all_temporary,
         iam=iam,
         roles=all_roles,
+        runs=job_runs,
     )
 
 

@@ -261,3 +261,33 @@ def test_listings_hold_only_what_the_caller_may_see(tmp_path: Path) -> None:
         assert named(await local.rows("show tables in database lake")) == ["DELTA"]
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_show_jobs_lists_the_runs_that_the_caller_may_see_the_newest_first(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        alice, carol = (local_sql.user(name, []) for name in ("alice", "carol"))
+        root, target = local.session.principal, "lake.ns.orders"
+        nightly = await local.runs.begin(
+            task="pipeline", name="nightly", target=target, by=root.arn, by_server=True
+        )
+        await local.runs.end(nightly, "failed", error="s3://raw/a.csv: line 3 is not JSON")
+        local.lake.clock.now_ms += 1_000
+        await local.runs.begin(
+            task="pipeline", name="hourly", target=target, by=alice.arn, by_server=False
+        )
+        columns = [column.name for column in (await local.run("show jobs")).columns]
+        place = columns.index("name")
+        rows = (await local.run("show jobs")).rows or []
+        assert named(rows, place) == ["hourly", "nightly"]
+        assert [dict(zip(columns, row, strict=True))["state"] for row in rows] == [
+            "running",
+            "failed",
+        ]
+        assert rows[1][columns.index("error")] == "s3://raw/a.csv: line 3 is not JSON"
+        assert rows[0][columns.index("ended_on")] is None
+        assert named((await local.run("show jobs like 'NIGHT%'")).rows or [], place) == ["nightly"]
+        for principal, expected in ((alice, ["hourly"]), (carol, [])):
+            local.session.principal = principal
+            assert named((await local.run("show jobs")).rows or [], place) == expected
+
+    local_sql.run_local(tmp_path, work)
