@@ -277,7 +277,9 @@ class Staging:
             raise  # the changes may be committed: every file stays
         except BaseException:
             for each in current.values():
-                await self.discard(each, keeps_added=keeps_added)
+                # A file that is not removed is the sweep's; its table bucket may be gone.
+                with contextlib.suppress(errors.CatalogError, storage_errors.StorageError):
+                    await self.discard(each, keeps_added=keeps_added)
             raise
         for each in current.values():
             self._release(each)

@@ -208,7 +208,9 @@ class Transactions:
 
     async def _drop(self, changes: Sequence[writes.Staged]) -> None:
         for change in changes:
-            await self._writes.discard(change)
+            # A file that is not removed is the sweep's; its table bucket may be gone.
+            with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+                await self._writes.discard(change)
 
     async def _add(
         self,
@@ -253,7 +255,8 @@ class Transactions:
                 )
         except BaseException:
             for ident, pending in added.items():
-                await asyncio.shield(self._staging.take_back(pending, before.get(ident)))
+                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+                    await asyncio.shield(self._staging.take_back(pending, before.get(ident)))
             raise
         transaction.pending |= added
         transaction.statements += 1
@@ -347,9 +350,13 @@ class Transactions:
         receipt = None
         lasting = [each for each in pending if not temporary_names.is_temporary(each.ident)]
         if transaction.receipt_id and lasting:
-            receipt = self._replays.receipt(
-                lasting[0].ident.table_bucket, transaction.receipt_id, by=session.principal.arn
-            )
+            try:
+                receipt = self._replays.receipt(
+                    lasting[0].ident.table_bucket, transaction.receipt_id, by=session.principal.arn
+                )
+            except BaseException:  # its table bucket is gone
+                await asyncio.shield(self._remove(transaction))
+                raise
         await self._staging.commit(
             pending,
             principal=session.principal,
@@ -378,10 +385,13 @@ class Transactions:
             if transaction.is_over:
                 return
             transaction.is_over = True
-            for pending in transaction.pending.values():
-                # A file that is not removed is the sweep's.
-                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                    await self._staging.discard(pending)
+            await self._remove(transaction)
+
+    async def _remove(self, transaction: Transaction) -> None:
+        for pending in transaction.pending.values():
+            # A file that is not removed is the sweep's.
+            with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+                await self._staging.discard(pending)
 
     async def stop(self) -> None:
         """Wait for what `abandon` began."""

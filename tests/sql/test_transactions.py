@@ -545,3 +545,26 @@ def test_commit_changes_tables_of_two_databases_in_one_index_transaction(tmp_pat
         assert await local.rows("select t.a from t join pond.ns.u on t.a = u.a") == [(7,)]
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("lost_first", [False, True])
+def test_commit_after_one_of_its_databases_was_dropped_leaves_no_file(
+    tmp_path: Path, lost_first: bool
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create database pond")
+        await local.run("create schema pond.ns")
+        await local.run("use schema lake.ns")
+        await local.run("create table t (a int)")
+        await local.run("create table pond.ns.u (a int)")
+        tables_in_order = ["pond.ns.u", "t"] if lost_first else ["t", "pond.ns.u"]
+        await local.run("begin")
+        for table in tables_in_order:
+            await local.run(f"insert into {table} values (1)")
+        await Other(local).rows("drop database pond cascade")
+        assert await code_of(local, "commit") == "002003"
+        assert files_of(local, "ns.t") == set()
+        assert len(files_of(local, "ns.t", "metadata")) == 1
+        assert await local.rows("select a from t") == []
+
+    local_sql.run_local(tmp_path, work)
