@@ -54,10 +54,10 @@ class Files:
         ) as error:
             raise _missing(file.uri) from error
 
-    def read(self, file: OpenedFile) -> bytes:
-        """Return a file's bytes. Raises MetadataFileMissing."""
+    def read(self, file: OpenedFile, byte_range: model.ByteRange | None = None) -> bytes:
+        """Return a file's bytes, or byte_range of them. Raises MetadataFileMissing."""
         try:
-            return self._objects.read(file.info, limit_bytes=FILE_BYTES_MAX)
+            return self._objects.read(file.info, byte_range, limit_bytes=FILE_BYTES_MAX)
         except (storage_errors.BodyMissing, storage_errors.SizeLimitExceeded) as error:
             raise _missing(file.uri) from error
 

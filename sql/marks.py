@@ -34,8 +34,8 @@ ROWS_MAX: Final = 1_000_000
 """Rows of one statement whose positions are kept in memory; more are written copy-on-write."""
 FILES_MAX: Final = 1_000
 """Data files of one statement that get a delete file."""
-VECTOR_FILE_BYTES_MAX: Final = 16 << 20
-"""A Puffin file whose vectors are taken over, read whole."""
+VECTORS_BYTES_MAX: Final = 16 << 20
+"""Bytes of the vectors that one statement takes over: all of them are in memory together."""
 
 POS_ID: Final = 2_147_483_545
 ROW_POSITION_ID: Final = 2_147_483_645
@@ -72,13 +72,11 @@ def fits(
         return False
     if format_version < VECTORS_FORMAT_VERSION:
         return True
-    return all(
-        task.deletes.wide is None
-        and all(
-            file.is_deletion_vector and file.file_size_in_bytes <= VECTOR_FILE_BYTES_MAX
-            for file in task.deletes.exact
-        )
-        for task in tasks
+    earlier = [file for task in tasks for file in task.deletes.exact]
+    return (
+        all(task.deletes.wide is None for task in tasks)
+        and all(file.is_deletion_vector for file in earlier)
+        and sum(file.content_size_in_bytes or 0 for file in earlier) <= VECTORS_BYTES_MAX
     )
 
 
@@ -178,11 +176,14 @@ def vector_file(
             file_size_in_bytes=len(data),
             spec_id=data_file.spec_id,
             partition=data_file.partition,
+            metrics=manifests.Metrics(lower_bounds=bounds, upper_bounds=bounds),
             referenced_data_file=data_file.file_path,
             content_offset=offset,
             content_size_in_bytes=length,
         )
         for data_file, offset, length, cardinality in spans
+        # PyIceberg looks for the path here; without it, it compares partitions, and NaN equals none
+        for bounds in ({delete_rules.FILE_PATH_ID: data_file.file_path.encode()},)
     )
     return DeleteFile(
         uri=uri, data=bytes(data), content_type="application/octet-stream", described=described

@@ -228,18 +228,19 @@ class Writes:
         """
 
         def read() -> Mapping[int, bytes]:
-            whole: dict[str, bytes] = {}
+            opened: dict[str, files.OpenedFile] = {}
             blobs: dict[int, bytes] = {}
             for number, task in tasks.items():
                 for file in task.deletes.exact:
                     assert file.content_offset is not None
                     assert file.content_size_in_bytes is not None
-                    if file.file_path not in whole:
-                        opened = self._files.open(reader.file(file.file_path))
-                        whole[file.file_path] = self._files.read(opened)
+                    if file.file_path not in opened:
+                        opened[file.file_path] = self._files.open(reader.file(file.file_path))
+                    vectors = opened[file.file_path]
                     start = file.content_offset
-                    stop = start + file.content_size_in_bytes
-                    blobs[number] = whole[file.file_path][start:stop]
+                    stop = min(start + file.content_size_in_bytes, vectors.info.size_bytes)
+                    span = storage_model.ByteRange(start=start, stop=stop)
+                    blobs[number] = self._files.read(vectors, span)
             return blobs
 
         return await asyncio.to_thread(read)

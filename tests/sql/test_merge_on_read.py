@@ -17,6 +17,11 @@ VERSIONS = pytest.mark.parametrize("format_version", [2, 3])
 
 async def create(local: local_sql.LocalSql, format_version: int, *modes: str) -> None:
     await local.run("create table t (id int, v varchar)")
+    await mark(local, format_version, *modes)
+    await local.run("insert into t values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+
+
+async def mark(local: local_sql.LocalSql, format_version: int, *modes: str) -> None:
     await local.lake.tables.commit(
         local.lake.ident("ns.t"),
         [],
@@ -29,7 +34,6 @@ async def create(local: local_sql.LocalSql, format_version: int, *modes: str) ->
         ],
         by=lakes.BY,
     )
-    await local.run("insert into t values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
 
 
 async def tasks(local: local_sql.LocalSql) -> list[scans.FileTask]:
@@ -174,5 +178,42 @@ def test_more_rows_than_the_bound_are_rewritten(
         (task,) = await tasks(local)
         assert task.data_file.content == manifests.Content.DATA
         assert (task.data_file.record_count, list(task.deletes)) == (2, [])
+
+    local_sql.run_local(tmp_path, work)
+
+
+@VERSIONS
+def test_rows_of_a_partition_that_equals_nothing_are_deleted_for_every_reader(
+    tmp_path: Path, format_version: int
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (id int, v varchar, p double) partition by (p)")
+        await mark(local, format_version, "delete")
+        await local.run("insert into t select column1, 'v', 'NaN' from values (1), (2), (3)")
+        for number in (1, 2):
+            await local.run(f"delete from t where id = {number}")
+            rows = await local.rows("select id, v from t order by id")
+            assert rows == [(each, "v") for each in range(number + 1, 4)]
+            assert all(each == rows for each in by_others(local, tmp_path / str(number)))
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_more_bytes_of_vectors_than_the_bound_are_rewritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await create(local, 3, "delete")
+        await local.run("insert into t values (5, 'e'), (6, 'f'), (7, 'g')")
+        await local.run("delete from t where id in (1, 5)")
+        vectors = [file for task in await tasks(local) for file in task.deletes]
+        sizes = [file.content_size_in_bytes or 0 for file in vectors]
+        assert len(sizes) == 2
+        monkeypatch.setattr(marks, "VECTORS_BYTES_MAX", sum(sizes) - 1)
+        await local.run("delete from t where id = 2")
+        assert sum(len(list(task.deletes)) for task in await tasks(local)) == 2
+        await local.run("delete from t where id in (3, 6)")  # takes over both
+        assert not any(task.deletes for task in await tasks(local))
+        assert await local.rows("select id from t order by id") == [(4,), (7,)]
 
     local_sql.run_local(tmp_path, work)
