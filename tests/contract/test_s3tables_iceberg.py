@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -10,7 +11,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg import types
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.view.metadata import SQLViewRepresentation, ViewRepresentation, ViewVersion
 
 from tests.kit import server as server_kit
@@ -153,3 +157,81 @@ def test_a_view_is_not_shown_by_s3tables_and_keeps_its_namespace(
     catalog.drop_view("sales.v")
     client.delete_namespace(tableBucketARN=bucket, namespace="sales")
     client.delete_table_bucket(tableBucketARN=bucket)
+
+
+class MetadataWriter:
+    """A client that writes metadata files by itself, as AWS's catalog library for Java does.
+
+    It knows a table by the s3tables API alone, stores each metadata.json by S3 in the table's
+    folder, and has UpdateTableMetadataLocation swap the pointer.
+    """
+
+    def __init__(self, client: Any, s3: Any, where: dict[str, str]) -> None:
+        self._client = client
+        self._s3 = s3
+        self._where = where
+
+    def pointer(self) -> tuple[str | None, str]:
+        """Return where the metadata is, None before the first, and the version token."""
+        answer = self._client.get_table_metadata_location(**self._where)
+        return answer.get("metadataLocation"), answer["versionToken"]
+
+    def read(self, location: str) -> dict[str, Any]:
+        bucket, _, key = location.removeprefix("s3://").partition("/")
+        stored = self._s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        metadata: dict[str, Any] = json.loads(stored)
+        return metadata
+
+    def write(self, metadata: dict[str, Any], number: int) -> str:
+        location = f"{metadata['location']}/metadata/{number:05d}-{uuid.uuid4()}.metadata.json"
+        bucket, _, key = location.removeprefix("s3://").partition("/")
+        self._s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(metadata).encode())
+        return location
+
+    def swap(self, location: str, token: str) -> None:
+        self._client.update_table_metadata_location(
+            **self._where, versionToken=token, metadataLocation=location
+        )
+
+
+def test_a_client_that_writes_metadata_itself_and_engines_of_the_catalog_share_a_table(
+    client: Any, bucket: str, catalog: Catalog, server: server_kit.Running
+) -> None:
+    where = {"tableBucketARN": bucket, "namespace": "sales", "name": "orders"}
+    client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
+    client.create_table(**where, format="ICEBERG")
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=server.url,
+        region_name="us-east-1",
+        aws_access_key_id=server.access_key,
+        aws_secret_access_key=server.secret_key,
+    )
+    writer = MetadataWriter(client, s3, where)
+    location, token = writer.pointer()
+    assert location is None
+    first = new_table_metadata(
+        Schema(types.NestedField(1, "id", types.LongType(), required=False)),
+        UNPARTITIONED_PARTITION_SPEC,
+        UNSORTED_SORT_ORDER,
+        client.get_table(**where)["warehouseLocation"],
+    )
+    writer.swap(writer.write(json.loads(first.model_dump_json()), 0), token)
+    # An engine of the catalog appends; the client goes on from there.
+    catalog.load_table("sales.orders").append(pa.table({"id": [1, 2]}))
+    location, token = writer.pointer()
+    assert location == catalog.load_table("sales.orders").metadata_location
+    metadata = writer.read(location)
+    metadata["properties"]["owner"] = "the client"
+    writer.swap(writer.write(metadata, 2), token)
+    table = catalog.load_table("sales.orders")
+    assert table.properties["owner"] == "the client"
+    assert table.scan().to_arrow().to_pydict() == {"id": [1, 2]}
+    # A swap with the token of before loses, and changes nothing.
+    lost = writer.write(metadata, 3)
+    with pytest.raises(client.exceptions.ConflictException):
+        writer.swap(lost, token)
+    table.append(pa.table({"id": [3]}))
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    with pytest.raises(client.exceptions.BadRequestException):
+        writer.swap("s3://elsewhere/metadata/00000.metadata.json", writer.pointer()[1])
