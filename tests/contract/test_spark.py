@@ -180,6 +180,50 @@ def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> N
     assert ("spark_ctas",) not in sql("SHOW NAMESPACES IN documented")
 
 
+def test_tables_of_s3tables_take_rows_of_spark_and_spark_makes_tables_of_s3tables(
+    clients: Clients,
+) -> None:
+    import boto3
+
+    running = clients.running
+    client = boto3.client(
+        "s3tables",
+        endpoint_url=running.url,
+        region_name="us-east-1",
+        aws_access_key_id=running.access_key,
+        aws_secret_access_key=running.secret_key,
+    )
+    (arn,) = [
+        bucket["arn"]
+        for bucket in client.list_table_buckets(prefix="lake")["tableBuckets"]
+        if bucket["name"] == "lake"
+    ]
+    client.create_namespace(tableBucketARN=arn, namespace=["spark_both"])
+    where = {"tableBucketARN": arn, "namespace": "spark_both"}
+    fields = [
+        {"id": 1, "name": "id", "type": "long", "required": True},
+        {"id": 2, "name": "tags", "required": False, "type": {
+            "type": "list", "element-id": 3, "element": "string", "element-required": False,
+        }},
+    ]  # fmt: skip
+    created = client.create_table(
+        **where,
+        name="orders",
+        format="ICEBERG",
+        metadata={"iceberg": {"schemaV2": {"type": "struct", "fields": fields}}},
+    )
+    clients.sql("INSERT INTO documented.spark_both.orders VALUES (1L, array('a', 'b'))")
+    after = client.get_table(**where, name="orders")
+    assert after["versionToken"] != created["versionToken"]
+    assert clients.read_by_pyiceberg("spark_both.orders") == [(1, ["a", "b"])]
+
+    clients.sql("CREATE TABLE documented.spark_both.made AS SELECT id FROM range(3)")
+    described = client.get_table(**where, name="made")
+    assert described["metadataLocation"] == clients.pyiceberg("spark_both.made").metadata_location
+    location = client.get_table_metadata_location(**where, name="made")
+    assert location["versionToken"] == described["versionToken"]
+
+
 def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(clients: Clients) -> None:
     import pyarrow as pa
 
