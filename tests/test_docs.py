@@ -250,3 +250,13 @@ def test_the_code_map_names_paths_that_are_there() -> None:
                 missing.append(str(path))
     assert len(cells) > 30
     assert missing == []
+
+
+def test_every_report_of_another_catalog_names_a_test_that_exists() -> None:
+    section = (
+        (DOCS / "TESTING.md").read_text().partition("## What users of other catalogs report")[2]
+    )
+    named = re.findall(r"\| `(\S+)::(test_\w+)` \|$", section, re.M)
+    assert len(named) > 30
+    for path, test in named:
+        assert f"def {test}(" in (ROOT / "tests" / path).read_text(), f"{path}::{test}"
