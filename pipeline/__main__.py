@@ -30,6 +30,7 @@ from typing import IO, Any
 from pipeline import (
     errors,
     files,
+    following,
     ingest,
     interrupts,
     jobs,
@@ -112,6 +113,10 @@ def _ingest(
         engine=options.engine,
         types=_schema(server, options.schema, options.format) if options.schema else {},
     )
+    if options.follow:
+        return _followed(options, server, load, say)
+    if options.every is not None or options.on_error is not None:
+        raise errors.BadArgument("--every and --on-error go with --follow")
     open_spark = _opener(options, server, say)
     if options.dry_run:
         plan = ingest.plan(server, load, open_spark=open_spark, say=say)
@@ -122,6 +127,37 @@ def _ingest(
         return {"plan": dataclasses.asdict(plan)}, "planned the load, wrote nothing,"
     done = ingest.run(server, load, open_spark=open_spark, say=say)
     return dataclasses.asdict(done), _loaded_sentence(load, done)
+
+
+def _followed(
+    options: argparse.Namespace,
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    say: progress.Say,
+) -> tuple[dict[str, Any], str]:
+    """Load new sources as they arrive, until the process is interrupted."""
+    if options.warm is not None:
+        raise errors.BadArgument("ingest --follow has no end, so it is no job of a shell")
+    if options.dry_run:
+        raise errors.BadArgument("--follow and --dry-run exclude each other")
+    following.check(load)
+    done = following.run(
+        server,
+        load,
+        every_seconds=following.parse_every(options.every or following.EVERY),
+        ends_on_error=options.on_error == "fail",
+        open_spark=_opener(options, server, say),
+        say=say,
+        loaded=lambda done: say(_loaded_sentence(load, done)),
+    )
+    sentence = (
+        f"followed until it was interrupted: loaded {progress.counted(done.rows, 'row')} "
+        f"from {progress.counted(done.sources, 'object')} "
+        f"in {progress.counted(done.loads, 'load')}"
+    )
+    if done.left_out:
+        sentence += f", left out {progress.counted(len(done.left_out), 'object')},"
+    return dataclasses.asdict(done), sentence
 
 
 def _check_readable(places: Iterable[settings.Place], master: str) -> None:
@@ -529,6 +565,15 @@ def _parser() -> argparse.ArgumentParser:
                      help="arrow: without Java, for small sources; auto: by size")  # fmt: skip
     job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
                      help="an option of Spark's reader, like nullValue=NA")  # fmt: skip
+
+    job.add_argument("--follow", action="store_true",
+                     help="go on: load new objects as they arrive, until Ctrl-C")  # fmt: skip
+    job.add_argument("--every", metavar="TIME",
+                     help="with --follow: how often to look, like 10s, 5m, 1h "
+                     f"(default: {following.EVERY})")  # fmt: skip
+    job.add_argument("--on-error", choices=("fail", "retry"),
+                     help="with --follow: what a source that cannot be loaded does: end the job, "
+                     "or be left out and tried again later (default: retry)")  # fmt: skip
 
     job = jobs.add_parser("compact", parents=[common, spark], help="rewrite small data files")
     job.add_argument("--table", required=True, help="warehouse.namespace.table")

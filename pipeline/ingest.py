@@ -42,26 +42,33 @@ WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
 
 
 def run(
-    server: settings.ServerEndpoint, load: jobs.Load, *, open_spark: session.Open, say: progress.Say
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    *,
+    open_spark: session.Open,
+    say: progress.Say,
+    only: Sequence[sources.Source] | None = None,
 ) -> jobs.Loaded:
     """Load the sources that the table does not have yet. Raises PipelineError if nothing changed.
 
-    open_spark: called only if there is something to load.
+    open_spark: called only if there is something to load. only: load no other than these, which
+    the load's places listed.
     """
     s3 = sources.client(server)
-    wanted = _wanted(server, load, s3)
+    wanted = _wanted(server, load, s3, only)
     if not wanted.fresh:
         return _nothing(load, wanted, say)
     with _for_spark(load, say) as by_arrow:
         if by_arrow:
             return _tried(
-                server, load, s3, wanted, say,
+                lambda: _wanted(server, load, s3, only), load, wanted, say,
                 lambda wanted: arrow.run(server, load, s3, wanted, say=say),
             )  # fmt: skip
     with open_spark(load.table.warehouse) as spark, session.failures():
         return _tried(
-            server, load, s3, wanted, say, lambda wanted: _load(spark, load, s3, wanted, say)
-        )
+            lambda: _wanted(server, load, s3, only), load, wanted, say,
+            lambda wanted: _load(spark, load, s3, wanted, say),
+        )  # fmt: skip
 
 
 def plan(
@@ -99,9 +106,8 @@ def _for_spark(load: jobs.Load, say: progress.Say) -> Iterator[bool]:
 
 
 def _tried(
-    server: settings.ServerEndpoint,
+    still_wanted: Callable[[], sources.WantedSources],
     load: jobs.Load,
-    s3: Any,
     wanted: sources.WantedSources,
     say: progress.Say,
     attempt: Callable[[sources.WantedSources], jobs.Loaded],
@@ -112,18 +118,23 @@ def _tried(
             return attempt(wanted)
         except errors.Overtaken as error:
             say(f"{error.reason}; trying again")
-        wanted = _wanted(server, load, s3)
+        wanted = still_wanted()
         if not wanted.fresh:
             return _nothing(load, wanted, say)
     return attempt(wanted)
 
 
-def _wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> sources.WantedSources:
+def _wanted(
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    s3: Any,
+    only: Sequence[sources.Source] | None = None,
+) -> sources.WantedSources:
     """Return the sources to load. A replacing load takes all, or none if the table has just these.
 
     The table has them if a replacing load of these very sources wrote its current content.
     """
-    listed = sources.listed_at(s3, load.places)
+    listed = sources.listed_at(s3, load.places) if only is None else only
     if not listed:
         raise errors.BadArgument("no objects at " + ", ".join(map(str, load.places)))
     sources.check_names(listed, load.places, load.reader.format)

@@ -8,6 +8,7 @@ summary names.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -163,5 +164,5 @@ def _ask(request: urllib.request.Request, *, table: settings.TargetTable | None 
         raise errors.NoServer(
             f"the server refused {request.full_url}: {error.code} {text}"
         ) from error
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         raise errors.NoServer(f"no server answers at {request.full_url}: {error}") from error

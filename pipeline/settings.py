@@ -144,6 +144,11 @@ def parse_place(text: str) -> Place:
     if text.startswith(LOCAL_BEGINNINGS) or text in {".", "..", "~"}:
         path = text.removeprefix("file://")
         return LocalPath(path=_before_wildcards(path), pattern=_pattern(path))
+    if text.lower().startswith("kafka:"):
+        raise errors.BadArgument(
+            f"{text!r}: Kafka is not a source here; let a Kafka Connect sink write the topic's "
+            "records to a bucket as files, and load those, with --follow as they arrive"
+        )
     try:
         parts = urlsplit(text)
     except ValueError:
