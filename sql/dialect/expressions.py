@@ -18,6 +18,7 @@ from sql import errors, limits
 from sql.dialect import (
     aggregates,
     builders,
+    choices,
     columns,
     functions,
     moments,
@@ -593,9 +594,9 @@ def _case(node: exp.Case, scope: NameResolver) -> Expr:
     default = node.args.get("default")
     otherwise = None if default is None else bind(default, scope)
     if node.this is not None:
-        return rewrites.switch(bind(node.this, scope), whens, otherwise, "=")
+        return choices.switch(bind(node.this, scope), whens, otherwise, with_null=False)
     tests = [(rewrites.as_boolean(condition), result) for condition, result in whens]
-    return rewrites.case(tests, otherwise)
+    return choices.case(tests, otherwise)
 
 
 def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
@@ -813,7 +814,7 @@ def _frame_end(place: Any, side: Any) -> str:
 
 def _if(node: exp.If, scope: NameResolver) -> Expr:
     otherwise = node.args.get("false")
-    return rewrites.case(
+    return choices.case(
         [(rewrites.as_boolean(bind(node.this, scope)), bind(node.args["true"], scope))],
         None if otherwise is None else bind(otherwise, scope),
     )

@@ -15,6 +15,7 @@ from sql import errors, kernels, limits, outcomes, searches
 from sql.dialect import (
     aggregates,
     builders,
+    choices,
     formats,
     generation,
     moments,
@@ -260,7 +261,7 @@ def _concat_ws(call: FunctionCall) -> Expr:
     if len(rest) == 1 and separator.nullable:
         present = exprs.derived(code.is_not_null(separator), sqltypes.BOOLEAN, [separator])
         whole = rewrites.cast(rest[0], sqltypes.TEXT, forms=call.context.forms)
-        return rewrites.case([(present, whole)], None)
+        return choices.case([(present, whole)], None)
     joined = []
     for index, part in enumerate(rest):
         if index:
@@ -319,7 +320,7 @@ def _edit_distance(call: FunctionCall) -> Expr:
     )
     if len(call.nodes) == 2:
         return distance
-    return rewrites.extreme([distance, _count_of(call.arg(2))], "least")
+    return choices.extreme([distance, _count_of(call.arg(2))], "least")
 
 
 def _hex_decode(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
@@ -666,13 +667,13 @@ def _width_bucket(call: FunctionCall) -> Expr:
 
 def _sign(call: FunctionCall) -> Expr:
     value = rewrites.as_number(call.arg(0))
-    sign = code.case(
-        [
-            (code.infix(value, ">", 0), 1),
-            (code.infix(value, "<", 0), -1),
-            (code.infix(value, "=", 0), 0),
-        ]
-    )
+    if value.type.name == "fixed":
+        # The engine's function would answer NaN for NaN; a NUMBER has none.
+        of_float = code.call("signum", code.exactly(value, sqltypes.REAL))
+        sign: code.Code = code.exactly(of_float, sqltypes.integer())
+    else:
+        signs = ((">", 1), ("<", -1), ("=", 0))
+        sign = code.case((code.infix(value, operator, 0), number) for operator, number in signs)
     return exprs.derived(sign, sqltypes.integer(1, -1, 1), [value])
 
 
@@ -741,25 +742,22 @@ def _div0(call: FunctionCall, *, of_null: bool) -> Expr:
 
 
 def _coalesce(call: FunctionCall) -> Expr:
-    return rewrites.coalesce(call.args)
+    return choices.coalesce(call.args)
 
 
 def _iff(call: FunctionCall) -> Expr:
     condition, yes, no = call.args
-    return rewrites.case([(rewrites.as_boolean(condition), yes)], no)
+    return choices.case([(rewrites.as_boolean(condition), yes)], no)
 
 
 def _nvl2(call: FunctionCall) -> Expr:
     value, yes, no = call.args
     present = exprs.derived(code.is_not_null(value), sqltypes.BOOLEAN, [value], nullable=False)
-    return rewrites.case([(present, yes)], no)
+    return choices.case([(present, yes)], no)
 
 
 def _nullif(call: FunctionCall) -> Expr:
-    left, right = call.args
-    same = rewrites.compare(left, right, "=")
-    sql_type = sqltypes.TEXT if left.type.name == "null" else left.type
-    return rewrites.case([(same, exprs.null(sql_type))], left)
+    return choices.nullif(*call.args)
 
 
 def _nullifzero(call: FunctionCall) -> Expr:
@@ -768,7 +766,7 @@ def _nullifzero(call: FunctionCall) -> Expr:
 
 
 def _zeroifnull(call: FunctionCall) -> Expr:
-    return rewrites.coalesce([rewrites.as_number(call.arg(0)), exprs.integer(0)])
+    return choices.coalesce([rewrites.as_number(call.arg(0)), exprs.integer(0)])
 
 
 def _decode(call: FunctionCall) -> Expr:
@@ -777,7 +775,7 @@ def _decode(call: FunctionCall) -> Expr:
     while len(rest) >= 2:
         whens.append((rest[0], rest[1]))
         rest = rest[2:]
-    return rewrites.switch(value, whens, rest[0] if rest else None, "IS NOT DISTINCT FROM")
+    return choices.switch(value, whens, rest[0] if rest else None, with_null=True)
 
 
 def _equal_null(call: FunctionCall) -> Expr:
@@ -785,7 +783,7 @@ def _equal_null(call: FunctionCall) -> Expr:
 
 
 def _extreme(name: str) -> builders.Builder:
-    return lambda call: rewrites.extreme(call.args, name)
+    return lambda call: choices.extreme(call.args, name)
 
 
 def _extreme_of_present(name: str) -> builders.Builder:

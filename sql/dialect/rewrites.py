@@ -289,7 +289,8 @@ def _cast_to_boolean(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> 
 
 
 def _cast_from_boolean(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
-    bit = code.case([(operand, 1), (code.not_(operand), 0)])
+    # Compared with both, so that the operand is written once.
+    bit = code.case([(code.TRUE, 1), (code.FALSE, 0)], operand=operand)
     one_bit = exprs.derived(bit, sqltypes.integer(1, 0, 1), [operand])
     return one_bit if target.name == "fixed" and target.scale == 0 else cast(one_bit, target)
 
@@ -1164,60 +1165,6 @@ def regexp_flags(parameters: str) -> str:
             case _:
                 raise errors.unsupported(f"regular expression parameter '{letter}'")
     return f"(?{''.join(sorted(flags))})" if flags else ""
-
-
-# Choices
-
-
-def coalesce(operands: Sequence[Expr]) -> Expr:
-    parts, sql_type = unify(operands, "COALESCE")
-    nullable = all(part.nullable for part in parts)
-    return exprs.derived(code.call("coalesce", *parts), sql_type, parts, nullable=nullable)
-
-
-def case(
-    whens: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, *, operand: Expr | None = None
-) -> Expr:
-    """Return CASE WHEN ... THEN ... ELSE ... END over conditions that are booleans already.
-
-    operand: what the conditions, then values of its own type, are compared with.
-    """
-    results = [result for _, result in whens] + ([otherwise] if otherwise is not None else [])
-    parts, sql_type = unify(results, "CASE")
-    conditions = [condition for condition, _ in whens]
-    nullable = otherwise is None or any(part.nullable for part in parts)
-    return exprs.derived(
-        code.case(
-            zip(conditions, parts[: len(whens)], strict=True),
-            None if otherwise is None else parts[-1],
-            operand=operand,
-        ),
-        sql_type,
-        [*([] if operand is None else [operand]), *conditions, *parts],
-        nullable=nullable,
-    )
-
-
-def switch(
-    operand: Expr, whens: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, operator: str
-) -> Expr:
-    """Return the result of the first value that operand equals. operator: that compares them."""
-    tests = [(compare(operand, value, operator), result) for value, result in whens]
-    return case(tests, otherwise)
-
-
-def extreme(operands: Sequence[Expr], name: str) -> Expr:
-    """Return GREATEST or LEAST: NULL if an operand is."""
-    parts, sql_type = unify(operands, name.upper())
-    if sql_type.is_variant:
-        # The engine would compare the texts of values.
-        raise errors.unsupported(f"{name.upper()} of {sqltypes.shown(sql_type)}")
-    chosen: code.Code = code.call(name, *parts)
-    nullable = [part for part in parts if part.nullable]
-    if nullable:
-        any_null = code.joined([code.is_null(part) for part in nullable], "OR")
-        chosen = code.case([(any_null, code.NULL)], chosen)
-    return exprs.derived(chosen, sql_type, parts)
 
 
 def concat(operands: Sequence[Expr], forms: formats.Forms = formats.DEFAULT) -> Expr:

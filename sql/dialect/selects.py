@@ -16,6 +16,7 @@ from sqlglot import exp
 from sql import errors, limits
 from sql.dialect import (
     asof,
+    choices,
     columns,
     expressions,
     grammar,
@@ -303,7 +304,7 @@ class SelectBinder:
             if side == "RIGHT":
                 kept = theirs
             elif side == "FULL":
-                kept = rewrites.coalesce([ours, theirs])
+                kept = choices.coalesce([ours, theirs])
             else:
                 kept = ours
             self._scope.merged[ident.folded] = kept
