@@ -373,6 +373,51 @@ def test_a_transaction_changes_all_its_tables_or_none(rest: kit.RestServer) -> N
         assert rest.load(f"ns.{name}").json["metadata"]["properties"]["x"] == "1"
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_transaction_with_a_source_taken_before_changes_no_other_table(
+    rest: kit.RestServer, is_new: bool
+) -> None:
+    """A load that writes two tables names its sources in one of them."""
+    rest.make_table("ns.t")
+    staged = rest.make_table("ns.t__rejected", **({"stage-create": True} if is_new else {}))
+    taken = json.dumps([{"source": "s3://raw/a.csv", "etag": "e1"}])
+    second = kit.add_snapshot(11, 1)
+    if is_new:
+        metadata = staged["metadata"]
+        creation = [
+            {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+            {"action": "upgrade-format-version", "format-version": 2},
+            {"action": "add-schema", "schema": metadata["schemas"][0]},
+            {"action": "set-current-schema", "schema-id": -1},
+            {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+            {"action": "set-default-spec", "spec-id": -1},
+            {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+            {"action": "set-location", "location": metadata["location"]},
+        ]
+        second = [*creation, *second]
+
+    def load(listed: str) -> kit.Answer:
+        rows = kit.add_snapshot(2, 2, parent=1, **{"boathouse.loads": listed})
+        changes = [
+            change("t", *rows),
+            change("t__rejected", *second, requirements=CREATE if is_new else ()),
+        ]
+        return rest.ask("POST", "transactions/commit", {"table-changes": changes})
+
+    first = rest.commit("ns.t", *kit.add_snapshot(1, 1, **{"boathouse.loads": taken}))
+    assert first.status == 200
+    before = rest.load("ns.t").json, rest.load("ns.t__rejected").body
+    again = load(taken)
+    assert again.error[:2] == (409, "CommitFailedException")
+    assert "s3://raw/a.csv" in again.error[2]
+    assert (rest.load("ns.t").json, rest.load("ns.t__rejected").body) == before
+    other = json.dumps([{"source": "s3://raw/b.csv", "etag": "e2"}])
+    assert load(other).status == 204
+    assert rest.load("ns.t").json["metadata"]["current-snapshot-id"] == 2
+    assert rest.load("ns.t__rejected").json["metadata"]["current-snapshot-id"] == 11
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
