@@ -95,7 +95,7 @@ FUNCTIONS: Final = {
             *("first_value", "floor", "greatest", "initcap", "lag", "last_value", "lead"),
             *("least", "left", "ln", "lower", "lpad", "max", "md5", "median", "min"),
             *("nth_value", "ntile", "nullif", "percent_rank", "power", "rank", "repeat"),
-            *("replace", "reverse", "right", "round", "row_number", "rpad", "sqrt"),
+            *("replace", "reverse", "right", "round", "row_number", "rpad", "signum", "sqrt"),
             *("stddev_pop", "stddev_samp", "substr", "sum", "upper", "var_pop", "var_samp"),
         )
     },
