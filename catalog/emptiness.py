@@ -68,9 +68,13 @@ def check_none_restorable(
         until_ms = row.kept_until_ms
         if row.pointer.object_type != "table" or (until_ms is not None and until_ms <= now_ms):
             continue
-        until = "" if until_ms is None else f" until {_minute(until_ms)}"
+        kept = (
+            "was unregistered and can be registered again"
+            if until_ms is None
+            else f"was dropped and can be restored until {_minute(until_ms)}"
+        )
         raise errors.DroppedTablesKept(
-            f"The table {records.dropped_name(key)[1]} was dropped and can be restored{until}."
+            f"The table {records.dropped_name(key)[1]} {kept}."
             " To delete its table bucket before needs lake:RunMaintenance"
         )
 

@@ -7,6 +7,7 @@ clients' files (`catalog.guard`). A file is opened with the proof that its reade
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +22,6 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 ATTEMPTS_MAX: Final = 20
 """How often the guard rules again on a file after the rows of its ruling have changed."""
-
 
 _WRITTEN_ONCE: Final = model.Precondition(write_once=True)
 
@@ -193,8 +193,13 @@ class Files:
                     raise
 
     async def remove(self, uri: str, *, table_bucket: str) -> None:
-        """Remove a file of its writer that no commit names."""
-        await self._objects.delete(table_bucket, _key_of(uri, table_bucket))
+        """Remove a file of its writer that no commit names.
+
+        One that cannot be removed is the sweep's: its table bucket may be gone, or the disk full.
+        So the removal of other files goes on, and the caller's own error is raised.
+        """
+        with contextlib.suppress(errors.CatalogError, storage_errors.StorageError):
+            await self._objects.delete(table_bucket, _key_of(uri, table_bucket))
 
     async def remove_all(self, location: str, *, table_bucket: str) -> None:
         """Remove every file below the location of a dropped table that only its session could use.

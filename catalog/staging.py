@@ -20,7 +20,6 @@ also beside a change that removed all files of its time. Never opens a data file
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -46,7 +45,6 @@ from catalog.metadata import errors as metadata_errors
 from catalog.metadata import updates
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 from server.access import model as access_model
-from storage import errors as storage_errors
 from storage import model
 
 ATTEMPTS_MAX: Final = 20
@@ -277,15 +275,11 @@ class Staging:
             raise  # the changes may be committed: every file stays
         except BaseException:
             for each in current.values():
-                # A file that is not removed is the sweep's; its table bucket may be gone.
-                with contextlib.suppress(errors.CatalogError, storage_errors.StorageError):
-                    await self.discard(each, keeps_added=keeps_added)
+                await self.discard(each, keeps_added=keeps_added)
             raise
         for each in current.values():
             self._release(each)
-            # The commit is durable: a file that was not removed does not make it fail.
-            with contextlib.suppress(storage_errors.StorageError):
-                await self.remove(each.outdated, ident=each.ident)
+            await self.remove(each.outdated, ident=each.ident)
         return committed
 
     def _release(self, pending: PendingTable) -> None:

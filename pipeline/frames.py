@@ -178,8 +178,6 @@ def _avro(load: _Load) -> Any:
         .load([source.path for source in group])
         for group in groups
     ]
-    if len(frames) == 1:
-        return frames[0]
     types = frames[0].schema
     for frame, group in zip(frames[1:], groups[1:], strict=True):
         types = widening.widened(types, frame.schema, group[0].place)

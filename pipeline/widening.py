@@ -50,15 +50,16 @@ def widened(one: Any, other: Any, place: str, path: str = "") -> Any:
 
 
 def _widened_struct(one: Any, other: Any, place: str, path: str) -> Any:
-    """Return the fields of both, those of the first one first; all of them may be NULL."""
+    """Return the fields of both, those of the first one first; all of them may be NULL.
+
+    To Spark, `ID` and `id` are one name: it stays as the first one spells it.
+    """
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
 
-    fields = {field.name: field.dataType for field in one}
+    fields = {field.name.lower(): (field.name, field.dataType) for field in one}
     for field in other:
-        before = fields.get(field.name)
-        inner = f"{path}.{field.name}" if path else field.name
-        fields[field.name] = (
-            field.dataType if before is None else widened(before, field.dataType, place, inner)
-        )
-    return types.StructType([types.StructField(name, each) for name, each in fields.items()])
+        name, before = fields.get(field.name.lower(), (field.name, field.dataType))
+        inner = f"{path}.{name}" if path else name
+        fields[field.name.lower()] = name, widened(before, field.dataType, place, inner)
+    return types.StructType([types.StructField(name, each) for name, each in fields.values()])

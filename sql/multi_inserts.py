@@ -7,7 +7,6 @@ them whose rows become data files. The changes of all tables are taken together.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog import errors as catalog_errors
 from catalog import idents, rights, tables
 from sql import (
     defaults,
@@ -31,7 +29,6 @@ from sql import (
     writes,
 )
 from sql.dialect import multi_inserts, names, operations, resolve, shapes
-from storage import errors as storage_errors
 
 WAITING_CLAUSES_MAX: Final = 8
 """INTO clauses of a statement whose small files wait for the commit: each may have 1 MiB."""
@@ -189,9 +186,7 @@ class MultiInserts:
                     fill.check_rows(staged.rows)
         except BaseException:
             for change in changes.values():
-                # A file that is not removed is the sweep's; its table bucket may be gone.
-                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                    await asyncio.shield(self._writes.discard(change))
+                await asyncio.shield(self._writes.discard(change))
             raise
         return list(changes.values())
 

@@ -208,9 +208,7 @@ class Transactions:
 
     async def _drop(self, changes: Sequence[writes.Staged]) -> None:
         for change in changes:
-            # A file that is not removed is the sweep's; its table bucket may be gone.
-            with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                await self._writes.discard(change)
+            await self._writes.discard(change)
 
     async def _add(
         self,
@@ -255,8 +253,7 @@ class Transactions:
                 )
         except BaseException:
             for ident, pending in added.items():
-                with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                    await asyncio.shield(self._staging.take_back(pending, before.get(ident)))
+                await asyncio.shield(self._staging.take_back(pending, before.get(ident)))
             raise
         transaction.pending |= added
         transaction.statements += 1
@@ -389,9 +386,7 @@ class Transactions:
 
     async def _remove(self, transaction: Transaction) -> None:
         for pending in transaction.pending.values():
-            # A file that is not removed is the sweep's.
-            with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                await self._staging.discard(pending)
+            await self._staging.discard(pending)
 
     async def stop(self) -> None:
         """Wait for what `abandon` began."""

@@ -100,6 +100,18 @@ def test_avro_files_whose_schemas_differ_are_one_table_with_the_wider_types(
 
 
 @pytest.mark.spark
+def test_names_of_avro_files_that_differ_only_in_case_are_one_column(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.avro", avro([optional("id", "int"), optional("n", "string")], {"id": 1}))
+    raw.put("in/2.avro", avro([optional("ID", "long")], {"ID": 2**40}))
+    assert lake.ingest(raw, "avro.spelled", format="avro").rows == 2
+    rows = lake.catalog.load_table("avro.spelled").scan().to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"id": 1, "n": None},
+        {"id": 2**40, "n": None},
+    ]
+
+
+@pytest.mark.spark
 def test_avro_files_whose_types_no_column_holds_are_refused_by_file_and_column(
     lake: Lake, raw: Raw
 ) -> None:
