@@ -37,6 +37,7 @@ from sql import (
     limits,
     marks,
     outcomes,
+    pinned,
     places,
     planning,
     relations,
@@ -98,7 +99,7 @@ class _Plan:
     """
 
     statement: operations.ChangeRows
-    table: relations.PinnedTable
+    table: pinned.PinnedTable
     query_tables: planning.QueryTables
     use: int
     fields: tuple[Mapping[str, Any], ...]
@@ -276,7 +277,7 @@ class Changes:
         if changed.conflicts:
             _check_repeated(execution, plan)
         marks_rows = query is not None and self._marks(plan, changed)
-        lineage = relations.lineage_of(plan.table) if changed.rewritten else ()
+        lineage = pinned.lineage_of(plan.table) if changed.rewritten else ()
         target = writes.WriteTarget(
             loaded=plan.loaded,
             fields=(*plan.fields, *lineage),
@@ -787,7 +788,7 @@ def _with_lineage(read: str, own: str, row: str) -> tuple[str, str]:
 
     read, own, row: the texts of the files' rows, of the table's own columns and of a row's number.
     """
-    row_id, updated = (f'"r".{engine.quoted(field["name"])}' for field in relations.LINEAGE)
+    row_id, updated = (f'"r".{engine.quoted(field["name"])}' for field in pinned.LINEAGE)
     file = f"{row} / {engine.ROWS_OF_FILE}"
     read = f'{read} LEFT JOIN {engine.quoted(FILES)} AS "f" ON {file} = "f"."file"'
     position = f"{row} % {engine.ROWS_OF_FILE}"

@@ -19,7 +19,7 @@ import msgspec
 from catalog import files, layout, locations, manifests, properties, scans, sequences
 from catalog.metadata import model, schemas
 from catalog.metadata import properties as property_names
-from sql import column_defaults, keys, relations, tabletypes, writes
+from sql import column_defaults, filecolumns, keys, pinned, tabletypes, writes
 from storage import model as storage_model
 
 BOUND_PROPERTIES: Final = ("boathouse.protected", "write.object-storage.enabled")
@@ -27,7 +27,7 @@ BOUND_PROPERTIES: Final = ("boathouse.protected", "write.object-storage.enabled"
 
 LINKED_AT_ONCE: Final = 64
 """Files that are named a second time in one transaction, and between two turns of the loop."""
-ROW_ID: Final = relations.LINEAGE[0]["id"]
+ROW_ID: Final = pinned.LINEAGE[0]["id"]
 
 
 class Unshared(Exception):
@@ -43,7 +43,7 @@ class CopiedTable:
 
 
 def definition(
-    source: relations.PinnedTable, *, numbers: Mapping[int, int], first_id: int = 1
+    source: pinned.PinnedTable, *, numbers: Mapping[int, int], first_id: int = 1
 ) -> CopiedTable:
     """Return the definition of a table with the source's columns, of which the first has first_id.
 
@@ -111,7 +111,7 @@ def _of_columns(definition: Mapping[str, Any], ids: Mapping[int, int]) -> Mappin
 
 
 def _properties(
-    source: relations.PinnedTable, ids: Mapping[int, int], numbers: Mapping[int, int]
+    source: pinned.PinnedTable, ids: Mapping[int, int], numbers: Mapping[int, int]
 ) -> dict[str, str]:
     metadata = source.loaded.metadata
     stored = {
@@ -120,7 +120,7 @@ def _properties(
         if name not in (*properties.PATHS, *BOUND_PROPERTIES)
     }
     if any(old != new for old, new in ids.items()):
-        stored.pop(relations.NAME_MAPPING, None)
+        stored.pop(filecolumns.NAME_MAPPING, None)
     declared = json.loads(stored.pop(tabletypes.DECLARED, "{}"))
     kept = {str(ids[int(old)]): text for old, text in declared.items() if int(old) in ids}
     if kept:
@@ -180,13 +180,13 @@ class Clones:
         self._writes = writes
         self._new_id = new_id
 
-    def numbers(self, source: relations.PinnedTable) -> dict[int, int]:
+    def numbers(self, source: pinned.PinnedTable) -> dict[int, int]:
         """Return the next numbers of a table's AUTOINCREMENT columns, by field id."""
         loaded = source.loaded
         return self._sequences.columns(loaded.ident.table_bucket, loaded.pointer.object_uuid)
 
     async def share(
-        self, source: relations.PinnedTable, target: writes.WriteTarget, *, by: str
+        self, source: pinned.PinnedTable, target: writes.WriteTarget, *, by: str
     ) -> writes.Staged:
         """Name the source's files below the location of a staged table, uncommitted.
 
@@ -225,7 +225,7 @@ class Clones:
 
     async def _link(
         self,
-        source: relations.PinnedTable,
+        source: pinned.PinnedTable,
         file: manifests.DataFile,
         uri: str,
         target: writes.WriteTarget,
@@ -237,7 +237,7 @@ class Clones:
         await self._files.link(opened, uri, table_bucket=bucket, owner=by)
 
     def _uri(
-        self, source: relations.PinnedTable, target: writes.WriteTarget, file: manifests.DataFile
+        self, source: pinned.PinnedTable, target: writes.WriteTarget, file: manifests.DataFile
     ) -> str:
         """Return where a file lies below the clone's location: as it lies below the source's."""
         home = target.loaded.metadata.location.rstrip("/")
@@ -251,7 +251,7 @@ class Clones:
 
 
 def _same_ids(
-    source: relations.PinnedTable, created: model.TableMetadata, numbers: Mapping[int, int]
+    source: pinned.PinnedTable, created: model.TableMetadata, numbers: Mapping[int, int]
 ) -> model.TableMetadata:
     """Return the metadata of a new table whose columns have the ids of the source's."""
     metadata = source.loaded.metadata
@@ -272,7 +272,7 @@ def _same_ids(
     )
 
 
-def _schemas_before(source: relations.PinnedTable) -> tuple[Mapping[str, Any], ...]:
+def _schemas_before(source: pinned.PinnedTable) -> tuple[Mapping[str, Any], ...]:
     """Return the source's earlier schemas, where a column of them has the highest id ever used.
 
     The clone has them too, so that no column that is added to it gets the id of a dropped one,
@@ -287,7 +287,7 @@ def _schemas_before(source: relations.PinnedTable) -> tuple[Mapping[str, Any], .
     raise Unshared
 
 
-def _check_shareable(source: relations.PinnedTable, live: Sequence[manifests.DataFile]) -> None:
+def _check_shareable(source: pinned.PinnedTable, live: Sequence[manifests.DataFile]) -> None:
     """Raise Unshared for a file that means something else in another table.
 
     Delete files name data files by their path. A file of another partition spec than the default
@@ -311,7 +311,7 @@ def _check_shareable(source: relations.PinnedTable, live: Sequence[manifests.Dat
 
 
 def _described(
-    file: manifests.DataFile, uri: str, source: relations.PinnedTable
+    file: manifests.DataFile, uri: str, source: pinned.PinnedTable
 ) -> manifests.DataFile:
     is_sorted = file.sort_order_id == source.loaded.metadata.default_sort_order_id
     order_id = 1 if source.loaded.metadata.default_sort_order()["fields"] else 0
@@ -324,7 +324,7 @@ def _described(
     )
 
 
-def _ids(source: relations.PinnedTable) -> frozenset[int]:
+def _ids(source: pinned.PinnedTable) -> frozenset[int]:
     """Return the ids of all fields of the source's schema, nested ones too."""
     _, renumbered = schemas.with_fresh_ids(dict(source.schema))
     return frozenset(renumbered)

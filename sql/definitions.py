@@ -27,9 +27,9 @@ from sql import (
     iceberg_options,
     limits,
     outcomes,
+    pinned,
     places,
     planning,
-    relations,
     replacements,
     replays,
     stored_views,
@@ -441,7 +441,7 @@ class Definitions:
         query_tables: planning.QueryTables,
         statement: operations.CreateTable,
         table: _NewTable,
-        source: relations.PinnedTable,
+        source: pinned.PinnedTable,
         numbers: Mapping[int, int],
     ) -> None:
         """Replace a table by LIKE or CLONE. The columns get new ids, so the rows are written."""

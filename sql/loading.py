@@ -27,9 +27,9 @@ from sql import (
     faults,
     fileformats,
     outcomes,
+    pinned,
     places,
     planning,
-    relations,
     staged_columns,
     staged_reads,
     stages,
@@ -835,7 +835,7 @@ def _answered(loaded: tables.LoadedTable, query_id: str) -> outcomes.Outcome | N
         return None
     for snapshot_id in reversed(tuple(loaded.metadata.snapshots.ids)):
         summary = (loaded.metadata.snapshots.get(snapshot_id) or {}).get("summary") or {}
-        if summary.get(relations.QUERY_ID) == query_id and ANSWER in summary:
+        if summary.get(pinned.QUERY_ID) == query_id and ANSWER in summary:
             return _outcome(json.loads(summary[ANSWER]), rows=rows)
     return _outcome([], rows=rows)
 

@@ -24,6 +24,7 @@ from sql import (
     ipc,
     limits,
     parameters,
+    pinned,
     places,
     relations,
     results,
@@ -91,7 +92,7 @@ class QueryTables:
     """
 
     shapes: tuple[shapes.TableShape, ...]
-    tables: tuple[relations.PinnedTable | None, ...]
+    tables: tuple[pinned.PinnedTable | None, ...]
     ready: Mapping[int, engine.Relation]
     sequences: SequenceUses = ()
     numbers: tuple[tuple[int, int], ...] = ()
@@ -454,7 +455,7 @@ class Planning:
             raise query_names.fault
         session, needs = execution.session, query_names.needs
         loaded: dict[tuple[idents.TableIdent, bool], tables.LoadedTable] = {}
-        stored: list[relations.PinnedTable | None] = []
+        stored: list[pinned.PinnedTable | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
         scanned_bytes = 0
@@ -494,7 +495,7 @@ class Planning:
                     else await self._tables.fetch_at(named.ident, named.pointer)
                 )
             reader = self._readers.of(session.principal, loaded[key])
-            table = await relations.find_snapshot(reader, use.moment)
+            table = await pinned.find_snapshot(reader, use.moment)
             ends = await self._relations.bounds(table) if needs.wants_bounds else None
             width = len(table.fields)
             described.append(

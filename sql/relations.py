@@ -12,11 +12,10 @@ from __future__ import annotations
 import asyncio
 import bisect
 import hashlib
-import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -24,65 +23,27 @@ from catalog import (
     datatypes,
     deletes,
     files,
-    manifests,
     pruning,
-    readers,
     scans,
-    tables,
-    transforms,
     values,
 )
 from catalog import errors as catalog_errors
-from sql import engine, errors, ipc, limits, tabletypes, temporary_names, threads
+from sql import (
+    engine,
+    errors,
+    filecolumns,
+    ipc,
+    limits,
+    pinned,
+    tabletypes,
+    temporary_names,
+    threads,
+)
 from sql.dialect import names, predicates, shapes, sqltypes
 from storage import links
 from storage import model as storage_model
 
 _Item = TypeVar("_Item")
-
-QUERY_ID = "boathouse.query-id"
-"""Key of a snapshot's summary: the id of the SQL statement that committed it."""
-
-NAME_MAPPING = "schema.name-mapping.default"
-
-LINEAGE: Final[tuple[Mapping[str, Any], ...]] = (
-    {"id": 2147483540, "name": "_row_id", "required": False, "type": "long"},
-    {
-        "id": 2147483539,
-        "name": "_last_updated_sequence_number",
-        "required": False,
-        "type": "long",
-    },
-)
-"""The fields of row lineage. Source: Iceberg spec, Reserved Field IDs; Row Lineage."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PinnedTable:
-    """A table of a statement: loaded once, at one snapshot, with the snapshot's schema.
-
-    reader: reads the table's files with the rights of the statement's principal.
-    """
-
-    reader: readers.Reader
-    snapshot_id: int | None
-    schema: Mapping[str, Any]
-
-    @property
-    def loaded(self) -> tables.LoadedTable:
-        return self.reader.table
-
-    @property
-    def fields(self) -> list[Mapping[str, Any]]:
-        return list(self.schema["fields"])
-
-
-def lineage_of(table: PinnedTable) -> tuple[Mapping[str, Any], ...]:
-    """Return the fields of row lineage that a table's data files may have beside its own."""
-    taken = {field["name"] for field in table.fields}
-    if table.loaded.metadata.format_version < 3 or any(each["name"] in taken for each in LINEAGE):
-        return ()
-    return LINEAGE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +83,7 @@ class Relations:
 
     def shape(
         self,
-        table: PinnedTable,
+        table: pinned.PinnedTable,
         relation: str,
         bounds: Mapping[int, tuple[int, int]] | None = None,
         *,
@@ -151,10 +112,10 @@ class Relations:
             relation=relation,
             path=temporary_names.path(table.loaded.ident),
             columns=tuple(shape_columns),
-            rows=_rows_of(table),
+            rows=pinned.rows_of(table),
         )
 
-    async def bounds(self, table: PinnedTable) -> Mapping[int, tuple[int, int]]:
+    async def bounds(self, table: pinned.PinnedTable) -> Mapping[int, tuple[int, int]]:
         """Return the bounds of whole-number columns by field id, as far as the manifests have them.
 
         Raises as `Scans.plan` does.
@@ -172,7 +133,7 @@ class Relations:
         return kept
 
     async def _common_bounds(
-        self, table: PinnedTable, snapshot_id: int
+        self, table: pinned.PinnedTable, snapshot_id: int
     ) -> dict[int, tuple[int, int]]:
         """Return the bounds of whole-number columns over all data files.
 
@@ -211,7 +172,7 @@ class Relations:
 
     async def relation(
         self,
-        table: PinnedTable,
+        table: pinned.PinnedTable,
         name: str,
         *,
         conditions: Sequence[predicates.Filter] = (),
@@ -229,7 +190,7 @@ class Relations:
 
     async def numbered(
         self,
-        table: PinnedTable,
+        table: pinned.PinnedTable,
         name: str,
         tasks: Mapping[int, scans.FileTask],
         *,
@@ -251,7 +212,7 @@ class Relations:
         )
 
     async def tasks(
-        self, table: PinnedTable, conditions: Sequence[predicates.Filter] = ()
+        self, table: pinned.PinnedTable, conditions: Sequence[predicates.Filter] = ()
     ) -> tuple[scans.FileTask, ...]:
         """Return the files with the rows that conditions may not exclude.
 
@@ -269,7 +230,7 @@ class Relations:
 
     async def _relation(
         self,
-        table: PinnedTable,
+        table: pinned.PinnedTable,
         name: str,
         tasks: Sequence[scans.FileTask],
         *,
@@ -282,7 +243,7 @@ class Relations:
             return self.empty(table, name, zone=zone, numbered=numbers is not None)
         width = len(table.fields)
         schema = await threads.for_columns(
-            width, _encoded_schema, table, zone, numbered=numbers is not None
+            width, filecolumns.encoded_schema, table, zone, numbered=numbers is not None
         )
         files = await self._opened(table, tasks)
         await self._learn_footers(files, owner)
@@ -308,7 +269,7 @@ class Relations:
             groups.append(group)
         return engine.Relation(name=name, schema=schema, groups=tuple(groups))
 
-    async def count_rows(self, table: PinnedTable) -> int | None:
+    async def count_rows(self, table: pinned.PinnedTable) -> int | None:
         """Return the number of rows from the table's manifests; None if it has delete files.
 
         Raises the same errors as `relation`, so that a count also fails for a missing file.
@@ -324,7 +285,7 @@ class Relations:
         return sum(task.data_file.record_count for task in plan.tasks)
 
     async def count_files(
-        self, table: PinnedTable, conditions: Sequence[predicates.Filter]
+        self, table: pinned.PinnedTable, conditions: Sequence[predicates.Filter]
     ) -> tuple[int, int]:
         """Return the number of data files that conditions do not exclude, and of all data files."""
         if table.snapshot_id is None:
@@ -342,14 +303,18 @@ class Relations:
         return len(kept.tasks), len(every.tasks)
 
     def empty(
-        self, table: PinnedTable, name: str, *, zone: str = "UTC", numbered: bool = False
+        self, table: pinned.PinnedTable, name: str, *, zone: str = "UTC", numbered: bool = False
     ) -> engine.Relation:
         """Return the relation of a table without its rows, for planning alone."""
-        return engine.Relation(name=name, schema=_encoded_schema(table, zone, numbered=numbered))
+        return engine.Relation(
+            name=name, schema=filecolumns.encoded_schema(table, zone, numbered=numbered)
+        )
 
     # Files
 
-    async def _opened(self, table: PinnedTable, tasks: Sequence[scans.FileTask]) -> list[_File]:
+    async def _opened(
+        self, table: pinned.PinnedTable, tasks: Sequence[scans.FileTask]
+    ) -> list[_File]:
         files: list[_File] = []
         needed = deletes.Needed()
         async for part in _in_steps(tasks):
@@ -364,13 +329,13 @@ class Relations:
                 await asyncio.sleep(0)
         return files
 
-    def _file(self, table: PinnedTable, task: scans.FileTask) -> _File:
+    def _file(self, table: pinned.PinnedTable, task: scans.FileTask) -> _File:
         file = task.data_file
         if file.file_format != "PARQUET":
             raise errors.unsupported(f"data files in {file.file_format}")
         return _File(task=task, info=self._info(table, file.file_path))
 
-    def _info(self, table: PinnedTable, uri: str) -> storage_model.ObjectInfo:
+    def _info(self, table: pinned.PinnedTable, uri: str) -> storage_model.ObjectInfo:
         try:
             return self._files.open(table.reader.file(uri)).info
         except catalog_errors.MetadataFileMissing:
@@ -403,7 +368,7 @@ class Relations:
 
     async def _way(
         self,
-        table: PinnedTable,
+        table: pinned.PinnedTable,
         file: _File,
         compared: Sequence[Mapping[str, Any]],
         zone: str,
@@ -417,12 +382,12 @@ class Relations:
         """
         footer = self._footers[_identity(file.info)]
         metadata = table.loaded.metadata
-        constants = _partition_constants(table, file.task.data_file)
+        constants = filecolumns.partition_constants(table, file.task.data_file)
         key = (
             footer,
             table.loaded.pointer.object_uuid,
             table.schema.get("schema-id"),
-            metadata.properties.get(NAME_MAPPING),
+            metadata.properties.get(filecolumns.NAME_MAPPING),
             zone,
             tuple(constants.items()),
             tuple(field["id"] for field in compared),
@@ -441,7 +406,7 @@ class Relations:
                 constants,
                 zone,
                 is_listed=numbered or bool(file.task.deletes),
-                lineage=lineage_of(table) if numbered else (),
+                lineage=pinned.lineage_of(table) if numbered else (),
             )
             while len(self._ways) > limits.WAYS_KEPT_MAX:
                 self._ways.popitem(last=False)
@@ -449,7 +414,7 @@ class Relations:
 
     def _find_way(
         self,
-        table: PinnedTable,
+        table: pinned.PinnedTable,
         file: _File,
         footer: bytes,
         compared: Sequence[Mapping[str, Any]],
@@ -464,35 +429,35 @@ class Relations:
         is_listed: the projection lists columns in any case. lineage: fields of row lineage to read.
         """
         read = pa.ipc.read_schema(pa.py_buffer(footer))
-        by_id = _columns_by_id(read, table.loaded.metadata.properties)
+        by_id = filecolumns.columns_by_id(read, table.loaded.metadata.properties)
         own = table.fields
         fields, projection = [], []
         named = [*own, *lineage]
         for number, field in enumerate((*named, *compared)):
-            name = field["name"] if number < len(named) else _hidden(field["id"])
+            name = field["name"] if number < len(named) else filecolumns.hidden_name(field["id"])
             file_column = by_id.get(field["id"])
             if file_column is not None:
-                arrow_type = _read_type(field["type"], file_column, zone)
+                arrow_type = filecolumns.read_type(field["type"], file_column, zone)
                 fields.append(pa.field(file_column.name, arrow_type))
-                projection.append((name, _column(file_column, field["type"])))
+                projection.append((name, engine.quoted(file_column.name)))
             elif not tabletypes.is_computable(field["type"]):
                 # The engine gives NULLs of any type for a column that a file does not have.
-                absent = _absent_nested(field, read)
-                fields.append(pa.field(absent, _nested_type(field["type"], zone)))
+                absent = filecolumns.absent_nested(field, read)
+                fields.append(pa.field(absent, filecolumns.nested_type(field["type"], zone)))
                 projection.append((name, engine.quoted(absent)))
             else:
-                projection.append((name, _absent(field, constants, zone)))
+                projection.append((name, filecolumns.absent(field, constants, zone)))
         as_it_is = not is_listed and all(
             expression == engine.quoted(name) for name, expression in projection
         )
         return _Way(
-            fields=tuple(_unique(fields)),
+            fields=tuple(filecolumns.unique(fields)),
             projection=() if as_it_is else tuple(projection),
         )
 
     def _group(
         self,
-        table: PinnedTable,
+        table: pinned.PinnedTable,
         way: _Way,
         members: Sequence[_File],
         numbers: Mapping[str, int] | None,
@@ -538,7 +503,7 @@ class Relations:
     # Deletes
 
     def _position_deletes(
-        self, table: PinnedTable, needed: deletes.Needed
+        self, table: pinned.PinnedTable, needed: deletes.Needed
     ) -> tuple[engine.PositionDeletes, ...]:
         exact = [
             engine.PositionDeletes(
@@ -562,7 +527,7 @@ class Relations:
         return (*exact, *wide)
 
     def _equality_deletes(
-        self, table: PinnedTable, needed: deletes.Needed, ages: _Ages
+        self, table: pinned.PinnedTable, needed: deletes.Needed, ages: _Ages
     ) -> tuple[engine.EqualityDeletes, ...]:
         """Return the equality deletes of a group, grouped by the columns that they compare."""
         by_columns: dict[tuple[tuple[int, ...], bool], list[engine.EqualityDeleteFile]] = {}
@@ -586,7 +551,8 @@ class Relations:
             engine.EqualityDeletes(
                 files=tuple(of_files),
                 columns=tuple(
-                    (names.get(field_id, _hidden(field_id)), field_id) for field_id in ids
+                    (names.get(field_id, filecolumns.hidden_name(field_id)), field_id)
+                    for field_id in ids
                 ),
                 compares_age=ages.are_compared,
                 compares_list=is_of_list and ages.lists_are_compared,
@@ -594,7 +560,7 @@ class Relations:
             for (ids, is_of_list), of_files in by_columns.items()
         )
 
-    def _local(self, table: PinnedTable, uri: str) -> str:
+    def _local(self, table: pinned.PinnedTable, uri: str) -> str:
         return str(self._links.path_of(self._info(table, uri)))
 
 
@@ -604,115 +570,6 @@ async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
         if start:
             await asyncio.sleep(0)
         yield items[start : start + limits.FILES_AT_ONCE]
-
-
-async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedTable:
-    """Like `snapshot_at`, but search a long history in a thread."""
-    metadata = reader.table.metadata
-    history_bytes = metadata.snapshots.size_bytes + len(metadata.snapshot_entries.text)
-    if moment is not None and history_bytes > limits.HISTORY_HERE_BYTES_MAX:
-        return await asyncio.to_thread(snapshot_at, reader, moment)
-    return snapshot_at(reader, moment)
-
-
-def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedTable:
-    """Return the table at a moment; raises SqlError if it has no such snapshot any more."""
-    loaded = reader.table
-    metadata = loaded.metadata
-    if moment is None:
-        return PinnedTable(
-            reader=reader,
-            snapshot_id=metadata.current_snapshot_id,
-            schema=metadata.current_schema(),
-        )
-    snapshot_id = _snapshot_id(loaded, moment)
-    if snapshot_id is None:
-        return PinnedTable(reader=reader, snapshot_id=None, schema=metadata.current_schema())
-    return PinnedTable(
-        reader=reader,
-        snapshot_id=snapshot_id,
-        schema=scans.schema_of(metadata, snapshot_id),
-    )
-
-
-def _snapshot_id(loaded: tables.LoadedTable, moment: shapes.Moment) -> int | None:
-    metadata = loaded.metadata
-    match moment.parameter:
-        case "version":
-            if not str(moment.value).lstrip("-").isdecimal():
-                raise _no_moment(loaded, f"version {moment.value} does not exist")
-            snapshot_id = int(str(moment.value))
-            if snapshot_id not in metadata.snapshot_ids:
-                raise _no_moment(loaded, f"version {snapshot_id} does not exist")
-        case "ref":
-            ref = metadata.refs.get(str(moment.value))
-            if ref is None:
-                raise _no_moment(loaded, f"there is no branch or tag '{moment.value}'")
-            snapshot_id = int(ref["snapshot-id"])
-        case "statement":
-            snapshot_id = _snapshot_of_query(loaded, str(moment.value))
-        case "timestamp":
-            assert not isinstance(moment.value, int | str)
-            at_ms = int(moment.value.timestamp() * 1000)
-            return _newest_before(loaded, at_ms - (1 if moment.before else 0))
-        case _:
-            raise errors.unsupported(f"AT ({moment.parameter.upper()} => ...)")
-    if not moment.before:
-        return snapshot_id
-    snapshot = metadata.snapshot(snapshot_id)
-    parent = None if snapshot is None else snapshot.get("parent-snapshot-id")
-    if parent is not None and parent not in metadata.snapshot_ids:
-        raise _no_moment(loaded, f"the state before version {snapshot_id} has expired")
-    return parent
-
-
-def _snapshot_of_query(loaded: tables.LoadedTable, query_id: str) -> int:
-    for snapshot_id in loaded.metadata.snapshot_ids:
-        snapshot = loaded.metadata.snapshot(snapshot_id) or {}
-        if snapshot.get("summary", {}).get(QUERY_ID) == query_id.lower():
-            return snapshot_id
-    raise _no_moment(loaded, f"statement {query_id} did not change it, or its state has expired")
-
-
-def _newest_before(loaded: tables.LoadedTable, at_ms: int) -> int | None:
-    # After a rollback the newest snapshot is not the current one; the snapshot log has both.
-    metadata = loaded.metadata
-    log = [
-        entry for entry in metadata.snapshot_log if entry["snapshot-id"] in metadata.snapshot_ids
-    ]
-    past = [entry for entry in log if entry["timestamp-ms"] <= at_ms]
-    if past:
-        return int(past[-1]["snapshot-id"])
-    if loaded.pointer.created_at_ms > at_ms:
-        raise _no_moment(loaded, "the requested time is before the table was made")
-    if log and len(log) < len(metadata.snapshot_log):
-        raise _no_moment(loaded, "the requested time is older than what is kept")
-    return None
-
-
-def _no_moment(loaded: tables.LoadedTable, reason: str) -> errors.SqlError:
-    oldest = min((entry["timestamp-ms"] for entry in loaded.metadata.snapshot_log), default=None)
-    oldest_time = "" if oldest is None else f" The oldest available time is {_iso(oldest)}."
-    return errors.SqlError(
-        "000707",
-        "02000",
-        "SQL compilation error:\nTime travel data is not available for table "
-        f"{loaded.ident.name}: {reason}.{oldest_time}",
-        phase="COMPILATION",
-    )
-
-
-def _iso(ms: int) -> str:
-    text = values.to_json("timestamptz", ms * 1000)
-    return str(text)
-
-
-def _rows_of(table: PinnedTable) -> int | None:
-    if table.snapshot_id is None:
-        return 0
-    snapshot = table.loaded.metadata.snapshot(table.snapshot_id)
-    stated = (snapshot or {}).get("summary", {}).get("total-records", "")
-    return int(stated) if str(stated).isdecimal() else None
 
 
 def _ends(
@@ -780,212 +637,6 @@ def _leaf(
     return pruning.Comparison(op=OPERATORS[condition.operator], column=column, value=values[0])
 
 
-# Columns
-
-
-def _encoded_schema(table: PinnedTable, zone: str, *, numbered: bool = False) -> bytes:
-    schema = _engine_schema(table.fields, zone)
-    if numbered:
-        for name in (shapes.ROW, *(field["name"] for field in lineage_of(table))):
-            schema = schema.append(pa.field(name, pa.int64()))
-    return ipc.encode_schema(schema)
-
-
-def _engine_schema(fields: Sequence[Mapping[str, Any]], zone: str) -> pa.Schema:
-    return pa.schema(
-        [pa.field(field["name"], _nested_type(field["type"], zone)) for field in fields]
-    )
-
-
-def _nested_type(iceberg_type: Any, zone: str) -> pa.DataType:
-    """Return the engine's Arrow type of an Iceberg type; nested fields have the table's names."""
-    if not isinstance(iceberg_type, dict):
-        return tabletypes.engine_type(iceberg_type, zone)
-    match iceberg_type["type"]:
-        case "struct":
-            return pa.struct(
-                [
-                    pa.field(field["name"], _nested_type(field["type"], zone))
-                    for field in iceberg_type["fields"]
-                ]
-            )
-        case "list":
-            return pa.list_(pa.field("element", _nested_type(iceberg_type["element"], zone)))
-    return pa.map_(
-        _nested_type(iceberg_type["key"], zone), _nested_type(iceberg_type["value"], zone)
-    )
-
-
-def _read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.DataType:
-    """Return the Arrow type in which a file's column is read as an Iceberg type."""
-    if not isinstance(iceberg_type, dict):
-        return tabletypes.engine_type(iceberg_type, zone)
-    if not _same_form(iceberg_type, file_column.type):
-        raise errors.unsupported(
-            f"column {file_column.name}, which a file holds as {file_column.type}"
-        )
-    if not _same_children(iceberg_type, file_column.type):
-        raise errors.unsupported(f"column {file_column.name}, whose nested fields were renamed")
-    return _nested_type(iceberg_type, zone)
-
-
-def _is_list(arrow_type: pa.DataType) -> bool:
-    """Return whether an Arrow type is a list, in any of Arrow's list layouts."""
-    return (
-        pa.types.is_list(arrow_type)
-        or pa.types.is_large_list(arrow_type)
-        or pa.types.is_fixed_size_list(arrow_type)
-        or pa.types.is_list_view(arrow_type)
-        or pa.types.is_large_list_view(arrow_type)
-    )
-
-
-def _same_form(iceberg_type: Any, arrow_type: Any) -> bool:
-    """Return whether a file's column has the same nesting as the table's."""
-    if not isinstance(iceberg_type, dict):
-        return not pa.types.is_nested(arrow_type)
-    if iceberg_type["type"] == "struct" and pa.types.is_struct(arrow_type):
-        by_id = {field["id"]: field for field in iceberg_type["fields"]}
-        return all(
-            _same_form(by_id[_field_id(child)]["type"], child.type)
-            for child in (arrow_type.field(index) for index in range(arrow_type.num_fields))
-            if _field_id(child) in by_id
-        )
-    if iceberg_type["type"] == "list" and _is_list(arrow_type):
-        return _same_form(iceberg_type["element"], arrow_type.value_type)
-    if iceberg_type["type"] == "map" and pa.types.is_map(arrow_type):
-        return _same_form(iceberg_type["key"], arrow_type.key_type) and _same_form(
-            iceberg_type["value"], arrow_type.item_type
-        )
-    return False
-
-
-def _same_children(iceberg_type: Any, arrow_type: Any) -> bool:
-    """Return whether a file's nested fields have the table's names, matched by field id.
-
-    The column has the nesting of iceberg_type (`_same_form`).
-    """
-    if not isinstance(iceberg_type, dict):
-        return True
-    if iceberg_type["type"] == "struct":
-        by_id = {field["id"]: field for field in iceberg_type["fields"]}
-        for index in range(arrow_type.num_fields):
-            child = arrow_type.field(index)
-            field = by_id.get(_field_id(child))
-            if field is None:
-                if any(other["name"] == child.name for other in iceberg_type["fields"]):
-                    return False
-            elif field["name"] != child.name or not _same_children(field["type"], child.type):
-                return False
-        return True
-    if iceberg_type["type"] == "list":
-        return _same_children(iceberg_type["element"], arrow_type.value_type)
-    return _same_children(iceberg_type["key"], arrow_type.key_type) and _same_children(
-        iceberg_type["value"], arrow_type.item_type
-    )
-
-
-def _column(file_column: pa.Field[Any], iceberg_type: Any) -> str:
-    return engine.quoted(file_column.name)
-
-
-def _absent_nested(field: Mapping[str, Any], read: pa.Schema) -> str:
-    """Return an unused column name, for a nested column that the file lacks."""
-    if field.get("initial-default") is not None:
-        raise errors.unsupported(f"initial default of the nested column {field['name']}")
-    name = _hidden(field["id"])
-    while name in read.names:
-        name += "_"
-    return name
-
-
-def _absent(
-    field: Mapping[str, Any], constants: Mapping[int, values.Value | None], zone: str
-) -> str:
-    """Return the expression for a column of a primitive type that a file lacks."""
-    iceberg_type = field["type"]
-    value: values.Value | None = None
-    if field["id"] in constants:
-        value = constants[field["id"]]
-    elif field.get("initial-default") is not None:
-        value = values.from_json(iceberg_type, field["initial-default"])
-    if value is None:
-        return f"arrow_cast(NULL, '{_arrow_text(tabletypes.engine_type(iceberg_type, zone))}')"
-    return tabletypes.literal(iceberg_type, value, zone)
-
-
-def _arrow_text(arrow_type: pa.DataType) -> str:
-    """Return an Arrow type in the engine's spelling."""
-    if pa.types.is_timestamp(arrow_type):
-        unit = "Nanosecond" if arrow_type.unit == "ns" else "Microsecond"
-        zone = "None" if arrow_type.tz is None else f'Some("{arrow_type.tz}")'
-        return f"Timestamp({unit}, {zone})"
-    if pa.types.is_decimal(arrow_type):
-        return f"Decimal128({arrow_type.precision}, {arrow_type.scale})"
-    return ARROW_TEXTS[str(arrow_type)]
-
-
-ARROW_TEXTS = {
-    "bool": "Boolean",
-    "int64": "Int64",
-    "double": "Float64",
-    "date32[day]": "Date32",
-    "time64[us]": "Time64(Microsecond)",
-    "string_view": "Utf8View",
-    "binary": "Binary",
-}
-
-
-def _hidden(field_id: int) -> str:
-    return f"__field_{field_id}"
-
-
-def _columns_by_id(footer: pa.Schema, properties: Mapping[str, str]) -> dict[int, pa.Field[Any]]:
-    """Return a file's columns by field id. A file without ids gets them from the name mapping."""
-    by_id = {field_id: field for field in footer if (field_id := _field_id(field)) is not None}
-    if by_id or not len(footer):
-        return by_id
-    mapping = _name_mapping(properties)
-    if not mapping:
-        raise errors.unsupported("data files without field ids, and no name mapping")
-    return {mapping[field.name]: field for field in footer if field.name in mapping}
-
-
-def _name_mapping(properties: Mapping[str, str]) -> dict[str, int]:
-    try:
-        listed = json.loads(properties.get(NAME_MAPPING, "[]"))
-        return {
-            str(name): int(item["field-id"])
-            for item in listed
-            if "field-id" in item
-            for name in item.get("names", ())
-        }
-    except (ValueError, TypeError, AttributeError):
-        return {}
-
-
-def _field_id(field: pa.Field[Any]) -> int | None:
-    stated = (field.metadata or {}).get(tabletypes.FIELD_ID.encode())
-    return None if stated is None else int(stated)
-
-
-def _unique(fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
-    return list({field.name: field for field in fields}.values())
-
-
-def _partition_constants(
-    table: PinnedTable, file: manifests.DataFile
-) -> dict[int, values.Value | None]:
-    spec = table.loaded.metadata.spec(file.spec_id)
-    if spec is None:
-        return {}
-    return {
-        field["source-id"]: value
-        for field, value in zip(spec["fields"], file.partition, strict=False)
-        if transforms.parse(field["transform"]).name == "identity"
-    }
-
-
 class _Ages:
     """How a group's data files differ for its equality deletes.
 
@@ -1019,7 +670,7 @@ class _Ages:
 class _ComparedFields:
     """Finds the fields that equality deletes compare and the table's schema no longer has."""
 
-    def __init__(self, table: PinnedTable) -> None:
+    def __init__(self, table: pinned.PinnedTable) -> None:
         self._table = table
         self._known = frozenset(field["id"] for field in table.fields)
         self._kept: dict[frozenset[int], list[Mapping[str, Any]]] = {frozenset(): []}

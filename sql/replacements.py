@@ -38,7 +38,7 @@ from catalog.metadata import errors as metadata_errors
 from catalog.metadata import updates
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 from server.access import model as access_model
-from sql import column_defaults, keys, relations, tabletypes, writes
+from sql import column_defaults, keys, pinned, tabletypes, writes
 from storage import model as storage_model
 
 ATTEMPTS_MAX: Final = 20
@@ -162,7 +162,7 @@ class Replacements:
                 operation="overwrite",
                 added=tuple(files),
                 removed=frozenset(appends.identity(file) for file in live),
-                summary={relations.QUERY_ID: query_id, **NOTHING_LOADED},
+                summary={pinned.QUERY_ID: query_id, **NOTHING_LOADED},
             )
             built = await self._appends.build(replacement.after, change, principal=principal)
             try:

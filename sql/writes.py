@@ -46,7 +46,7 @@ from sql import (
     keys,
     limits,
     marks,
-    relations,
+    pinned,
     tabletypes,
     threads,
 )
@@ -102,7 +102,7 @@ class Staged:
 
     def change(self, query_id: str) -> appends.FileChange:
         """Return the change for the catalog. query_id: of the statement, "" for none."""
-        named = {relations.QUERY_ID: query_id} if query_id else {}
+        named = {pinned.QUERY_ID: query_id} if query_id else {}
         return appends.FileChange(
             operation=self._operation(),
             added=self.files,
@@ -412,7 +412,7 @@ def _summary(loaded: tables.LoadedTable, query_id: str) -> Mapping[str, str] | N
         return None  # the usual case: no snapshot is decoded
     for snapshot_id in reversed(tuple(snapshots.ids)):
         summary: Mapping[str, str] = (snapshots.get(snapshot_id) or {}).get("summary") or {}
-        if summary.get(relations.QUERY_ID) == query_id:
+        if summary.get(pinned.QUERY_ID) == query_id:
             return summary
     return None
 

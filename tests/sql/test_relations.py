@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import manifests
-from sql import errors, limits, relations
+from sql import errors, filecolumns, limits, pinned
 from tests.kit import collisions, folders, lakes, local_sql
 from tests.kit.tablefiles import BASE, COLUMNS, IDS, Maker, field, make, position_file, vector
 
@@ -136,7 +136,7 @@ def test_a_partition_column_that_files_leave_out_takes_the_partitions_value(
 def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         mapping = '[{"field-id": 1, "names": ["ID", "key"]}, {"field-id": 3, "names": ["v"]}]'
-        maker = await make(local, properties={relations.NAME_MAPPING: mapping})
+        maker = await make(local, properties={filecolumns.NAME_MAPPING: mapping})
         columns = {1: ("key", pa.int64()), 2: ("name", pa.string()), 3: ("v", pa.int32())}
         file = await maker.data_file(columns, [(7, "unmapped", 9)], with_ids=False)
         await maker.commit(file)
@@ -963,7 +963,7 @@ def test_the_files_of_a_table_are_opened_in_steps(
 
         counting = asyncio.ensure_future(count_turns())
         await asyncio.sleep(0)
-        table = relations.snapshot_at(local.reader("ns.t"), None)
+        table = pinned.snapshot_at(local.reader("ns.t"), None)
         read = local.statements._relations
         plan = await local.scans.plan(table.reader, schema=table.schema)
         before = turns
