@@ -23,6 +23,8 @@ OBJECTS_COUNTED_MAX: Final = 100_000
 FILES_LISTED_MAX: Final = 1_000
 ROWS_AT_ONCE: Final = 200
 """Dropped tables that one step reads."""
+NAMESPACES_AT_ONCE: Final = 10
+"""Dropped namespaces that one step reads; each may name a thousand tables."""
 SUFFIX_BYTES_MAX: Final = 4 + idents.NAME_BYTES_MAX + 25
 """Longest end of the key of a Dropped row: namespace id, name, time and uuid."""
 PAGE_MAX: Final = 100
@@ -136,6 +138,40 @@ class Drops:
                     return DroppedPage(kept=tuple(kept), next=key[len(prefix) :].hex())
             if len(rows) < ROWS_AT_ONCE:
                 return DroppedPage(kept=tuple(kept), next="")
+
+    async def namespaces(
+        self, table_bucket: str, *, after: str, is_shown: Callable[[idents.Namespace], bool]
+    ) -> tuple[list[tuple[idents.Namespace, records.DroppedNamespace]], str]:
+        """Return up to PAGE_MAX dropped namespaces, and where the next page begins, "" at the end.
+
+        They come by path id and time. after: where the page begins. is_shown: whether one is
+        listed. Raises NoSuchWarehouse, InvalidPageToken.
+        """
+        place = self._store.place(table_bucket)
+        prefix = records.dropped_namespace_range(place)
+        start = prefix + _suffix(after)
+        shown: list[tuple[idents.Namespace, records.DroppedNamespace]] = []
+        while True:
+            rows = await asyncio.to_thread(self._namespace_rows, prefix, start)
+            for key, dropped in rows:
+                start = key + b"\x00"
+                namespace = dropped.namespaces[0][0]
+                if is_shown(namespace):
+                    shown.append((namespace, dropped))
+                if len(shown) == PAGE_MAX:
+                    return shown, key[len(prefix) :].hex()
+            if len(rows) < NAMESPACES_AT_ONCE:
+                return shown, ""
+
+    def _namespace_rows(
+        self, prefix: bytes, start: bytes
+    ) -> list[tuple[bytes, records.DroppedNamespace]]:
+        with self._store.index.view() as view:
+            scanned = view.scan(batch.Store.POINTERS, start, records.stop_after(prefix))
+            return [
+                (key, records.decode(value, records.DroppedNamespace))
+                for key, value in itertools.islice(scanned, NAMESPACES_AT_ONCE)
+            ]
 
     def _rows(
         self, place: records.Place, prefix: bytes, start: bytes

@@ -85,6 +85,10 @@ class NotRestorable(NoSuchTable):
     """No dropped table or view of this name is kept."""
 
 
+class NamespaceNotRestorable(NoSuchNamespace):
+    """No dropped namespace of this path is kept."""
+
+
 class Protected(CatalogError):
     """A table, view, namespace or table bucket is protected from being dropped."""
 

@@ -22,6 +22,7 @@ from catalog import (
     errors,
     idents,
     locations,
+    namespace_restores,
     owners,
     properties,
     protection,
@@ -249,8 +250,11 @@ class Namespaces:
                 summary={"operation": "drop-namespace"},
             )
             done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            kept = namespace_restores.plan_drop(
+                place, [namespace_row], (), by=by, now_ms=now_ms, day_ms=self._store.day_ms
+            )
             note = _receipt(receipt, None)
-            return batch.Decided(result=None, batch=batch.merge((done, *note)))
+            return batch.Decided(result=None, batch=batch.merge((done, kept, *note)))
 
         # Dropping leads to freeing, so a full disk lets it through.
         await self._store.decide(decide, place=place, judge=judge, makes_room=True)
@@ -329,13 +333,89 @@ class Namespaces:
             )
             held = departures.hold_settings(place)
             note = _receipt(receipt, None)
+            if departures.is_purge(place.bucket.settings, purge=purge):
+                kept = batch.Batch()
+            else:
+                kept = namespace_restores.plan_drop(
+                    place,
+                    contents.namespaces,
+                    (
+                        (item.entry.pointer.object_type, item.entry.pointer.object_uuid)
+                        for item in contents.items
+                    ),
+                    by=by,
+                    now_ms=now_ms,
+                    day_ms=self._store.day_ms,
+                )
             # Dropping leads to freeing, so a full disk lets it through.
             whole = msgspec.structs.replace(
-                batch.merge((committed, held, settled, *note)), makes_room=True
+                batch.merge((committed, held, settled, kept, *note)), makes_room=True
             )
             return Planned(result=contents, batch=whole)
 
         return await self._store.write(plan, keys=(), place=self._store.place(table_bucket))
+
+    async def undrop(
+        self,
+        table_bucket: str,
+        namespace: idents.Namespace,
+        *,
+        by: str,
+        via: str = "undrop",
+        judge: owners.Recheck | None = None,
+        judge_item: owners.Undrop | None = None,
+        judge_child: Callable[[idents.Namespace], None] | None = None,
+        receipt: receipts.Receipt | None = None,
+    ) -> namespace_restores.Restored:
+        """Restore the namespace of a path that was dropped last, as one commit, with the tables and
+        views that were dropped with it and are still kept.
+
+        judge: of the namespace itself; judge_child, judge_item: called for each namespace in it and
+        for each table and view; if one of them raises, nothing is restored. Raises
+        NamespaceNotRestorable, NamespaceAlreadyExists, NoSuchNamespace for a missing parent,
+        InvalidLocation, MetadataFileMissing.
+        """
+
+        async def plan() -> Planned[namespace_restores.Restored]:
+            if judge is not None:
+                judge()
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                place = self._store.place(table_bucket, view)
+                if self._store.find_namespace(view, place, namespace) is not None:
+                    raise errors.NamespaceAlreadyExists(
+                        f"Namespace already exists: {idents.dotted(namespace)}"
+                    )
+                entry = namespace_restores.find(self._store, view, place, namespace)
+                for child, _ in entry.dropped.namespaces[1:]:
+                    if judge_child is not None:
+                        judge_child(child)
+                restored, returning = namespace_restores.plan(
+                    self._store,
+                    view,
+                    place,
+                    entry,
+                    self._parent(view, place, namespace),
+                    judge=judge_item,
+                    by=by,
+                    via=via,
+                    now_ms=now_ms,
+                )
+            for _, pointer in restored.items:
+                await self._check_readable(place, pointer)
+            note = _receipt(receipt, None)
+            return Planned(result=restored, batch=batch.merge((returning, *note)))
+
+        return await self._store.write(plan, keys=(), place=self._store.place(table_bucket))
+
+    async def _check_readable(self, place: records.Place, pointer: records.Pointer) -> None:
+        """Raise MetadataFileMissing for a table or view without its metadata file."""
+        if pointer.metadata_location is None:
+            return
+        if pointer.object_type == "table":
+            await self._store.fetch_metadata(pointer.metadata_location, place=place)
+        else:
+            await self._store.fetch_view(pointer.metadata_location, place=place)
 
     def _successor(
         self,

@@ -36,6 +36,7 @@ _OBJECT_TYPES: Final[Mapping[ObjectType, bytes]] = {"namespace": b"n", "table": 
 _UUID = b"u"
 _GONE = b"g"
 _DROPPED = b"d"
+_DROPPED_NAMESPACE = b"m"
 _INTERIOR = FORMAT + b"interior"
 
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -131,6 +132,21 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     dropped_at_ms: int
     dropped_by: str
     kept_until_ms: int | None
+
+
+class DroppedNamespace(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A dropped namespace that can be restored with what was dropped with it. A row of POINTERS.
+
+    namespaces: it and those in it with their paths, parents before their children. objects: type
+    and uuid of the tables and views; each has a Dropped row of its own, from the same time, for as
+    long as it is kept. kept_until_ms: when the sweep removes the row.
+    """
+
+    namespaces: tuple[tuple[tuple[str, ...], NamespaceRow], ...]
+    objects: tuple[tuple[Literal["table", "view"], str], ...]
+    dropped_at_ms: int
+    dropped_by: str
+    kept_until_ms: int
 
 
 class NamespacePath(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -338,6 +354,18 @@ def dropped_range(place: Place, namespace_id: int | None = None, name: str | Non
 def dropped_name(key: bytes) -> tuple[int, str]:
     """Return the namespace id and the name in the key of a Dropped row."""
     return int.from_bytes(key[9:13], "big"), key[13:-25].decode()
+
+
+def dropped_namespace_key(place: Place, row: NamespaceRow, dropped_at_ms: int) -> bytes:
+    """Return the key of a DroppedNamespace row."""
+    suffix = _LONG(dropped_at_ms) + uuid_bytes(row.object_uuid)
+    return dropped_namespace_range(place, row.namespace_id) + suffix
+
+
+def dropped_namespace_range(place: Place, namespace_id: int | None = None) -> bytes:
+    """Return the prefix of the keys of DroppedNamespace rows: all, or of one path in time order."""
+    prefix = place.prefix + _DROPPED_NAMESPACE
+    return prefix if namespace_id is None else prefix + _INTEGER(namespace_id)
 
 
 def stop_after(prefix: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import Final
 from catalog import errors as catalog_errors
 from catalog import idents, owners, records, rights, table_buckets
 from server.access import model as access_model
-from sql import definitions, errors, outcomes, places, planning, replays
+from sql import errors, outcomes, places, planning, replays
 from sql.dialect import names, operations
 from storage import errors as storage_errors
 from storage import model as storage_model
@@ -110,7 +110,7 @@ class Databases:
             bucket = self._find(execution, statement.name, *actions)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
-                return definitions.already_dropped(shown)
+                return outcomes.already_dropped(shown)
             raise
 
         def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
@@ -130,7 +130,7 @@ class Databases:
         except storage_errors.NoSuchBucket:  # another session dropped it meanwhile
             if not statement.if_exists:
                 raise errors.does_not_exist("Database", shown) from None
-            success = definitions.already_dropped(shown)
+            success = outcomes.already_dropped(shown)
         except catalog_errors.TableBucketNotEmpty as error:
             raise errors.not_empty(
                 f"Database {shown} cannot be dropped: {error}. DROP DATABASE ... CASCADE frees"

@@ -1,4 +1,4 @@
-"""engine: CREATE and DROP of tables and schemas, CTAS included.
+"""engine: CREATE and DROP of tables, CTAS included.
 
 Each statement is one commit of the catalog. The commit stores a receipt, so that a repeated request
 gets the first one's answer.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog import errors as catalog_errors
-from catalog import idents, namespaces, receipts, records, rights, tables
+from catalog import idents, receipts, records, rights, tables
 from catalog.metadata import errors as metadata_errors
 from server.access import model as access_model
 from sql import (
@@ -69,7 +69,7 @@ class _NewTable:
 
 
 class Definitions:
-    """Creates and drops tables and schemas. Stateless."""
+    """Creates and drops tables. Stateless."""
 
     def __init__(
         self,
@@ -77,7 +77,6 @@ class Definitions:
         planning: planning.Planning,
         places: places.Places,
         writes: writes.Writes,
-        namespaces: namespaces.Namespaces,
         tables: tables.Tables,
         replays: replays.Replays,
         defaults: defaults.Defaults,
@@ -89,7 +88,6 @@ class Definitions:
         self._planning = planning
         self._places = places
         self._writes = writes
-        self._namespaces = namespaces
         self._tables = tables
         self._replays = replays
         self._defaults = defaults
@@ -599,7 +597,7 @@ class Definitions:
                     raise errors.of_other_type("VIEW", "TABLE")
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
-                return already_dropped(shown)
+                return outcomes.already_dropped(shown)
             raise
         try:
             if table.is_temporary:
@@ -618,7 +616,7 @@ class Definitions:
         except catalog_errors.NoSuchTable:  # another request dropped it meanwhile
             if not statement.if_exists:
                 raise
-            return already_dropped(shown)
+            return outcomes.already_dropped(shown)
         return success
 
     async def undrop_table(
@@ -657,184 +655,6 @@ class Definitions:
                 continue
             return ident
         return None
-
-    async def create_schema(
-        self, execution: planning.Execution, statement: operations.CreateSchema
-    ) -> outcomes.Outcome:
-        """Create a schema, and make it the session's current one; raises SqlError."""
-        session = execution.session
-        database = session.database
-        if len(statement.name) > 2:
-            raise errors.unsupported("a schema name of more than two parts")
-        ident = statement.name[-1]
-        namespace = tuple(ident.stored.split("."))
-        with self._places.view_of(session) as catalog:
-            if len(statement.name) == 2:
-                database = catalog.database(statement.name[0])
-            if database is None:
-                raise errors.no_current_database()
-            catalog.check_new_schema(statement.name, database)
-            receipt = self._replays.receipt(database, execution.query_id, by=execution.by)
-            is_done = self._replays.is_done(receipt)
-            is_taken = catalog.has_schema(database, ident)
-        exists = outcomes.status(f"{ident.folded} already exists, statement succeeded.")
-        if is_taken and not is_done:
-            if statement.replace:
-                return await self._replace_schema(execution, statement, database)
-            if not statement.if_not_exists:
-                raise errors.already_exists("Object", ident.folded)
-            return exists
-        properties = {"comment": statement.comment} if statement.comment else {}
-        if not is_done:
-            try:
-                await self._namespaces.create(
-                    database,
-                    namespace,
-                    properties,
-                    by=execution.by,
-                    via="sql",
-                    judge=self._places.judge_namespace(
-                        session.principal, database, namespace, "CreateNamespace"
-                    ),
-                    receipt=receipt,
-                )
-            except catalog_errors.NamespaceAlreadyExists:
-                if not statement.if_not_exists:
-                    raise
-                return exists
-        session.database, session.schema = database, ident.stored
-        return outcomes.status(f"Schema {ident.folded} successfully created.")
-
-    async def _replace_schema(
-        self,
-        execution: planning.Execution,
-        statement: operations.CreateSchema,
-        database: str,
-    ) -> outcomes.Outcome:
-        """Drop a schema with its tables and views, and create it anew, in one commit."""
-        session, ident = execution.session, statement.name[-1]
-        with self._places.view(session.principal) as catalog:
-            schema = catalog.schema((names.Ident(text=database, quoted=True), ident), database=None)
-            if not schema.namespace:
-                raise errors.unsupported("CREATE OR REPLACE SCHEMA INFORMATION_SCHEMA")
-            catalog.check_drop_schema(statement.name, schema)
-        judges = [
-            self._places.judge_namespace(session.principal, database, schema.namespace, action)
-            for action in ("DeleteNamespace", "CreateNamespace")
-        ]
-
-        def judge() -> None:
-            for each in judges:
-                each()
-
-        def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
-            table = places.FoundTable(ident=ident, pointer=pointer)
-            self._places.check_drop(session.principal, table)
-
-        await self._namespaces.drop_whole(
-            database,
-            schema.namespace,
-            check=check,
-            by=execution.by,
-            via="sql",
-            judge=judge,
-            receipt=self._replays.receipt(database, execution.query_id, by=execution.by),
-            successor={"comment": statement.comment} if statement.comment else {},
-        )
-        await self._temporary.drop_schema(session, schema)
-        session.database, session.schema = database, schema.name
-        return outcomes.status(f"Schema {ident.folded} successfully created.")
-
-    async def alter_schema(
-        self, execution: planning.Execution, statement: operations.AlterSchema
-    ) -> outcomes.Outcome:
-        """Set or remove a schema's comment, which is a property of its namespace."""
-        session, success = execution.session, outcomes.status("Statement executed successfully.")
-        try:
-            with self._places.view_of(session) as catalog:
-                schema = catalog.visible_schema(statement.name, database=session.database)
-        except errors.SqlError as error:
-            if statement.if_exists and error.code == "002003":
-                return success
-            raise
-        if not schema.namespace:
-            raise errors.unsupported("ALTER SCHEMA INFORMATION_SCHEMA")
-        receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
-        if self._replays.is_done(receipt):
-            return success
-        judge = self._places.judge_namespace(
-            session.principal, schema.database, schema.namespace, "UpdateNamespace"
-        )
-        await self._namespaces.update(
-            schema.database,
-            schema.namespace,
-            updates={"comment": statement.comment} if statement.comment else {},
-            removals=() if statement.comment else ("comment",),
-            by=execution.by,
-            via="sql",
-            judge=judge,
-            receipt=receipt,
-        )
-        return success
-
-    async def drop_schema(
-        self, execution: planning.Execution, statement: operations.DropSchema
-    ) -> outcomes.Outcome:
-        """Drop a schema with all its tables; raises SqlError.
-
-        CASCADE and RESTRICT differ for foreign keys alone in Snowflake, and Boathouse has none.
-        """
-        session = execution.session
-        shown = statement.name[-1].folded
-        success = outcomes.status(f"{shown} successfully dropped.")
-        receipt = None
-        try:
-            with self._places.view_of(session) as catalog:
-                database = session.database
-                if len(statement.name) == 2:
-                    database = catalog.database(statement.name[0])
-                if database is not None:
-                    receipt = self._replays.receipt(database, execution.query_id, by=execution.by)
-                    if self._replays.is_done(receipt):
-                        return success
-                schema = catalog.schema(statement.name, database=session.database, exactly=True)
-                if not schema.namespace:
-                    raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
-                catalog.check_drop_schema(statement.name, schema)
-        except errors.SqlError as error:
-            if statement.if_exists and error.code == "002003":
-                return already_dropped(shown)
-            raise
-
-        def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
-            table = places.FoundTable(ident=ident, pointer=pointer)
-            self._places.check_drop(session.principal, table)
-
-        try:
-            await self._namespaces.drop_whole(
-                schema.database,
-                schema.namespace,
-                check=check,
-                by=execution.by,
-                via="sql",
-                judge=self._places.judge_namespace(
-                    session.principal, schema.database, schema.namespace, "DeleteNamespace"
-                ),
-                receipt=receipt,
-            )
-        except catalog_errors.NoSuchNamespace:  # another session dropped it meanwhile
-            if not statement.if_exists:
-                raise
-            success = already_dropped(shown)
-        await self._temporary.drop_schema(session, schema)
-        if (session.database, session.schema) == (schema.database, schema.name):
-            session.schema = None
-        return success
-
-
-def already_dropped(shown: str) -> outcomes.Outcome:
-    """Return the answer of DROP ... IF EXISTS for an object that does not exist."""
-    return outcomes.status(f"Drop statement executed successfully ({shown} already dropped).")
 
 
 def _new_table(

@@ -52,6 +52,7 @@ from sql import (
     replacements,
     replays,
     roles,
+    schemas,
     show,
     staged_reads,
     staged_statements,
@@ -261,7 +262,6 @@ def open_statements(
             planning=plans,
             places=all_places,
             writes=written,
-            namespaces=namespaces,
             tables=tables,
             replays=all_replays,
             defaults=column_defaults,
@@ -277,6 +277,12 @@ def open_statements(
                 writes=written,
                 new_id=store.new_id,
             ),
+        ),
+        schemas=schemas.Schemas(
+            places=all_places,
+            namespaces=namespaces,
+            replays=all_replays,
+            temporary=all_temporary,
         ),
         databases=databases.Databases(
             places=all_places,

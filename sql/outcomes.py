@@ -167,3 +167,8 @@ def changed_rows(statement_type_id: int, stats: Stats, **counts: int) -> Outcome
         statement_type_id=statement_type_id,
         stats=stats,
     )
+
+
+def already_dropped(shown: str) -> Outcome:
+    """Return the answer of DROP ... IF EXISTS for an object that does not exist."""
+    return status(f"Drop statement executed successfully ({shown} already dropped).")

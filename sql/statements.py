@@ -53,6 +53,7 @@ from sql import (
     relations,
     results,
     roles,
+    schemas,
     sessions,
     show,
     staged_reads,
@@ -100,6 +101,7 @@ class Statements:
         shows: show.Shows,
         planning: planning.Planning,
         definitions: definitions.Definitions,
+        schemas: schemas.Schemas,
         databases: databases.Databases,
         transactions: transactions.Transactions,
         alterations: alterations.Alterations,
@@ -125,6 +127,7 @@ class Statements:
         self._shows = shows
         self._planning = planning
         self._definitions = definitions
+        self._schemas = schemas
         self._databases = databases
         self._transactions = transactions
         self._alterations = alterations
@@ -364,10 +367,13 @@ class Statements:
                 return await self._numbering.drop(execution, operation)
             case operations.AlterSchema():
                 await self._commit_waiting(execution)
-                return await self._definitions.alter_schema(execution, operation)
+                return await self._schemas.alter(execution, operation)
             case operations.CreateSchema():
                 await self._commit_waiting(execution)
-                return await self._definitions.create_schema(execution, operation)
+                return await self._schemas.create(execution, operation)
+            case operations.UndropSchema():
+                await self._commit_waiting(execution)
+                return await self._schemas.undrop(execution, operation)
             case operations.UndropTable():
                 await self._commit_waiting(execution)
                 return await self._definitions.undrop_table(execution, operation)
@@ -376,7 +382,7 @@ class Statements:
                 return await self._definitions.drop_table(execution, operation)
             case operations.DropSchema():
                 await self._commit_waiting(execution)
-                return await self._definitions.drop_schema(execution, operation)
+                return await self._schemas.drop(execution, operation)
             case operations.CreateView():
                 await self._commit_waiting(execution)
                 return await self._views.create(execution, operation)

@@ -219,7 +219,7 @@ class ViewStatements:
             target = self._find(execution, statement.name, rights.DROP_ACTIONS)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
-                return definitions.already_dropped(shown)
+                return outcomes.already_dropped(shown)
             raise
         if target.is_done:
             return success
@@ -234,7 +234,7 @@ class ViewStatements:
         except catalog_errors.NoSuchView:  # another session dropped it meanwhile
             if not statement.if_exists:
                 raise
-            return definitions.already_dropped(shown)
+            return outcomes.already_dropped(shown)
         return success
 
     def _drop_temporary(self, session: sessions.Session, name: names.Name) -> bool:

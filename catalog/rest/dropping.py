@@ -7,6 +7,7 @@ for the time that the table bucket's setting says.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from catalog import departures, drops, errors, idents, namespaces, records, rights
@@ -132,6 +133,63 @@ async def undrop_table(services: TablesServices, call: calls.Call) -> asgi.Respo
     )
 
 
+async def undrop_namespace(services: TablesServices, call: calls.Call) -> asgi.Response:
+    """Restore a dropped namespace with the tables and views that were dropped with it."""
+    table_bucket, access, principal = call.value["warehouse"], services.access, call.principal
+    namespace = levels_of(native.parameters_of(call).get("namespace", ""), "namespace")
+    creation = access.on_namespace(table_bucket, namespace, "CreateNamespace")
+    access.check(principal, (creation,))
+
+    def judge_child(child: idents.Namespace) -> None:
+        access.check(principal, (access.on_namespace(table_bucket, child, "CreateNamespace"),))
+
+    restored = await services.namespaces.undrop(
+        table_bucket,
+        namespace,
+        by=principal.arn,
+        judge=access.rechecking(principal, (creation,)),
+        judge_item=access.judge_undrop(principal),
+        judge_child=judge_child,
+    )
+    return asgi.json_response(
+        {
+            "namespaces": [list(each) for each in restored.namespaces],
+            "tables": _items(restored.items),
+            "missing": list(restored.missing),
+        }
+    )
+
+
+async def list_dropped_namespaces(services: TablesServices, call: calls.Call) -> asgi.Response:
+    """Answer which dropped namespaces can be restored."""
+    table_bucket, access = call.value["warehouse"], services.access
+    access.check(call.principal, (access.on_bucket(table_bucket, "ListNamespaces"),))
+
+    def is_shown(namespace: idents.Namespace) -> bool:
+        demand = access.on_namespace(table_bucket, namespace, "GetNamespace")
+        return access.permits(call.principal, (demand,))
+
+    page, following = await services.drops.namespaces(
+        table_bucket, after=native.parameters_of(call).get("after", ""), is_shown=is_shown
+    )
+    return asgi.json_response(
+        {
+            "dropped": [
+                {
+                    "namespace": list(namespace),
+                    "namespaces": len(dropped.namespaces),
+                    "tables": len(dropped.objects),
+                    "dropped_at_ms": dropped.dropped_at_ms,
+                    "dropped_by": dropped.dropped_by,
+                    "kept_until_ms": dropped.kept_until_ms,
+                }
+                for namespace, dropped in page
+            ],
+            "next": following or None,
+        }
+    )
+
+
 async def list_dropped(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer which dropped and unregistered tables and views are kept, with their files."""
     table_bucket, access = call.value["warehouse"], services.access
@@ -245,18 +303,22 @@ def _answer(
         "dry_run": dry_run,
         "purge": purge,
         "namespaces": namespaces,
-        "tables": [
-            {
-                "namespace": list(ident.namespace),
-                "name": ident.name,
-                "type": pointer.object_type,
-                "object_uuid": pointer.object_uuid,
-            }
-            for ident, pointer in items
-        ],
+        "tables": _items(items),
         **_count(counted),
         "listed": [{"key": key, "size_bytes": size} for key, size in counted.listed],
     }
+
+
+def _items(items: Iterable[tuple[idents.TableIdent, records.Pointer]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "namespace": list(ident.namespace),
+            "name": ident.name,
+            "type": pointer.object_type,
+            "object_uuid": pointer.object_uuid,
+        }
+        for ident, pointer in items
+    ]
 
 
 def _count(counted: drops.CountedFiles) -> dict[str, Any]:
@@ -301,15 +363,17 @@ _COUNT: Final = {
     "is_whole": native.FLAG,
 }
 _LEVELS: Final = native.list_of(native.TEXT)
+_ITEMS: Final = native.list_of(
+    native.object_of(namespace=_LEVELS, name=native.TEXT, type=native.TEXT, object_uuid=native.TEXT)
+)
+NAMESPACE: Final = native.QueryParameter(
+    name="namespace", meaning="Levels, joined by dots or 0x1F", required=True
+)
 _DROP: Final = native.object_of(
     dry_run=native.FLAG,
     purge=native.FLAG,
     namespaces=native.list_of(_LEVELS),
-    tables=native.list_of(
-        native.object_of(
-            namespace=_LEVELS, name=native.TEXT, type=native.TEXT, object_uuid=native.TEXT
-        )
-    ),
+    tables=_ITEMS,
     **_COUNT,
     listed=native.list_of(native.object_of(key=native.TEXT, size_bytes=native.WHOLE)),
 )
@@ -329,9 +393,7 @@ ROWS: Final = (
         operation=calls.Operation(name="dropNamespace", handler=drop_namespace),
         summary="Drop a namespace with everything in it, as one commit; a dry run lists it",
         parameters=(
-            native.QueryParameter(
-                name="namespace", meaning="Levels, joined by dots or 0x1F", required=True
-            ),
+            NAMESPACE,
             PURGE,
             DRY_RUN,
         ),
@@ -356,6 +418,36 @@ ROWS: Final = (
             type=native.TEXT,
             object_uuid=native.TEXT,
             metadata_location=native.TEXT_OR_NULL,
+        ),
+    ),
+    native.NativeRow(
+        method="POST",
+        template="/_api/v1/warehouses/{warehouse}/undrop-namespace",
+        operation=calls.Operation(name="undropNamespace", handler=undrop_namespace),
+        summary="Restore the namespace that was dropped last under a name, with its tables",
+        parameters=(NAMESPACE,),
+        answer=native.object_of(
+            namespaces=native.list_of(_LEVELS), tables=_ITEMS, missing=native.list_of(native.TEXT)
+        ),
+    ),
+    native.NativeRow(
+        method="GET",
+        template="/_api/v1/warehouses/{warehouse}/dropped-namespaces",
+        operation=calls.Operation(name="listDroppedNamespaces", handler=list_dropped_namespaces),
+        summary="Dropped namespaces that can be restored",
+        parameters=(native.QueryParameter(name="after", meaning="`next` of the page before"),),
+        answer=native.object_of(
+            dropped=native.list_of(
+                native.object_of(
+                    namespace=_LEVELS,
+                    namespaces=native.WHOLE,
+                    tables=native.WHOLE,
+                    dropped_at_ms=native.WHOLE,
+                    dropped_by=native.TEXT,
+                    kept_until_ms=native.WHOLE,
+                )
+            ),
+            next=native.TEXT_OR_NULL,
         ),
     ),
     native.NativeRow(

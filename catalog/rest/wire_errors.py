@@ -37,6 +37,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.NoSuchTable: (404, "NoSuchTableException"),
     errors.TableWithoutMetadata: (404, "NoSuchTableException"),
     errors.NotRestorable: (404, "NoSuchTableException"),
+    errors.NamespaceNotRestorable: (404, "NoSuchNamespaceException"),
     errors.Protected: (403, "ForbiddenException"),
     errors.TableAlreadyExists: (409, "AlreadyExistsException"),
     errors.NoSuchView: (404, "NoSuchViewException"),

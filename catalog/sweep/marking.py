@@ -408,8 +408,8 @@ class Mark:
             self.problems.append(problem)
 
 
-def is_over(dropped: records.Dropped, now_ms: int) -> bool:
-    """Return whether a Dropped row is to be removed."""
+def is_over(dropped: records.Dropped | records.DroppedNamespace, now_ms: int) -> bool:
+    """Return whether the row of something dropped is to be removed."""
     return dropped.kept_until_ms is not None and dropped.kept_until_ms <= now_ms
 
 

@@ -285,13 +285,24 @@ class TableSweep:
         restore expects the row, so a restored table has all its files, even if the clock was set
         back.
         """
-        start = prefix = records.dropped_range(place)
+        await self._end_rows(records.dropped_range(place), records.Dropped, now_ms)
+        namespaces = records.dropped_namespace_range(place)
+        await self._end_rows(namespaces, records.DroppedNamespace, now_ms)
+
+    async def _end_rows(
+        self,
+        prefix: bytes,
+        row_type: type[records.Dropped] | type[records.DroppedNamespace],
+        now_ms: int,
+    ) -> None:
+        """Remove those rows below a prefix whose time is over."""
+        start = prefix
         while True:
             rows = await asyncio.to_thread(self._dropped_rows, start, records.stop_after(prefix))
             ended = tuple(
                 batch.Delete(store=batch.Store.POINTERS, key=key)
                 for key, value in rows
-                if marking.is_over(records.decode(value, records.Dropped), now_ms)
+                if marking.is_over(records.decode(value, row_type), now_ms)
             )
             if ended:
                 # A key holds the time of the drop and the uuid: a later drop has another row.

@@ -282,6 +282,11 @@ class UndropTable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UndropSchema:
+    name: names.Name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DropSchema:
     name: names.Name
     if_exists: bool = False
@@ -744,6 +749,7 @@ Operation: TypeAlias = (
     | CreateSchema
     | DropTable
     | UndropTable
+    | UndropSchema
     | DropSchema
     | CreateView
     | DropView

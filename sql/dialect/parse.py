@@ -383,6 +383,10 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
 def _undrop(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     reader.accept("UNDROP")
+    if reader.accept("SCHEMA"):
+        name = reader.name()
+        reader.finish()
+        return operations.UndropSchema(name=name)
     _ = reader.accept("ICEBERG")
     if not reader.accept("TABLE"):
         reader.reset(start)

@@ -474,6 +474,11 @@ ROWS: Final = (
         native("POST", "warehouses/lake/undrop?table={n}.dropped&object_uuid={dropped}"),
     ),
     row(
+        "list dropped namespaces",
+        "ListNamespaces on B",
+        native("GET", "warehouses/lake/dropped-namespaces"),
+    ),
+    row(
         "list dropped tables",
         "ListTables on B + GetTable on dropped T",
         listing(native("GET", "warehouses/lake/dropped"), "{dropped}", "403 AccessDenied", HIDES),

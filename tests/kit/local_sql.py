@@ -54,6 +54,7 @@ from sql import (
     replays,
     results,
     roles,
+    schemas,
     sessions,
     shelves,
     show,
@@ -403,7 +404,6 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             planning=plans,
             places=resolver,
             writes=written,
-            namespaces=lake.namespaces,
             tables=lake.tables,
             replays=stored_replays,
             defaults=column_defaults,
@@ -419,6 +419,12 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
                 writes=written,
                 new_id=new_id,
             ),
+        ),
+        schemas=schemas.Schemas(
+            places=resolver,
+            namespaces=lake.namespaces,
+            replays=stored_replays,
+            temporary=all_temporary,
         ),
         databases=databases.Databases(
             places=resolver,

@@ -48,6 +48,7 @@ STATEMENTS = [
     "drop table if exists {d}.bob.secret",
     "undrop table {d}.bob.secret",
     "undrop table {d}.bob.gone",
+    "undrop schema {d}.bob",
     "drop schema {d}.bob",
     "drop schema if exists {d}.bob",
     "create schema {d}.bob",

@@ -1,4 +1,4 @@
-"""UNDROP TABLE: the table of a name that was dropped last comes back, with its rows."""
+"""UNDROP: the table or schema of a name that was dropped last comes back, with its rows."""
 
 from __future__ import annotations
 
@@ -86,5 +86,90 @@ def test_restoring_needs_its_own_right_and_that_of_creating(tmp_path: Path) -> N
         assert (code, "s3tables:CreateTable" in message) == ("003001", True)
         may("lake:Undrop", "s3tables:CreateTable")
         assert await local.rows("undrop table t") == [("Table T successfully restored.",)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_schema_comes_back_with_its_tables_views_and_sequences(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema s comment = 'kept'")
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (7)")
+        await local.run("create view v as select a + 1 as b from lake.s.t")
+        await local.run("create sequence numbers start 5")
+        await local.run("drop table t")
+        local.lake.clock.now_ms += 1
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (8)")
+        await local.run("drop schema s")
+        assert (await fault_of(local, "select a from lake.s.t"))[0] == "002003"
+        restored = [("Schema S successfully restored.",)]
+        assert await local.rows("undrop schema lake.s") == restored
+        assert await local.rows("select a from lake.s.t") == [(8,)]
+        assert await local.rows("select b from lake.s.v") == [(9,)]
+        assert await local.rows("select lake.s.numbers.nextval") == [(5,)]
+        assert "kept" in (await local.rows("show schemas like 's'"))[0]
+        assert (await fault_of(local, "undrop schema s"))[0] == "002002"
+        # What was dropped on its own before is restored on its own.
+        await local.run("use schema s")
+        await local.run("alter table t rename to newer")
+        await local.run("undrop table t")
+        assert await local.rows("select a from t") == [(7,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_schema_of_mixed_case_comes_back_by_its_quoted_name(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run('create schema "Mixed"')
+        await local.run("create table t (a int)")
+        await local.run('drop schema "Mixed"')
+        assert (await fault_of(local, "undrop schema mixed"))[0] == "002003"
+        assert (await fault_of(local, "undrop schema absent.mixed"))[0] == "002003"
+        await local.run('undrop schema "Mixed"')
+        assert await local.rows('select a from lake."Mixed".t') == []
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_repeated_request_restores_a_schema_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema s")
+        await local.run("drop schema s")
+        await local.run("undrop schema s")
+        first = local.last_id
+        commits = len(local.lake.log())
+        assert await local.rows("undrop schema s", query_id=first) == [
+            ("Schema S successfully restored.",)
+        ]
+        assert len(local.lake.log()) == commits
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_restoring_a_schema_needs_the_rights_of_its_tables_too(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema s")
+        await local.run("create table t (a int)")
+        await local.run("drop schema s")
+
+        def may(*actions: str) -> None:
+            local.session = sessions.Session(
+                id=1,
+                principal=local_sql.user(
+                    "erin", [{"Effect": "Allow", "Action": list(actions), "Resource": "*"}]
+                ),
+                database="lake",
+                schema="ns",
+            )
+
+        may("s3tables:GetTableBucket")
+        code, message = await fault_of(local, "undrop schema s")
+        assert (code, "s3tables:CreateNamespace" in message) == ("003001", True)
+        may("s3tables:CreateNamespace", "s3tables:ListTables", "s3tables:CreateTable")
+        code, message = await fault_of(local, "undrop schema s")
+        assert (code, "lake:Undrop" in message) == ("003001", True)
+        may("s3tables:CreateNamespace", "s3tables:CreateTable", "lake:Undrop")
+        assert await local.rows("undrop schema s") == [("Schema S successfully restored.",)]
 
     local_sql.run_local(tmp_path, work)

@@ -76,10 +76,44 @@ def test_a_recursive_drop_leaves_nothing_and_undrop_restores_each_table(
     assert ask(rest, "POST", "/undrop?table=ns.in.t").status == 404
 
 
+def test_a_namespace_comes_back_with_what_was_dropped_with_it(rest: kit.RestServer) -> None:
+    assert ask(rest, "DELETE", "/namespaces?namespace=ns").status == 200
+    listed = ask(rest, "GET", "/dropped-namespaces").json["dropped"]
+    assert [(each["namespace"], each["namespaces"], each["tables"]) for each in listed] == [
+        (["ns"], 2, 2)
+    ]
+    answer = ask(rest, "POST", "/undrop-namespace?namespace=ns")
+    assert answer.status == 200, answer.body
+    assert answer.json["namespaces"] == [["ns"], ["ns", "in"]]
+    assert [(each["namespace"], each["name"]) for each in answer.json["tables"]] == [
+        (["ns"], "t"),
+        (["ns", "in"], "t"),
+    ]
+    assert answer.json["missing"] == []
+    assert rest.ask("GET", "namespaces/ns%1Fin/tables/t").status == 200
+    assert ask(rest, "GET", "/dropped-namespaces").json == {"dropped": [], "next": None}
+    assert ask(rest, "POST", "/undrop-namespace?namespace=ns").status == 409
+    assert ask(rest, "POST", "/undrop-namespace?namespace=absent").status == 404
+
+
+def test_restoring_a_namespace_needs_the_rights_for_each_part(rest: kit.RestServer) -> None:
+    assert ask(rest, "DELETE", "/namespaces?namespace=ns").status == 200
+    path = "/undrop-namespace?namespace=ns"
+    assert ask(rest, "POST", path, user="dropper").status == 403  # no CreateNamespace
+    assert ask(rest, "POST", "/undrop-namespace?namespace=absent", user="dropper").status == 403
+    assert ask(rest, "POST", path, user="restorer").status == 403  # not for tables called t
+    assert rest.ask("HEAD", "namespaces/ns").status == 404
+    assert ask(rest, "GET", "/dropped-namespaces", user="powerless").status == 403
+    assert ask(rest, "POST", path).status == 200
+
+
 def test_answers_are_as_the_document_says(rest: kit.RestServer) -> None:
     document = test_native.document_of(rest)
     for method, path in (
         ("DELETE", "/tables?table=ns.t&dry_run=true"),
+        ("DELETE", "/namespaces?namespace=ns.in"),
+        ("GET", "/dropped-namespaces"),
+        ("POST", "/undrop-namespace?namespace=ns.in"),
         ("DELETE", "/namespaces?namespace=ns.in"),
         ("GET", "/dropped"),
         ("POST", "/undrop?table=ns.in.t&to=ns.u"),

@@ -92,11 +92,18 @@ VALUES = {
 """What the required parameters of all operations may be."""
 OF_A_PIPELINE = ("getPipeline", "runPipeline")
 """Operations whose subject is a file of the server's folder, which has none here."""
-DROPS = ("dropTable", "undropTable", "discardTable", "dropNamespace")
+DROPS = (
+    "dropTable",
+    "undropTable",
+    "discardTable",
+    "dropNamespace",
+    "listDroppedNamespaces",
+    "undropNamespace",
+)
 
 
 def in_order(operation: tuple[str, str, Any]) -> int:
-    """Drops come last: a table is dropped, restored, and dropped with its namespace."""
+    """Drops come last: of a table, which is restored, and of its namespace, which is too."""
     name = operation[2]["operationId"]
     return DROPS.index(name) if name in DROPS else -1
 
@@ -114,6 +121,7 @@ def test_every_operation_answers_as_the_document_says(rest: kit.RestServer) -> N
     rest.ask("POST", "namespaces/ns/tables/t/metrics", report)
     token = rest.run(rest.token("root"))
     filled = {"listLoads": "loads", "listReports": "reports", "listDropped": "dropped"}
+    filled["listDroppedNamespaces"] = "dropped"
     rest.make_table("ns.gone")
     gone = rest.lake.tables.pointer(rest.lake.ident("ns.gone")).object_uuid
     assert rest.ask("DELETE", "namespaces/ns/tables/gone").status == 204

@@ -1,0 +1,218 @@
+"""engine: namespaces that were dropped, and are restored with what was dropped with them.
+
+A drop of a namespace that purges nothing leaves a DroppedNamespace row, which names the tables and
+views of the same commit. Restoring it is one commit too: the namespaces come back with their
+properties, and so does what is still kept of their tables and views. What was restored, discarded
+or dropped again on its own is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from catalog import claims, commit, departures, errors, idents, locations, owners, records
+from catalog.pointers import Pointers, later
+from catalog.store import CatalogStore, FoundNamespace
+from storage import batch
+
+ObjectType: TypeAlias = Literal["table", "view"]
+Refs: TypeAlias = Iterable[tuple[ObjectType, str]]
+
+OBJECT_TYPES: Final[tuple[ObjectType, ...]] = ("table", "view")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restored:
+    """What came back. namespaces: parents before their children. missing: uuids of tables and views
+    of which nothing is kept under the namespace any more."""
+
+    namespaces: tuple[idents.Namespace, ...]
+    items: tuple[tuple[idents.TableIdent, records.Pointer], ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamespaceEntry:
+    """The row of a dropped namespace, stored and decoded."""
+
+    key: bytes
+    value: bytes
+    dropped: records.DroppedNamespace
+
+
+def plan_drop(
+    place: records.Place,
+    namespaces: Sequence[FoundNamespace],
+    objects: Refs,
+    *,
+    by: str,
+    now_ms: int,
+    day_ms: int,
+) -> batch.Batch:
+    """Return the Batch that remembers a dropped namespace.
+
+    namespaces: it and those in it, parents before their children. objects: the tables and views
+    that leave in the same commit and are kept.
+    """
+    days = place.bucket.settings.get(
+        departures.DROPPED_TABLE_DAYS, departures.DROPPED_TABLE_DAYS_DEFAULT
+    )
+    # If the clock was set back for the drop, the days count from the last change.
+    counted_from_ms = max(now_ms, *(each.row.modified_at_ms for each in namespaces))
+    row = records.DroppedNamespace(
+        namespaces=tuple((each.namespace, each.row) for each in namespaces),
+        objects=tuple(objects),
+        dropped_at_ms=now_ms,
+        dropped_by=by,
+        kept_until_ms=counted_from_ms + days * day_ms,
+    )
+    key = records.dropped_namespace_key(place, namespaces[0].row, now_ms)
+    put = batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(row))
+    return batch.Batch(writes=(put,))
+
+
+def find(
+    store: CatalogStore,
+    reading: batch.Reading,
+    place: records.Place,
+    namespace: idents.Namespace,
+) -> NamespaceEntry:
+    """Return the namespace of a path that was dropped last. Raises NamespaceNotRestorable."""
+    namespace_id = store.namespace_id(reading, place, namespace)
+    if namespace_id:
+        prefix = records.dropped_namespace_range(place, namespace_id)
+        rows = reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix), reverse=True)
+        for key, value in rows:
+            dropped = records.decode(value, records.DroppedNamespace)
+            return NamespaceEntry(key=key, value=value, dropped=dropped)
+    raise errors.NamespaceNotRestorable(
+        f"No dropped namespace {idents.dotted(namespace)} can be restored"
+    )
+
+
+def plan(
+    store: CatalogStore,
+    reading: batch.Reading,
+    place: records.Place,
+    entry: NamespaceEntry,
+    parent: FoundNamespace | None,
+    *,
+    judge: owners.Undrop | None,
+    by: str,
+    via: str,
+    now_ms: int,
+) -> tuple[Restored, batch.Batch]:
+    """Return what a restore brings back, and its Batch. parent: None at the top.
+
+    judge: called for each table and view. Raises InvalidLocation if a table or view has the
+    location of one of them now.
+    """
+    changes: list[commit.Change] = []
+    holders: dict[idents.Namespace, FoundNamespace | None] = {}
+    for namespace, row in entry.dropped.namespaces:
+        above = holders.get(namespace[:-1], parent)
+        change, holders[namespace] = _returning(place, namespace, row, above, by, now_ms)
+        changes.append(change)
+    pointers = {each: Pointers(store=store, object_type=each) for each in OBJECT_TYPES}
+    items: list[tuple[idents.TableIdent, records.Pointer]] = []
+    missing: list[str] = []
+    batches: list[batch.Batch] = []
+    for object_type, object_uuid in entry.dropped.objects:
+        try:
+            kept = pointers[object_type].find_departed(reading, place, object_uuid)
+        except errors.NotRestorable:
+            missing.append(object_uuid)
+            continue
+        holder = holders.get(kept.ident.namespace)
+        is_of_drop = (kept.dropped.how, kept.dropped.dropped_at_ms) == (
+            "drop",
+            entry.dropped.dropped_at_ms,
+        )
+        if holder is None or not is_of_drop:
+            missing.append(object_uuid)
+            continue
+        old = kept.dropped.pointer
+        if judge is not None:
+            judge(place, kept.ident, kept.ident, old)
+        batches.append(
+            claims.claim(
+                reading,
+                place,
+                locations.parse_location(old.location, table_bucket=place.table_bucket),
+                object_uuid=old.object_uuid,
+                object_type=object_type,
+                namespace_id=holder.row.namespace_id,
+                name=kept.ident.name,
+                now_ms=now_ms,
+                permit=owners.refuse,
+                standing_uuid=old.object_uuid,
+            )
+        )
+        pointer = msgspec.structs.replace(old, modified_at_ms=later(now_ms, old), modified_by=by)
+        items.append((kept.ident, pointer))
+        batches.append(_expecting(kept.key, kept.value))
+        changes.append(
+            commit.Change(
+                object_type=object_type,
+                namespace=kept.ident.namespace,
+                namespace_id=holder.row.namespace_id,
+                name=kept.ident.name,
+                before=None,
+                after=pointer,
+                holder=holder.holder,
+                summary=_summary(kept.ident.dotted()),
+            )
+        )
+    committed = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
+    gone = batch.Batch(writes=(batch.Delete(store=batch.Store.POINTERS, key=entry.key),))
+    restored = Restored(
+        namespaces=tuple(namespace for namespace, _ in entry.dropped.namespaces),
+        items=tuple(items),
+        missing=tuple(missing),
+    )
+    expected = _expecting(entry.key, entry.value)
+    return restored, batch.merge((expected, *batches, committed, gone))
+
+
+def _returning(
+    place: records.Place,
+    namespace: idents.Namespace,
+    row: records.NamespaceRow,
+    parent: FoundNamespace | None,
+    by: str,
+    now_ms: int,
+) -> tuple[commit.Change, FoundNamespace]:
+    """Return the change that restores one namespace, and its row as it is then."""
+    row = msgspec.structs.replace(
+        row, modified_at_ms=max(now_ms, row.modified_at_ms), modified_by=by
+    )
+    parent_id = records.ROOT_NAMESPACE_ID if parent is None else parent.row.namespace_id
+    change = commit.Change(
+        object_type="namespace",
+        namespace=namespace[:-1],
+        namespace_id=parent_id,
+        name=namespace[-1],
+        before=None,
+        after=row,
+        holder=None if parent is None else parent.holder,
+        summary=_summary(idents.dotted(namespace)),
+    )
+    restored = FoundNamespace(
+        namespace=namespace,
+        key=records.pointer_key(place, "namespace", parent_id, namespace[-1]),
+        value=records.encode(row),
+        row=row,
+    )
+    return change, restored
+
+
+def _summary(name: str) -> Mapping[str, Any]:
+    return {"operation": "undrop", "from": name}
+
+
+def _expecting(key: bytes, value: bytes) -> batch.Batch:
+    return batch.Batch(expects=(batch.Expect(store=batch.Store.POINTERS, key=key, value=value),))
