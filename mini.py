@@ -241,6 +241,11 @@ def _check_places(settings: Config) -> None:
     for flag, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
         if path and not Path(path).is_file():
             raise config.InvalidConfig(f"{flag} {path} is not a file")
+    for url, path in settings.identity_provider_keys.items():
+        if not Path(path).is_file():
+            raise config.InvalidConfig(
+                f"mini.toml [identity_provider_keys] {url}: {path} is not a file"
+            )
 
 
 def _holder(data: str) -> str:

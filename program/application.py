@@ -227,7 +227,8 @@ def build(
         encrypted_disk=settings.encrypted_disk,
     )
     jobs = _build_scheduler(settings, storage, rights, catalog, job_runs, now_ms, new_id)
-    key_sets = keysets.KeySets(now_ms=now_ms)
+    key_files = {url: Path(file) for url, file in settings.identity_provider_keys.items()}
+    key_sets = keysets.KeySets(now_ms=now_ms, files=key_files)
     entry = exchange.Exchange(
         faces={
             "s3": s3,

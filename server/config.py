@@ -402,6 +402,7 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
 )
 """Settings of a new table bucket. Its index row stores the values that differ from defaults."""
 
+FURTHER_KEYS = ("users", "identity_provider_keys")
 USER_KEYS = (
     "name", "access_key", "secret_key", "policies", "account", "canonical_id", "display_name",
      "email", "public_keys",
@@ -461,6 +462,8 @@ class Config:
     tls_cert: str | None
     tls_key: str | None
     users: tuple[User, ...] = field(default=())
+    identity_provider_keys: Mapping[str, str] = field(default_factory=dict)
+    """URL of an OpenID Connect provider -> the file with its key set, which is then not fetched."""
     bucket_seeds: Mapping[str, Mapping[str, str | bool | int]] = field(default_factory=dict)
     """Table bucket -> its `[table_buckets.NAME]`: used when the bucket is created, ignored if it
     exists."""
@@ -478,7 +481,7 @@ def resolve(
 
     flags: setting name -> value, None if the flag is absent. Raises InvalidConfig.
     """
-    _check_keys("mini.toml", document, (*(setting.name for setting in SETTINGS), "users"))
+    _check_keys("mini.toml", document, (*(each.name for each in SETTINGS), *FURTHER_KEYS))
     seeds = _seeds(document.get("table_buckets"))
     if seeds:
         document = {**document, "table_buckets": list(seeds)}
@@ -500,7 +503,12 @@ def resolve(
     if not isinstance(entries, list):
         raise InvalidConfig("mini.toml users: not a list of [[users]] tables")
     users = tuple(_user(entry, index) for index, entry in enumerate(entries))
-    config = Config(**values, users=users, bucket_seeds=seeds)
+    config = Config(
+        **values,
+        users=users,
+        identity_provider_keys=_key_files(document.get("identity_provider_keys", {})),
+        bucket_seeds=seeds,
+    )
     _check(config)
     return config
 
@@ -649,6 +657,19 @@ def _seeds(tables: Any) -> dict[str, dict[str, str | bool | int]]:
             if setting.name in entry
         }
     return seeds
+
+
+def _key_files(entry: Any) -> dict[str, str]:
+    """Return the files of `[identity_provider_keys]` by the providers' URLs."""
+    where = "mini.toml [identity_provider_keys]"
+    if not isinstance(entry, Mapping):
+        raise InvalidConfig(f"{where}: not a table")
+    for url, file in entry.items():
+        if not url.startswith(("https://", "http://")):
+            raise InvalidConfig(f"{where}: {url!r} is not the URL of a provider")
+        if not isinstance(file, str) or not file:
+            raise InvalidConfig(f"{where} {url}: {file!r} is not the name of a file")
+    return dict(entry)
 
 
 def _seed(setting: BucketSetting, value: Any, where: str) -> str | bool | int:

@@ -1,9 +1,10 @@
-"""engine: the public keys of identity providers, fetched when a token needs them.
+"""engine: the public keys of identity providers, fetched or read when a token needs them.
 
 Keys are kept for KEYS_SECONDS. A token with an unknown key id has them fetched again, so that a
 provider may rotate its keys, but not before RETRY_SECONDS have passed, as after a failure: tokens
 come from unknown clients, too. One fetch at a time for each provider, and FETCHES_MAX for all, in
-threads of their own.
+threads of their own. A provider whose key set is a file of this machine is never fetched from: the
+same rules say when the file is read again.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from server.oidc import errors, fetching, providers, webtokens
@@ -37,10 +40,20 @@ class Fetched:
 
 
 class KeySets:
-    """The keys of all providers. Mutable; it belongs to the event loop. fetch: blocks."""
+    """The keys of all providers. Mutable; it belongs to the event loop.
 
-    def __init__(self, *, now_ms: storage_model.NowMs, fetch: Fetch = fetching.fetch) -> None:
+    files: of key sets, by the URLs of their providers. fetch: blocks.
+    """
+
+    def __init__(
+        self,
+        *,
+        now_ms: storage_model.NowMs,
+        files: Mapping[str, Path] = MappingProxyType({}),
+        fetch: Fetch = fetching.fetch,
+    ) -> None:
         self._now_ms = now_ms
+        self._files = files
         self._fetch = fetch
         self._fetched: dict[tuple[str, tuple[str, ...]], Fetched] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -98,6 +111,9 @@ class KeySets:
     def _read_keys(
         self, url: str, thumbprints: Sequence[str]
     ) -> tuple[webtokens.VerifyingKey, ...]:
+        file = self._files.get(url)
+        if file is not None:
+            return webtokens.parse_keys(_content(file))
         provider = providers.parse(url)
         discovery = providers.parse(url.rstrip("/") + providers.DISCOVERY)
         try:
@@ -113,3 +129,20 @@ class KeySets:
             )
         target = providers.parse_keys_url(keys_url, provider)
         return webtokens.parse_keys(self._fetch(target, thumbprints))
+
+
+def _content(file: Path) -> bytes:
+    """Return the bytes of a key set's file. Raises ProviderUnreachable."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(fetching.DOCUMENT_BYTES_MAX + 1)
+    except OSError:
+        raise errors.ProviderUnreachable(
+            "The file with the identity provider's key set cannot be read."
+        ) from None
+    if len(data) > fetching.DOCUMENT_BYTES_MAX:
+        raise errors.ProviderUnreachable(
+            "The file with the identity provider's key set is longer than"
+            f" {fetching.DOCUMENT_BYTES_MAX} bytes."
+        )
+    return data

@@ -366,6 +366,29 @@ def test_the_other_operations_still_need_a_signature(server: aws.Server) -> None
     assert aws.refusal(server.client("iam").get_user, UserName="eve") == (404, "NoSuchEntity")
 
 
+def test_the_keys_of_a_provider_that_is_out_of_reach_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps({"keys": [issuers.jwk(issuers.rsa_key(2), "old")]}))
+    url = "https://idp.invalid/realm"
+    with aws.serving(tmp_path / "data", identity_provider_keys={url: str(file)}) as server:
+        issuer = issuers.Issuer(port=1, now_s=server.clock() // 1000)
+        server.client("iam").create_open_id_connect_provider(Url=url, ClientIDList=[issuers.CLIENT])
+        arn = "arn:aws:iam::000000000000:oidc-provider/idp.invalid/realm"
+        role = role_of(server, trust(issuer, principal={"Federated": arn}))
+        token = issuer.token(iss=url)
+        assert refused(server, role, token) == INVALID
+        # A provider that changes its keys is followed by changing the file.
+        file.write_text(json.dumps({"keys": issuer.keys}))
+        server.clock.offset_ms += keysets.RETRY_SECONDS * 1000
+        assert assume(server, role, token)["Provider"] == arn
+        file.write_text("{")
+        server.clock.offset_ms += keysets.RETRY_SECONDS * 1000
+        other = issuer.token(iss=url, headers={"kid": "new"})
+        assert refused(server, role, other) == UNREACHABLE
+        # The keys that were read hold meanwhile.
+        assert assume(server, role, token)["Provider"] == arn
+
+
 def test_providers_are_shown_changed_and_deleted(server: aws.Server) -> None:
     iam = server.client("iam")
     url = "https://idp.example/realm"
