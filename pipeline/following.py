@@ -160,7 +160,6 @@ class _Follower:
 
     def _do_round(self) -> None:
         listed = set(listing := sources.listed_at(self._s3, self._load.places))
-        self._taken &= listed
         # A file that was deleted or written again is no longer the one that was left out.
         self._left_out = {one: why for one, why in self._left_out.items() if one in listed}
         now = time.monotonic()
@@ -170,8 +169,9 @@ class _Follower:
             return
         taken = loads.taken(self._server, self._load.table)
         self._is_proven = self._is_proven or bool(taken)
-        self._taken.update(one for one in arrived if (one.place, one.etag) in taken)
-        fresh = [one for one in arrived if one not in self._taken]
+        # It may have lost sources too: the table was dropped, or a load replaced its content.
+        self._taken = {one for one in listing if (one.place, one.etag) in taken}
+        fresh = [one for one in listing if one not in self._taken and one not in self._left_out]
         # Files that failed before are tried singly, so that they hold up no others.
         parts: list[Sequence[sources.Source]] = [[one] for one in reversed(again)]
         self._load_parts([*parts, fresh] if fresh else parts)

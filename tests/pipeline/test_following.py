@@ -269,6 +269,27 @@ def test_a_follower_waits_for_a_server_that_does_not_answer(
         assert job.end()["sources"] == 2
 
 
+@pytest.mark.parametrize("change", ["dropped", "replaced"])
+def test_a_follower_loads_again_what_the_record_of_loads_no_longer_has(
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, change: str
+) -> None:
+    table = f"follow_{change}.t"
+    raw.put("in/0.csv", "id\n0\n")
+    with follower(tmp_path, server, *place(raw, table)) as job:
+        job.wait_for(lambda: ids(small, table) == [0])
+        if change == "dropped":
+            small.catalog.drop_table(table)
+        else:
+            raw.put("other/5.csv", "id\n5\n")
+            assert small.ingest(raw, table, prefix="other/", mode="replace").rows == 1
+        raw.put("in/1.csv", "id\n1\n")
+        job.wait_for(lambda: 1 in ids(small, table))
+        job.end()
+    running = ids(small, table)
+    small.ingest(raw, table)  # a follower that is started again would load the same
+    assert running == ids(small, table)
+
+
 @pytest.mark.spark
 def test_loads_of_a_follower_share_one_session_of_spark(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
