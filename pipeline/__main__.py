@@ -423,7 +423,9 @@ def _compact(
     table = settings.parse_table(options.table)
     size_mib, strategy = options.target_file_size_mib, options.strategy
     if size_mib is None or strategy is None:
-        configured = maintenance.configured(sources.client(server, "s3tables"), table)
+        configured = maintenance.configured(
+            sources.client(server, "s3tables"), table, for_expiry=False
+        )
         size_mib = configured.target_file_size_mib if size_mib is None else size_mib
         strategy = configured.strategy if strategy is None else strategy
     if options.dry_run:
@@ -456,7 +458,9 @@ def _expire(
     older_than = _moment(options.older_than) if options.older_than else None
     retain_last = options.retain_last
     if older_than is None or retain_last is None:
-        configured = maintenance.configured(sources.client(server, "s3tables"), table)
+        configured = maintenance.configured(
+            sources.client(server, "s3tables"), table, for_expiry=True
+        )
         if older_than is None and configured.max_age is not None:
             older_than = _ago(configured.max_age)
         retain_last = configured.retain_last if retain_last is None else retain_last

@@ -38,11 +38,12 @@ class Configured:
     max_age: datetime.timedelta | None = None
 
 
-def configured(tables: Any, table: settings.TargetTable) -> Configured:
+def configured(tables: Any, table: settings.TargetTable, *, for_expiry: bool) -> Configured:
     """Return a table's maintenance settings. tables: a boto3 client of the s3tables API.
 
-    A table that this API cannot name, or whose settings the caller may not read, has the defaults.
-    Raises NoServer.
+    A table that this API cannot name has the defaults. So has a compaction by a caller who may not
+    read the settings; an expiry would remove snapshots that the settings keep, and raises
+    BadArgument. Raises NoServer.
     """
     # Imported here: a job's `--help` need not load an AWS SDK.
     from botocore.exceptions import ClientError
@@ -52,13 +53,22 @@ def configured(tables: Any, table: settings.TargetTable) -> Configured:
     with sources.asking():
         buckets = tables.list_table_buckets(prefix=table.warehouse)["tableBuckets"]
         arns = [bucket["arn"] for bucket in buckets if bucket["name"] == table.warehouse]
+        if not arns:  # the caller may not see the table bucket, or it does not exist
+            if for_expiry:
+                raise _unreadable(table)
+            return Configured()
         try:
             answer = tables.get_table_maintenance_configuration(
-                tableBucketARN=arns[0] if arns else "",
-                namespace=table.namespace[0],
-                name=table.name,
+                tableBucketARN=arns[0], namespace=table.namespace[0], name=table.name
             )
-        except ClientError:
+        except ClientError as error:
+            code = error.response["Error"].get("Code")
+            if code in {"NotFoundException", "BadRequestException"}:
+                return Configured()
+            if code != "AccessDeniedException":
+                raise
+            if for_expiry:
+                raise _unreadable(table) from error
             return Configured()
     values = {
         name: value
@@ -73,6 +83,13 @@ def configured(tables: Any, table: settings.TargetTable) -> Configured:
         strategy=values.get("strategy", "auto"),
         retain_last=values.get("minSnapshotsToKeep"),
         max_age=None if hours is None else datetime.timedelta(hours=hours),
+    )
+
+
+def _unreadable(table: settings.TargetTable) -> errors.BadArgument:
+    return errors.BadArgument(
+        f"the settings that say how long snapshots of {table.full} are kept cannot be read by this "
+        "caller; --older-than and --retain-last say it instead"
     )
 
 

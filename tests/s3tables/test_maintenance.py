@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from catalog import access
 from catalog.sweep import retention, sweeping
+from pipeline import errors as pipeline_errors
 from pipeline import maintenance as pipeline_maintenance
 from pipeline import settings as pipeline_settings
 from s3tables import labels, maintenance, resources
@@ -211,6 +213,8 @@ def test_a_run_that_kept_files_of_the_table_for_a_problem_is_no_success(
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TablesService]:
     people = {
         "reader": [policy(allow("s3tables:Get*", [BUCKET, f"{BUCKET}/table/*"]))],
+        "lister": [policy(allow(["s3tables:ListTableBuckets", "s3tables:GetTableBucket"], "*"))],
+        "stranger": [policy(allow("s3tables:ListTableBuckets", "*"))],
     }
     with opened(tmp_path_factory.mktemp("maintenance") / "data", users=people) as running:
         client = running.client()
@@ -277,7 +281,8 @@ def test_the_jobs_of_the_pipeline_take_settings_that_differ_from_the_defaults(
 ) -> None:
     client = service.client()
     table = pipeline_settings.parse_table("lake.sales.orders")
-    assert pipeline_maintenance.configured(client, table) == pipeline_maintenance.Configured()
+    configured = functools.partial(pipeline_maintenance.configured, client, for_expiry=True)
+    assert configured(table) == pipeline_maintenance.Configured()
     client.put_table_maintenance_configuration(
         **ORDERS,
         type="icebergCompaction",
@@ -292,8 +297,25 @@ def test_the_jobs_of_the_pipeline_take_settings_that_differ_from_the_defaults(
             }
         },
     )
-    assert pipeline_maintenance.configured(client, table) == pipeline_maintenance.Configured(
+    assert configured(table) == pipeline_maintenance.Configured(
         target_file_size_mib=64, retain_last=3, max_age=datetime.timedelta(days=2)
     )
     absent = pipeline_settings.parse_table("lake.sales.absent")
-    assert pipeline_maintenance.configured(client, absent) == pipeline_maintenance.Configured()
+    assert configured(absent) == pipeline_maintenance.Configured()
+    for beyond_the_api in ("lake.a.b.t", "lake.sales.Orders-1", "lake.Sales.orders"):
+        other = pipeline_settings.parse_table(beyond_the_api)
+        assert configured(other) == pipeline_maintenance.Configured()
+
+
+@pytest.mark.parametrize("user", ["lister", "stranger"])
+def test_snapshots_are_not_expired_by_settings_that_the_caller_may_not_read(
+    service: TablesService, user: str
+) -> None:
+    client = service.client(user)
+    table = pipeline_settings.parse_table("lake.sales.orders")
+    assert (
+        pipeline_maintenance.configured(client, table, for_expiry=False)
+        == pipeline_maintenance.Configured()
+    )
+    with pytest.raises(pipeline_errors.BadArgument, match="--older-than and --retain-last"):
+        pipeline_maintenance.configured(client, table, for_expiry=True)
