@@ -226,6 +226,9 @@ CLIENT_PARAMETERS = tuple(parameter.name for parameter in PARAMETERS.values() if
 ABOUT_THE_CLIENT = ("CLIENT_", "PYTHON_", "JDBC_", "GO_", "ODBC_", "DOTNET_", "NODEJS_", "PYTHON")
 """Prefixes of parameters that drivers set for themselves at login and only want to hear again."""
 
+TOLD_TO_SNOWFLAKE = "_SNOWFLAKE.INTERNAL."
+"""Prefix of what JDBC reports at login about how it was called. It changes nothing in a session."""
+
 
 def parse(name: str, value: object) -> Value:
     """Return value as the parameter name holds it.
@@ -265,7 +268,8 @@ def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
     """Return SESSION_PARAMETERS of a login, names in upper case.
 
     Drivers also send their own settings (`CLIENT_...`), which only they read: those are
-    stored and sent back. Any other unknown name is refused, as ALTER SESSION would refuse it.
+    stored and sent back. Reports of JDBC are left out. Any other unknown name is refused, as ALTER
+    SESSION would refuse it.
     """
     values: dict[str, Value] = {}
     for name, value in raw.items():
@@ -274,7 +278,7 @@ def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
             values[upper] = parse(upper, value)
         elif upper.startswith(ABOUT_THE_CLIENT) and isinstance(value, str | int | bool):
             values[upper] = value
-        else:
+        elif not upper.startswith(TOLD_TO_SNOWFLAKE):
             raise errors.unknown_parameter(upper)
     return values
 

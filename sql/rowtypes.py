@@ -61,7 +61,6 @@ def _entry(column: outcomes.Column) -> dict[str, Any]:
         "precision": None,
         "scale": None,
         "collation": None,
-        "extTypeName": None,
         "fields": None,
         "vectorDimension": None,
     }

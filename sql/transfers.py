@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from server.access import tokens
-from server.auth import sigv4
+from server.auth import presign, sigv4
 
 SECONDS: Final = 3600
 """How long the keys and the URLs of one PUT or GET hold."""
@@ -123,6 +123,8 @@ def presigned_url(transfer: Transfer, method: str, name: str, *, origin: str) ->
         "X-Amz-SignedHeaders": "host",
     }
     query = urllib.parse.urlencode(sorted(parameters.items()), quote_via=urllib.parse.quote)
+    if method == "GET":
+        query += f"&{presign.ALSO_HEAD.decode()}"  # the Go driver asks for the size with HEAD
     host = urllib.parse.urlsplit(origin).netloc
     canonical = sigv4.canonical_request(
         method=method,

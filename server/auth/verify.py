@@ -471,8 +471,11 @@ class Verifier:
         claim = signed.claim
         credential = claim.credential
         joined = request.headers.joined
+        method = request.method
+        if signed.without and method == "HEAD":
+            method = presign.signed_method(method, request.query)
         canonical = sigv4.canonical_request(
-            method=request.method,
+            method=method,
             path=sigv4.canonical_path(request.raw_path, double_encoded=credential.service != "s3"),
             query=sigv4.canonical_query(request.query, without=signed.without),
             headers=sigv4.canonical_headers(joined, claim.names),

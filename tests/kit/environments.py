@@ -2,7 +2,8 @@
 
 `python("awscli")` returns the interpreter of the virtual environment `.venv-clients/awscli`, made
 from `tests/kit/requirements/awscli.txt` and made again when that file or this Python changes.
-`node` and `go` do so with the packages of `tests/kit/packages/`, by the machine's npm and Go. Two
+`node`, `go` and `java` do so with the packages of `tests/kit/packages/`, by the machine's npm, Go,
+and Maven and JDK. Two
 test runs at once wait for one another. `python -m tests.kit.environments [NAME...]` makes the
 virtual environments beforehand.
 """
@@ -73,6 +74,26 @@ def go(name: str) -> list[str]:
         _install([compiler, "build", "-o", str(place / "client"), "."], package, package)
 
     return [str(_prepared(name, compiler, sorted(package.iterdir()), make) / "client")]
+
+
+def java(name: str) -> list[str]:
+    """Return the command that runs the named package's Client. Skips without a JDK and Maven."""
+    runtime, compiler, maven = _runtime("java"), _runtime("javac"), _runtime("mvn")
+    package = PACKAGES / name
+
+    def make(place: Path) -> None:
+        place.mkdir()
+        fetch = [maven, "-q", "-B", "-f", str(package / "pom.xml")]
+        _install(
+            [*fetch, "dependency:copy-dependencies", f"-DoutputDirectory={place}"], package, place
+        )
+        source = str(package / "Client.java")
+        _install([compiler, "-d", str(place), "-cp", f"{place}/*", source], package, place)
+
+    place = _prepared(name, compiler, sorted(package.iterdir()), make)
+    # Arrow reads memory that Java keeps to itself.
+    opens = "--add-opens=java.base/java.nio=ALL-UNNAMED"
+    return [runtime, "-Xmx512m", opens, "-cp", f"{place}:{place}/*", "Client"]
 
 
 def program(name: str, command: str) -> Path:

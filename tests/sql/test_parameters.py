@@ -47,6 +47,9 @@ def test_unknown_names_are_refused_but_drivers_own_are_sent_back() -> None:
     with pytest.raises(errors.SqlError, match="WEEK_AFTER_NEXT"):
         parameters.from_login({"week_after_next": 1})
     assert parameters.from_login({"client_made_up": True}) == {"CLIENT_MADE_UP": True}
+    # JDBC reports how its connection was named; it asks for nothing, and hears nothing back.
+    report = "_SNOWFLAKE.INTERNAL.CONNECTIONIDENTIFIERSHAPE"
+    assert parameters.from_login({report: "account"}) == {}
     assert parameters.from_statement({"made_up": 1, "query_tag": "x"}) == {"QUERY_TAG": "x"}
 
 

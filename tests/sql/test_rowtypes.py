@@ -10,7 +10,7 @@ from sql import outcomes, rowtypes
 
 KEYS = {
     "name", "database", "schema", "table", "nullable", "type", "length", "byteLength",
-    "precision", "scale", "collation", "extTypeName", "fields", "vectorDimension",
+    "precision", "scale", "collation", "fields", "vectorDimension",
 }  # fmt: skip
 
 

@@ -199,6 +199,24 @@ def test_presigned_request_with_a_longer_life_is_refused():
         verify(as_request(prepared, target="/bucket/key?" + query))
 
 
+def test_a_presigned_get_serves_head_only_if_its_signer_said_so():
+    plain = signed(expires_seconds=600)
+    query = plain.url.partition("?")[2]
+    with pytest.raises(errors.SignatureDoesNotMatch):
+        verify(as_request(plain, method="HEAD"))
+    with pytest.raises(errors.SignatureDoesNotMatch):
+        verify(as_request(plain, method="HEAD", target=f"/bucket/key?{query}&also-head=1"))
+    shared = signed(url="http://127.0.0.1:5253/bucket/key?also-head=1", expires_seconds=600)
+    assert verify(as_request(shared, method="HEAD")).principal.type == "root"
+    assert verify(as_request(shared)).principal.type == "root"
+    for method in ("PUT", "DELETE", "POST"):
+        with pytest.raises(errors.SignatureDoesNotMatch):
+            verify(as_request(shared, method=method))
+    put = signed("PUT", "http://127.0.0.1:5253/bucket/key?also-head=1", expires_seconds=600)
+    with pytest.raises(errors.SignatureDoesNotMatch):
+        verify(as_request(put, method="HEAD"))
+
+
 def test_altered_path_of_another_service_is_refused_in_every_spelling():
     prepared = signed("GET", "http://h/buckets/arn%3Aaws%3Ax/n", service="s3tables")
     assert verify(as_request(prepared), "s3tables").principal.type == "root"

@@ -149,7 +149,7 @@ def test_a_success_has_no_sqlstate_and_every_key_that_drivers_read(face: served.
     assert column["nullable"] is False
     assert set(column) == {
         "name", "database", "schema", "table", "nullable", "type", "length", "byteLength",
-        "precision", "scale", "collation", "extTypeName", "fields", "vectorDimension",
+        "precision", "scale", "collation", "fields", "vectorDimension",
     }  # fmt: skip
     named = {item["name"]: item["value"] for item in data["parameters"]}
     assert named["BINARY_OUTPUT_FORMAT"] == "HEX"
