@@ -313,7 +313,7 @@ def _typed(
     started = time.monotonic()
     try:
         words = shlex.split(line)
-        named = sorted({word.partition("=")[0] for word in words} & SHELL_OPTIONS)
+        named = sorted(_of_shell(words))
         if named:
             raise errors.BadArgument(f"{', '.join(named)} stands before the shell, not in it")
         options = _parser().parse_args(words)
@@ -334,6 +334,17 @@ def _typed(
     if as_json or options.json:
         print(json.dumps({**outcome, "seconds": round(seconds, 3)}, default=str), flush=True)  # noqa: T201
     return True
+
+
+def _of_shell(words: Iterable[str]) -> set[str]:
+    """Return the options of the shell that a line names, also by a beginning as argparse does."""
+    names = {word.partition("=")[0] for word in words}
+    return {
+        option
+        for option in SHELL_OPTIONS
+        for name in names
+        if len(name) > len("--") and option.startswith(name)
+    }
 
 
 def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any], str]:

@@ -40,6 +40,7 @@ def test_a_shell_does_its_lines_and_ends_at_exit(server: server_kit.Running) -> 
     [
         ("compact --table lake.a.b --master local", "--master stands before the shell"),
         ("list --data=elsewhere", "--data stands before the shell"),
+        ("list --dat elsewhere", "--data stands before the shell"),
         ("serve", "serve is no job of a shell"),
         ("shell", "shell is no job of a shell"),
         ("compact --table nowhere", "nowhere"),
