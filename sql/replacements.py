@@ -38,7 +38,8 @@ from catalog.metadata import errors as metadata_errors
 from catalog.metadata import updates
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 from server.access import model as access_model
-from sql import column_defaults, keys, pinned, tabletypes, writes
+from sql import column_defaults, errors, keys, pinned, tabletypes, writes
+from sql.dialect import table_options
 from storage import model as storage_model
 
 ATTEMPTS_MAX: Final = 20
@@ -198,7 +199,9 @@ def _plan(base: tables.LoadedTable, describe: Describe, *, now_ms: int) -> Repla
     metadata = base.metadata
     new_table = describe(metadata.last_column_id + 1)
     gone = [name for name in OWN_PROPERTIES if name in metadata.properties]
+    assigned = dict(new_table.properties)
     changes: list[dict[str, Any]] = [
+        *_upgrade(metadata, assigned.pop(table_options.FORMAT_VERSION, None)),
         {"action": "add-schema", "schema": new_table.schema},
         {"action": "set-current-schema", "schema-id": -1},
         {"action": "add-spec", "spec": new_table.partition_spec or {"fields": []}},
@@ -211,8 +214,8 @@ def _plan(base: tables.LoadedTable, describe: Describe, *, now_ms: int) -> Repla
     ]
     if gone:
         changes.append({"action": "remove-properties", "removals": gone})
-    if new_table.properties:
-        changes.append({"action": "set-properties", "updates": dict(new_table.properties)})
+    if assigned:
+        changes.append({"action": "set-properties", "updates": assigned})
     after = updates.apply_parts(
         metadata,
         [updates.Part(requirements=(), updates=changes)],
@@ -222,6 +225,18 @@ def _plan(base: tables.LoadedTable, describe: Describe, *, now_ms: int) -> Repla
     return Replacement(
         base=base, after=msgspec.structs.replace(base, metadata=after), changes=tuple(changes)
     )
+
+
+def _upgrade(metadata: TableMetadata, wanted: str | None) -> list[dict[str, Any]]:
+    """Return the update to a format version, if it is another one; raises SqlError for a lower."""
+    if wanted is None or int(wanted) == metadata.format_version:
+        return []
+    if int(wanted) < metadata.format_version:
+        raise errors.invalid_option(
+            f"ICEBERG_VERSION {wanted}: OR REPLACE keeps the history of a table, which is of format"
+            f" version {metadata.format_version}. Drop the table first to have a lower one"
+        )
+    return [{"action": "upgrade-format-version", "format-version": int(wanted)}]
 
 
 def _requirements(metadata: TableMetadata) -> list[dict[str, Any]]:

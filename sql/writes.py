@@ -690,6 +690,7 @@ def new_table(
         if text is not None:
             declared[str(number)] = text
     properties = {} if statement.is_iceberg else {tabletypes.FORM: tabletypes.PLAIN}
+    properties |= dict(statement.settings)
     if statement.comment:
         properties["comment"] = statement.comment
     if declared:

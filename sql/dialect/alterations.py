@@ -7,11 +7,7 @@ name, and so are properties without an effect.
 from __future__ import annotations
 
 from sql import errors
-from sql.dialect import elements, names, operations, reading
-
-FILE_SIZE = "write.target-file-size-bytes"
-FILE_SIZES = {"16MB": 16 << 20, "32MB": 32 << 20, "64MB": 64 << 20, "128MB": 128 << 20}
-"""TARGET_FILE_SIZE's values; AUTO removes the property."""
+from sql.dialect import elements, names, operations, reading, table_options
 
 
 def read_alter_table(reader: reading.TokenReader) -> operations.AlterTable:
@@ -158,12 +154,10 @@ def _read_set(reader: reading.TokenReader) -> operations.SetTableProperties:
         if reader.accept("COMMENT"):
             reader.expect("=")
             assigned.append(("comment", reader.string() or None))
-        elif reader.accept("TARGET_FILE_SIZE"):
+        elif reader.peek_word() in table_options.NAMES:
+            option = reader.next_word()
             reader.expect("=")
-            assigned.append((FILE_SIZE, _file_size(reader.string())))
-        elif reader.accept("ICEBERG_VERSION"):
-            reader.expect("=")
-            assigned.append(("format-version", str(reader.number())))
+            assigned += table_options.properties(option, reader.value())
         else:
             raise errors.unsupported(f"ALTER TABLE ... SET {reader.peek_word()}")
         reader.accept(",")
@@ -172,22 +166,14 @@ def _read_set(reader: reading.TokenReader) -> operations.SetTableProperties:
     return operations.SetTableProperties(properties=tuple(assigned))
 
 
-def _file_size(text: str) -> str | None:
-    if text.upper() == "AUTO":
-        return None
-    size_bytes = FILE_SIZES.get(text.upper())
-    if size_bytes is None:
-        raise errors.invalid_parameter("TARGET_FILE_SIZE", text)
-    return str(size_bytes)
-
-
 def _read_unset(reader: reading.TokenReader) -> operations.SetTableProperties:
     removed: list[tuple[str, str | None]] = []
     while True:
         if reader.accept("COMMENT"):
             removed.append(("comment", None))
-        elif reader.accept("TARGET_FILE_SIZE"):
-            removed.append((FILE_SIZE, None))
+        elif option := table_options.defaults(reader.peek_word()):
+            reader.next_word()
+            removed += option
         else:
             raise errors.unsupported(f"ALTER TABLE ... UNSET {reader.peek_word()}")
         if not reader.accept(","):

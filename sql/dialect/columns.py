@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import names, operations, sqltypes
+from sql.dialect import names, operations, sqltypes, table_options
 
 INTEGERS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "INT128"}
 TEXTS = {"VARCHAR", "TEXT", "NVARCHAR", "NAME"}
@@ -155,6 +155,7 @@ def create_table(
         is_iceberg=is_iceberg,
         external_volume=options.get("EXTERNAL_VOLUME"),
         base_location=options.get("BASE_LOCATION"),
+        settings=_settings(tree.args.get("properties")) if is_iceberg else (),
     )
 
 
@@ -182,6 +183,24 @@ def _iceberg_options(node: Any) -> dict[str, str]:
     return options
 
 
+def _settings(node: Any) -> tuple[tuple[str, str], ...]:
+    """Return the table's properties that options of CREATE ICEBERG TABLE set."""
+    settings: dict[str, str | None] = {}
+    for item in node.expressions:
+        name = _property_name(item)
+        if type(item) is not exp.Property or name not in table_options.NAMES:
+            continue
+        value = item.args.get("value")
+        if isinstance(value, exp.Boolean):
+            settings |= table_options.properties(name, value.this)
+        elif isinstance(value, exp.Literal):
+            is_number = not value.is_string and value.name.isdecimal()
+            settings |= table_options.properties(name, int(value.name) if is_number else value.name)
+        else:
+            raise errors.unsupported(f"CREATE ICEBERG TABLE ... {name} = {_sql(value)}")
+    return tuple((name, text) for name, text in settings.items() if text is not None)
+
+
 def _properties(
     node: Any,
 ) -> tuple[str | None, tuple[tuple[str, names.Ident], ...], tuple[names.Ident, ...]]:
@@ -201,6 +220,8 @@ def _properties(
                 cluster_by = tuple(ident(part) for part in item.expressions)
             case exp.Property() if is_iceberg and _property_name(item) in ICEBERG_OPTIONS:
                 pass  # `_iceberg_options` reads them
+            case exp.Property() if is_iceberg and _property_name(item) in table_options.NAMES:
+                pass  # `_settings` reads them
             case _:
                 raise errors.unsupported(f"CREATE TABLE ... {_property_name(item)}")
     return comment, partition_by, cluster_by

@@ -79,7 +79,7 @@ class CreateTable:
     partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
     is_iceberg: with the word ICEBERG. is_temporary: the table is its session's alone. copies: with
     LIKE or CLONE, whose source the query reads. external_volume, base_location: of an ICEBERG
-    table, as they are written.
+    table, as they are written. settings: properties that its options set.
     """
 
     name: names.Name
@@ -96,6 +96,7 @@ class CreateTable:
     copies: Literal["", "like", "clone"] = ""
     external_volume: str | None = None
     base_location: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""EXTERNAL_VOLUME, CATALOG and BASE_LOCATION of CREATE ICEBERG TABLE."""
+"""The options of CREATE ICEBERG TABLE and ALTER TABLE that only Iceberg tables have."""
 
 from __future__ import annotations
 
@@ -93,5 +93,92 @@ def test_an_option_that_cannot_be_true_is_refused(
         assert (refused, words in message) == (code, True), message
         assert not local.lake.tables.exists(local.lake.ident("ns.u"))
         assert location_of(local, "ns.t") == "s3://lake/ns/t"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def properties_of(local: local_sql.LocalSql, name: str) -> dict[str, str]:
+    metadata = local.lake.load(local.lake.ident(name)).metadata
+    return {"version": str(metadata.format_version)} | {
+        key: value
+        for key, value in metadata.properties.items()
+        if key.endswith((".mode", "target-file-size-bytes"))
+    }
+
+
+def modes(mode: str) -> dict[str, str]:
+    return {f"write.{each}.mode": mode for each in ("delete", "update", "merge")}
+
+
+def test_options_of_an_iceberg_table_set_its_properties(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "create iceberg table t (a int) iceberg_version = 3"
+            " iceberg_merge_on_read_behavior = 'Enabled' target_file_size = '16MB'"
+        )
+        size = {"write.target-file-size-bytes": str(16 << 20)}
+        assert properties_of(local, "ns.t") == {"version": "3"} | modes("merge-on-read") | size
+        await local.run("alter iceberg table t set iceberg_merge_on_read_behavior = 'DISABLED'")
+        assert properties_of(local, "ns.t") == {"version": "3"} | modes("copy-on-write") | size
+        await local.run("alter table t set enable_iceberg_merge_on_read = true, comment = 'x'")
+        assert properties_of(local, "ns.t") == {"version": "3"} | modes("merge-on-read") | size
+        await local.run("alter table t set iceberg_merge_on_read_behavior = 'AUTO'")
+        await local.run("alter table t unset target_file_size, enable_iceberg_merge_on_read")
+        assert properties_of(local, "ns.t") == {"version": "3"}
+        await local.run("create iceberg table u enable_iceberg_merge_on_read = false as select 1 a")
+        assert properties_of(local, "ns.u") == {"version": "2"} | modes("copy-on-write")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_delete_obeys_the_option(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "create iceberg table t enable_iceberg_merge_on_read = true as"
+            " select seq4() as a from table(generator(rowcount => 10))"
+        )
+        await local.run("delete from t where a = 3")
+        metadata = local.lake.load(local.lake.ident("ns.t")).metadata
+        assert metadata.current_snapshot_id is not None
+        summary = metadata.snapshot(metadata.current_snapshot_id)["summary"]
+        assert summary["added-position-delete-files"] == "1"
+        assert await local.rows("select count(*), sum(a) from t") == [(9, 42)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_or_replace_upgrades_the_format_version_and_keeps_what_it_does_not_name(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create iceberg table t enable_iceberg_merge_on_read = true as select 1 a")
+        await local.run("create or replace iceberg table t iceberg_version = 3 as select 2 as b")
+        assert properties_of(local, "ns.t") == {"version": "3"} | modes("merge-on-read")
+        assert await local.rows("select b from t") == [(2,)]
+        with pytest.raises(errors.SqlError, match="Drop the table first"):
+            await local.run("create or replace iceberg table t (a int) iceberg_version = 2")
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("create iceberg table t (a int) iceberg_merge_on_read_behavior = 'SOMETIMES'", "001008"),
+        ("create iceberg table t (a int) enable_iceberg_merge_on_read = 'yes'", "001008"),
+        ("create iceberg table t (a int) target_file_size = '17MB'", "001008"),
+        ("create table t (a int) iceberg_version = 3", "000002"),
+        ("alter table s set enable_iceberg_merge_on_read = 1", "001008"),
+        ("alter table s unset iceberg_version", "000002"),
+    ],
+)
+def test_an_option_without_that_value_or_place_is_refused(
+    tmp_path: Path, text: str, code: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s (a int)")
+        with pytest.raises(errors.SqlError) as caught:
+            await local.run(text)
+        assert caught.value.code == code
 
     local_sql.run_local(tmp_path, work)
