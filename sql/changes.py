@@ -218,6 +218,8 @@ class Changes:
             summary = await writes.find_summary(loaded, execution.query_id)
             if summary is not None:  # the client did not get the first request's answer
                 return Counts(**{name: int(summary.get(key, 0)) for name, key in COUNTED.items()})
+            if self._transactions.is_kept_as_nothing(execution, ident):
+                return Counts()
             self._transactions.check_may_write(execution.session, ident)
             plan = await self._plan(execution, statement, query_names)
             folder = self._scratch / self._new_id()
@@ -227,6 +229,7 @@ class Changes:
             finally:
                 await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
             if staged is None:
+                await self._transactions.keep_nothing(execution, ident)
                 return counts
             try:
                 await self._transactions.keep(execution, staged)

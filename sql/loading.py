@@ -214,11 +214,14 @@ class Loading:
         answered = _answered(load.loaded, execution.query_id)
         if answered is not None:  # the client did not get the first request's answer
             return answered
+        if self._transactions.is_kept_as_nothing(execution, load.loaded.ident):
+            return _nothing()
         infos = await self._files(load)
         taken = await self._taken(execution, load, infos)
         wanted = [info for info in infos if statement.force or info.key not in taken]
         wanted = _limited(wanted, statement.size_limit)
         if not wanted:
+            await self._transactions.keep_nothing(execution, load.loaded.ident)
             return _nothing()
         if statement.purge:
             self._transactions.check_may_purge(execution, len(wanted))

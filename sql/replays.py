@@ -3,7 +3,8 @@
 A driver that gets no answer repeats its request, and a repeated request has the id of the first,
 also after a restart. The outcome of DDL is stored in the transaction of its effect, so neither
 exists without the other. Rows need no stored outcome: their snapshot contains the id
-(`sql.writes.rows_committed`).
+(`sql.writes.rows_committed`). A statement that changes no row has a transaction for its outcome
+alone: repeated later, it might change some.
 
 A receipt is kept as long as those of the Iceberg face (`catalog.receipts`): 30 minutes and 5 of
 grace, longer than a driver repeats. Its key has a separate prefix, so that an Idempotency-Key of
@@ -12,10 +13,12 @@ that face never matches a statement's.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import Final
 
 from catalog import receipts, records, store
+from storage import errors as storage_errors
 from storage import sweep
 
 KEY_PREFIX: Final = b"s"
@@ -61,6 +64,14 @@ class Replays:
         with self._store.index.view() as view:
             row = receipts.find(view, receipt.key, now_ms=receipt.now_ms)
         return row is not None and row.status in DONE_STATUSES
+
+    async def note(self, receipt: receipts.Receipt) -> None:
+        """Store that a statement is done which has no other effect.
+
+        Its answer is right without the row, so a full disk does not make it fail.
+        """
+        with contextlib.suppress(storage_errors.StorageError):
+            await self._store.index.commit(receipt.plan())
 
     def reply(self, receipt: receipts.Receipt) -> bytes | None:
         """Return the answer that the transaction of that receipt has stored, None without one."""

@@ -29,7 +29,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from catalog import commits, idents, owners, records, rights, sites, staging, tables
+from catalog import commits, idents, owners, receipts, records, rights, sites, staging, tables
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
 from sql import errors, limits, places, replays, sessions, temporary_names, writes
@@ -149,6 +149,18 @@ class Transactions:
         except BaseException:
             await asyncio.shield(self._drop(changes))
             raise
+
+    def is_kept_as_nothing(self, execution: planning.Execution, ident: idents.TableIdent) -> bool:
+        """Return whether the first request of a statement has changed no row of a table."""
+        return _is_alone(execution) and self._replays.is_done(self._receipt(execution, ident))
+
+    async def keep_nothing(self, execution: planning.Execution, ident: idents.TableIdent) -> None:
+        """Remember that a statement has changed no row; a transaction needs no such memory."""
+        if _is_alone(execution):
+            await self._replays.note(self._receipt(execution, ident))
+
+    def _receipt(self, execution: planning.Execution, ident: idents.TableIdent) -> receipts.Receipt:
+        return self._replays.receipt(ident.table_bucket, execution.query_id, by=execution.by)
 
     async def _named(
         self, execution: planning.Execution, changes: Sequence[writes.Staged]
