@@ -383,6 +383,7 @@ class Relations:
         footer = self._footers[_identity(file.info)]
         metadata = table.loaded.metadata
         constants = filecolumns.partition_constants(table, file.task.data_file)
+        lineage = pinned.lineage_of(table) if numbered else ()
         key = (
             footer,
             table.loaded.pointer.object_uuid,
@@ -392,6 +393,7 @@ class Relations:
             tuple(constants.items()),
             tuple(field["id"] for field in compared),
             numbered,
+            bool(lineage),  # a table without them may have them after an upgrade
             bool(file.task.deletes),
         )
         kept = self._ways.get(key)
@@ -406,7 +408,7 @@ class Relations:
                 constants,
                 zone,
                 is_listed=numbered or bool(file.task.deletes),
-                lineage=pinned.lineage_of(table) if numbered else (),
+                lineage=lineage,
             )
             while len(self._ways) > limits.WAYS_KEPT_MAX:
                 self._ways.popitem(last=False)

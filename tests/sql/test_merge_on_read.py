@@ -168,6 +168,30 @@ def test_a_version_3_table_with_older_position_deletes_is_rewritten(tmp_path: Pa
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize("modes", [(), ("delete", "update")])
+def test_a_file_that_a_change_has_read_is_read_with_row_ids_after_an_upgrade(
+    tmp_path: Path, modes: tuple[str, ...]
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await create(local, 2, *modes)
+        await local.run("insert into t values (5, 'e'), (6, 'f')")
+        await local.run("delete from t where id = 1")
+        await local.run("update t set v = 'y' where id > 6")
+        await local.lake.tables.commit(
+            local.lake.ident("ns.t"),
+            [],
+            [{"action": "upgrade-format-version", "format-version": 3}],
+            by=lakes.BY,
+        )
+        await local.run("delete from t where id in (2, 5)")
+        await local.run("update t set v = 'z' where id in (3, 6)")
+        rows = [(3, "z"), (4, "d"), (6, "z")]
+        assert await local.rows("select * from t order by id") == rows
+        assert by_others(local, tmp_path / "out") == [rows]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_more_rows_than_the_bound_are_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
