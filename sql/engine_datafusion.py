@@ -32,6 +32,9 @@ PATHS = re.compile(r"(?:\w+://)?(?:/[\w.@+-]+)+/?|(?:[\w.@+-]+/){2,}[\w.@+-]*")
 VOLATILE_CALLS = ("random()", "uuid()")
 """A bound that a sort or join finds while it runs would be compared with another value of these."""
 
+SHARED_EXPRESSIONS = "common_sub_expression_eliminate"
+"""The library's rule that computes an expression once which a query writes several times."""
+
 RESTING_MAX = 4
 OPTIONS: Mapping[str, str] = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
@@ -174,8 +177,11 @@ class Planner:
         prunes = not _reads_floats(query)
         if not prunes:
             query = _without_statistics(query)
-        key = f"{query.settings}{query.limits.memory_bytes}"
-        context = self._context(key, query)
+        locates = any(
+            _columns_of_files(group) for relation in query.relations for group in relation.groups
+        )
+        key = f"{query.settings}{query.limits.memory_bytes}{locates}"
+        context = self._context(key, query, locates=locates)
         for name in query.functions:
             context.register_udf(_function(name, query.settings.timezone))
         names: list[str] = []
@@ -203,7 +209,13 @@ class Planner:
 
         return Run(query, frame, schema, in_thread=self._in_thread, at_end=rest)
 
-    def _context(self, key: str, query: engine.EngineQuery) -> Any:
+    def _context(self, key: str, query: engine.EngineQuery, *, locates: bool) -> Any:
+        """Return a context without tables. locates: the query finds rows by their place in files.
+
+        Such a query computes an expression as often as it is written. The optimizer would compute a
+        repeated one in a projection of its own, below the functions of a row's place, which are
+        evaluated by the reader of the files alone.
+        """
         resting = self._resting.get(key)
         if resting:
             return resting.pop()
@@ -212,7 +224,10 @@ class Planner:
             .with_disk_manager_specified(self._spill_directory)
             .with_fair_spill_pool(query.limits.memory_bytes)
         )
-        return datafusion.SessionContext(_configured(query.settings), runtime)
+        context = datafusion.SessionContext(_configured(query.settings), runtime)
+        if locates:
+            context.remove_optimizer_rule(SHARED_EXPRESSIONS)
+        return context
 
 
 async def batches_again(

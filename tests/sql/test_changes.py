@@ -656,6 +656,8 @@ def test_a_failed_commit_leaves_no_file_behind(
         ("update t set v = 'x' where v like '%77'", 200),
         ("update t set v = s.v from s where t.id = s.id and s.id % 2 = 0", 50),
         ("delete from t where mod(id, 4) = 1", 5_000),
+        ("delete from t where length(v) = 2 or length(v) = 3", 100),
+        ("update t set v = upper(v) || upper(v) where length(v) = 2 or length(v) = 3", 100),
         ("delete from t where exists (select 1 from t u where u.id = t.id + 15000)", 5_000),
         ("delete from t where id in (select id * 3 from s)", 100),
         ("delete from t using t as u where t.id = u.id + 1 and u.k = 0", 20),

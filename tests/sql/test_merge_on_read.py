@@ -90,6 +90,30 @@ def test_changes_leave_the_data_file_and_mark_its_rows_for_every_reader(
 
 
 @VERSIONS
+def test_a_query_with_a_repeated_expression_leaves_marked_rows_out(
+    tmp_path: Path, format_version: int
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await create(local, format_version, "delete", "update")
+        await local.run("delete from t where id = 2")
+        for condition, ids in (
+            ("upper(v) = 'A' or upper(v) = 'B'", [1]),
+            ("id + 1 < 4 or id + 1 > 4 and upper(v) <> lower(upper(v))", [1, 4]),
+        ):
+            text = f"select id from t where {condition} order by id"
+            assert await local.rows(text) == [(each,) for each in ids]
+            joined = f"select count(*) from t join t as u on u.id + 1 = t.id + 1 where {condition}"
+            assert await local.one(joined.replace("(v)", "(t.v)").replace(" id", " t.id")) == len(
+                ids
+            )
+        await local.run("update t set v = upper(v) || upper(v) where id + 1 = 2 or id + 1 = 5")
+        rows = [(1, "AA"), (3, "c"), (4, "DD")]
+        assert await local.rows("select * from t order by id") == rows
+
+    local_sql.run_local(tmp_path, work)
+
+
+@VERSIONS
 def test_each_statement_follows_its_own_property(tmp_path: Path, format_version: int) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await create(local, format_version, "update")
