@@ -17,6 +17,7 @@ from catalog import idents, owners, receipts, records, rights, tables
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model
 from sql import (
+    backfills,
     column_defaults,
     defaults,
     errors,
@@ -50,12 +51,14 @@ class Alterations:
         replays: replays.Replays,
         defaults: defaults.Defaults,
         foreign_keys: foreign_keys.ForeignKeys,
+        backfills: backfills.Backfills,
     ) -> None:
         self._places = places
         self._tables = tables
         self._replays = replays
         self._defaults = defaults
         self._foreign_keys = foreign_keys
+        self._backfills = backfills
 
     async def alter_table(
         self, execution: planning.Execution, statement: operations.AlterTable
@@ -191,9 +194,19 @@ class Alterations:
             if planned.checks_nulls and not resolved.is_empty:
                 await self._check_nulls(execution, table.ident, planned.checks_nulls)
             judge = self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS)
-            if planned.replaces_lists:
+            if planned.replaces_lists or planned.filled:
                 judge = _unmoved(judge, loaded.pointer)
             try:
+                if planned.filled:
+                    await self._backfills.commit(
+                        execution,
+                        loaded,
+                        planned.updates,
+                        planned.filled,
+                        judge=judge,
+                        receipt=receipt,
+                    )
+                    return
                 await self._tables.commit(
                     table.ident,
                     schema_changes.requirements(loaded.metadata, planned),

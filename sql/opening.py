@@ -31,6 +31,7 @@ from server.iam import services
 from sql import (
     accounts,
     alterations,
+    backfills,
     changes,
     clones,
     compiler,
@@ -198,6 +199,9 @@ def open_statements(
         engine=engine,
         limits=limits,
     )
+    all_replacements = replacements.Replacements(
+        tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
+    )
     reading = compiler.Compiler(children=reading_children)
     references = foreign_keys.ForeignKeys(places=all_places, tables=tables)
     column_defaults = defaults.Defaults(
@@ -266,9 +270,7 @@ def open_statements(
             replays=all_replays,
             defaults=column_defaults,
             foreign_keys=references,
-            replacements=replacements.Replacements(
-                tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
-            ),
+            replacements=all_replacements,
             temporary=all_temporary,
             clones=clones.Clones(
                 scans=scans,
@@ -300,6 +302,14 @@ def open_statements(
             replays=all_replays,
             defaults=column_defaults,
             foreign_keys=references,
+            backfills=backfills.Backfills(
+                readers=table_readers,
+                relations=read,
+                planning=plans,
+                writes=written,
+                replacements=all_replacements,
+                now_ms=store.now_ms,
+            ),
         ),
         transactions=all_transactions,
         views=views.ViewStatements(

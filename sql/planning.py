@@ -638,6 +638,20 @@ class Planning:
             variants=query.variants if text is None else (),
         )
 
+    def plain(
+        self, execution: Execution, text: str, relations: tuple[engine.Relation, ...]
+    ) -> engine.EngineQuery:
+        """Return the engine's query of a text that no statement's own query stands behind."""
+        return engine.EngineQuery(
+            text=text,
+            query_id=execution.query_id,
+            owner=execution.session.principal.name,
+            relations=relations,
+            limits=engine.QueryBounds(
+                seconds=self.seconds(execution), memory_bytes=self._limits.memory_bytes
+            ),
+        )
+
     async def _relations_of(
         self,
         execution: Execution,

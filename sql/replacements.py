@@ -102,7 +102,7 @@ class Replacements:
     async def commit(
         self,
         replacement: Replacement,
-        describe: Describe,
+        describe: Describe | None,
         files: Sequence[manifests.DataFile],
         *,
         principal: access_model.Principal,
@@ -110,8 +110,12 @@ class Replacements:
         query_id: str,
         may_rebase: bool,
         receipt: receipts.Receipt | None = None,
+        keeps_loads: bool = False,
     ) -> None:
         """Commit a replacement with its files. may_rebase: others' changes may be replaced too.
+
+        describe: None without may_rebase. keeps_loads: sources that were loaded before count as
+        loaded.
 
         A started commit runs to its end although the caller is cancelled. If it certainly failed,
         what was written for it is removed, and files stay. Raises RequirementFailed for a conflict,
@@ -127,6 +131,7 @@ class Replacements:
                 query_id=query_id,
                 may_rebase=may_rebase,
                 receipt=receipt,
+                keeps_loads=keeps_loads,
             )
         )
         try:
@@ -138,7 +143,7 @@ class Replacements:
     async def _commit(
         self,
         replacement: Replacement,
-        describe: Describe,
+        describe: Describe | None,
         files: Sequence[manifests.DataFile],
         *,
         principal: access_model.Principal,
@@ -146,6 +151,7 @@ class Replacements:
         query_id: str,
         may_rebase: bool,
         receipt: receipts.Receipt | None,
+        keeps_loads: bool,
     ) -> None:
         ident, object_uuid = replacement.base.ident, replacement.base.pointer.object_uuid
 
@@ -163,7 +169,7 @@ class Replacements:
                 operation="overwrite",
                 added=tuple(files),
                 removed=frozenset(appends.identity(file) for file in live),
-                summary={pinned.QUERY_ID: query_id, **NOTHING_LOADED},
+                summary={pinned.QUERY_ID: query_id, **({} if keeps_loads else NOTHING_LOADED)},
             )
             built = await self._appends.build(replacement.after, change, principal=principal)
             try:
@@ -181,7 +187,7 @@ class Replacements:
                 raise  # the replacement may be committed, so its files stay
             except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
                 await self._staging.remove(built.files, ident=ident)
-                if not may_rebase or number == ATTEMPTS_MAX:
+                if not may_rebase or describe is None or number == ATTEMPTS_MAX:
                     raise
             except BaseException:
                 await asyncio.shield(self._staging.remove(built.files, ident=ident))

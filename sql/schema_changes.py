@@ -48,12 +48,14 @@ class SchemaPlan:
     """The updates of one commit, empty if nothing changes. checks_nulls: columns without NULLs.
 
     replaces_lists: the updates replace a property that lists types, defaults or keys of several
-    columns, so they are right only for the metadata on which they were planned.
+    columns, so they are right only for the metadata on which they were planned. filled: the ids of
+    new columns whose default the rows get in new files.
     """
 
     updates: tuple[Json, ...] = ()
     checks_nulls: tuple[str, ...] = ()
     replaces_lists: bool = False
+    filled: tuple[int, ...] = ()
 
 
 class _Draft:
@@ -70,6 +72,7 @@ class _Draft:
         self.last_id = metadata.last_column_id
         self.more: list[Json] = []
         self.checks_nulls: list[str] = []
+        self.filled: list[int] = []
 
     def find(self, ident: names.Ident) -> Json | None:
         stored = [field["name"] for field in self.fields]
@@ -104,6 +107,7 @@ class _Draft:
             updates=(*updates, *listing, *self.more),
             checks_nulls=tuple(self.checks_nulls),
             replaces_lists=bool(listing),
+            filled=tuple(self.filled),
         )
 
 
@@ -179,11 +183,13 @@ def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolve
         if column.comment:
             field["doc"] = column.comment
         default = resolved.defaults.get(position)
-        _check_old_rows(draft, column, default, resolved)
+        _check_old_rows(column, default, resolved)
         if default is not None and default.constant is not None:
             field["write-default"] = default.constant
             if draft.metadata.format_version >= DEFAULTS_FORMAT_VERSION:
                 field["initial-default"] = default.constant
+            elif not resolved.is_empty and not default.is_null:
+                draft.filled.append(draft.last_id)
         elif default is not None and not default.is_null:
             draft.defaults[draft.last_id] = default
         declared = tabletypes.declared_text(column.type)
@@ -196,7 +202,6 @@ def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolve
 
 
 def _check_old_rows(
-    draft: _Draft,
     column: operations.ColumnDefinition,
     default: column_defaults.Default | None,
     resolved: Resolved,
@@ -221,12 +226,6 @@ def _check_old_rows(
             f"SQL compilation error:\nNon-nullable column '{shown}' cannot be added to a non-empty"
             " table unless it has a non-null default value.",
             phase="COMPILATION",
-        )
-    if has_value and draft.metadata.format_version < DEFAULTS_FORMAT_VERSION:
-        raise errors.unsupported(
-            f"ADD COLUMN {shown} with a default to a table with rows of Iceberg format version"
-            f" {draft.metadata.format_version}: ALTER TABLE ... SET ICEBERG_VERSION ="
-            f" {DEFAULTS_FORMAT_VERSION} first"
         )
 
 

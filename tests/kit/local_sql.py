@@ -28,6 +28,7 @@ from server.iam import services
 from sql import (
     accounts,
     alterations,
+    backfills,
     changes,
     clones,
     compiler,
@@ -349,6 +350,9 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         sequences=all_sequences,
         engine=the_engine,
     )
+    all_replacements = replacements.Replacements(
+        tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
+    )
     reading = compiler.Compiler(children=0)
     references = foreign_keys.ForeignKeys(places=resolver, tables=lake.tables)
     column_defaults = defaults.Defaults(
@@ -408,9 +412,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             replays=stored_replays,
             defaults=column_defaults,
             foreign_keys=references,
-            replacements=replacements.Replacements(
-                tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
-            ),
+            replacements=all_replacements,
             temporary=all_temporary,
             clones=clones.Clones(
                 scans=planned,
@@ -442,6 +444,14 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             replays=stored_replays,
             defaults=column_defaults,
             foreign_keys=references,
+            backfills=backfills.Backfills(
+                readers=table_readers,
+                relations=read,
+                planning=plans,
+                writes=written,
+                replacements=all_replacements,
+                now_ms=lake.clock,
+            ),
         ),
         transactions=open_transactions,
         views=views.ViewStatements(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from catalog import sequences
-from sql import errors, writes
-from tests.kit import lakes, local_sql
+from sql import errors, replacements, writes
+from tests.kit import datafiles, lakes, local_sql
 
 DONE = [("Statement executed successfully.",)]
 
@@ -195,31 +195,113 @@ def test_an_insert_beside_alters_keeps_all_its_values_or_fails(
     local_sql.run_local(tmp_path, work)
 
 
-def test_a_default_of_a_new_column_needs_version_3_once_there_are_rows(tmp_path: Path) -> None:
+def test_old_rows_get_a_default_without_new_files_in_version_3(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
-        await local.rows("create table t (a int)")
-        assert await local.rows("alter table t add column b int default 7") == DONE
+        await local.rows("create iceberg table t (a int) iceberg_version = 3")
         await local.rows("insert into t (a) values (1)")
+        files = len(local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects)
         fault = await refusal(local, "alter table t add column c varchar not null")
         assert "Non-nullable column 'C' cannot be added to a non-empty table" in fault.message
-        fault = await refusal(local, "alter table t add column c varchar default 'x'")
-        assert fault.code == "000002"
-        assert "ICEBERG_VERSION = 3" in fault.message
         assert await local.rows("alter table t add column n int default null") == DONE
-        assert await local.rows("alter iceberg table t set iceberg_version = 3") == DONE
         assert await local.rows("alter table t add c varchar(3) not null default 'x'") == DONE
+        assert len(local.lake.storage.objects.list("lake", prefix="ns/t/data/").objects) == files
         assert await local.rows("insert into t (a) values (2)") == [(1,)]
-        assert await local.rows("select * from t order by a") == [
-            (1, 7, None, "x"),
-            (2, 7, None, "x"),
-        ]
-        await local.rows("alter table t alter b drop default, c set default 'y'")
+        assert await local.rows("select * from t order by a") == [(1, None, "x"), (2, None, "x")]
+        await local.rows("alter table t alter n set default 4, c set default 'y'")
         await local.rows("insert into t (a) values (3)")
-        assert await local.rows("select b, c from t order by a") == [
-            (7, "x"),
-            (7, "x"),
-            (None, "y"),
+        assert await local.rows("select n, c from t order by a") == [
+            (None, "x"),
+            (None, "x"),
+            (4, "y"),
         ]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "shape", ["", "cluster by (a)", "partition by (a)", "partition by (bucket(a, 2))"]
+)
+def test_old_rows_get_a_default_in_new_files_before_version_3(tmp_path: Path, shape: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(f"create table t (a int, s varchar) {shape}")
+        assert await local.rows("alter table t add column e int default 7") == DONE
+        await local.rows("insert into t (a, s) values (3, 'c'), (1, 'a')")
+        await local.rows("insert into t values (2, null, null), (4, 'd', 0)")
+        await local.rows("delete from t where a = 4")
+        before = commits(local, "ns.t")
+        add = "add column n number(4,2) not null default 1.5, d date default '2024-02-29', z int"
+        assert await local.rows(f"alter table t {add}") == DONE
+        assert commits(local, "ns.t") == before + 1
+        day = datetime.date(2024, 2, 29)
+        expected = [
+            (1, "a", 7, Decimal("1.50"), day, None),
+            (2, None, None, Decimal("1.50"), day, None),
+            (3, "c", 7, Decimal("1.50"), day, None),
+        ]
+        assert await local.rows("select * from t order by a") == expected
+        loaded = local.lake.load(local.lake.ident("ns.t"))
+        metadata_file = datafiles.bench(local.lake).export(loaded, tmp_path / "out")
+        read = datafiles.rows_by_pyiceberg(metadata_file, tmp_path / "out")
+        assert sorted(tuple(row.values()) for row in read) == expected
+        # The rows of before are read as they were.
+        snapshot = loaded.metadata.snapshot(loaded.metadata.current_snapshot_id or 0) or {}
+        moment = f"at (version => {snapshot['parent-snapshot-id']})"
+        assert await local.rows(f"select count(*) from t {moment}") == [(3,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_rows_that_come_while_a_default_is_written_have_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        await local.rows("insert into t values (1)")
+        commit = replacements.Replacements.commit
+
+        async def commit_later(*arguments: Any, **named: Any) -> None:
+            monkeypatch.setattr(replacements.Replacements, "commit", commit)
+            await local.rows("insert into t values (2)")
+            await commit(*arguments, **named)
+
+        monkeypatch.setattr(replacements.Replacements, "commit", commit_later)
+        assert await local.rows("alter table t add column b int default 5") == DONE
+        assert await local.rows("select * from t order by a") == [(1, 5), (2, 5)]
+        # What the first attempt wrote is gone.
+        keys = [each.key for each in local.lake.storage.objects.list("lake").objects]
+        assert sum("/data/" in key for key in keys) == 3
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_default_for_old_rows_is_refused_where_a_branch_has_rows(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        await local.rows("insert into t values (1)")
+        ident = local.lake.ident("ns.t")
+        snapshot_id = (await local.lake.tables.fetch(ident)).metadata.current_snapshot_id
+        update = {
+            "action": "set-snapshot-ref",
+            "ref-name": "kept",
+            "type": "tag",
+            "snapshot-id": snapshot_id,
+        }
+        await local.lake.tables.commit(ident, [], [update], by=lakes.BY)
+        fault = await refusal(local, "alter table t add column b int default 5")
+        assert (fault.code, "ICEBERG_VERSION = 3" in fault.message) == ("000002", True)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_files_that_copy_has_loaded_stay_loaded_after_a_default_is_written(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int)")
+        await local.rows("create stage st")
+        await local.rows("copy into @st/f from (select 12)")
+        await local.rows("copy into t from @st")
+        await local.rows("alter table t add column b int default 5")
+        await local.rows("copy into t (a) from @st")
+        assert await local.rows("select * from t") == [(12, 5)]
 
     local_sql.run_local(tmp_path, work)
 
