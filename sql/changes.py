@@ -45,6 +45,7 @@ from sql import (
     threads,
     transactions,
     writes,
+    zoned_kernels,
 )
 from sql.dialect import operations, resolve, shapes, sqltypes
 from storage import disk
@@ -651,8 +652,11 @@ def _changes_file(plan: _Plan, folder: Path) -> engine.Write:
     declared = tabletypes.declared_types(plan.loaded.metadata.properties)
     fields: list[pa.Field[Any]] = [pa.field("row", pa.int64()), pa.field("clause", pa.int64())]
     checks = [engine.ColumnConstraint(name=field.name) for field in fields]
+    zoned = plan.table.zoned
     for field in plan.changed:
-        fields.append(pa.field(f"value {field['id']}", tabletypes.stored_type(field["type"])))
+        is_zoned = field["id"] in zoned
+        stored = zoned_kernels.PACKED if is_zoned else tabletypes.stored_type(field["type"])
+        fields.append(pa.field(f"value {field['id']}", stored))
         checks.append(writes.length_check(field, declared.get(field["id"])))
     return engine.Write(
         directory=str(folder),
@@ -665,10 +669,11 @@ def _changes_file(plan: _Plan, folder: Path) -> engine.Write:
 
 def _changes_relation(plan: _Plan, folder: Path, zone: str) -> engine.Relation:
     fields: list[pa.Field[Any]] = [pa.field("row", pa.int64()), pa.field("clause", pa.int64())]
-    fields += [
-        pa.field(f"value {field['id']}", tabletypes.engine_type(field["type"], zone))
-        for field in plan.changed
-    ]
+    zoned = plan.table.zoned
+    for field in plan.changed:
+        is_zoned = field["id"] in zoned
+        read = zoned_kernels.PACKED if is_zoned else tabletypes.engine_type(field["type"], zone)
+        fields.append(pa.field(f"value {field['id']}", read))
     schema = ipc.encode_schema(pa.schema(fields))
     return engine.Relation(
         name=CHANGES, schema=schema, groups=(engine.Group(directory=str(folder), schema=schema),)
@@ -812,7 +817,7 @@ def _new_value(plan: _Plan, field: Mapping[str, Any], filled: Mapping[int, str])
         if values.get(field["id"]) is not None:
             by_value.setdefault(f'"c".{_value(field)}', []).append(number)
         elif is_assignable and (clause.action == "insert" or field["id"] in values):
-            default = filled.get(field["id"]) or writes.default_text(field)
+            default = filled.get(field["id"]) or writes.default_text(field, plan.table.zoned)
             by_value.setdefault(default, []).append(number)
     if not by_value:
         return own

@@ -87,7 +87,8 @@ class Defaults:
                 f"a DEFAULT of more than {EXPRESSION_CHARACTERS_MAX} characters"
             )
         query, inner_text = await self._bound(execution, text, column_type)
-        if not form.is_constant:
+        # Iceberg has no constant with an offset.
+        if not form.is_constant or column_type.name == "timestamp_tz":
             return column_defaults.Default(expression=text)
         iceberg_type = tabletypes.iceberg_type(column_type)
         async with self._compiled(execution, f"SELECT {text}") as inner:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import manifests, transforms, values
-from sql import errors, ipc, pinned, tabletypes
+from sql import errors, ipc, pinned, tabletypes, zoned_kernels
 from sql.dialect import shapes
 
 NAME_MAPPING = "schema.name-mapping.default"
@@ -22,17 +22,20 @@ NAME_MAPPING = "schema.name-mapping.default"
 
 def encoded_schema(table: pinned.PinnedTable, zone: str, *, numbered: bool = False) -> bytes:
     """Return the engine's schema of a table, encoded. numbered: with the columns of row numbers."""
-    schema = _engine_schema(table.fields, zone)
+    zoned = table.zoned
+    schema = pa.schema(
+        [
+            pa.field(
+                field["name"],
+                zoned_kernels.PACKED if field["id"] in zoned else nested_type(field["type"], zone),
+            )
+            for field in table.fields
+        ]
+    )
     if numbered:
         for name in (shapes.ROW, *(field["name"] for field in pinned.lineage_of(table))):
             schema = schema.append(pa.field(name, pa.int64()))
     return ipc.encode_schema(schema)
-
-
-def _engine_schema(fields: Sequence[Mapping[str, Any]], zone: str) -> pa.Schema:
-    return pa.schema(
-        [pa.field(field["name"], nested_type(field["type"], zone)) for field in fields]
-    )
 
 
 def nested_type(iceberg_type: Any, zone: str) -> pa.DataType:

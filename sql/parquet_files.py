@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sql import engine, errors, ipc, limits, partitioning
+from sql import engine, errors, ipc, limits, partitioning, zoned_kernels
 from sql.dialect import sqltypes
 
 ROW_GROUP_ROWS = 1 << 20
@@ -63,6 +63,8 @@ def _cast(array: Any, arrow_type: pa.DataType) -> Any:
     try:
         if pa.types.is_integer(array.type) and pa.types.is_decimal(arrow_type):
             array = _as_decimal(array, arrow_type.scale)
+        if pa.types.is_decimal(array.type) and pa.types.is_timestamp(arrow_type):
+            array = _instants(array)
         if isinstance(arrow_type, pa.BaseExtensionType):
             array = pc.cast(array, arrow_type.storage_type)
         cast = pc.cast(array, arrow_type)
@@ -71,6 +73,24 @@ def _cast(array: Any, arrow_type: pa.DataType) -> Any:
     if pa.types.is_float32(arrow_type):
         _check_float(array, cast)
     return cast
+
+
+def _instants(array: Any) -> Any:
+    """Return the instants of values of TIMESTAMP_TZ, which are stored without their offset.
+
+    Raises the fault of a value whose offset is not 0: it would be lost.
+    """
+    micros, minutes = zoned_kernels.unpack(array.cast(zoned_kernels.PACKED))
+    lost = [each for each in pc.unique(minutes).to_pylist() if each]
+    if lost:
+        hours, rest = divmod(abs(lost[0]), 60)
+        raise engine.EngineFault(
+            "value",
+            f"the offset {'-' if lost[0] < 0 else '+'}{hours:02}:{rest:02} of a TIMESTAMP_TZ in a"
+            " table, which holds instants in UTC: CONVERT_TIMEZONE('UTC', ...) returns them",
+            "000002",
+        )
+    return micros.cast(pa.timestamp("us", "UTC"))
 
 
 INTEGER_DIGITS = 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from catalog import readers, scans, tables, values
-from sql import errors, limits
+from sql import errors, limits, tabletypes
 from sql.dialect import shapes
 
 QUERY_ID = "boathouse.query-id"
@@ -40,6 +40,11 @@ class PinnedTable:
     @property
     def loaded(self) -> tables.LoadedTable:
         return self.reader.table
+
+    @property
+    def zoned(self) -> frozenset[int]:
+        """The ids of the columns of type TIMESTAMP_TZ, which the engine reads in its own form."""
+        return tabletypes.zoned_ids(self.loaded.metadata.properties)
 
     @property
     def fields(self) -> list[Mapping[str, Any]]:

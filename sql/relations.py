@@ -223,7 +223,7 @@ class Relations:
         plan = await self._scans.plan(
             table.reader,
             snapshot_id=table.snapshot_id,
-            predicate=_predicate(conditions, table.fields),
+            predicate=_predicate(conditions, table),
             schema=table.schema,
         )
         return plan.tasks
@@ -290,7 +290,7 @@ class Relations:
         """Return the number of data files that conditions do not exclude, and of all data files."""
         if table.snapshot_id is None:
             return 0, 0
-        predicate = _predicate(conditions, table.fields)
+        predicate = _predicate(conditions, table)
         kept, every = [
             await self._scans.plan(
                 table.reader,
@@ -389,6 +389,7 @@ class Relations:
             table.loaded.pointer.object_uuid,
             table.schema.get("schema-id"),
             metadata.properties.get(filecolumns.NAME_MAPPING),
+            metadata.properties.get(tabletypes.DECLARED),
             zone,
             tuple(constants.items()),
             tuple(field["id"] for field in compared),
@@ -432,7 +433,7 @@ class Relations:
         """
         read = pa.ipc.read_schema(pa.py_buffer(footer))
         by_id = filecolumns.columns_by_id(read, table.loaded.metadata.properties)
-        own = table.fields
+        own, zoned = table.fields, table.zoned
         fields, projection = [], []
         named = [*own, *lineage]
         for number, field in enumerate((*named, *compared)):
@@ -449,6 +450,8 @@ class Relations:
                 projection.append((name, engine.quoted(absent)))
             else:
                 projection.append((name, filecolumns.absent(field, constants, zone)))
+            if field["id"] in zoned:
+                projection[-1] = (name, tabletypes.zoned_text(projection[-1][1]))
         as_it_is = not is_listed and all(
             expression == engine.quoted(name) for name, expression in projection
         )
@@ -549,6 +552,8 @@ class Relations:
                 " the table"
             )
         names = {field["id"]: field["name"] for field in table.fields}
+        if any(not table.zoned.isdisjoint(ids) for ids, _ in by_columns):
+            raise errors.unsupported("equality deletes by a column of type TIMESTAMP_TZ")
         return tuple(
             engine.EqualityDeletes(
                 files=tuple(of_files),
@@ -601,13 +606,20 @@ OPERATORS = {
 
 
 def _predicate(
-    conditions: Sequence[predicates.Filter], fields: Sequence[Mapping[str, Any]]
+    conditions: Sequence[predicates.Filter], table: pinned.PinnedTable
 ) -> pruning.Predicate:
+    zoned = table.zoned
+    fields = [None if field["id"] in zoned else field for field in table.fields]
     return _pruned(predicates.AllOf(parts=tuple(conditions)), fields)
 
 
-def _pruned(condition: predicates.Filter, fields: Sequence[Mapping[str, Any]]) -> pruning.Predicate:
-    """Return a condition as the scan's predicate; ALWAYS for one that it cannot evaluate."""
+def _pruned(
+    condition: predicates.Filter, fields: Sequence[Mapping[str, Any] | None]
+) -> pruning.Predicate:
+    """Return a condition as the scan's predicate; ALWAYS for one that it cannot evaluate.
+
+    fields: of the table; None for one whose values the manifests have in another form.
+    """
     match condition:
         case predicates.AllOf(parts=parts):
             useful = [part for each in parts if (part := _pruned(each, fields)) != pruning.ALWAYS]
@@ -616,7 +628,8 @@ def _pruned(condition: predicates.Filter, fields: Sequence[Mapping[str, Any]]) -
             every = [_pruned(each, fields) for each in parts]
             return pruning.ALWAYS if pruning.ALWAYS in every else pruning.Or(parts=tuple(every))
         case predicates.ColumnPredicate():
-            leaf = _leaf(condition, fields[condition.column])
+            field = fields[condition.column]
+            leaf = None if field is None else _leaf(condition, field)
             if leaf is None:
                 return pruning.ALWAYS
             return pruning.Not(part=leaf) if condition.negated else leaf

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import datatypes, values
-from sql import errors, outcomes
+from sql import errors, outcomes, zoned_kernels
 from sql.dialect import shapes, sqltypes
 
 DECLARED = "boathouse.sql.types"
@@ -34,6 +34,9 @@ SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
     "ARRAY": sqltypes.ARRAY,
 }
 """Declared types whose values are stored as JSON text."""
+
+ZONED = "TIMESTAMP_TZ(6)"
+"""Declared type whose values are stored as instants in UTC: another offset is refused."""
 
 FIELD_ID = "PARQUET:field_id"
 DECLARED_FORM = re.compile(r"(VARCHAR|BINARY|NUMBER)\((\d{1,9})(?:,(\d{1,2}))?\)")
@@ -63,6 +66,8 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
             return sqltypes.TIME
         case "timestamp":
             return sqltypes.TIMESTAMP_NTZ
+        case "timestamptz" if declared == ZONED:
+            return sqltypes.TIMESTAMP_TZ
         case "timestamptz":
             return sqltypes.TIMESTAMP_LTZ
         case "timestamp_ns":
@@ -101,6 +106,23 @@ def declared_types(properties: Mapping[str, str]) -> dict[int, str]:
         return {int(field_id): str(text) for field_id, text in declared.items()}
     except (ValueError, AttributeError):
         return {}
+
+
+def zoned_ids(properties: Mapping[str, str]) -> frozenset[int]:
+    """Return the ids of a table's columns of type TIMESTAMP_TZ."""
+    return frozenset(
+        field_id for field_id, text in declared_types(properties).items() if text == ZONED
+    )
+
+
+def zoned_text(expression: str) -> str:
+    """Return the engine's text of an instant as a value of TIMESTAMP_TZ at offset 0.
+
+    See `sql.zoned_kernels` for the form.
+    """
+    micros = f"arrow_cast(arrow_cast({expression}, 'Int64'), 'Decimal128(38, 0)')"
+    scaled = f"{micros} * {zoned_kernels.FACTOR} + {zoned_kernels.MINUTES_OF_DAY}"
+    return f"arrow_cast({scaled}, 'Decimal128(38, 0)')"
 
 
 def shape_columns(
@@ -143,7 +165,7 @@ def iceberg_type(column_type: sqltypes.SqlType) -> str:
             return column_type.name
         case "timestamp_ntz":
             return "timestamp"
-        case "timestamp_ltz":
+        case "timestamp_ltz" | "timestamp_tz":
             return "timestamptz"
     raise errors.unsupported(f"a column of type {sqltypes.shown(column_type)}")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -549,12 +549,13 @@ def plan_text(
     width = len(fields) + len(defaulted)
     listed = ", ".join(engine.quoted(f"c{index}") for index in range(width))
     takes_default = {index: len(fields) + at for at, index in enumerate(defaulted)}
+    zoned = tabletypes.zoned_ids(target.loaded.metadata.properties)
     items = []
     for field in target.fields:
         index = places.get(field["id"])
         value = "" if index is None else engine.quoted(f"c{index}")
         if index is None or index in takes_default:
-            default = defaults.get(field["id"]) or default_text(field)
+            default = defaults.get(field["id"]) or default_text(field, zoned)
             if index is None:
                 value = default
             else:
@@ -567,13 +568,18 @@ def plan_text(
     return text
 
 
-def default_text(field: Mapping[str, Any]) -> str:
-    """Return the engine's text of a column's write default: NULL if it has none."""
+def default_text(field: Mapping[str, Any], zoned: Collection[int]) -> str:
+    """Return the engine's text of a column's write default: NULL if it has none.
+
+    zoned: the ids of columns of type TIMESTAMP_TZ.
+    """
     from_default = field.get("write-default")
-    iceberg_type = field["type"]
+    iceberg_type, is_zoned = field["type"], field["id"] in zoned
     if from_default is None:
-        return emit.text(code.exactly(code.NULL, tabletypes.sql_type(iceberg_type)))
-    return tabletypes.literal(iceberg_type, values.from_json(iceberg_type, from_default), "UTC")
+        declared = tabletypes.ZONED if is_zoned else None
+        return emit.text(code.exactly(code.NULL, tabletypes.sql_type(iceberg_type, declared)))
+    text = tabletypes.literal(iceberg_type, values.from_json(iceberg_type, from_default), "UTC")
+    return tabletypes.zoned_text(text) if is_zoned else text
 
 
 def fields_for(
@@ -679,6 +685,8 @@ def new_table(
             "required": column.required,
             "type": tabletypes.iceberg_type(column.type),
         }
+        if statement.is_iceberg and column.type.name == "timestamp_tz":
+            raise errors.unsupported("a column of type TIMESTAMP_TZ in an ICEBERG table")
         if column.comment:
             field["doc"] = column.comment
         if column.default is not None and column.default.constant is not None:

@@ -1,0 +1,207 @@
+"""Columns of TIMESTAMP_TZ: instants in UTC, which SQL reads at offset +00:00."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from catalog import manifests
+from sql import errors, tabletypes
+from tests.kit import datafiles, local_sql, tablefiles
+
+NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+"""The instant of most tests."""
+
+
+async def texts(local: local_sql.LocalSql, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query whose column `z` is a value with its offset, as text."""
+    shown = "to_char(z, 'YYYY-MM-DD HH24:MI:SS.FF6 TZH:TZM')"
+    return await local.rows(f"select * exclude z, {shown} from ({query}) order by 1")
+
+
+async def refusal(local: local_sql.LocalSql, text: str) -> tuple[str, str]:
+    with pytest.raises(errors.SqlError) as caught:
+        await local.rows(text)
+    return caught.value.code, caught.value.message
+
+
+@pytest.mark.parametrize("shape", ["", "partition by (day(z))", "cluster by (z)"])
+def test_every_statement_writes_and_reads_instants(tmp_path: Path, shape: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(f"create table t (a int, z timestamp_tz) {shape}")
+        await local.rows(
+            "insert into t values (1, '2024-01-01 00:00:00.123456 +00:00'), (2, null), (3, default)"
+        )
+        await local.rows(
+            "insert into t select 4, convert_timezone('UTC', '2024-01-01 05:00:00 +05:00'"
+            "::timestamp_tz)"
+        )
+        await local.rows("insert into t (a) values (5)")
+        first = "2024-01-01 00:00:00.123456 +00:00"
+        new_year = "2024-01-01 00:00:00.000000 +00:00"
+        rows = [(1, first), (2, None), (3, None), (4, new_year), (5, None)]
+        assert await texts(local, "select * from t") == rows
+        await local.rows("update t set z = '2020-02-29 12:00:00 +00:00' where a = 2")
+        await local.rows("update t set a = 10 where a = 1")
+        await local.rows(
+            "merge into t using (select 3 as k, to_timestamp_tz('2021-01-01 00:00:00 +0000') as v"
+            " union all select 6, null) on a = k when matched then update set z = v"
+            " when not matched then insert values (k, v)"
+        )
+        await local.rows("delete from t where z = '2024-01-01 01:00:00 +01:00'")
+        assert await texts(local, "select * from t") == [
+            (2, "2020-02-29 12:00:00.000000 +00:00"),
+            (3, "2021-01-01 00:00:00.000000 +00:00"),
+            (5, None),
+            (6, None),
+            (10, first),
+        ]
+        # Other engines read the instants.
+        loaded = local.lake.load(local.lake.ident("ns.t"))
+        metadata_file = datafiles.bench(local.lake).export(loaded, tmp_path / "out")
+        rows_read = datafiles.rows_by_pyiceberg(metadata_file, tmp_path / "out")
+        read = {row["a"]: row["z"] for row in rows_read}
+        assert read[10] == NEW_YEAR.replace(microsecond=123456)
+        assert read[6] is None
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_another_offset_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, z timestamp_tz)")
+        await local.rows("insert into t values (1, '2024-01-01 00:00:00Z')")
+        for text in (
+            "insert into t values (2, '2024-01-01 00:00:00 -03:30')",
+            "update t set z = '2024-01-01 00:00:00 -03:30'",
+            "create table u as select '2024-01-01 00:00:00 -03:30'::timestamp_tz as z",
+        ):
+            code, message = await refusal(local, text)
+            assert (code, "-03:30" in message, "CONVERT_TIMEZONE" in message) == (
+                "000002",
+                True,
+                True,
+            )
+        await local.rows("alter session set timezone = 'Europe/Berlin'")
+        assert "+01:00" in (await refusal(local, "insert into t values (2, '2024-01-01')"))[1]
+        assert await texts(local, "select * from t") == [(1, "2024-01-01 00:00:00.000000 +00:00")]
+        assert (await refusal(local, "select * from u"))[0] == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_conditions_joins_and_groups_compare_instants(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, z timestamp_tz)")
+        for day in range(1, 6):  # a file for each
+            await local.rows(f"insert into t values ({day}, '2024-01-0{day} 12:00:00 +00:00')")
+        for condition, expected in (
+            ("z > '2024-01-03 12:00:00 +00:00'", [4, 5]),
+            ("z >= '2024-01-03 14:00:00 +02:00'::timestamp_tz", [3, 4, 5]),
+            ("z = '2024-01-02 07:00:00 -05:00'", [2]),
+            ("z in ('2024-01-01 12:00:00 +00:00', '2024-01-05 13:00:00 +01:00')", [1, 5]),
+            ("not z < '2024-01-04 12:00:00 +00:00'", [4, 5]),
+            ("z::date = '2024-01-02'", [2]),
+            ("z::timestamp_ntz < '2024-01-02'", [1]),
+            ("z between '2024-01-02' and '2024-01-04'", [2, 3]),
+            ("z is null", []),
+        ):
+            rows = await local.rows(f"select a from t where {condition} order by a")
+            assert rows == [(each,) for each in expected], condition
+        assert await local.rows(
+            "select count(distinct z), min(z) = '2024-01-01 12:00:00Z' from t"
+        ) == [(5, True)]
+        assert await local.rows("select l.a from t l join t r on l.z = r.z where r.a = 4") == [(4,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_type_is_kept_by_definitions_and_copies(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t as select to_timestamp_tz('2024-01-01 00:00:00Z') as z")
+        await local.rows("alter table t add column y timestamp_tz")
+        await local.rows("create table k like t")
+        await local.rows("create table c clone t")
+        await local.rows("create view v as select z from t")
+        for name in ("t", "k", "c", "v"):
+            types = [row[1] for row in await local.rows(f"describe table {name}")]
+            assert set(types) == {"TIMESTAMP_TZ(6)"}, name
+        assert "Z TIMESTAMP_TZ(6)" in (await local.rows("select get_ddl('table', 't')"))[0][0]
+        assert await local.rows("select z = '2024-01-01 00:00:00Z' from v") == [(True,)]
+        code, message = await refusal(local, "create iceberg table i (z timestamp_tz)")
+        assert (code, "ICEBERG" in message) == ("000002", True)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_defaults_fill_the_column(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(
+            "create table t (a int, y timestamp_tz default current_timestamp(),"
+            " z timestamp_tz default '2024-01-01 00:00:00 +00:00')"
+        )
+        await local.rows("insert into t (a) values (1)")
+        await local.rows("insert into t (a, z) values (2, '2025-01-01 00:00:00Z')")
+        await local.rows("insert into t values (3, default, default)")
+        await local.rows(
+            "merge into t using (select 4 as k) on a = k"
+            " when not matched then insert (a) values (k)"
+        )
+        assert await local.rows(
+            "select a, y > '2000-01-01 00:00:00Z', year(z) from t order by a"
+        ) == [(1, True, 2024), (2, True, 2025), (3, True, 2024), (4, True, 2024)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_rows_of_another_engine_are_read_at_utc(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await tablefiles.make(
+            local,
+            fields=[tablefiles.field(1, "a", "int"), tablefiles.field(2, "z", "timestamptz")],
+            properties={tabletypes.DECLARED: json.dumps({"2": tabletypes.ZONED})},
+        )
+        columns = {1: ("a", pa.int32()), 2: ("z", pa.timestamp("us", "UTC"))}
+        await maker.commit(
+            await maker.data_file(columns, [(1, NEW_YEAR), (2, None)]),
+            await maker.data_file({1: ("a", pa.int32())}, [(3,)]),
+        )
+        assert await texts(local, "select * from t") == [
+            (1, "2024-01-01 00:00:00.000000 +00:00"),
+            (2, None),
+            (3, None),
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_equality_deletes_by_such_a_column_are_refused_by_name(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await tablefiles.make(
+            local,
+            fields=[tablefiles.field(1, "z", "timestamptz")],
+            properties={tabletypes.DECLARED: json.dumps({"1": tabletypes.ZONED})},
+        )
+        columns = {1: ("z", pa.timestamp("us", "UTC"))}
+        await maker.commit(await maker.data_file(columns, [(NEW_YEAR,)]))
+        uri, footer, size_bytes = await maker.parquet(columns, [(NEW_YEAR,)])
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PARQUET",
+                record_count=footer.num_rows,
+                file_size_in_bytes=size_bytes,
+                content=manifests.Content.EQUALITY_DELETES,
+                equality_ids=(1,),
+            ),
+            operation="delete",
+        )
+        code, message = await refusal(local, "select z from t")
+        assert (code, "equality deletes" in message) == ("000002", True)
+
+    local_sql.run_local(tmp_path, work)
