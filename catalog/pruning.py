@@ -140,6 +140,31 @@ class Range:
 EVERYTHING: Final = Range(may_be_nan=True, is_float=True)
 
 
+def enclosing(ranges: Sequence[Range]) -> Range:
+    """Return a range of all files together: where `may_match` is false for it, it is for each."""
+    with_values = [each for each in ranges if each.may_be_value or not each.may_be_null]
+    lowers = [each.lower for each in with_values]
+    uppers = [each.upper for each in with_values]
+    try:
+        lower = None if None in lowers else min(lowers, default=None)
+        upper = None if None in uppers else max(uppers, default=None)
+        if any(
+            each.lower is not None and each.upper is not None and each.lower > each.upper
+            for each in with_values
+        ):
+            lower = upper = None  # such bounds enclose nothing, and say nothing of the others
+    except TypeError:
+        lower = upper = None
+    return Range(
+        lower=lower,
+        upper=upper,
+        may_be_null=any(each.may_be_null for each in ranges),
+        may_be_nan=any(each.may_be_nan for each in ranges),
+        may_be_value=any(each.may_be_value for each in ranges),
+        is_float=any(each.is_float for each in ranges),
+    )
+
+
 def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
     """Return whether a row within the ranges could satisfy the predicate, which has no Not."""
     match predicate:
@@ -525,15 +550,17 @@ def _was_rounded_up(transform: transforms.Transform, result: Value) -> bool:
 class MetricsFilter:
     """A filter on rows, applied to a file's column metrics. Stateless."""
 
-    __slots__ = ("_columns", "_predicate", "_types")
+    __slots__ = ("_keys", "_predicate", "_types")
 
     def __init__(self, predicate: Predicate, schema: Mapping[str, Any]) -> None:
         """schema: of the predicate's columns and values."""
         self._predicate = without_not(predicate)
         self._types = {} if self.keeps_all else _row_columns(schema)
-        self._columns = [
-            field_id for field_id in _columns_of(self._predicate) if field_id in self._types
-        ]
+        self._keys = {
+            field_id: (field_id, str(self._types[field_id]))
+            for field_id in _columns_of(self._predicate)
+            if field_id in self._types
+        }
 
     @property
     def keeps_all(self) -> bool:
@@ -548,34 +575,52 @@ class MetricsFilter:
         maps = file.metrics.unpacked()
         return may_match(self._predicate, lambda field_id: self._range_in(maps, field_id))
 
-    def choose(self, files: Sequence[manifests.DataFile], kept: dict[Any, Any]) -> list[bool]:
-        """Return for each file whether it may match.
+    def choose(
+        self,
+        files: Sequence[manifests.DataFile],
+        kept: dict[Any, Any],
+        part: slice = slice(None),
+    ) -> list[bool]:
+        """Return for each file of a part whether it may match.
 
-        kept: ranges of these files' columns from earlier calls; new ones are added. The metrics of
-        each file are unpacked at most once.
+        kept: ranges of all files' columns from earlier calls; new ones are added, with the range
+        that encloses them. The metrics of each file are unpacked at most once.
         """
+        wanted = files[part]
         if self.keeps_all:
-            return [file.record_count != 0 for file in files]
-        missing = {
-            field_id: key for field_id in self._columns if (key := self._key(field_id)) not in kept
-        }
+            return [file.record_count != 0 for file in wanted]
+        missing = {field_id: key for field_id, key in self._keys.items() if key not in kept}
         if missing:
             added: dict[int, list[Range]] = {field_id: [] for field_id in missing}
             for file in files:
                 maps = file.metrics.unpacked()
                 for field_id, ranges in added.items():
                     ranges.append(self._range_in(maps, field_id))
-            kept.update((key, added[field_id]) for field_id, key in missing.items())
+            for field_id, key in missing.items():
+                kept[key] = (enclosing(added[field_id]), added[field_id])
+        if self.skips(kept):
+            return [False] * len(wanted)
 
         def ranges_of(field_id: int) -> Sequence[Range]:
-            ranges: Sequence[Range] | None = kept.get(self._key(field_id))
-            return [EVERYTHING] * len(files) if ranges is None else ranges
+            key = self._keys.get(field_id)
+            if key is None:
+                return [EVERYTHING] * len(wanted)
+            ranges: Sequence[Range] = kept[key][1]
+            return ranges[part]
 
-        chosen = matching(self._predicate, ranges_of, len(files))
-        return [one and file.record_count != 0 for one, file in zip(chosen, files, strict=True)]
+        chosen = matching(self._predicate, ranges_of, len(wanted))
+        return [one and file.record_count != 0 for one, file in zip(chosen, wanted, strict=True)]
 
-    def _key(self, field_id: int) -> tuple[int, str]:
-        return field_id, str(self._types.get(field_id))
+    def skips(self, kept: Mapping[Any, Any]) -> bool:
+        """Return whether no file of these may match, as far as earlier calls of `choose` tell."""
+        if self.keeps_all or not all(key in kept for key in self._keys.values()):
+            return False
+
+        def range_of(field_id: int) -> Range:
+            key = self._keys.get(field_id)
+            return EVERYTHING if key is None else kept[key][0]
+
+        return not may_match(self._predicate, range_of)
 
     def _range_in(self, maps: tuple[Any, ...], field_id: int) -> Range:
         type_ = self._types.get(field_id)

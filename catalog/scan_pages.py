@@ -9,7 +9,7 @@ appends have added between two snapshots. Every file of a page is one that its r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,8 @@ ENTRIES_AHEAD: Final = 4_000
 """Entries in manifests that are read together, as far as their list says."""
 COMPARISONS_AT_ONCE: Final = 5_000
 """Comparisons of a filter with files between two turns of the event loop."""
-ENTRIES_AT_ONCE: Final = 200
+CHUNK_COST_COMPARISONS: Final = 50
+"""The cost of passing over a chunk, in comparisons, without those of the filter itself."""
 LIST_ENTRIES_AT_ONCE: Final = 500
 DELETE_FILES_MAX: Final = 100_000
 """Delete files of the partitions that a scan reads. With more, a table must be compacted first."""
@@ -138,22 +139,33 @@ class ScanPages:
         table = reader.table.metadata
         filters = scans.Filters(table, scan.filter.predicate, scan.schema)
         index: deletes.DeleteIndex | None = None
-        at_once = max(1, min(ENTRIES_AT_ONCE, COMPARISONS_AT_ONCE // max(1, scan.filter.weight)))
+        at_once = max(1, COMPARISONS_AT_ONCE // max(1, scan.filter.weight))
+        comparisons = 0
         next_manifest = start.manifest
         while next_manifest < end:
             ahead = _ahead(listing.data, next_manifest, end)
             read = await asyncio.gather(
-                *(self._scans.entries_of(manifest, reader) for _, manifest in ahead)
+                *(self._scans.chunks_of(manifest, reader) for _, manifest in ahead)
             )
-            for (at, manifest), live in zip(ahead, read, strict=True):
+            for (at, manifest), chunks in zip(ahead, read, strict=True):
                 first = start.entry if at == start.manifest else 0
-                for numbers in scans.parts_of(live, at_once, start=first):
-                    await asyncio.sleep(0)
-                    part = live[numbers.start : numbers.stop]
-                    chosen = filters.choose(part, manifest.partition_spec_id, ranges={})
+                for numbers, chunk in _parts(chunks, filters, at_once, start=first):
+                    part: Sequence[ManifestEntry] = ()
+                    chosen: Sequence[bool] = ()
+                    if chunk is None:
+                        comparisons += scan.filter.weight + CHUNK_COST_COMPARISONS
+                    else:
+                        comparisons = COMPARISONS_AT_ONCE
+                    if comparisons >= COMPARISONS_AT_ONCE:
+                        comparisons = 0
+                        await asyncio.sleep(0)
+                    if chunk is not None:
+                        within = slice(numbers.start - chunk.start, numbers.stop - chunk.start)
+                        part = chunk.entries[within]
+                        chosen = filters.choose(chunk, manifest.partition_spec_id, within)
                     matching = [
                         (entry, Position(manifest=at, entry=number + 1))
-                        for number, entry, one in zip(numbers, part, chosen, strict=True)
+                        for number, entry, one in zip(numbers, part, chosen, strict=False)
                         if one and _counts(entry, listing.added_by)
                     ]
                     if matching and index is None:
@@ -163,7 +175,7 @@ class ScanPages:
                             [(_task(entry, index, reader), after) for entry, after in matching]
                         ),
                         after=Position(manifest=at, entry=numbers.stop),
-                        entries=len(part),
+                        entries=len(numbers),
                     )
             next_manifest = ahead[-1][0] + 1 if ahead else end
 
@@ -187,6 +199,23 @@ class ScanPages:
                     reader.file(entry.data_file.file_path)
                 index.add(part)
         return index
+
+
+def _parts(
+    chunks: Sequence[scans.EntryChunk], filters: scans.Filters, at_once: int, *, start: int
+) -> Iterator[tuple[range, scans.EntryChunk | None]]:
+    """Yield the entries to filter between two turns of the event loop: their numbers and their
+    chunk, None if no entry of the chunk may match.
+
+    start: the first entry that counts. at_once: the most entries of a part.
+    """
+    for chunk in chunks:
+        numbers = range(max(start, chunk.start), chunk.start + len(chunk.entries))
+        if numbers and filters.skip(chunk):
+            yield numbers, None
+            continue
+        for first in range(0, len(numbers), at_once):
+            yield numbers[first : first + at_once], chunk
 
 
 def appends_between(table: TableMetadata, after: int, until: int) -> list[int]:

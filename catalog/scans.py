@@ -130,6 +130,8 @@ class Scans:
             if manifest.content == ManifestContent.DATA:
                 considered += len(live.entries)
                 for chunk in live.chunks:
+                    if filters.skip(chunk):
+                        continue
                     if turns.are_over(chunk.cost_entries):
                         await asyncio.sleep(0)  # other requests wait for at most one chunk
                     tasks += _tasks(chunk, filters, manifest.partition_spec_id, index)
@@ -243,6 +245,12 @@ class Scans:
     ) -> tuple[ManifestEntry, ...]:
         """Return a manifest's live entries with their inherited values. Raises as `plan` does."""
         return (await self._read_manifest(manifest, reader)).entries
+
+    async def chunks_of(
+        self, manifest: ManifestFile, reader: readers.Reader
+    ) -> Sequence[EntryChunk]:
+        """Return the same entries in chunks, which keep what filters read of their metrics."""
+        return (await self._read_manifest(manifest, reader)).chunks
 
     async def _read_manifests(
         self, chosen: Sequence[ManifestFile], reader: readers.Reader
@@ -369,21 +377,28 @@ class Filters:
         filter_ = self._of_spec(manifest.partition_spec_id)
         return filter_ is None or filter_.may_match_manifest(manifest)
 
-    def choose(
-        self, entries: Sequence[ManifestEntry], spec_id: int, *, ranges: dict[Any, Any]
-    ) -> list[bool]:
-        """Return for each entry's file, all of this spec, whether it may hold matching rows.
+    def skip(self, chunk: EntryChunk) -> bool:
+        """Return whether no file of a chunk may match, as far as the chunk's ranges tell."""
+        return self._metrics.skips(chunk.ranges)
 
-        ranges: of these entries' columns, from earlier calls; new ones are added.
+    def choose(
+        self,
+        chunk: EntryChunk,
+        spec_id: int,
+        part: slice = slice(None),
+    ) -> list[bool]:
+        """Return for each file of a part of a chunk whether it may hold matching rows.
+
+        spec_id: of all these files. The chunk's ranges are used, and new ones are added.
         """
-        files = [entry.data_file for entry in entries]
-        chosen = self._metrics.choose(files, ranges)
+        files = [entry.data_file for entry in chunk.entries]
+        chosen = self._metrics.choose(files, chunk.ranges, part)
         partitions = self._of_spec(spec_id)
         if partitions is None or partitions.keeps_all:
             return chosen
         return [
             one and partitions.may_match_partition(file.partition)
-            for one, file in zip(chosen, files, strict=True)
+            for one, file in zip(chosen, files[part], strict=True)
         ]
 
     def _of_spec(self, spec_id: int) -> pruning.PartitionFilter | None:
@@ -415,16 +430,18 @@ def parts_of(
         yield range(begin, len(entries))
 
 
-class _Chunk:
+class EntryChunk:
     """Some of a manifest's live entries, with the ranges of columns that filters have read.
 
-    cost_entries: the cost of filtering them, in entries.
+    start: the number of the first one in its manifest. cost_entries: the cost of filtering them, in
+    entries.
     """
 
-    __slots__ = ("cost_entries", "entries", "ranges")
+    __slots__ = ("cost_entries", "entries", "ranges", "start")
 
-    def __init__(self, entries: tuple[ManifestEntry, ...]) -> None:
+    def __init__(self, entries: tuple[ManifestEntry, ...], *, start: int) -> None:
         self.entries = entries
+        self.start = start
         size_bytes = sum(entry.data_file.metrics.packed_bytes for entry in entries)
         self.cost_entries = max(len(entries), CHUNK_ENTRIES * size_bytes // METRICS_BYTES_AT_ONCE)
         self.ranges: dict[Any, Any] = {}
@@ -438,14 +455,15 @@ class _Entries:
     def __init__(self, entries: tuple[ManifestEntry, ...]) -> None:
         self.entries = entries
         self.chunks = [
-            _Chunk(entries[part.start : part.stop]) for part in parts_of(entries, CHUNK_ENTRIES)
+            EntryChunk(entries[part.start : part.stop], start=part.start)
+            for part in parts_of(entries, CHUNK_ENTRIES)
         ]
 
 
 def _tasks(
-    chunk: _Chunk, filters: Filters, spec_id: int, index: deletes.DeleteIndex
+    chunk: EntryChunk, filters: Filters, spec_id: int, index: deletes.DeleteIndex
 ) -> list[FileTask]:
-    are_chosen = filters.choose(chunk.entries, spec_id, ranges=chunk.ranges)
+    are_chosen = filters.choose(chunk, spec_id)
     tasks = []
     for entry, chosen in zip(chunk.entries, are_chosen, strict=True):
         if chosen:

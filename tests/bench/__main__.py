@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import bare, cases, cases_sql, growth, machines, tpch
+from tests.bench import bare, cases, cases_sql, growth, machines, planning, tpch
 from tests.kit import server as server_kit
 
 RESULTS = server_kit.ROOT / "bench-results"
@@ -60,6 +60,7 @@ def main() -> int:
                 root, scale=options.scale, rounds=options.rounds, only=options.only.lower()
             )
             rows += growth.measure(root, only=options.only.lower())
+            rows += planning.measure(root, only=options.only.lower())
         nginx = stack.enter_context(machines.nginx(root / "nginx"))
         if nginx is None:
             print("nginx is not installed: no ratios for its cases")

@@ -415,6 +415,34 @@ def test_choosing_among_many_files_is_asking_each(column: int, data: st.DataObje
         assert filter_.choose(files, kept) == [filter_.may_match(file) for file in files]
 
 
+@EVERY_COLUMN
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_what_matches_no_enclosing_range_matches_no_file(column: int, data: st.DataObject) -> None:
+    ranges = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        maps = metrics_of(data.draw(ROWS[column]), data.draw).unpacked()
+        if data.draw(st.booleans()):  # a writer's mistake: bounds that enclose nothing
+            *counts, lower, upper = maps
+            maps = (*counts, upper, lower)
+        ranges.append(pruning.range_of_metrics(maps, column, TYPES[column]))
+    predicate = pruning.without_not(data.draw(PREDICATES[column]))
+    every = pruning.enclosing(ranges)
+    if not pruning.may_match(predicate, lambda _: every):
+        assert not any(pruning.matching(predicate, lambda _: ranges, len(ranges)))
+
+
+def test_an_enclosing_range_skips_what_lies_beyond_all_files() -> None:
+    ranges = [
+        pruning.Range(lower=3, upper=5, may_be_null=False),
+        pruning.Range(lower=None, upper=None, may_be_null=True, may_be_value=False),
+        pruning.Range(lower=7, upper=9, may_be_null=False),
+    ]
+    assert pruning.enclosing(ranges) == pruning.Range(lower=3, upper=9, may_be_null=True)
+    unbounded = [*ranges, pruning.Range(lower=1, upper=None, may_be_null=False)]
+    assert pruning.enclosing(unbounded) == pruning.Range(lower=1, upper=None, may_be_null=True)
+
+
 def test_choosing_by_many_columns_unpacks_each_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = range(1, 401)
     schema = {

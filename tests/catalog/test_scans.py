@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from catalog import errors, expressions, files, guard, manifests, pruning, scan_pages, scans
+from catalog import (
+    errors,
+    expressions,
+    files,
+    guard,
+    manifests,
+    pruning,
+    scan_pages,
+    scans,
+    values,
+)
 from catalog.commits import LoadedTable
 from catalog.metadata import model
 from tests.kit import datafiles, lakes, manifestfiles
@@ -203,7 +213,8 @@ def test_entries_with_large_metrics_are_filtered_few_at_once(
             filter=expressions.parse({"type": "not-null", "term": "c1"}, names),
             schema=schema,
         )
-        pages = scan_pages.ScanPages(scans=planner)
+        fresh = scans.Scans(files=bench.files, decoder=PackingDecoder())
+        pages = scan_pages.ScanPages(scans=fresh)
         listing = await pages.list(reader, scan)
         steps = pages.read(
             reader, scan, listing, start=scan_pages.Position(), end=len(listing.data)
@@ -214,6 +225,72 @@ def test_entries_with_large_metrics_are_filtered_few_at_once(
     assert entries == [3, 3, 3, 1]
     parts = scans.parts_of(live, 2, start=5)
     assert list(parts) == [range(5, 7), range(7, 9), range(9, 10)]
+
+
+def test_a_second_page_of_a_manifest_reads_no_metrics_again(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scans, "CHUNK_ENTRIES", 4)
+    schema = {
+        "type": "struct",
+        "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
+    }
+    unpacks = 0
+    unpacked = manifests.Metrics.unpacked
+
+    def counting(metrics: manifests.Metrics) -> tuple[Any, ...]:
+        nonlocal unpacks
+        unpacks += 1
+        return unpacked(metrics)
+
+    async def work() -> list[tuple[list[int], list[int], bool]]:
+        nonlocal unpacks
+        loaded = await bench.create(schema=schema)
+        data_files = [
+            manifests.DataFile(
+                file_path=f"{loaded.metadata.location}/data/{number:05}.parquet",
+                file_format="PARQUET",
+                record_count=1,
+                file_size_in_bytes=number,
+                metrics=manifests.Metrics(
+                    value_counts={1: 1},
+                    null_value_counts={1: 0},
+                    lower_bounds={1: values.to_bytes("long", number)},
+                    upper_bounds={1: values.to_bytes("long", number)},
+                ),
+            )
+            for number in range(1, 11)
+        ]
+        loaded = await bench.appends.commit_files(
+            loaded.ident, data_files, operation="append", principal=ROOT
+        )
+        reader = bench.reader(loaded)
+        assert loaded.metadata.current_snapshot_id is not None
+        names = expressions.ColumnNames(schema, case_sensitive=True)
+        fresh = scans.Scans(files=bench.files, decoder=PackingDecoder())
+        pages = scan_pages.ScanPages(scans=fresh)
+        monkeypatch.setattr(manifests.Metrics, "unpacked", counting)
+        outcomes = []
+        for least, entry in ((7, 0), (6, 6), (11, 0)):
+            scan = scan_pages.Scan(
+                snapshot_id=loaded.metadata.current_snapshot_id,
+                after=None,
+                filter=expressions.parse({"type": "gt-eq", "term": "id", "value": least}, names),
+                schema=schema,
+            )
+            listing = await pages.list(reader, scan)
+            start = scan_pages.Position(manifest=0, entry=entry)
+            steps = [step async for step in pages.read(reader, scan, listing, start=start, end=1)]
+            sizes = [task.data_file.file_size_in_bytes for step in steps for task, _ in step.tasks]
+            outcomes.append((sizes, [step.after.entry for step in steps], unpacks > 0))
+            unpacks = 0
+        return outcomes
+
+    assert bench.lake.run(work()) == [
+        ([7, 8, 9, 10], [4, 8, 10], True),
+        ([7, 8, 9, 10], [8, 10], False),
+        ([], [4, 8, 10], False),
+    ]
 
 
 def test_plan_of_an_unknown_snapshot_is_refused(bench: datafiles.Bench) -> None:
