@@ -541,25 +541,20 @@ def _group_text(
         else f"{expression} AS {engine.quoted(column)}"
         for column, expression in group.projection
     )
+    projection = projection or columns
     hidden = _columns_of_files(group)
     source = engine.quoted(name)
-    if group.row_column:
+    if hidden:
         # Where no filter stands above the files, the engine may compute a projection apart from
         # them, and it cannot compute these functions there. Each row passes this filter.
         source = (
             f'(SELECT {projection}, input_file_name() AS "__path", file_row_index() AS "__at"'
             f' FROM {source}) AS "__read" WHERE "__at" >= 0'
         )
-        projection = '"__read".*'
+        projection = f'"__read".*, {hidden}'
     if not group.position_deletes and not group.equality_deletes:
-        listed = ", ".join(part for part in (projection or columns, hidden) if part)
-        return (
-            f"SELECT {columns} FROM (SELECT {listed} FROM {source})"
-            if hidden
-            else (f"SELECT {listed} FROM {source}")
-        )
-    if hidden:
-        projection = f"{projection or columns}, {hidden}"
+        text = f"SELECT {projection} FROM {source}"
+        return f"SELECT {columns} FROM ({text})" if hidden else text
     text = f'SELECT {columns} FROM (SELECT {projection} FROM {source}) AS "__live"'
     if group.position_deletes:
         gone = f"{name}_positions"
@@ -590,21 +585,18 @@ def _group_text(
 
 def _columns_of_files(group: engine.Group) -> str:
     """Return the columns, beside the group's own, by which its deletes find their rows."""
-    path, position = "input_file_name()", "file_row_index()"
-    if group.row_column:
-        path, position = '"__path"', '"__at"'
     # The library spells a folder in ways of its own; a file's name is the same in all of them.
-    name = f"right({path}, {engine.NAME_LENGTH})"
+    name = f'right("__path", {engine.NAME_LENGTH})'
     columns = []
     if group.row_column:
         assert group.projection, "the columns of the files, without the number of the row"
         number = f"substr({name}, {engine.NUMBER_FROM}, {engine.NUMBER_LENGTH})"
         columns.append(
-            f"(arrow_cast({number}, 'Int64') * {engine.ROWS_OF_FILE} + {position})"
+            f"(arrow_cast({number}, 'Int64') * {engine.ROWS_OF_FILE} + \"__at\")"
             f" AS {engine.quoted(group.row_column)}"
         )
     if group.position_deletes:
-        columns += [f'{name} AS "__file"', f'{position} AS "__position"']
+        columns += [f'{name} AS "__file"', '"__at" AS "__position"']
     if any(equality.compares_list for equality in group.equality_deletes):
         columns.append(f'substr({name}, {engine.LIST_FROM}, {engine.NUMBER_LENGTH}) AS "__list"')
     if any(equality.compares_age for equality in group.equality_deletes):

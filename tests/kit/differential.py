@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from sql import errors
-from tests.kit import local_sql, typed_queries
+from tests.kit import lakes, local_sql, typed_queries
 
 SHRINK_STEPS_MAX = 600
 CLOSE = 1e-12
@@ -49,20 +49,40 @@ class Comparison:
         for macro in typed_queries.MACROS:
             self._duckdb.execute(macro)
 
-    async def create_tables(self) -> None:
-        """Create the tables in both; each non-empty one has two data files here."""
+    async def create_tables(self, *, marked_version: int | None = None) -> None:
+        """Create the tables in both; each non-empty one has two data files here.
+
+        marked_version: the format version of tables one of whose data files has as many deleted
+        rows as others, which delete files name.
+        """
         columns = typed_queries.COLUMNS
         for table in typed_queries.TABLES:
             ours = ", ".join(f"{name} {column_type.ours}" for name, column_type, _ in columns)
             theirs = ", ".join(f"{name} {column_type.theirs}" for name, column_type, _ in columns)
             await self._local.run(f"create table {table} ({ours})")
             self._duckdb.execute(f"create table {table} ({theirs})")
+            if marked_version is not None:
+                await self._mark_deletes(table, marked_version)
             rows = typed_queries.rows(table)
-            for part in (rows[::2], rows[1::2]):
+            for number, part in enumerate((rows[::2], rows[1::2])):
                 if part:
                     values = ", ".join(f"({row})" for row in part)
-                    await self._local.run(f"insert into {table} select * from values {values}")
                     self._duckdb.execute(f"insert into {table} values {values}")
+                    if marked_version is not None and number == 0:
+                        values = ", ".join(f"({row}), (-1{row})" for row in part)
+                    await self._local.run(f"insert into {table} select * from values {values}")
+            await self._local.run(f"delete from {table} where id < 0")
+
+    async def _mark_deletes(self, table: str, format_version: int) -> None:
+        await self._local.lake.tables.commit(
+            self._local.lake.ident(f"ns.{table}"),
+            [],
+            [
+                {"action": "upgrade-format-version", "format-version": format_version},
+                {"action": "set-properties", "updates": {"write.delete.mode": "merge-on-read"}},
+            ],
+            by=lakes.BY,
+        )
 
     async def run(self, seed: int, tally: Tally) -> None:
         """Run the query of seed on both, and count what came of it."""

@@ -18,10 +18,12 @@ DIFFERENCES_MAX = 5
 """A run stops there: each difference costs as much as hundreds of queries."""
 
 
-def tally_of(folder: Path, seeds: range) -> differential.Tally:
+def tally_of(
+    folder: Path, seeds: range, *, marked_version: int | None = None
+) -> differential.Tally:
     async def work(local: local_sql.LocalSql) -> differential.Tally:
         comparison = differential.Comparison(local)
-        await comparison.create_tables()
+        await comparison.create_tables(marked_version=marked_version)
         tally = differential.Tally()
         for seed in seeds:
             await comparison.run(seed, tally)
@@ -47,6 +49,15 @@ def check(tally: differential.Tally) -> None:
 @pytest.mark.timeout(600)
 def test_a_thousand_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
     check(tally_of(tmp_path, range(1000)))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_random_queries_of_tables_with_delete_files_give_duckdbs_answers(
+    tmp_path: Path, format_version: int
+) -> None:
+    seeds = range(100 * format_version, 100 * format_version + 100)
+    check(tally_of(tmp_path, seeds, marked_version=format_version))
 
 
 @pytest.mark.long
