@@ -1,9 +1,11 @@
 """engine: reads a small document of an identity provider, over TLS or from this machine.
 
 One request per document: no redirect, no proxy, no credentials, an address that
-`providers.may_connect` allows, a bound on its size and one on the whole time. A certificate that
-the system does not trust is accepted if its SHA-1 digest is among the provider's thumbprints, as
-AWS accepts those of private authorities.
+`providers.may_connect` allows, a bound on its size and one on the time of each connection. A server
+that the system does not trust is accepted if the provider's thumbprints, SHA-1 digests as AWS takes
+them, have its own certificate, or one above it in the chain that it sends. The latter then is the
+only authority for a further connection, on which chain, validity and host name are verified: to
+send an authority's certificate proves nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import hashlib
 import http.client
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from server.oidc import errors, providers
 
@@ -30,19 +33,35 @@ def fetch(target: providers.FetchTarget, thumbprints: Sequence[str]) -> bytes:
     thumbprints: SHA-1 digests of certificates, in lower-case hexadecimal.
     """
     try:
-        return _fetch(target, None)
+        return _fetch(target, ssl.create_default_context())
     except ssl.SSLCertVerificationError as error:
         if not thumbprints:
             raise _unreachable(target, error) from error
     except (OSError, http.client.HTTPException, UnicodeError) as error:
         raise _unreachable(target, error) from error
     try:
-        return _fetch(target, frozenset(thumbprints))
+        try:
+            return _fetch(target, None, frozenset(thumbprints))
+        except _ByAuthorities as sent:
+            return _fetch(target, _trusting(sent.authorities))
     except (OSError, http.client.HTTPException, UnicodeError) as error:
         raise _unreachable(target, error) from error
 
 
-def _fetch(target: providers.FetchTarget, thumbprints: frozenset[str] | None) -> bytes:
+class _ByAuthorities(Exception):
+    """The thumbprints have certificates above the server's own. authorities: they, as DER."""
+
+    def __init__(self, authorities: Sequence[bytes]) -> None:
+        super().__init__("another connection has to verify the chain")
+        self.authorities = authorities
+
+
+def _fetch(
+    target: providers.FetchTarget,
+    context: ssl.SSLContext | None,
+    thumbprints: frozenset[str] = frozenset(),
+) -> bytes:
+    """context: verifies the server; None accepts one whose own certificate has a thumbprint."""
     with contextlib.ExitStack() as stack:
         plain = stack.enter_context(_connect(target))
         # A sender of single bytes meets no timeout of the socket, but this one. It ends the
@@ -55,7 +74,11 @@ def _fetch(target: providers.FetchTarget, thumbprints: frozenset[str] | None) ->
         stack.callback(timer.cancel)
         connection: socket.socket = plain
         if target.scheme == "https":
-            connection = stack.enter_context(_wrap(plain, target.host, thumbprints))
+            connection = stack.enter_context(
+                _wrap_by_thumbprint(plain, target.host, thumbprints)
+                if context is None
+                else context.wrap_socket(plain, server_hostname=target.host)
+            )
         client = http.client.HTTPConnection(target.host, target.port)
         client.sock = connection
         stack.callback(client.close)
@@ -96,21 +119,46 @@ def _connect(target: providers.FetchTarget) -> socket.socket:
     return connection
 
 
-def _wrap(plain: socket.socket, host: str, thumbprints: frozenset[str] | None) -> ssl.SSLSocket:
-    context = ssl.create_default_context()
-    if thumbprints is None:
-        return context.wrap_socket(plain, server_hostname=host)
+def _wrap_by_thumbprint(
+    plain: socket.socket, host: str, thumbprints: frozenset[str]
+) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     wrapped = context.wrap_socket(plain, server_hostname=host)
-    certificate = wrapped.getpeercert(binary_form=True) or b""
-    digest = hashlib.sha1(certificate, usedforsecurity=False).hexdigest()
-    if digest not in thumbprints:
+    try:
+        chain = _sent_chain(wrapped)
+        has_thumbprint = [
+            hashlib.sha1(each, usedforsecurity=False).hexdigest() in thumbprints for each in chain
+        ]
+        if not any(has_thumbprint):
+            raise errors.ProviderUnreachable(
+                f"The certificate of {host} is neither trusted nor among the provider's"
+                " thumbprints."
+            )
+        if not has_thumbprint[0]:
+            named = zip(chain, has_thumbprint, strict=True)
+            raise _ByAuthorities([each for each, is_named in named if is_named])
+    except BaseException:
         wrapped.close()
-        raise errors.ProviderUnreachable(
-            f"The certificate of {host} is neither trusted nor among the provider's thumbprints."
-        )
+        raise
     return wrapped
+
+
+def _sent_chain(connection: ssl.SSLSocket) -> list[bytes]:
+    """Return the certificates that a server has sent as DER, its own first."""
+    if sys.version_info >= (3, 13):
+        return list(connection.get_unverified_chain())
+    inner: Any = connection._sslobj  # type: ignore[attr-defined]  # noqa: SLF001 - public from 3.13
+    return [ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in inner.get_unverified_chain()]
+
+
+def _trusting(authorities: Sequence[bytes]) -> ssl.SSLContext:
+    """Return a context with these authorities alone. Each ends a chain, if it is no root, too."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=b"".join(authorities))
+    return context
 
 
 def _shut(connection: socket.socket, is_over: threading.Event) -> None:
