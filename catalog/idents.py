@@ -42,14 +42,17 @@ def dotted(namespace: Namespace) -> str:
     return ".".join(namespace)
 
 
-def parse_namespace(text: str) -> Namespace:
-    """Return the levels of a namespace in a URL, percent-decoded once."""
-    return tuple(text.split(SEPARATOR))
+def parse_namespace(text: str, separator: str = SEPARATOR) -> Namespace:
+    """Return the levels of a namespace in a URL, percent-decoded once.
+
+    separator: between levels, where no 0x1F is: clients that know no other separate by that.
+    """
+    return tuple(text.split(SEPARATOR if SEPARATOR in text else separator))
 
 
-def format_namespace(namespace: Namespace) -> str:
+def format_namespace(namespace: Namespace, separator: str = SEPARATOR) -> str:
     """Return the namespace as one string, for keys and URLs."""
-    return SEPARATOR.join(namespace)
+    return separator.join(namespace)
 
 
 def check_namespace(namespace: Sequence[str]) -> Namespace:

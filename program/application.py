@@ -447,6 +447,7 @@ def _iceberg_face(
         principals=rights.principals,
         ring=rights.ring,
         default_warehouse=settings.table_buckets[0],
+        separator=settings.namespace_separator,
         region=settings.region,
         account_id=settings.account,
         now_ms=now_ms,

@@ -58,6 +58,7 @@ class Setting:
 
 JOBS_MEMORY_MIB_MIN = 512
 """Spark does not start with less."""
+NAMESPACE_SEPARATORS = (".", "~", ":", "$")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 SETTINGS: tuple[Setting, ...] = (
@@ -215,6 +216,15 @@ SETTINGS: tuple[Setting, ...] = (
         meaning=(
             "Leave table buckets out of ListBuckets of the S3 face, for clients that walk every "
             "bucket that they see."
+        ),
+    ),
+    Setting(
+        name="namespace_separator",
+        type="text",
+        default=None,
+        meaning=(
+            "Character between the levels of a namespace in URLs of the Iceberg REST catalog, for "
+            "proxies that refuse 0x1F, which the specification has: one of `. ~ : $`."
         ),
     ),
     Setting(
@@ -452,6 +462,7 @@ class Config:
     sql_results_mib: int
     sigv2_header: bool
     hide_table_buckets: bool
+    namespace_separator: str | None
     encrypted_disk: bool
     sweep_interval_seconds: int
     pipelines: str
@@ -554,6 +565,11 @@ def _check(config: Config) -> None:
         raise InvalidConfig(f"--port {config.port} is not a port (0 to 65535)")
     if config.idle_timeout_seconds < 1:
         raise InvalidConfig("--idle-timeout-seconds must be at least 1")
+    if config.namespace_separator not in (None, *NAMESPACE_SEPARATORS):
+        raise InvalidConfig(
+            f"--namespace-separator {config.namespace_separator!r} is none of "
+            f"{' '.join(NAMESPACE_SEPARATORS)}"
+        )
     if config.log_level not in LOG_LEVELS:
         raise InvalidConfig(f"--log-level {config.log_level!r} is none of {', '.join(LOG_LEVELS)}")
     if config.jobs_memory_mib < JOBS_MEMORY_MIB_MIN:

@@ -38,7 +38,7 @@ def answer_table(
     config: Mapping[str, str] = {}
     listed: list[Mapping[str, Any]] = []
     if grant is not None and wants_signing(call) and loaded.metadata_location is not None:
-        endpoint = f"{_path(loaded.ident)}/sign"
+        endpoint = f"{_path(service, loaded.ident)}/sign"
         config = credentials.signing(call.request.origin, service.region, endpoint=endpoint)
     elif grant is not None:
         vended = vend(service, call, loaded.ident, grant)
@@ -142,7 +142,7 @@ def vend(
         call.caller,
         grant,
         origin=call.request.origin,
-        refresh_path=f"{_path(ident)}/credentials",
+        refresh_path=f"{_path(service, ident)}/credentials",
     )
 
 
@@ -153,9 +153,11 @@ def wants_signing(call: calls.Call) -> bool:
     return "remote-signing" in modes and "vended-credentials" not in modes
 
 
-def _path(ident: idents.TableIdent) -> str:
+def _path(service: Service, ident: idents.TableIdent) -> str:
     """Return a table's path, relative to the catalog's URI."""
-    namespace = urllib.parse.quote(idents.format_namespace(ident.namespace), safe="")
+    namespace = urllib.parse.quote(
+        idents.format_namespace(ident.namespace, service.separator), safe=""
+    )
     name = urllib.parse.quote(ident.name, safe="")
     return f"v1/{ident.table_bucket}/namespaces/{namespace}/tables/{name}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog import receipts
+from catalog import idents, receipts
 from catalog.rest import credentials, wire
 from catalog.rest.service import Service
 from server import asgi, calls
@@ -12,13 +12,16 @@ async def get_config(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with the client's configuration."""
     table_bucket = service.warehouse(call.value.query.get("warehouse"))
     origin = call.request.origin
+    overrides = {"prefix": table_bucket}
+    if service.separator != idents.SEPARATOR:
+        overrides["namespace-separator"] = f"%{ord(service.separator):02X}"
     return wire.encode(
         {
             "defaults": {
                 **credentials.addresses(origin, service.region),
                 "oauth2-server-uri": f"{origin}/iceberg/v1/oauth/tokens",
             },
-            "overrides": {"prefix": table_bucket},
+            "overrides": overrides,
             "endpoints": list(service.endpoints),
             "idempotency-key-lifetime": f"PT{receipts.LIFETIME_MS // 60_000}M",
         }

@@ -6,7 +6,7 @@ one.
 
 from __future__ import annotations
 
-from catalog import access, readers, scan_pages, scans
+from catalog import access, idents, readers, scan_pages, scans
 from catalog import errors as catalog_errors
 from catalog.namespaces import Namespaces
 from catalog.rest import (
@@ -47,6 +47,7 @@ class IcebergFace:
         principals: principals.Principals,
         ring: tokens.KeyRing,
         default_warehouse: str,
+        separator: str | None,
         region: str,
         account_id: str,
         now_ms: storage_model.NowMs,
@@ -78,6 +79,7 @@ class IcebergFace:
                 new_id=new_id,
             ),
             endpoints=rows.ENDPOINTS,
+            separator=separator or idents.SEPARATOR,
         )
 
     def identify(self, request: asgi.Request) -> calls.Call:
@@ -86,7 +88,11 @@ class IcebergFace:
         row = rows.ROUTES.find(request.method, segments)
         if row is None:
             return calls.Call(rows.UNKNOWN, None, request)
-        return calls.Call(row.operation, rows.ROUTES.parse(segments, pairs), request)
+        return calls.Call(
+            row.operation,
+            rows.ROUTES.parse(segments, pairs, separator=self.services.separator),
+            request,
+        )
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
         """Return the error of an operation without a handler."""

@@ -20,7 +20,7 @@ async def list_namespaces(service: Service, call: calls.Call) -> asgi.Response:
     """
     table_bucket = service.table_bucket(call)
     text = call.value.query.get("parent", "")
-    parent = idents.parse_namespace(text) if text else ()
+    parent = idents.parse_namespace(text, service.separator) if text else ()
     parameters = call.value.query
     listing = f"namespaces of {text}"
     after, limit = pages.span(parameters, listing=listing)
@@ -49,6 +49,7 @@ async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
     """Create a namespace and answer with what is stored of it."""
     values = wire.parse_object(call.body)
     namespace = wire.get_namespace(values)
+    service.check_separable(namespace)
     properties = wire.get_texts(values, "properties")
     table_bucket = service.table_bucket(call)
     demand = service.access.on_namespace(table_bucket, namespace, "CreateNamespace")

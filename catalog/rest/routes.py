@@ -60,13 +60,22 @@ class Routes(Generic[T]):
             return None
         return self._by_shape.get((method, _shape(self._split(segments)[1])))
 
-    def parse(self, segments: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Parameters:
-        """Return the parameters of a request that has a route. pairs: the query, decoded."""
+    def parse(
+        self,
+        segments: Sequence[str],
+        pairs: Sequence[tuple[str, str]],
+        *,
+        separator: str = idents.SEPARATOR,
+    ) -> Parameters:
+        """Return the parameters of a request that has a route.
+
+        pairs: the query, decoded. separator: of a namespace's levels, see `idents`.
+        """
         prefix, below = self._split(segments)
         has_namespace = below[0] == "namespaces" and len(below) > 1
         return Parameters(
             prefix=prefix,
-            namespace=idents.parse_namespace(below[1]) if has_namespace else (),
+            namespace=idents.parse_namespace(below[1], separator) if has_namespace else (),
             name=below[3] if has_namespace and len(below) > 3 else "",
             plan_id=below[5] if len(below) > 5 else "",
             query=dict(reversed(pairs)),

@@ -33,7 +33,8 @@ _ARN = re.compile(r"arn:aws[-a-z0-9]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+
 class Service:
     """The engines below the face. default_warehouse: for requests without a prefix.
 
-    endpoints: as the configuration advertises them. plan_key: signs plan tasks.
+    endpoints: as the configuration advertises them. plan_key: signs plan tasks. separator: between
+    the levels of a namespace in URLs.
     """
 
     store: CatalogStore
@@ -50,6 +51,7 @@ class Service:
     default_warehouse: str
     region: str
     endpoints: tuple[str, ...]
+    separator: str
 
     def table_bucket(self, call: calls.Call) -> str:
         """Return the table bucket that a call names, whether it exists or not."""
@@ -71,6 +73,14 @@ class Service:
             namespace=call.value.namespace,
             name=json_values.get_text(values, "name"),
         )
+
+    def check_separable(self, namespace: idents.Namespace) -> None:
+        """Raise InvalidName for a namespace that no URL could name."""
+        if self.separator != idents.SEPARATOR and any(self.separator in each for each in namespace):
+            raise errors.InvalidName(
+                f"Invalid namespace {idents.dotted(namespace)!r}: {self.separator!r} separates the"
+                " levels of a namespace in URLs of this server (namespace_separator)"
+            )
 
     def permit(self, call: calls.Call) -> owners.Permit:
         """Return the check of a call's right to take locations."""

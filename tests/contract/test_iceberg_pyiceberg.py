@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import requests
 from pyiceberg import exceptions, types
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -14,6 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.view.metadata import SQLViewRepresentation, ViewRepresentation, ViewVersion
 
+from tests.kit import server as server_kit
 from tests.kit.server import Running
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})
@@ -217,6 +220,34 @@ def test_pyiceberg_has_namespaces_of_several_levels_with_properties(
     table = catalog.create_table((namespace, "eu.west", "t"), schema=ROWS.schema)
     table.append(ROWS)
     assert len(rows(catalog.load_table((namespace, "eu.west", "t")))) == 3
+
+
+def test_pyiceberg_separates_levels_by_the_character_that_the_server_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    send = requests.Session.send
+
+    def recording(session: requests.Session, request: Any, **more: Any) -> requests.Response:
+        sent.append(request.url)
+        return send(session, request, **more)
+
+    running = server_kit.start(tmp_path / "data", "--namespace-separator", "~")
+    try:
+        monkeypatch.setattr(requests.Session, "send", recording)
+        separated = connect(running)
+        separated.create_namespace("north")
+        separated.create_namespace(("north", "eu.west"))
+        assert separated.list_namespaces("north") == [("north", "eu.west")]
+        table = separated.create_table(("north", "eu.west", "t"), schema=ROWS.schema)
+        table.append(ROWS)
+        assert len(rows(separated.load_table(("north", "eu.west", "t")))) == 3
+        separated.drop_table(("north", "eu.west", "t"))
+        separated.drop_namespace(("north", "eu.west"))
+    finally:
+        running.stop()
+    assert any("/namespaces/north~eu.west/tables" in url for url in sent)
+    assert not any("%1F" in url or "\x1f" in url for url in sent)
 
 
 def test_pyiceberg_signs_with_sigv4_instead_of_a_token(server: Running, namespace: str) -> None:

@@ -142,6 +142,8 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
             },
             "not valid JSON",
         ),
+        ({"namespace_separator": "/"}, {}, {}, "--namespace-separator '/' is none of . ~ : $"),
+        ({}, {"BOATHOUSE_NAMESPACE_SEPARATOR": ".."}, {}, "--namespace-separator '..' is none"),
     ],
 )
 def test_resolve_refuses_and_names_the_setting(

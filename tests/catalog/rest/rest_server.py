@@ -212,6 +212,7 @@ def opened(
     users: Mapping[str, list[dict[str, Any]]] | None = None,
     clock: lakes.Clock | None = None,
     first_id: int = 1,
+    **settings: Any,
 ) -> Iterator[RestServer]:
     """Open a folder and answer. users: policy documents of further users, by name."""
     people = programs.users(users or {})
@@ -221,6 +222,7 @@ def opened(
             now_ms=clock or lakes.Clock(),
             new_id=lakes.ids(first_id),
             users=list(people.values()),
+            **settings,
         ) as (program, settings),
         asyncio.Runner() as runner,
         programs.answering(program, settings, runner) as port,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from catalog.rest import rows
@@ -79,3 +81,27 @@ def test_an_anonymous_request_learns_nothing(rest: kit.RestServer) -> None:
         assert answer.error[:2] == (401, "NotAuthorizedException")
     bad = rest.send("GET", "/iceberg/v1/config", headers={"authorization": "Bearer x.y.z"})
     assert bad.error[:2] == (401, "NotAuthorizedException")
+
+
+def test_a_chosen_namespace_separator_works_beside_0x1f(tmp_path: Path) -> None:
+    with kit.opened(tmp_path / "data", namespace_separator=".") as rest:
+        overrides = config(rest).json["overrides"]
+        assert overrides == {"prefix": "lake", "namespace-separator": "%2E"}
+        rest.make_namespace("a")
+        rest.make_namespace("a", "b")
+        rest.make_namespace("x")
+        rest.make_table("a.b.t")
+        for path in ("a.b", "a%2Eb", "a%1Fb"):
+            answer = rest.ask("GET", f"namespaces/{path}")
+            assert (answer.status, answer.json["namespace"]) == (200, ["a", "b"])
+        for parent in ("a.b", "a%1Fb"):
+            assert rest.ask("GET", f"namespaces?parent={parent}").json["namespaces"] == []
+        assert rest.ask("GET", "namespaces?parent=a").json["namespaces"] == [["a", "b"]]
+        loaded = rest.ask("GET", "namespaces/a.b/tables/t").json["config"]
+        refresh = "v1/lake/namespaces/a.b/tables/t/credentials"
+        assert loaded["client.refresh-credentials-endpoint"] == refresh
+        assert rest.ask("GET", refresh.removeprefix("v1/lake/")).status == 200
+        refused = rest.ask("POST", "namespaces", {"namespace": ["x", "y.z"]})
+        assert (refused.status, refused.json["error"]["type"]) == (400, "IllegalArgumentException")
+        assert "namespace_separator" in refused.json["error"]["message"]
+        assert rest.ask("GET", "namespaces?parent=x").json["namespaces"] == []
