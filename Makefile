@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare rck s3-tests slt trino fsck clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare dbt-tests rck s3-tests slt trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -92,6 +92,10 @@ s3-tests: ## score a checkout of ceph/s3-tests (S3TESTS=folder)
 slt: ## score a checkout of Embucket/rustice's Snowflake corpus (SLT=folder)
 	@$(PROVISION) server test
 	@$(BIN)/python -m tests.slt $(SLT) $(ARGS)
+
+dbt-tests: ## the test classes that dbt publishes for adapters (ARGS="basic -v")
+	@$(PROVISION) server test
+	@$(BIN)/python -m tests.dbtsuite $(ARGS)
 
 trino: ## the Trino contract test, where a Java >= 22 is found
 	@$(PROVISION) server test

@@ -78,7 +78,7 @@ TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?:\s*([aApP][
 ISO = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})"
     r"(?:(?:[Tt]|\s+)(\d{1,2})(?::(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?"
-    r"\s*(Z|z|[+-]\d{2}(?::?\d{2})?)?)?"
+    r"\s*(Z|z|[+-](?:\d{2}(?::?\d{2})?|\d(?::\d{2})?))?)?"
 )
 
 NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3,9})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
@@ -179,8 +179,10 @@ def _zone(text: str | None) -> datetime.timezone | None:
         return None
     if text in ("Z", "z"):
         return datetime.UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    offset = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    hours, colon, minutes = text[1:].partition(":")
+    if not colon:
+        hours, minutes = hours[:2], hours[2:]
+    offset = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0))
     return datetime.timezone(-offset if text[0] == "-" else offset)
 
 

@@ -1,0 +1,1 @@
+"""dbt's adapter suite against a server."""
