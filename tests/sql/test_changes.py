@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sql import bindings, errors, limits, outcomes, sessions
+from sql import bindings, deletes, errors, limits, outcomes, sessions
 from tests.kit import datafiles, lakes, local_sql, tablefiles
 
 
@@ -761,9 +761,11 @@ def test_changes_in_a_transaction_see_its_own_rows_and_commit_together(tmp_path:
     local_sql.run_local(tmp_path, work)
 
 
-def test_rows_of_a_table_of_version_3_keep_their_row_ids(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_rows_of_a_table_of_version_3_keep_their_row_ids(tmp_path: Path, mode: str) -> None:
     async def work(local: local_sql.LocalSql) -> None:
-        maker = await tablefiles.make(local, properties={"format-version": "3"})
+        modes = {f"write.{each}.mode": mode for each in ("delete", "update", "merge")}
+        maker = await tablefiles.make(local, properties={"format-version": "3", **modes})
         columns = {**tablefiles.COLUMNS}
         for first in (0, 3):
             rows = [(number, f"n{number}", number) for number in range(first, first + 3)]
@@ -801,8 +803,17 @@ async def lineage(local: local_sql.LocalSql) -> list[tuple[int, int, int]]:
         file, reader = task.data_file, local.reader("ns.t")
         data = local.files.read(local.files.open(reader.file(file.file_path)))
         rows = pq.read_table(pa.BufferReader(data)).to_pylist()
+        gone: set[int] = set()
+        for each in task.deletes:
+            assert each.content_offset is not None
+            assert each.content_size_in_bytes is not None
+            vectors = local.files.read(local.files.open(reader.file(each.file_path)))
+            stop = each.content_offset + each.content_size_in_bytes
+            gone |= set(deletes.read_vector(vectors[each.content_offset : stop]))
         for position, row in enumerate(rows):
             assert file.first_row_id is not None
+            if position in gone:
+                continue
             row_id = row.get("_row_id")
             updated = row.get("_last_updated_sequence_number")
             lineages.append(
