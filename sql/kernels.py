@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sql import moment_kernels, outcomes, text_kernels, variant_kernels, variants
+from sql import choice_kernels, moment_kernels, outcomes, text_kernels, variant_kernels, variants
 from sql.kernelforms import DIGITS, Kernel, by_row, coded, per_value, text_kernel
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on", "1"})
@@ -502,6 +502,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_not_negative"), _not_negative),
     (re.compile(f"_rounded_({'|'.join(ROUNDINGS)})(?:_([0-9]+)_([0-9]+))?"), _rounded),
     (re.compile("_width_bucket"), _width_bucket),
+    *choice_kernels.FAMILIES,
     *moment_kernels.FAMILIES,
     *text_kernels.FAMILIES,
 )

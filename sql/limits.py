@@ -56,6 +56,8 @@ JOINED_MAX: Final = 10_000
 PRUNING_TERMS_MAX: Final = 200
 PRUNING_DEPTH_MAX: Final = 50
 """Comparisons of one conjunct of WHERE that files are pruned by, and how deeply AND and OR nest."""
+REPEATED_TEXT_MAX: Final = 1 << 10
+"""Length of an operand's text from which on a kernel is called rather than the operand repeated."""
 EXPANDED_MAX: Final = 128 << 10
 """Length of an expression in the engine's text from which on GROWTH_MAX applies."""
 GROWTH_MAX: Final = 512

@@ -451,10 +451,8 @@ def _concat(node: exp.DPipe, scope: NameResolver) -> Expr:
 def _between(node: exp.Between, scope: NameResolver) -> Expr:
     if node.args.get("symmetric"):
         raise errors.unsupported("BETWEEN SYMMETRIC")
-    operand = bind(node.this, scope)
-    low = rewrites.compare(operand, bind(node.args["low"], scope), ">=")
-    high = rewrites.compare(operand, bind(node.args["high"], scope), "<=")
-    return exprs.derived(code.infix(low, "AND", high), sqltypes.BOOLEAN, [low, high])
+    low, high = bind(node.args["low"], scope), bind(node.args["high"], scope)
+    return choices.between(bind(node.this, scope), low, high)
 
 
 def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:

@@ -727,15 +727,7 @@ def _bitxor(call: FunctionCall) -> Expr:
 
 def _div0(call: FunctionCall, *, of_null: bool) -> Expr:
     """DIV0, and DIV0NULL, for which a divisor that is NULL is zero, too."""
-    dividend, divisor = (rewrites.as_number(item) for item in call.args)
-    # The divisor is made non-zero first: a CASE alone does not prevent the division.
-    safe = exprs.derived(code.call("nullif", divisor, 0), divisor.type, [divisor], nullable=True)
-    quotient = rewrites.divide(dividend, safe)
-    zero = rewrites.cast(exprs.integer(0), quotient.type)
-    is_zero = code.infix(divisor, "=", 0)
-    if of_null:
-        is_zero = code.infix(is_zero, "OR", code.is_null(divisor))
-    return exprs.derived(code.case([(is_zero, zero)], quotient), quotient.type, [dividend, divisor])
+    return choices.quotient_or_zero(*call.args, of_null=of_null)
 
 
 # Choices

@@ -699,7 +699,7 @@ def add(left: Expr, right: Expr, *, negative: bool = False) -> Expr:
     sql_type = sqltypes.added(left.type, right.type, negative=negative)
     if sql_type.is_integer:
         return exprs.chained(left, sign, right, sql_type)
-    left, right = _widened(left), _widened(right)
+    left, right = widened(left), widened(right)
     whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
     if whole + sql_type.scale + 1 > sqltypes.PRECISION_MAX:
         return _add_at_twice_the_width(left, sign, right, sql_type)
@@ -710,13 +710,14 @@ def add(left: Expr, right: Expr, *, negative: bool = False) -> Expr:
 def _add_at_twice_the_width(left: Expr, sign: str, right: Expr, sql_type: sqltypes.SqlType) -> Expr:
     """Return a sum that may have more than 38 digits; the cast to its type then fails.
 
-    A chain of such terms stays flat, however long it is.
+    A chain of such terms stays flat, however long it is; the engine adds it in halves.
     """
     term = code.arrow(right, double_width(right.type))
     if left.terms is not None:
         terms = exprs.extended(left.terms, left, sign, term)
     else:
         terms = code.infix(code.arrow(left, double_width(left.type)), sign, term)
+    terms = dataclasses.replace(terms, is_exact=True)
     total = exprs.derived(code.exactly(terms, sql_type), sql_type, [left, right])
     return dataclasses.replace(total, terms=terms)
 
@@ -877,7 +878,7 @@ def multiply(left: Expr, right: Expr) -> Expr:
     sql_type = sqltypes.multiplied(left.type, right.type)
     if sql_type.is_integer:
         return exprs.chained(left, "*", right, sql_type)
-    left, right = _widened(left), _widened(right)
+    left, right = widened(left), widened(right)
     engine_scale = left.type.scale + right.type.scale
     if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
         # The exact product has more digits than a decimal of the engine's usual width.
@@ -904,7 +905,7 @@ def divide(left: Expr, right: Expr) -> Expr:
     # is enough to round.
     extended = max(left.type.scale, scale - 3)
     left = cast(left, sqltypes.number(sqltypes.PRECISION_MAX, extended))
-    right = _widened(right)
+    right = widened(right)
     quotient = code.call("round", code.infix(left, "/", right), scale)
     sql_type = sqltypes.number(sqltypes.PRECISION_MAX, scale)
     return exprs.derived(code.exactly(quotient, sql_type), sql_type, [left, right])
@@ -945,7 +946,7 @@ def negate(operand: Expr) -> Expr:
         return exprs.derived(difference, sqltypes.REAL, [operand])
     sql_type = sqltypes.negated(operand.type)
     if not sql_type.is_integer:
-        operand = _widened(operand)
+        operand = widened(operand)
     return exprs.derived(code.Prefix(word="-", operand=operand), sql_type, [operand])
 
 
@@ -957,7 +958,8 @@ def round_half_away(operand: Expr) -> Expr:
     return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX))
 
 
-def _widened(operand: Expr) -> Expr:
+def widened(operand: Expr) -> Expr:
+    """Return a NUMBER as a decimal, with each of its digits."""
     if not operand.type.is_integer:
         return operand
     digits = min(max(len(str(operand.type.low)) - 1, len(str(operand.type.high))), 19)
@@ -1078,7 +1080,7 @@ VARIANT_SCALE = 12
 def _exact_sides(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """Return both NUMBERs so that the type which the engine compares them in holds every digit."""
     scale = max(left.type.scale, right.type.scale)
-    whole = max(_whole_digits(left.type), _whole_digits(right.type))
+    whole = max(whole_digits(left.type), whole_digits(right.type))
     if whole + scale <= sqltypes.PRECISION_MAX:
         return left, right
     double = f"Decimal256({whole + scale}, {scale})"
@@ -1089,7 +1091,13 @@ def _exact_sides(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     return sides[0], sides[1]
 
 
-def _whole_digits(sql_type: sqltypes.SqlType) -> int:
+def in_type(operand: Expr, sql_type: sqltypes.SqlType) -> Expr:
+    """Return a NUMBER as a decimal type that holds each of its digits."""
+    return exprs.derived(code.exactly(operand, sql_type), sql_type, [operand])
+
+
+def whole_digits(sql_type: sqltypes.SqlType) -> int:
+    """Return the digits before the point that a NUMBER of this type can have."""
     if sql_type.is_integer:
         return len(str(max(abs(sql_type.low), abs(sql_type.high))))
     return sql_type.precision - sql_type.scale

@@ -88,10 +88,14 @@ class Cast:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Infix:
-    """Operands with operators between them, computed from left to right."""
+    """Operands with operators between them, computed from left to right.
+
+    is_exact: a sum whose order does not matter, because no part of it loses a digit.
+    """
 
     operands: tuple[Part, ...]
     operators: tuple[str, ...]
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

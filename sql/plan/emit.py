@@ -240,11 +240,26 @@ def _cast(cast: code.Cast) -> Pieces:
 
 
 def _infix(infix: code.Infix) -> Pieces:
+    if infix.is_exact and len(infix.operands) > code.FLAT_MAX:
+        return _halved(infix)
     pieces: Pieces = ["(", infix.operands[0]]
     for operator, operand in zip(infix.operators, infix.operands[1:], strict=True):
         pieces += (f" {operator} ", operand)
     pieces.append(")")
     return pieces
+
+
+def _halved(infix: code.Infix) -> Pieces:
+    """Return an exact sum as that of its halves; the engine's time grows with its depth squared."""
+    middle = len(infix.operands) // 2
+    sign, *rest = infix.operators[middle - 1 :]
+    if sign == "-":  # a - b + c - d is (a - b) + (c - d), and a - b - c + d is (a - b) - (c - d)
+        rest = ["+" if each == "-" else "-" for each in rest]
+    left = code.Infix(
+        operands=infix.operands[:middle], operators=infix.operators[: middle - 1], is_exact=True
+    )
+    right = code.Infix(operands=infix.operands[middle:], operators=tuple(rest), is_exact=True)
+    return ["(", left, f" {sign} ", right, ")"]
 
 
 def _membership(membership: code.Among) -> Pieces:
