@@ -24,6 +24,9 @@ CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
 ENTRY_BYTES: Final = 1_200
 """Memory of an entry without its metrics."""
 
+RANGES_KEPT_MAX: Final = 500_000
+"""Ranges of columns that all manifests' chunks keep for later filters: some 75 MiB."""
+
 READS_AT_ONCE_MAX: Final = 4
 CHUNK_ENTRIES: Final = 250
 """Entries that are filtered between two turns of the event loop: some milliseconds."""
@@ -84,6 +87,7 @@ class Scans:
         self._files = files
         self._decoder = decoder
         self._cache = _Cache(cache_bytes_max)
+        self._ranges = _KeptRanges()
         self._reads = asyncio.Semaphore(READS_AT_ONCE_MAX)
 
     async def plan(
@@ -307,9 +311,9 @@ class Scans:
                         f"{manifest.manifest_path}: {error}"
                     ) from error
                 if len(live) <= ENTRIES_HERE_MAX:
-                    kept = _Entries(tuple(live))
+                    kept = _Entries(tuple(live), self._ranges)
                 else:
-                    kept = await asyncio.to_thread(_Entries, tuple(live))
+                    kept = await asyncio.to_thread(_Entries, tuple(live), self._ranges)
                 # compressed metrics take some ten times their size in memory
                 self._cache.put(file, kept, len(live) * ENTRY_BYTES + 10 * len(data), inherited)
             return kept
@@ -392,7 +396,10 @@ class Filters:
         spec_id: of all these files. The chunk's ranges are used, and new ones are added.
         """
         files = [entry.data_file for entry in chunk.entries]
+        columns = len(chunk.ranges)
         chosen = self._metrics.choose(files, chunk.ranges, part)
+        if len(chunk.ranges) > columns:
+            chunk.kept_ranges.bound(chunk.ranges, len(files))
         partitions = self._of_spec(spec_id)
         if partitions is None or partitions.keeps_all:
             return chosen
@@ -430,18 +437,43 @@ def parts_of(
         yield range(begin, len(entries))
 
 
+class _KeptRanges:
+    """Bounds the ranges that chunks keep: those of the chunk that added none for longest go first.
+
+    Mutable. It holds the ranges of chunks that the cache has dropped, too, and no chunk.
+    """
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[int, tuple[dict[Any, Any], int]] = OrderedDict()
+        self._total = 0
+
+    def bound(self, ranges: dict[Any, Any], entries: int) -> None:
+        """Count the ranges of a chunk, which has added some, and drop others beyond the bound."""
+        count = len(ranges) * entries
+        _, before = self._counts.pop(id(ranges), (ranges, 0))
+        self._counts[id(ranges)] = (ranges, count)
+        self._total += count - before
+        while self._total > RANGES_KEPT_MAX:
+            _, (oldest, dropped) = self._counts.popitem(last=False)
+            oldest.clear()
+            self._total -= dropped
+
+
 class EntryChunk:
     """Some of a manifest's live entries, with the ranges of columns that filters have read.
 
     start: the number of the first one in its manifest. cost_entries: the cost of filtering them, in
-    entries.
+    entries. kept_ranges: counts the ranges.
     """
 
-    __slots__ = ("cost_entries", "entries", "ranges", "start")
+    __slots__ = ("cost_entries", "entries", "kept_ranges", "ranges", "start")
 
-    def __init__(self, entries: tuple[ManifestEntry, ...], *, start: int) -> None:
+    def __init__(
+        self, entries: tuple[ManifestEntry, ...], *, start: int, kept_ranges: _KeptRanges
+    ) -> None:
         self.entries = entries
         self.start = start
+        self.kept_ranges = kept_ranges
         size_bytes = sum(entry.data_file.metrics.packed_bytes for entry in entries)
         self.cost_entries = max(len(entries), CHUNK_ENTRIES * size_bytes // METRICS_BYTES_AT_ONCE)
         self.ranges: dict[Any, Any] = {}
@@ -452,10 +484,10 @@ class _Entries:
 
     __slots__ = ("chunks", "entries")
 
-    def __init__(self, entries: tuple[ManifestEntry, ...]) -> None:
+    def __init__(self, entries: tuple[ManifestEntry, ...], kept_ranges: _KeptRanges) -> None:
         self.entries = entries
         self.chunks = [
-            EntryChunk(entries[part.start : part.stop], start=part.start)
+            EntryChunk(entries[part.start : part.stop], start=part.start, kept_ranges=kept_ranges)
             for part in parts_of(entries, CHUNK_ENTRIES)
         ]
 

@@ -293,6 +293,55 @@ def test_a_second_page_of_a_manifest_reads_no_metrics_again(
     ]
 
 
+def test_ranges_that_filters_of_many_columns_leave_are_bounded(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scans, "CHUNK_ENTRIES", 4)
+    monkeypatch.setattr(scans, "RANGES_KEPT_MAX", 40)
+    columns = range(1, 21)
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"id": column, "name": f"c{column}", "required": False, "type": "long"}
+            for column in columns
+        ],
+    }
+
+    async def work() -> list[tuple[int, int]]:
+        loaded = await bench.create(schema=schema)
+        data_files = [
+            manifests.DataFile(
+                file_path=f"{loaded.metadata.location}/data/{number:05}.parquet",
+                file_format="PARQUET",
+                record_count=1,
+                file_size_in_bytes=1,
+            )
+            for number in range(10)
+        ]
+        loaded = await bench.appends.commit_files(
+            loaded.ident, data_files, operation="append", principal=ROOT
+        )
+        reader = bench.reader(loaded)
+        assert loaded.metadata.current_snapshot_id is not None
+        fresh = scans.Scans(files=bench.files, decoder=PackingDecoder())
+        (manifest,) = await fresh.manifests_of(reader, loaded.metadata.current_snapshot_id)
+        outcomes = []
+        for first in (1, 6, 11, 16):
+            predicate = pruning.And(
+                parts=tuple(
+                    pruning.Comparison(op="eq", column=column, value=7)
+                    for column in range(first, first + 5)
+                )
+            )
+            plan = await fresh.plan(reader, predicate=predicate)
+            chunks = await fresh.chunks_of(manifest, reader)
+            kept = sum(len(chunk.ranges) * len(chunk.entries) for chunk in chunks)
+            outcomes.append((len(plan.tasks), kept))
+        return outcomes
+
+    assert all(files == 10 and 0 < kept <= 40 for files, kept in bench.lake.run(work()))
+
+
 def test_plan_of_an_unknown_snapshot_is_refused(bench: datafiles.Bench) -> None:
     async def work() -> None:
         with pytest.raises(errors.NoSuchSnapshot, match="Snapshot does not exist: 99"):
