@@ -68,6 +68,13 @@ CANNED: Final[Mapping[str, CannedPolicy]] = {
             *_WRITES,
         ),
         _canned(
+            "MaintenanceJob",
+            "Read tables and commit to them, as compaction and expiry do; create and drop none.",
+            *_READS,
+            "s3tables:UpdateTableMetadataLocation",
+            "s3tables:PutTableData",
+        ),
+        _canned(
             "TableEngineer",
             "What LakeWriter allows, and drops, restores, settings, policies and tags of tables.",
             *_READS,

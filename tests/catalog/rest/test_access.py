@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from server.access import actions
+from server.access import actions, canned
 from tests.catalog.rest import rest_server as kit
 from tests.kit import lakes
 
@@ -518,3 +519,25 @@ def test_a_table_buckets_settings_are_shown_to_an_authorised_caller(tmp_path: Pa
         assert ask("lake", "powerless").status == 403
         assert ask("none", "powerless").status == 403
         assert ask("none", "root").status == 404
+
+
+def test_the_policy_of_maintenance_commits_and_neither_creates_nor_drops(tmp_path: Path) -> None:
+    documents = [json.loads(canned.CANNED["MaintenanceJob"].document)]
+    with kit.opened(tmp_path / "data", users={"jobs": documents}) as rest:
+        rest.make_table("ns.t")
+        body = {"requirements": [], "updates": [kit.set_property("a", "b")]}
+        assert rest.ask("POST", "namespaces/ns/tables/t", body, user="jobs").status == 200
+        assert rest.ask("GET", "namespaces/ns/tables/t", user="jobs").status == 200
+        create = {"name": "u", "schema": kit.SCHEMA}
+        for method, path, value in (
+            ("POST", "namespaces/ns/tables", create),
+            ("POST", "namespaces", {"namespace": ["other"]}),
+            ("DELETE", "namespaces/ns/tables/t", None),
+            ("DELETE", "namespaces/ns/tables/t?purgeRequested=true", None),
+            ("DELETE", "namespaces/ns", None),
+        ):
+            assert rest.ask(method, path, value, user="jobs").status == 403
+        assert rest.ask("GET", "namespaces/ns/tables").json["identifiers"] == [
+            {"namespace": ["ns"], "name": "t"}
+        ]
+        assert rest.ask("GET", "namespaces").json["namespaces"] == [["ns"]]
