@@ -253,6 +253,8 @@ def median(call: FunctionCall) -> Expr:
 
 
 def percentile_cont(call: FunctionCall) -> Expr:
+    if call.distinct:
+        raise call.refuse("DISTINCT")
     fraction = call.constant(0)
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
@@ -274,8 +276,8 @@ def percentile_disc(call: FunctionCall) -> Expr:
     """PERCENTILE_DISC: the first value in order whose share of the values reaches the fraction."""
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
-    if call.over:
-        raise call.refuse("OVER")
+    if call.over or call.distinct:
+        raise call.refuse("OVER or DISTINCT")
     fraction = decimal.Decimal(str(call.constant(0)))
     if not 0 <= fraction <= 1 or len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
         raise call.invalid()

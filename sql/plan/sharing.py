@@ -7,6 +7,9 @@ has no such place, and is refused if it is used more than once.
 The engine also moves a condition on a column below the query that computes it, and writes the
 column's expression into the condition: a volatile one would have another value there. It moves no
 condition below the unnesting of a list, so a volatile column is the element of a list of one.
+
+The engine computes aggregates of one text once: of `sum(random())` and another `sum(random())`. So
+several calls in aggregates become columns, too, each of its own name.
 """
 
 from __future__ import annotations
@@ -42,7 +45,14 @@ def bound_once(select: relations.Rel, new_alias: Callable[[str], str]) -> relati
     # A window over a query that reads no column has no rows in the engine, but for such a column.
     has_window = any(isinstance(step, relations.WindowRows) for step in steps)
     moves_all = has_window and not any(isinstance(step, relations.Aggregate) for step in steps)
-    repeated = {key: call for key, call in shared.items() if moves_all or counts[key] > 1}
+    aggregated = _in_aggregates(steps, shared)
+    if len(aggregated) == 1:
+        aggregated = set()
+    repeated = {
+        key: call
+        for key, call in shared.items()
+        if moves_all or counts[key] > 1 or key in aggregated
+    }
     if not repeated:
         return select
     _check_rowwise(steps, repeated)
@@ -156,6 +166,20 @@ def _check_rowwise(steps: list[Steps], repeated: dict[int, Expr]) -> None:
             if node.aggregate and not _has_aggregate(node):
                 continue  # an aggregate function, whose operands are computed for each row
         stack += substitution.children(node)
+
+
+def _in_aggregates(steps: list[Steps], calls: dict[int, Expr]) -> set[int]:
+    """Return those of the calls that are computed for each row that an aggregate reads."""
+    if not any(isinstance(step, relations.Aggregate) for step in steps):
+        return set()
+    parts = [part for step in steps for part in parts_of(step)]
+    return {
+        id(inside.code)
+        for node in substitution.nodes(parts, in_queries=False)
+        if type(node) is Expr and node.aggregate and not _has_aggregate(node)
+        for inside in substitution.nodes([node.code], in_queries=False)
+        if type(inside) is Expr and id(inside.code) in calls
+    }
 
 
 def _has_aggregate(node: Expr) -> bool:

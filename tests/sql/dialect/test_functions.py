@@ -627,3 +627,12 @@ def test_only_listed_functions_reach_the_engine() -> None:
         with pytest.raises(errors.SqlError) as caught:
             sql_text.bind(f'select "{name}"(1, 2)')
         assert caught.value.code == "002140", name
+
+
+@pytest.mark.parametrize("name", ["percentile_cont", "percentile_disc"])
+def test_a_percentile_of_distinct_values_is_refused(name: str) -> None:
+    text = f"select {name}(distinct 0.5) within group (order by a) from values (1) v(a)"
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(text)
+    assert caught.value.code == "000002"
+    assert "DISTINCT" in caught.value.message

@@ -94,6 +94,29 @@ def test_a_window_over_volatile_values_needs_no_other_column() -> None:
     assert sql_text.answer(text, TABLES).rows == [(ROWS,)] * ROWS
 
 
+TWO_SUMS = {
+    "alone": "select sum(random()) = sum(random()) from t",
+    "of one GROUP BY": "select sum(random()) = sum(random()) from t where a = 1 group by a",
+    "in HAVING": "select sum(random()) = 0 from t having sum(random()) <> sum(random())",
+    "in expressions": "select sum(random() + 1) = sum(1 + random()) from t",
+    "of texts": "select min(uuid_string()) = min(uuid_string()) from t",
+    "of a join": "select max(random()) = max(random()) from t join w using (a)",
+    "without FROM": "select sum(random()) = sum(random())",
+}
+
+
+@pytest.mark.parametrize("text", TWO_SUMS.values(), ids=TWO_SUMS)
+def test_two_aggregates_of_volatile_calls_have_values_of_their_own(text: str) -> None:
+    assert sql_text.answer(text, TABLES).rows == [(False,)]
+
+
+def test_an_aggregate_of_a_volatile_call_stands_beside_a_call_for_each_group() -> None:
+    text = "select a, sum(random()) <> sum(random()), uuid_string() from t group by a order by a"
+    rows = sql_text.answer(text, TABLES).rows
+    assert [row[:2] for row in rows] == [(1, True), (2, True), (3, True)]
+    assert len({row[2] for row in rows}) == len(rows)
+
+
 def test_two_calls_in_one_row_have_values_of_their_own() -> None:
     (row,) = sql_text.answer("select uuid_string() as u, uuid_string() as v, u = u, u = v").rows
     assert row[2:] == (True, False)
