@@ -22,6 +22,7 @@ from catalog import loads, records, rights, tables
 from catalog import store as catalog_store
 from sql import (
     compiler,
+    defaults,
     engine,
     errors,
     faults,
@@ -179,6 +180,7 @@ class Loading:
         store: catalog_store.CatalogStore,
         places: places.Places,
         planning: planning.Planning,
+        defaults: defaults.Defaults,
         stages: stages.Stages,
         reads: staged_reads.StagedReads,
         writes: writes.Writes,
@@ -189,6 +191,7 @@ class Loading:
         self._store = store
         self._places = places
         self._planning = planning
+        self._defaults = defaults
         self._stages = stages
         self._reads = reads
         self._writes = writes
@@ -405,12 +408,20 @@ class Loading:
         part = await self._part(execution, decoded, text)
         try:
             _, query_names = await self._planning.look_up(part, lambda _: None)
+            fill = self._defaults.filling(part, load.loaded, load.fields)
             _, query = await self._planning.bound_into(
-                part, query_names, load.loaded, load.fields, load.target
+                part, query_names, load.loaded, load.fields, load.target, fill
             )
         finally:
             await part.compiled.close()
-        return await self._writes.stage(query, load.target, by=execution.by, names_at_commit=True)
+        staged = await self._writes.stage(query, load.target, by=execution.by, names_at_commit=True)
+        if fill is not None:
+            try:
+                fill.check_rows(staged.rows)
+            except errors.SqlError:
+                await self._writes.discard(staged)
+                raise
+        return staged
 
     async def _rows(
         self, execution: planning.Execution, decoded: staged_reads.Decoded, text: str

@@ -327,6 +327,7 @@ def open_statements(
                 store=store,
                 places=all_places,
                 planning=plans,
+                defaults=column_defaults,
                 stages=all_stages,
                 reads=reads,
                 writes=written,

@@ -469,6 +469,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
                 store=lake.store,
                 places=resolver,
                 planning=plans,
+                defaults=column_defaults,
                 stages=all_stages,
                 reads=reads,
                 writes=written,

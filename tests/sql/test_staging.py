@@ -749,3 +749,22 @@ def test_or_replace_and_if_not_exists_exclude_each_other(tmp_path: Path, text: s
         assert "incompatible" in caught.value.message
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_copy_fills_the_columns_that_it_does_not_list_with_their_defaults(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create stage s")
+        await local.run("copy into @s/x.csv from (select * from values ('a'), ('b'))")
+        await local.run(
+            "create table t (id int autoincrement start 5 increment 2, name varchar,"
+            " n int default 7, at timestamp_ntz default current_timestamp()::timestamp_ntz)"
+        )
+        await local.run("copy into t (name) from @s file_format = (type = csv)")
+        assert await local.rows("select id, name, n, at is null from t order by id") == [
+            (5, "a", 7, False),
+            (7, "b", 7, False),
+        ]
+        await local.run("copy into t (name) from (select $1 from @s) force = true")
+        assert await local.rows("select id from t order by id") == [(5,), (7,), (9,), (11,)]
+
+    local_sql.run_local(tmp_path, work)

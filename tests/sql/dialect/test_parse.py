@@ -366,3 +366,24 @@ def test_a_text_or_a_name_that_is_an_arrow_joins_no_statements() -> None:
     for text in ("select '->>'", "select $$->>$$", 'select 1 as "->>"', "select 1 -- ->>"):
         assert parse.split_flow(text) == [text]
     assert parse.split_flow("show x ->> select $$->>$$") == ["show x ", " select $$->>$$"]
+
+
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [
+        ("put file:///tmp/* @s", "/tmp/*"),
+        ("/* a */ -- b\nPUT file:///tmp/*.csv @s overwrite = true /* c */;", "/tmp/*.csv"),
+        ("put file:///tmp/a--b/x @s;", "/tmp/a--b/x"),
+        ("put 'file:///tmp/a b/*' @s", "/tmp/a b/*"),
+    ],
+)
+def test_a_path_of_put_begins_no_comment(text: str, local: str) -> None:
+    put = parse.parse(text)
+    assert isinstance(put, operations.PutFiles)
+    assert put.local == local
+    assert len(parse.split(text)) == 1
+
+
+def test_comments_before_a_statement_are_read_in_linear_time() -> None:
+    text = "/**/" * 20_000 + "select 1"
+    assert isinstance(parse.parse(text), operations.Query)
