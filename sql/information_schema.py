@@ -328,7 +328,11 @@ def _table_of(
         "moment": pa.timestamp("us", zone),
     }
     schema = pa.schema([(column.name, arrow[column.type]) for column in view.columns])
-    of_tables = (each for table in described for each in view.parts(table))
+    of_tables = (
+        (each for table in described for each in view.parts(table))
+        if view.parts_of_all is None
+        else view.parts_of_all(described)
+    )
     objects = itertools.chain(gathered.objects, of_tables)
     batches = []
     while some := list(itertools.islice(objects, limits.ROWS_AT_ONCE)):

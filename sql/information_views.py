@@ -19,13 +19,15 @@ class InformationView:
     """A view of INFORMATION_SCHEMA.
 
     source: its objects; `here` is the database alone. object_types, parts: as in a listing of
-    SHOW. has_columns: whether tables are described with their columns.
+    SHOW. parts_of_all: instead of parts, the objects of all tables, where one table's need
+    another's. has_columns: whether tables are described with their columns.
     """
 
     columns: Sequence[listings.ListedColumn]
     source: Source
     object_types: Sequence[Literal["table", "view"]] = ()
     parts: Callable[[descriptions.Description], Iterator[Any]] = lambda table: iter((table,))
+    parts_of_all: Callable[[Sequence[descriptions.Description]], Iterator[Any]] | None = None
     has_columns: bool = False
 
 
@@ -187,6 +189,42 @@ TABLE_CONSTRAINTS = (
 )
 
 
+REFERENTIAL_CONSTRAINTS = (
+    text("constraint_catalog", lambda each: _database_of(each.table)),
+    text("constraint_schema", lambda each: _schema_of(each.table)),
+    text("constraint_name", lambda each: each.key.name),
+    text("unique_constraint_catalog", lambda each: each.key.referenced[0]),
+    text("unique_constraint_schema", lambda each: each.key.referenced[1]),
+    text("unique_constraint_name", lambda each: each.referenced_name),
+    text("match_option", "FULL"),
+    text("update_rule", lambda each: each.key.on_update),
+    text("delete_rule", lambda each: each.key.on_delete),
+    text("comment", None),
+    moment("created", lambda each: each.table.created_at_ms),
+    moment("last_altered", lambda each: each.table.altered_at_ms),
+)
+
+
+def _references_of(
+    tables: Sequence[descriptions.Description],
+) -> Iterator[listings.ListedReference]:
+    """Yield the foreign keys of tables, with the names of the keys that they reference.
+
+    A key of a table that is not among these, as one of another database, has no name here.
+    """
+    by_columns = {
+        ((_database_of(table), _schema_of(table), _name_of(table)), key.columns): key.name
+        for table in tables
+        for key in table.keys
+        if key.type != "foreign"
+    }
+    for table in tables:
+        for key in table.keys:
+            if key.type == "foreign":
+                name = by_columns.get((tuple(key.referenced), key.referenced_columns))
+                yield listings.ListedReference(table=table, key=key, referenced_name=name)
+
+
 def _keys_of(table: descriptions.Description) -> Iterator[listings.ListedKey]:
     return (listings.ListedKey(table=table, key=key) for key in table.keys)
 
@@ -253,6 +291,12 @@ INFORMATION_VIEWS: Mapping[str, InformationView] = {
     ),
     "table_constraints": InformationView(
         columns=TABLE_CONSTRAINTS, source="tables", object_types=("table",), parts=_keys_of
+    ),
+    "referential_constraints": InformationView(
+        columns=REFERENTIAL_CONSTRAINTS,
+        source="tables",
+        object_types=("table",),
+        parts_of_all=_references_of,
     ),
     "sequences": InformationView(columns=SEQUENCES, source="sequences"),
     "stages": InformationView(columns=STAGES, source="stages"),

@@ -75,6 +75,15 @@ class ListedKeyColumn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ListedReference:
+    """A foreign key of a table. referenced_name: of the key that it references, if it is listed."""
+
+    table: descriptions.Description
+    key: keys.KeyDescription
+    referenced_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ListedKey:
     """A key of a table."""
 

@@ -145,6 +145,13 @@ PARAMETERS: Mapping[str, SessionParameter] = {
             sent=True,
         ),
         *_formats("PYTHON_CONNECTOR", "JDBC", "GO", "ODBC", "DOTNET"),
+        SessionParameter(
+            name="QUERY_RESULT_FORMAT",
+            value_type="text",
+            default="",
+            choices=("", "ARROW", "JSON", "ARROW_FORCE"),
+            description="Format in which results reach every driver; empty: the driver's own one.",
+        ),
         _output(
             "TIMESTAMP_OUTPUT_FORMAT", "YYYY-MM-DD HH24:MI:SS.FF3 TZHTZM", "TIMESTAMP as text."
         ),

@@ -468,6 +468,62 @@ JOBS = (
 )
 INDEXES = tuple(map(text, ("name", "table", "is_unique", "columns", "included_columns")))
 
+# Objects that Boathouse does not have: their listings have columns and no rows.
+
+MATERIALIZED_VIEWS = (
+    moment("created_on"),
+    *map(text, ("name", "reserved", "database_name", "schema_name", "cluster_by")),
+    number("rows", None),
+    number("bytes", None),
+    *map(text, ("source_database_name", "source_schema_name", "source_table_name")),
+    moment("refreshed_on"),
+    moment("compacted_on"),
+    *map(text, ("owner", "invalid", "invalid_reason", "behind_by", "comment", "text")),
+    *map(text, ("is_secure", "automatic_clustering", "owner_role_type", "budget")),
+)
+EXTERNAL_TABLES = (
+    moment("created_on"),
+    *map(text, ("name", "database_name", "schema_name", "invalid", "invalid_reason", "owner")),
+    *map(text, ("comment", "stage", "location", "file_format_name", "file_format_type", "cloud")),
+    *map(text, ("region", "notification_channel")),
+    moment("last_refreshed_on"),
+    *map(text, ("table_format", "last_refresh_details", "owner_role_type")),
+)
+DYNAMIC_TABLES = (
+    moment("created_on"),
+    *map(text, ("name", "reserved", "database_name", "schema_name", "cluster_by")),
+    number("rows", None),
+    number("bytes", None),
+    *map(text, ("owner", "target_lag", "refresh_mode", "refresh_mode_reason", "warehouse")),
+    *map(text, ("comment", "text", "automatic_clustering", "scheduling_state")),
+    moment("last_suspended_on"),
+    *map(text, ("is_clone", "is_replica")),
+    moment("data_timestamp"),
+    text("owner_role_type"),
+)
+STREAMS = (
+    moment("created_on"),
+    *map(text, ("name", "database_name", "schema_name", "owner", "comment", "table_name")),
+    *map(text, ("source_type", "base_tables", "type", "stale", "mode")),
+    moment("stale_after"),
+    *map(text, ("invalid_reason", "owner_role_type")),
+)
+TASKS = (
+    moment("created_on"),
+    *map(text, ("name", "id", "database_name", "schema_name", "owner", "comment", "warehouse")),
+    *map(text, ("schedule", "predecessors", "state", "definition", "condition")),
+    *map(text, ("allow_overlapping_execution", "error_integration")),
+    moment("last_committed_on"),
+    moment("last_suspended_on"),
+    *map(text, ("owner_role_type", "config", "budget")),
+)
+PIPES = (
+    moment("created_on"),
+    *map(text, ("name", "database_name", "schema_name", "definition", "owner")),
+    *map(text, ("notification_channel", "comment", "integration", "pattern")),
+    *map(text, ("error_integration", "owner_role_type", "invalid_reason", "kind")),
+)
+
 _LISTING_OF_TABLES = Listing(
     columns=TABLES, source="tables", object_types=("table",), terse=TERSE_OBJECTS
 )
@@ -529,6 +585,12 @@ LISTINGS: Mapping[str, Listing] = {
     "FILE FORMATS": Listing(columns=FILE_FORMATS, source="file formats"),
     "SEQUENCES": Listing(columns=SEQUENCES, source="sequences"),
     "INDEXES": Listing(columns=INDEXES),
+    "MATERIALIZED VIEWS": Listing(columns=MATERIALIZED_VIEWS),
+    "EXTERNAL TABLES": Listing(columns=EXTERNAL_TABLES),
+    "DYNAMIC TABLES": Listing(columns=DYNAMIC_TABLES),
+    "STREAMS": Listing(columns=STREAMS),
+    "TASKS": Listing(columns=TASKS),
+    "PIPES": Listing(columns=PIPES),
     "USERS": Listing(columns=USERS, source="users"),
     "ROLES": Listing(columns=ROLES, source="roles"),
     "TRANSACTIONS": Listing(columns=TRANSACTIONS, source="transactions", named_by="id"),

@@ -1116,6 +1116,7 @@ CONTEXT_FUNCTIONS = (
     function("GET_DDL", "constant constant [constant]", "text", _get_ddl),
     function("CURRENT_USER", "", "text", _context("user")),
     function("CURRENT_ACCOUNT", "", "text", _context("account")),
+    function("CURRENT_ACCOUNT_NAME", "", "text", _context("account")),
     function("CURRENT_REGION", "", "text", _context("region")),
     function("CURRENT_SESSION", "", "text", _context("session_id")),
     function("CURRENT_TRANSACTION", "", "text", _context("transaction")),

@@ -13,6 +13,9 @@ from sql.plan import code
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
+DIGITS = {8: 3, 16: 5, 32: 10}
+"""The precision of SEQ1, SEQ2 and SEQ4, by their width in bits."""
+
 
 def sequence(call: FunctionCall) -> Expr:
     """SEQ1, SEQ2, SEQ4, SEQ8: the number of a row of GENERATOR, from 0, of so many bytes."""
@@ -23,13 +26,13 @@ def sequence(call: FunctionCall) -> Expr:
     number = call.sequence()
     if width == 64:
         return number
-    values = 1 << width
+    values, digits = 1 << width, DIGITS[width]
     if not is_signed:
         wrapped = code.infix(number, "%", values)
-        return exprs.derived(wrapped, sqltypes.integer(19, 0, values - 1), [number])
+        return exprs.derived(wrapped, sqltypes.integer(digits, 0, values - 1), [number])
     half = values // 2
     wrapped = code.infix(code.infix(code.infix(number, "+", half), "%", values), "-", half)
-    return exprs.derived(wrapped, sqltypes.integer(19, -half, half - 1), [number])
+    return exprs.derived(wrapped, sqltypes.integer(digits, -half, half - 1), [number])
 
 
 def _source(call: FunctionCall, index: int) -> code.Part:

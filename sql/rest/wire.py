@@ -31,6 +31,9 @@ FORMAT_PARAMETERS: Mapping[str, str] = {
 }
 """The parameter of each client's result format."""
 
+EVERY_FORMAT = "QUERY_RESULT_FORMAT"
+"""The parameter of the result format of every client that reads Arrow."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoginRequest:
@@ -166,7 +169,8 @@ def select_format(
     if client in JSON_CLIENTS:
         return "json"
     name = FORMAT_PARAMETERS.get(client, FORMAT_PARAMETERS["PYTHONCONNECTOR"])
-    value = settings.get(name, session.parameter(name))
+    named = (settings.get(name), settings.get(EVERY_FORMAT), session.parameter(EVERY_FORMAT))
+    value = next(filter(None, named), session.parameter(name))
     return "json" if value == "JSON" else "arrow"
 
 

@@ -50,6 +50,23 @@ STATEMENTS = (
     "select column_name, data_type, ordinal_position from lake.information_schema.columns",
     "select schema_name from lake.information_schema.schemata",
     "select * from lake.information_schema.views",
+    "select * from lake.information_schema.referential_constraints",
+    # Objects that other warehouses have: listings without rows
+    "show materialized views in schema lake.ns",
+    "show external tables in database lake",
+    "show dynamic tables in account",
+    "show streams",
+    "show tasks in schema lake.ns",
+    "show pipes like '%' in account",
+    # Superset's engine spec: names, time grains and literals
+    "select database_name from information_schema.databases",
+    "select current_session()",
+    "select dateadd(minute, floor(date_part(minute, m) / 5) * 5, date_trunc('hour', m)) from moments",
+    "select date_trunc('quarter', m) as __timestamp, count(*) as \"COUNT(*)\" from moments"
+    " where m >= to_timestamp('2024-01-01T00:00:00.000000') group by date_trunc('quarter', m)"
+    ' order by "COUNT(*)" desc limit 10000',
+    "select dateadd(s, 1700000000, '1970-01-01'), cast('2024-01-02T03:04:05.123456' as datetime)",
+    "select * from (select id from t) as virtual_table limit 1001",
 )
 
 
@@ -61,6 +78,7 @@ def local(
         manager = local_sql.opened_inline(tmp_path_factory.mktemp("bi"))
         opened = runner.run(manager.__aenter__())
         runner.run(opened.run("create table t (id int primary key, name varchar)"))
+        runner.run(opened.run("create table moments (m timestamp)"))
         runner.run(opened.run("create view v as select name from t"))
         yield runner, opened
         runner.run(manager.__aexit__(None, None, None))

@@ -139,6 +139,12 @@ def test_sequences_stages_formats_and_keys_are_views_too(tmp_path: Path) -> None
             "order by 1, 2"
         ) == [("C", "FOREIGN KEY", "NO"), ("P", "PRIMARY KEY", "NO"), ("P", "UNIQUE", "NO")]
         assert await local.rows(
+            "select r.constraint_name, r.unique_constraint_schema, t.table_name, t.constraint_type,"
+            " update_rule, delete_rule from information_schema.referential_constraints r"
+            " join information_schema.table_constraints t"
+            " on t.constraint_name = r.unique_constraint_name"
+        ) == [("TO_P", "NS", "P", "PRIMARY KEY", "NO ACTION", "NO ACTION")]
+        assert await local.rows(
             "select sequence_schema || '.' || sequence_name, next_value + 1, increment, comment "
             "from information_schema.sequences"
         ) == [("NS.COUNTING", 6, "2", "ids")]

@@ -127,7 +127,7 @@ def test_show_functions_lists_exactly_what_a_text_may_call(tmp_path: Path) -> No
     local_sql.run_local(tmp_path, work)
 
 
-@pytest.mark.parametrize("words", ["tasks", "streams", "functions history", "shares"])
+@pytest.mark.parametrize("words", ["alerts", "tags", "functions history", "shares"])
 def test_show_of_what_is_not_built_is_refused_by_its_name(tmp_path: Path, words: str) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         with pytest.raises(errors.SqlError) as caught:

@@ -41,6 +41,10 @@ def test_the_token_stands_in_its_own_scheme(header: str | None, token: str | Non
         ("JDBC", {}, {"JDBC_QUERY_RESULT_FORMAT": "JSON"}, "json"),
         ("PythonConnector", {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "ARROW"},
          {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}, "arrow"),
+        ("PythonConnector", {}, {"QUERY_RESULT_FORMAT": "JSON"}, "json"),
+        ("PythonConnector", {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "ARROW"},
+         {"QUERY_RESULT_FORMAT": "JSON"}, "arrow"),
+        ("Go", {"QUERY_RESULT_FORMAT": "JSON"}, {}, "json"),
         ("", {}, {}, "arrow"),
     ],
 )  # fmt: skip
