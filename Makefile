@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare dbt-tests rck s3-tests slt trino fsck clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare dbt-tests rck s3-tests slt connector-tests trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -96,6 +96,10 @@ slt: ## score a checkout of Embucket/rustice's Snowflake corpus (SLT=folder)
 dbt-tests: ## the test classes that dbt publishes for adapters (ARGS="basic -v")
 	@$(PROVISION) server test
 	@$(BIN)/python -m tests.dbtsuite $(ARGS)
+
+connector-tests: ## score a checkout of Snowflake's Python connector (CONNECTOR=folder)
+	@$(PROVISION) server test
+	@$(BIN)/python -m tests.connectortests $(CONNECTOR) $(ARGS)
 
 trino: ## the Trino contract test, where a Java >= 22 is found
 	@$(PROVISION) server test

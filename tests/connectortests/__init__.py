@@ -1,0 +1,1 @@
+"""`make connector-tests`: the Python connector's own tests, scored against a server of its own."""
