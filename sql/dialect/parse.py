@@ -119,8 +119,8 @@ def tokenize(text: str) -> list[Token]:
 def _with_plain_path(text: str) -> str:
     """Return a PUT whose path has no quotes with letters in its place, another text as it is.
 
-    The tokenizer would read the `/*` of `file:///tmp/*` as a comment's begin. The text's length, and
-    so the place of each token, stays.
+    The tokenizer would read the `/*` of `file:///tmp/*` as a comment's begin. The text's length,
+    and so the place of each token, stays.
     """
     head = staging.HEAD.match(text)
     match = staging.PUT_PATH.match(text, head.end() if head else 0)

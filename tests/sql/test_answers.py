@@ -853,3 +853,12 @@ def test_percentile_disc_is_a_value_of_the_group(tmp_path: Path) -> None:
         assert await local.one(text + numbers) == 3
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_sequences_of_a_generator_have_the_digits_of_their_bytes(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        text = "select seq1(), seq2(), seq4(), seq8() from table(generator(rowcount => 1))"
+        described = await local.run(text, describe_only=True)
+        assert [column.precision for column in described.columns] == [3, 5, 10, 19]
+
+    local_sql.run_local(tmp_path, work)

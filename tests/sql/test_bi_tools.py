@@ -61,7 +61,8 @@ STATEMENTS = (
     # Superset's engine spec: names, time grains and literals
     "select database_name from information_schema.databases",
     "select current_session()",
-    "select dateadd(minute, floor(date_part(minute, m) / 5) * 5, date_trunc('hour', m)) from moments",
+    "select dateadd(minute, floor(date_part(minute, m) / 5) * 5, date_trunc('hour', m))"
+    " from moments",
     "select date_trunc('quarter', m) as __timestamp, count(*) as \"COUNT(*)\" from moments"
     " where m >= to_timestamp('2024-01-01T00:00:00.000000') group by date_trunc('quarter', m)"
     ' order by "COUNT(*)" desc limit 10000',
