@@ -212,7 +212,7 @@ def _references_of(
 
     A key of a table that is not among these, as one of another database, has no name here.
     """
-    by_columns = {
+    by_columns: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {
         ((_database_of(table), _schema_of(table), _name_of(table)), key.columns): key.name
         for table in tables
         for key in table.keys
@@ -221,7 +221,7 @@ def _references_of(
     for table in tables:
         for key in table.keys:
             if key.type == "foreign":
-                name = by_columns.get((tuple(key.referenced), key.referenced_columns))
+                name = by_columns.get((key.referenced, key.referenced_columns))
                 yield listings.ListedReference(table=table, key=key, referenced_name=name)
 
 
