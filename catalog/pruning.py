@@ -17,6 +17,8 @@ from typing import Any, Final, TypeAlias
 from catalog import datatypes, manifests, transforms, values
 from catalog.values import Value
 
+RANGES_AT_ONCE: Final = 5_000
+"""Ranges of columns that are read at once for a part of files: some milliseconds."""
 DEPTH_MAX: Final = 100
 """How deeply a filter may nest."""
 
@@ -584,20 +586,24 @@ class MetricsFilter:
         """Return for each file of a part whether it may match.
 
         kept: ranges of all files' columns from earlier calls; new ones are added, with the range
-        that encloses them. The metrics of each file are unpacked at most once.
+        that encloses them, unless they would be more than RANGES_AT_ONCE and those of the part are
+        fewer. The metrics of each file are unpacked at most once.
         """
         wanted = files[part]
         if self.keeps_all:
             return [file.record_count != 0 for file in wanted]
         missing = {field_id: key for field_id, key in self._keys.items() if key not in kept}
+        added: dict[int, list[Range]] = {field_id: [] for field_id in missing}
         if missing:
-            added: dict[int, list[Range]] = {field_id: [] for field_id in missing}
-            for file in files:
+            are_kept = len(wanted) == len(files) or len(missing) * len(files) <= RANGES_AT_ONCE
+            for file in files if are_kept else wanted:
                 maps = file.metrics.unpacked()
                 for field_id, ranges in added.items():
                     ranges.append(self._range_in(maps, field_id))
-            for field_id, key in missing.items():
-                kept[key] = (enclosing(added[field_id]), added[field_id])
+            if are_kept:
+                for field_id, key in missing.items():
+                    kept[key] = (enclosing(added[field_id]), added[field_id])
+                added.clear()
         if self.skips(kept):
             return [False] * len(wanted)
 
@@ -605,6 +611,8 @@ class MetricsFilter:
             key = self._keys.get(field_id)
             if key is None:
                 return [EVERYTHING] * len(wanted)
+            if field_id in added:
+                return added[field_id]
             ranges: Sequence[Range] = kept[key][1]
             return ranges[part]
 

@@ -443,6 +443,53 @@ def test_an_enclosing_range_skips_what_lies_beyond_all_files() -> None:
     assert pruning.enclosing(unbounded) == pruning.Range(lower=1, upper=None, may_be_null=True)
 
 
+def test_choosing_a_part_by_many_columns_reads_that_part_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pruning, "RANGES_AT_ONCE", 20)
+    schema = {
+        "fields": [
+            {"id": column, "name": f"c{column}", "required": False, "type": "int"}
+            for column in (1, 2, 3)
+        ]
+    }
+    files = [
+        file_of(
+            manifests.Metrics(
+                value_counts={1: 1, 2: 1, 3: 1},
+                null_value_counts={1: 0, 2: 0, 3: 0},
+                lower_bounds=dict.fromkeys((1, 2, 3), values.to_bytes("int", number)),
+                upper_bounds=dict.fromkeys((1, 2, 3), values.to_bytes("int", number)),
+            ),
+            1,
+        )
+        for number in range(10)
+    ]
+    reads: list[int] = []
+    range_of_metrics = pruning.range_of_metrics
+
+    def counting(maps: tuple[Any, ...], field_id: int, type_: Any) -> pruning.Range:
+        reads.append(field_id)
+        return range_of_metrics(maps, field_id, type_)
+
+    monkeypatch.setattr(pruning, "range_of_metrics", counting)
+    kept: dict[Any, Any] = {}
+    one = pruning.MetricsFilter(Comparison(op="gt-eq", column=1, value=4), schema)
+    part = slice(3, 6)
+    assert one.choose(files, kept, part) == [False, True, True]
+    assert reads == [1] * 10
+    parts = tuple(Comparison(op="lt", column=column, value=5) for column in (1, 2, 3))
+    every = pruning.MetricsFilter(And(parts=parts), schema)
+    assert every.choose(files, kept, part) == [True, True, False]
+    assert sorted(reads) == [1] * 10 + [2] * 10 + [3] * 10  # 20 ranges are not too many
+    monkeypatch.setattr(pruning, "RANGES_AT_ONCE", 19)
+    reads.clear()
+    kept = {key: ranges for key, ranges in kept.items() if key[0] == 1}
+    assert every.choose(files, kept, part) == [True, True, False]
+    assert sorted(reads) == [2] * 3 + [3] * 3
+    assert not every.skips(kept)
+
+
 def test_choosing_by_many_columns_unpacks_each_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = range(1, 401)
     schema = {
