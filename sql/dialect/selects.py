@@ -20,6 +20,7 @@ from sql.dialect import (
     columns,
     expressions,
     grammar,
+    laterals,
     names,
     pivots,
     predicates,
@@ -206,12 +207,15 @@ class SelectBinder:
         function = unnesting.called(join.this)
         if function is not None:
             return self._unnest(left, join, function, side, start)
-        right = self._joined(join.this)
+        conditions: list[code.Part] = []
+        if isinstance(join.this, exp.Lateral):
+            right, conditions = self._lateral(join, side, start)
+        else:
+            right = self._joined(join.this)
         if method == "ASOF":
             if side or join_type:
                 raise errors.unsupported(f"ASOF {side} {join_type} JOIN")
             return self._asof(left, right, join, start, before)
-        conditions: list[code.Part] = []
         shared = self._shared(join, before, natural=method == "NATURAL")
         if shared:
             conditions += self._merge(shared, before, side)
@@ -260,6 +264,19 @@ class SelectBinder:
             for source in self._scope.sources[before:]:
                 source.hidden.update(source.shown(column) for column in source.find(ident)[:1])
         return rel
+
+    def _lateral(
+        self, join: exp.Join, side: str, start: int
+    ) -> tuple[relations.Rel, list[code.Part]]:
+        scope = QueryScope(binder=self._binder, parent=self._scope)
+        inner = SelectBinder(self._binder, laterals.select(join, side, start), scope)
+        source = inner._from()
+        items = [(name, inner._bound_item(name, node)) for name, node in inner._select_list()]
+        parts = laterals.Parts(source=source, items=items, where=inner._where())
+        if self._has_full_join or inner._has_full_join:
+            raise errors.unsupported("LATERAL beside FULL JOIN")
+        self._outer_join = self._outer_join or inner._outer_join
+        return laterals.bind(join, side, self._scope, scope, parts)
 
     def _unnest(
         self,

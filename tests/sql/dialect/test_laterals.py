@@ -1,0 +1,91 @@
+"""LATERAL over a query: its rows for each row to its left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from sql import errors
+from tests.kit import sql_text
+
+TABLES = {
+    "t": pa.table({"id": pa.array([1, 2, 3, None]), "v": pa.array(["a", "b", "c", "d"])}),
+    "w": pa.table(
+        {
+            "tid": pa.array([1, 1, 2, 9, None]),
+            "n": pa.array([10, 20, 30, 40, 50]),
+            "id": pa.array([7, 8, 9, 10, 11]),
+        }
+    ),
+}
+
+QUERIES = {
+    "comma": "select * from t, lateral (select * from w where w.tid = t.id) as x",
+    "inner": "select v, n from t inner join lateral (select n from w where tid = t.id) x on true",
+    "cross": "select v, x.n from t cross join lateral (select n from w where tid < t.id) x",
+    "computed": "select v, x.p from t, lateral (select n + t.id as p from w where tid = t.id) x",
+    "alias": "select v, m from t, lateral (select n from w where tid = t.id) as x(m) where m > 10",
+    "own name first": "select t.id, x.id from t, lateral (select id from w where id > t.id + 8) x",
+    "no FROM": "select v, x.p, x.q from t, lateral (select t.id + 1 as p, upper(v) as q) x",
+    "no FROM, WHERE": "select v, x.p from t, lateral (select t.id + 1 as p where t.id > 1) x",
+    "two": "select v, x.n, y.n as m from t, lateral (select n from w where tid = t.id) x,"
+    " lateral (select n from w where w.n > x.n) y",
+    "joined": "select v, x.n from t, lateral (select w.n from w join w as o on o.tid = w.tid"
+    " where w.tid = t.id) x",
+    "LEFT": "select v, x.n from t left join lateral (select n from w where tid = t.id) x on true",
+    "LEFT, none": "select v, x.n from t left join lateral (select n from w where tid = t.id"
+    " and n < 0) x on true",
+    "LEFT, ON": "select v, x.n from t left join lateral (select n from w where tid = t.id) x"
+    " on x.n > 10",
+    "LEFT, WHERE": "select v, x.n from t left join lateral (select n from w where tid = t.id) x"
+    " on true where x.n is null",
+    "grouped": "select v, sum(x.n), count(*) from t"
+    " left join lateral (select n from w where tid = t.id) x on true group by v",
+    "nested": "select v, x.n from t, lateral (select y.n from w, lateral (select n from w as o"
+    " where o.n > w.n) y where w.tid = t.id) x",
+    "WITH": "with c as (select * from w) select v, x.n from t,"
+    " lateral (select n from c where tid = t.id) x",
+    "derived": "select v, x.n from t, lateral (select n from (select n, tid from w) s"
+    " where s.tid = t.id) x",
+}
+
+
+@pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
+def test_a_lateral_query_has_the_rows_of_duckdb(text: str) -> None:
+    with duckdb.connect() as connection:
+        for name, table in TABLES.items():
+            connection.register(name, table)
+        expected = connection.execute(text).fetchall()
+    assert sorted(sql_text.answer(text, TABLES).rows, key=repr) == sorted(expected, key=repr)
+
+
+REFUSED = [
+    ("select * from t, lateral (select max(n) m from w where tid = t.id) x", "an aggregate"),
+    ("select * from t, lateral (select n from w where tid = t.id limit 1) x", "LIMIT"),
+    ("select * from t, lateral (select n from w group by n) x", "GROUP"),
+    ("select * from t, lateral (select distinct n from w) x", "DISTINCT"),
+    ("select * from t, lateral (select n from w where n in (select 1)) x", "a query in WHERE"),
+    ("select * from t, lateral (select uuid_string() u from w) x", "volatile"),
+    ("select * from t right join lateral (select n from w) x on true", "RIGHT JOIN LATERAL"),
+    ("select * from t left join lateral (select 1 as c from w) x on true", "LEFT JOIN LATERAL"),
+    ("select * from t, lateral (select o.n from w join w as o on o.tid = t.id) x", "in FROM of"),
+    ("select * from t, lateral (select n from (select n from w where tid = t.id)) x", "in FROM of"),
+    ("select * from t full join w on t.id = n, lateral (select n from w) x", "FULL JOIN"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED)
+def test_a_lateral_query_that_is_no_join_is_refused(text: str, words: Any) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(text, TABLES)
+    assert caught.value.code == "000002"
+    assert words in caught.value.message
+
+
+def test_a_lateral_query_does_not_see_tables_to_its_right() -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind("select * from t, lateral (select z.n as m from w) x, w as z", TABLES)
+    assert caught.value.code == "000904"
