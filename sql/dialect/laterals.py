@@ -23,7 +23,7 @@ CLAUSES = frozenset({"expressions", "from_", "joins", "where"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
+class LateralQuery:
     """The bound parts of a query after LATERAL."""
 
     source: relations.Rel
@@ -51,7 +51,7 @@ def select(join: exp.Join, side: str, start: int) -> exp.Select:
 
 
 def bind(
-    join: exp.Join, side: str, scope: QueryScope, inner: QueryScope, parts: Parts
+    join: exp.Join, side: str, scope: QueryScope, inner: QueryScope, parts: LateralQuery
 ) -> tuple[relations.Rel, list[code.Part]]:
     """Return the relation to join and the conditions; the scope gets the query's columns."""
     for _, value in parts.items:

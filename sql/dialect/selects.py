@@ -272,7 +272,7 @@ class SelectBinder:
         inner = SelectBinder(self._binder, laterals.select(join, side, start), scope)
         source = inner._from()
         items = [(name, inner._bound_item(name, node)) for name, node in inner._select_list()]
-        parts = laterals.Parts(source=source, items=items, where=inner._where())
+        parts = laterals.LateralQuery(source=source, items=items, where=inner._where())
         if self._has_full_join or inner._has_full_join:
             raise errors.unsupported("LATERAL beside FULL JOIN")
         self._outer_join = self._outer_join or inner._outer_join
