@@ -35,6 +35,10 @@ def case(
     parts, sql_type = rewrites.unify(results, "CASE")
     conditions = [condition for condition, _ in whens]
     nullable = otherwise is None or any(part.nullable for part in parts)
+    if operand is None and sql_type.name == "boolean" and not _are_plain(conditions[1:] + parts):
+        # The engine makes AND and OR of CASE with conditions and truth values, and those compute
+        # results of rows that do not choose them: a division by zero in one would fail.
+        operand = exprs.boolean(True)
     return exprs.derived(
         code.case(
             zip(conditions, parts[: len(whens)], strict=True),
@@ -45,6 +49,11 @@ def case(
         [*([] if operand is None else [operand]), *conditions, *parts],
         nullable=nullable,
     )
+
+
+def _are_plain(parts: Sequence[Expr]) -> bool:
+    """Return whether parts are constants and stored columns, whose computation cannot fail."""
+    return all(part.is_literal or part.origin is not None for part in parts)
 
 
 def switch(

@@ -22,6 +22,14 @@ TABLE = pa.table(
 )
 
 CASES: list[tuple[str, list[Any]]] = [
+    # A branch that no row takes fails no row, in results that are truth values either.
+    ("iff(i = 2, false, 10 / (i - 2) = -10)", [True, False, None]),
+    ("iff(i = 2, true, 10 / (i - 2) > 0)", [False, True, None]),
+    (
+        "case when i = 2 then true when 10 / (i - 2) = -10 then false else true end",
+        [False, True, True],
+    ),
+    ("iff(iff(i = 2, false, 10 / (i - 2) = -10) or i = 2, 1, 0)", [1, 1, 0]),
     ("case i when 1 then 'one' when null then 'null' else 'other' end", ["one", "other", "other"]),
     ("case i when 1 then 'one' end", ["one", None, None]),
     ("case i when j then 'same' else 'other' end", ["same", "other", "other"]),
