@@ -140,6 +140,22 @@ class Scene(dict[str, str]):
     def _set_up_dropped_arn(self) -> str:
         return f"{BUCKET}/table/{self['dropped']}"
 
+    def _set_up_d(self) -> str:
+        namespace = f"d{self._number}"
+        self._root("POST", "lake/namespaces", {"namespace": [namespace]})
+        body = {"name": "t", "schema": access_table.SCHEMA}
+        self._root("POST", f"lake/namespaces/{namespace}/tables", body)
+        ident = idents.TableIdent(table_bucket="lake", namespace=(namespace,), name="t")
+        object_uuid = self._server.program.tables.pointer(ident).object_uuid
+        self["d_arn"] = f"{BUCKET}/table/{object_uuid}"
+        path = f"/_api/v1/warehouses/lake/namespaces?namespace={namespace}"
+        status, answer = aws.signed(self._server, aws.ROOT, "DELETE", path, service="execute-api")
+        assert status == 200, answer
+        return namespace
+
+    def _set_up_d_arn(self) -> str:
+        return self["d"] and self["d_arn"]
+
     def _set_up_gone_view_arn(self) -> str:
         self["gone_view"] = self._make("views", "gone")["metadata-location"]
         arn = f"{BUCKET}/table/{self._uuid_of('gone', 'views')}"

@@ -62,6 +62,9 @@ RESOURCES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "gone T": ("{gone_arn}", {}),
     "dropped T": ("{dropped_arn}", {}),
     "N, dropped T": ("{B}", {"s3tables:namespace": "{n}", "s3tables:tableName": "dropped"}),
+    "dropped N": ("{B}", {"s3tables:namespace": "{d}"}),
+    "T of dropped N": ("{d_arn}", {}),
+    "dropped N, its T": ("{B}", {"s3tables:namespace": "{d}", "s3tables:tableName": "t"}),
     "V": ("{view_arn}", {}),
     "gone V": ("{gone_view_arn}", {}),
     "user": ("arn:aws:iam::000000000000:user/{u}", {}),
@@ -472,6 +475,13 @@ ROWS: Final = (
         "restore a dropped table",
         "lake:Undrop on dropped T + CreateTable on N, dropped T",
         native("POST", "warehouses/lake/undrop?table={n}.dropped&object_uuid={dropped}"),
+    ),
+    row(
+        "restore a dropped namespace",
+        "CreateNamespace on dropped N + lake:Undrop on T of dropped N"
+        " + CreateTable on dropped N, its T",
+        native("POST", "warehouses/lake/undrop-namespace?namespace={d}"),
+        sql("undrop schema lake.{d}"),
     ),
     row(
         "list dropped namespaces",
