@@ -238,7 +238,7 @@ def test_recover_of_no_data_folder_makes_none(tmp_path: Path) -> None:
         (
             "prot = 1",
             "mini.py: mini.toml: unknown key 'prot'; the keys are "
-            + ", ".join([*(setting.name for setting in config.SETTINGS), "users"]),
+            + ", ".join([*(setting.name for setting in config.SETTINGS), *config.FURTHER_KEYS]),
         ),
         (
             "[table_buckets.lake]\nlayuot = 'strict'",
