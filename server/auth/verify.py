@@ -834,7 +834,17 @@ async def _hash_body(request: asgi.Request, limit_bytes: int) -> str:
     body = await request.read(limit_bytes=limit_bytes)
     if len(body) <= limits.HASHED_HERE_BYTES_MAX:
         return hashlib.sha256(body).hexdigest()
-    return (await asyncio.to_thread(hashlib.sha256, body)).hexdigest()
+    return await asyncio.to_thread(_hash_and_release, memoryview(body))
+
+
+def _hash_and_release(body: memoryview) -> str:
+    """Return the hash of a view's bytes, which the view no longer keeps alive.
+
+    A thread may hold its arguments for some time after its result is out, while the body's share
+    of the memory goes to the next request.
+    """
+    with body:
+        return hashlib.sha256(body).hexdigest()
 
 
 def _is_local(host: str, domain: str | None) -> bool:

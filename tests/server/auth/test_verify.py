@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import dataclasses
 import datetime
 import hashlib
 import json
+import sys
+from concurrent import futures
 
 import pytest
 from botocore import auth as botocore_auth
@@ -14,6 +17,7 @@ from botocore import awsrequest, credentials
 from botocore.utils import percent_encode
 
 from server import errors as kit_errors
+from server import limits
 from server.access import errors as access_errors
 from server.access import model, tokens
 from server.auth import errors
@@ -384,6 +388,30 @@ def test_signed_body_of_other_services_is_bounded():
     sent = as_request(signed("POST", service="s3tables"), headers={"content-length": str(64 << 20)})
     with pytest.raises(kit_errors.BodyTooLarge):
         verify(sent, "s3tables")
+
+
+def test_a_thread_that_still_holds_its_work_keeps_no_proven_body_alive():
+    class Lingering(futures.ThreadPoolExecutor):
+        def submit(self, work, /, *arguments, **named):
+            works.append((work, arguments, named))
+            return super().submit(work, *arguments, **named)
+
+    works = []
+    body = bytes(limits.HASHED_HERE_BYTES_MAX + 1)
+    sent = as_request(signed("POST", "http://h/iceberg/v1/x", body=body, service="s3tables"))
+
+    async def prove(sent):
+        with Lingering() as threads:
+            asyncio.get_running_loop().set_default_executor(threads)
+            await requesting.verifier().verify(sent, "iceberg")
+
+    requesting.run(prove(sent))
+    assert len(works) == 1
+    proven_body = requesting.run(sent.read(limit_bytes=len(body)))
+    assert proven_body == body
+    sent.release()
+    del sent
+    assert sys.getrefcount(proven_body) == 2  # this name, and the call's argument
 
 
 # Version 2
