@@ -42,7 +42,7 @@ from sql import (
     shelves,
     transfers,
 )
-from sql.dialect import parse
+from sql.dialect import filling, parse
 from storage import errors as storage_errors
 from storage import model
 
@@ -434,8 +434,6 @@ class Queries:
             desired = session.parameter("MULTI_STATEMENT_COUNT")
         if desired != 0 and len(texts) != desired:
             raise errors.statement_count_differs(len(texts), int(desired))
-        if len(texts) > 1 and submission.bindings:
-            raise errors.unsupported("bind values in several statements")
         if len(texts) > 1 and submission.describe_only:
             raise errors.unsupported("describe of several statements")
         return texts
@@ -503,9 +501,12 @@ class Queries:
         session: sessions.Session,
         submission: Submission,
     ) -> Result:
+        shared: Sequence[Mapping[str, bindings.Binding]] = [{}] * len(texts)
+        if submission.bindings:
+            shared = await asyncio.to_thread(filling.share, texts, submission.bindings)
         children = []
-        for number, text in enumerate(texts):
-            one = replace(submission, text=text, request_id="")
+        for number, (text, bound) in enumerate(zip(texts, shared, strict=True)):
+            one = replace(submission, text=text, bindings=bound, request_id="")
             child = await self._child(f"{query_id}/{number}", session, one)
             assert child.result is not None
             children.append((child.id, child.result.statement_type_id))

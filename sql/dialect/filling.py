@@ -1,17 +1,19 @@
 """rule: binds where SQL has no expression: names, stages, options.
 
 `IDENTIFIER(?)`, every `?` of COPY and of INFER_SCHEMA, and the stage of PUT and GET are replaced by
-the bound text before the statement is parsed; the other placeholders keep their binds.
+the bound text before the statement is parsed; the other placeholders keep their binds. Several
+statements of one request share its binds (`share`).
 """
 
 from __future__ import annotations
 
 import decimal
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sql import bindings, errors
 from sql.dialect import parse, reading
@@ -40,6 +42,46 @@ def fill(
         literal = _literal(1, binding)
         return WORD.sub(lambda _: literal, text, count=1), {}
     return _filled(text, bound)
+
+
+def share(
+    texts: Sequence[str], bound: Mapping[str, bindings.Binding]
+) -> list[Mapping[str, bindings.Binding]]:
+    """Return the binds of each of several statements, which a request has together.
+
+    The `?` of all statements take the values in the order of the text. A statement without `?` has
+    the request's binds: `:2` is the second value in each of them. Raises SqlError for a `?` that
+    has no value, and for both forms in one statement.
+    """
+    shared: list[Mapping[str, bindings.Binding]] = []
+    named = {name: binding for name, binding in bound.items() if not name.isdecimal()}
+    before = 0
+    for text in texts:
+        tokens = parse.tokenize(text) if "?" in text or ":" in text else []
+        count = sum(token.token_type is TokenType.PLACEHOLDER for token in tokens)
+        if not count:
+            has_colon = any(token.token_type is TokenType.COLON for token in tokens)
+            shared.append(bound if has_colon else {})
+            continue
+        if _has_numbers(tokens):
+            raise errors.unsupported("? and :1 in one of several statements")
+        own = dict(named)
+        for number in range(1, count + 1):
+            binding = bound.get(str(before + number))
+            if binding is None:
+                raise errors.bad_binding(str(before + number), "is not set")
+            own[str(number)] = binding
+        shared.append(own)
+        before += count
+    return shared
+
+
+def _has_numbers(tokens: Sequence[Token]) -> bool:
+    """Return whether a placeholder is written as `:1`."""
+    return any(
+        token.token_type is TokenType.COLON and following.token_type is TokenType.NUMBER
+        for token, following in itertools.pairwise(tokens)
+    )
 
 
 def _filled(

@@ -85,6 +85,54 @@ connection.close()
 """
 
 
+SEVERAL_LINES = """
+connection = connect(database="lake", paramstyle="qmark")
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+cursor.execute(
+    "create temporary table several (n int, t varchar); insert into several values (?, ?), (2, ?); "
+    "select n, t from several where n >= ? order by n; update several set t = ? where n = ?",
+    (1, "one", "two", 1, "changed; ?", 2),
+    num_statements=4,
+)
+while True:
+    say(cursor.fetchall())
+    if not cursor.nextset():
+        break
+say(cursor.execute("select * from several order by n").fetchall())
+try:
+    cursor.execute("delete from several where n = ?; select ?", (1,), num_statements=2)
+except snowflake.connector.errors.ProgrammingError as error:
+    say(error.errno)
+say(cursor.execute("select count(*) from several").fetchall())
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_several_statements_of_one_request_share_its_values_in_order(
+    server: server_kit.Running, driver: str
+) -> None:
+    schema = f"s_{driver}_{uuid.uuid4().hex[:8]}"
+
+    said = drivers.run(
+        driver,
+        f"SCHEMA = {schema!r}\n" + SEVERAL_LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    assert said[0] == [[["Table SEVERAL successfully created."]]]
+    assert said[1] == [[["int:2"]]]
+    assert said[2] == [[["int:1", "one"], ["int:2", "two"]]]
+    assert said[3][0][0][0] == "int:1"
+    assert said[4] == [[["int:1", "one"], ["int:2", "changed; ?"]]]
+    assert said[5] == ["int:2049"]
+    assert said[6] == [[["int:2"]]]
+
+
 @pytest.mark.parametrize("driver", drivers.BOTH)
 def test_a_session_makes_fills_reads_and_drops_a_table(
     server: server_kit.Running, driver: str

@@ -690,6 +690,31 @@ def test_a_multi_statement_answer_names_its_children(face: served.Served) -> Non
         assert client.result(query_id).data["total"] == 1
 
 
+def test_several_statements_share_the_binds_in_order_and_none_runs_if_one_is_missing(
+    face: served.Served,
+) -> None:
+    texts = ("select ?, ?", "select 2", "select ?")
+
+    async def select(call: served.Call) -> outcomes.Outcome:
+        return outcomes.status("done")
+
+    for text in texts:
+        face.statements.answers[text] = select
+    client = raw.connected(face)
+    binds = {str(number): {"type": "FIXED", "value": str(number * 10)} for number in (1, 2, 3)}
+    more = {"bindings": binds, "parameters": {"MULTI_STATEMENT_COUNT": 3}}
+    assert client.query("; ".join(texts), **more).body["success"] is True
+    assert [
+        {name: bound.value for name, bound in call.bindings.items()}
+        for call in face.statements.calls[-3:]
+    ] == [{"1": 10, "2": 20}, {}, {"1": 30}]
+
+    count = len(face.statements.calls)
+    del binds["3"]
+    answer = client.query("; ".join(texts), **more)
+    assert (answer.code, len(face.statements.calls)) == ("002049", count)
+
+
 def test_telemetry_is_taken_and_dropped(face: served.Served) -> None:
     client = raw.connected(face)
     body = gzip.compress(b'{"logs": []}')

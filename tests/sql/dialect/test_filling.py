@@ -1,0 +1,50 @@
+"""Binds in place of names and stages, and those that several statements share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from sql import bindings, errors
+from sql.dialect import filling
+
+
+def fixed(*values: int) -> dict[str, bindings.Binding]:
+    return {
+        str(number): bindings.Binding(type="fixed", values=(value,))
+        for number, value in enumerate(values, 1)
+    }
+
+
+def values_of(shared: list[Mapping[str, bindings.Binding]]) -> list[dict[str, int]]:
+    return [{name: binding.value for name, binding in each.items()} for each in shared]
+
+
+def test_several_statements_take_the_values_of_a_request_in_order() -> None:
+    texts = ["insert into t values (?, ?)", "select 1", "select '?', a from t where a > ?"]
+    assert values_of(filling.share(texts, fixed(1, 2, 3))) == [{"1": 1, "2": 2}, {}, {"1": 3}]
+
+
+def test_a_number_is_the_requests_in_each_of_several_statements() -> None:
+    texts = ["select :2", "select :1, :2"]
+    assert values_of(filling.share(texts, fixed(1, 2))) == [{"1": 1, "2": 2}] * 2
+
+
+def test_a_name_is_bound_in_each_of_several_statements() -> None:
+    named = {"a": bindings.Binding(type="fixed", values=(9,))}
+    shared = filling.share(["select ?, :a", "select :a, ?"], fixed(1, 2) | named)
+    assert values_of(shared) == [{"1": 1, "a": 9}, {"1": 2, "a": 9}]
+
+
+def test_a_placeholder_of_several_statements_without_a_value_is_named_by_its_number() -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        filling.share(["select ?", "select ?, ?"], fixed(1, 2))
+    assert caught.value.code == "002049"
+    assert "Bind variable 3 is not set" in caught.value.message
+
+
+def test_both_forms_of_placeholders_in_one_of_several_statements_are_refused() -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        filling.share(["select 1", "select ?, :1"], fixed(1))
+    assert caught.value.code == "000002"
