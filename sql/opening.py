@@ -60,6 +60,7 @@ from sql import (
     stages,
     statements,
     stored_views,
+    table_stages,
     temporary_tables,
     transactions,
     unloading,
@@ -131,7 +132,11 @@ def open_statements(
     all_sequences = sequences.Sequences(store=store)
     all_replays = replays.Replays(store=store)
     all_accounts = accounts.Accounts(iam=iam, roles=all_roles, replays=all_replays)
+    stages_of_tables = table_stages.TableStages(
+        store=store, objects=storage.objects, buckets=storage.buckets
+    )
     all_stages = stages.Stages(
+        of_tables=stages_of_tables,
         store=store,
         access=access,
         places=all_places,
@@ -200,7 +205,11 @@ def open_statements(
         limits=limits,
     )
     all_replacements = replacements.Replacements(
-        tables=tables, appends=all_appends, staging=all_staging, now_ms=store.now_ms
+        tables=tables,
+        appends=all_appends,
+        staging=all_staging,
+        stages=stages_of_tables,
+        now_ms=store.now_ms,
     )
     reading = compiler.Compiler(children=reading_children)
     references = foreign_keys.ForeignKeys(places=all_places, tables=tables)

@@ -3,7 +3,8 @@
 The table stays the same one for Iceberg: its uuid, its place and its history remain. One commit
 adds the new columns with ids of their own, the new partition spec and sort order, and a snapshot
 that removes every file and adds those of the query. So no reader sees a moment without the table,
-and time travel reads the states before with their own columns.
+and time travel reads the states before with their own columns. The same transaction gives the
+table an empty stage.
 
 A table that others commit meanwhile is replaced with their changes too, unless the query has read
 it, or others gave out the ids of the new columns: then that is a conflict, and RequirementFailed is
@@ -38,7 +39,7 @@ from catalog.metadata import errors as metadata_errors
 from catalog.metadata import updates
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 from server.access import model as access_model
-from sql import column_defaults, errors, keys, pinned, tabletypes, writes
+from sql import column_defaults, errors, keys, pinned, table_stages, tabletypes, writes
 from sql.dialect import table_options
 from storage import model as storage_model
 
@@ -82,9 +83,11 @@ class Replacements:
         tables: tables.Tables,
         appends: appends.Appends,
         staging: catalog_staging.Staging,
+        stages: table_stages.TableStages,
         now_ms: storage_model.NowMs,
     ) -> None:
         self._tables = tables
+        self._stages = stages
         self._appends = appends
         self._staging = staging
         self._now_ms = now_ms
@@ -115,7 +118,7 @@ class Replacements:
         """Commit a replacement with its files. may_rebase: others' changes may be replaced too.
 
         describe: None without may_rebase. keeps_loads: sources that were loaded before count as
-        loaded.
+        loaded, and the table's stage keeps its files.
 
         A started commit runs to its end although the caller is cancelled. If it certainly failed,
         what was written for it is removed, and files stay. Raises RequirementFailed for a conflict,
@@ -162,6 +165,7 @@ class Replacements:
             if pointer is None or pointer.object_uuid != object_uuid:
                 raise catalog_errors.NoSuchTable(f"Table does not exist: {at.dotted()}")
 
+        emptying = None if keeps_loads else self._stages.replacing(object_uuid)
         for number in range(1, ATTEMPTS_MAX + 1):
             check(self._tables.place(ident), ident, replacement.base.pointer)
             live = await self._appends.live_files(replacement.base, principal=principal)
@@ -181,6 +185,7 @@ class Replacements:
                     via="sql",
                     judge=check,
                     receipt=receipt,
+                    naming=emptying,
                 )
                 return
             except catalog_errors.CommitStateUnknown:

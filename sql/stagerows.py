@@ -27,6 +27,7 @@ ObjectType = Literal["stage", "file format"]
 _KEY: Final = struct.Struct(">cQI16s")
 _TYPES: Final[dict[ObjectType, bytes]] = {"stage": b"s", "file format": b"f"}
 _DROPPED: Final = b"d"
+_TABLE: Final = b"t"
 
 Row = TypeVar("Row")
 
@@ -56,6 +57,12 @@ class DroppedRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     prefix: str
     dropped_at_ms: int
+
+
+class TableStageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The stage of a table. prefix: of its files' keys."""
+
+    prefix: str
 
 
 def key(
@@ -89,10 +96,22 @@ def dropped_key(object_id: str) -> bytes:
     return _DROPPED + object_id.encode()
 
 
+def table_key(object_uuid: str) -> bytes:
+    """Return the key of a table's stage."""
+    return _TABLE + records.uuid_bytes(object_uuid)
+
+
+def table_of(row_key: bytes) -> str:
+    """Return the table's uuid of the key of its stage."""
+    text = row_key[1:].hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
 ALL_DROPPED: Final = _DROPPED
+ALL_TABLES: Final = _TABLE
 
 
-def encode(row: StagingRow | DroppedRow) -> bytes:
+def encode(row: StagingRow | DroppedRow | TableStageRow) -> bytes:
     """Return a row's value."""
     return FORMAT + msgspec.msgpack.encode(row)
 

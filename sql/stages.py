@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import access as catalog_access
-from catalog import departures, idents, receipts, records, rights
 from catalog import errors as catalog_errors
+from catalog import idents, receipts, records, rights
 from catalog import store as catalog_store
 from server.access import errors as access_errors
 from server.access import model as access_model
@@ -44,6 +44,7 @@ from sql import (
     replays,
     sessions,
     stagerows,
+    table_stages,
     transfers,
 )
 from sql.dialect import names, operations
@@ -51,10 +52,9 @@ from storage import batch, buckets, objects, removals
 from storage import errors as storage_errors
 from storage import model as storage_model
 
-BUCKET: Final = "boathouse-stages"
+BUCKET: Final = table_stages.BUCKET
 QUERY_ID: Final = "boathouse-query-id"
 """User metadata of a file that COPY INTO a stage has stored: the statement's id."""
-TABLES: Final = "tables/"
 SWEPT_AT_ONCE: Final = 1_000
 
 
@@ -74,13 +74,15 @@ class Stage:
     """A stage that a statement may use.
 
     prefix: of its files' keys; ends in a slash. shown: what stands before its files' names in
-    listings. recheck: raises AccessDenied if the right is gone.
+    listings. recheck: raises AccessDenied if the right is gone. table_uuid: of the permanent table
+    whose stage it is, or "".
     """
 
     prefix: str
     shown: str
     file_format: fileformats.FileFormat | None
     recheck: Callable[[], None]
+    table_uuid: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +114,7 @@ class Stages:
         places: places.Places,
         replays: replays.Replays,
         services: StageServices,
+        of_tables: table_stages.TableStages,
     ) -> None:
         self._store = store
         self._access = access
@@ -119,6 +122,7 @@ class Stages:
         self._replays = replays
         self._services = services
         self._objects = services.objects
+        self._of_tables = of_tables
         self._sweeping: asyncio.Task[None] | None = None
         self._log = logging.getLogger("boathouse.sql.stages")
 
@@ -374,10 +378,11 @@ class Stages:
         if not table.is_temporary:
             demands = self._access.on_object(table.ident, table.pointer.object_uuid, actions)
         return Stage(
-            prefix=f"{TABLES}{table.pointer.object_uuid}/",
+            prefix=self._of_tables.prefix(table.pointer.object_uuid),
             shown="",
             file_format=None,
             recheck=self._access.rechecking(session.principal, demands),
+            table_uuid="" if table.is_temporary else table.pointer.object_uuid,
         )
 
     def format_of(
@@ -462,7 +467,7 @@ class Stages:
     ) -> outcomes.Outcome:
         """Return where the client uploads its files; raises SqlError."""
         stage = self.stage(session, statement.location, writes=True)
-        await self._make_bucket()
+        await self.begin_writing(stage)
         path = statement.location.path
         if path and not path.endswith("/"):
             path += "/"
@@ -651,9 +656,11 @@ class Stages:
             stage.recheck()
         await self.remove(infos)
 
-    async def make_bucket(self) -> None:
-        """Create the bucket of all stages if it does not exist yet; raises SqlError."""
+    async def begin_writing(self, stage: Stage) -> None:
+        """Create what storing files in a stage needs, if it does not exist; raises SqlError."""
         await self._make_bucket()
+        if stage.table_uuid:
+            await self._of_tables.keep(stage.table_uuid)
 
     def receipt(self, session: sessions.Session, query_id: str) -> receipts.Receipt:
         """Return the receipt of a statement that stores files; raises NoSuchBucket."""
@@ -897,31 +904,12 @@ class Stages:
         """
         after: str | None = ""
         while after is not None:
-            folders, after = await asyncio.to_thread(self._folders_without_table, after)
+            folders, after = await asyncio.to_thread(self._of_tables.folders_without_table, after)
             for folder in folders:
                 await self._empty(folder)
-
-    def _folders_without_table(self, after: str) -> tuple[list[str], str | None]:
-        try:
-            page = self._objects.list(BUCKET, prefix=TABLES, delimiter="/", start_after=after)
-        except storage_errors.NoSuchBucket:
-            return [], None
-        buckets = self._services.buckets.list(hidden=True)
-        databases = [info.name for info in buckets if info.type == "table"]
-        with self._store.index.view() as view:
-            places = []
-            for database in databases:
-                with contextlib.suppress(catalog_errors.NoSuchWarehouse):
-                    places.append(self._store.place(database, view))
-            folders = [
-                folder
-                for folder in page.common_prefixes
-                if not any(
-                    departures.exists_or_is_kept(view, place, folder[len(TABLES) : -1])
-                    for place in places
-                )
-            ]
-        return folders, page.next_after
+        removing = await asyncio.to_thread(self._of_tables.plan_removals)
+        if removing.writes:
+            await self._store.index.commit(removing)
 
 
 def _is_full(reading: batch.Reading, prefix: bytes) -> bool:

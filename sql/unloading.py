@@ -76,7 +76,7 @@ class Unloading:
             raise errors.unsupported("COPY INTO @stage of ORC")
         if not 1 <= statement.max_file_size <= MAX_FILE_SIZE:
             raise errors.invalid_parameter("MAX_FILE_SIZE", statement.max_file_size)
-        await self._stages.make_bucket()
+        await self._stages.begin_writing(stage)
         receipt = self._stages.receipt(session, execution.query_id)
         answered = self._stages.reply(receipt)
         if answered is not None:  # the client did not get the first request's answer

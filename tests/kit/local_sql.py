@@ -64,6 +64,7 @@ from sql import (
     stages,
     statements,
     stored_views,
+    table_stages,
     temporary_tables,
     transactions,
     unloading,
@@ -269,7 +270,11 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
     stored = stored_views.StoredViews(views=lake.views)
     all_roles = roles.Roles(principals=iam.principals, authoriser=access.authoriser)
     all_sequences = sequences.Sequences(store=lake.store)
+    stages_of_tables = table_stages.TableStages(
+        store=lake.store, objects=lake.storage.objects, buckets=lake.storage.buckets
+    )
     all_stages = stages.Stages(
+        of_tables=stages_of_tables,
         store=lake.store,
         access=access,
         places=resolver,
@@ -351,7 +356,11 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         engine=the_engine,
     )
     all_replacements = replacements.Replacements(
-        tables=lake.tables, appends=committed, staging=staged, now_ms=lake.clock
+        tables=lake.tables,
+        appends=committed,
+        staging=staged,
+        stages=stages_of_tables,
+        now_ms=lake.clock,
     )
     reading = compiler.Compiler(children=0)
     references = foreign_keys.ForeignKeys(places=resolver, tables=lake.tables)

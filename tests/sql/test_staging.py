@@ -17,7 +17,8 @@ import pytest
 
 from catalog import loads
 from server.access import model as access_model
-from sql import errors, stages
+from sql import errors, stagerows, stages
+from storage import batch
 from storage import model as storage_model
 from tests.kit import local_sql
 
@@ -51,6 +52,125 @@ def parquet(**columns: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
     return bytes(sink.getvalue())
+
+
+REPLACEMENTS = (
+    "CREATE OR REPLACE TABLE t (a int)",
+    "CREATE OR REPLACE TABLE t AS SELECT 7 AS a",
+    "CREATE OR REPLACE TABLE t LIKE other",
+    "CREATE OR REPLACE TABLE t CLONE other",
+)
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+def test_create_or_replace_of_a_table_empties_its_stage_and_no_other(
+    tmp_path: Path, replacement: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for table in ("t", "other"):
+            await local.run(f"CREATE TABLE {table} (a int)")
+            await put(local, f"@%{table}", "a.csv", b"1\n")
+        upload = await local.run("PUT file:///tmp/late.csv @%t")
+        await local.rows("ALTER TABLE t ADD COLUMN b int DEFAULT 5")
+        assert await local.rows("COPY INTO t (a) FROM @%t") == [
+            ("a.csv", "LOADED", 1, 1, 1, 0, None, None, None, None)
+        ]
+        assert len(await local.rows("LIST @%t")) == 1
+
+        for number in range(2):
+            await local.rows(replacement)
+            assert await local.rows("LIST @%t") == []
+            assert [row[0] for row in await local.rows("LIST @%other")] == ["a.csv"]
+            # A client that began before the replacement stores its file where the stage was.
+            assert upload.transfer is not None
+            received = await local.lake.storage.blobs.store(b"9\n", digests=frozenset({"md5"}))
+            await local.lake.storage.objects.put(
+                stages.BUCKET,
+                upload.transfer.prefix + "late.csv",
+                received,
+                attributes=storage_model.ObjectAttributes(),
+            )
+            assert await local.rows("LIST @%t") == []
+
+            # A file of the same name and content is loaded again: the table is a new one.
+            await put(local, "@%t", "a.csv", b"1\n")
+            count = await local.one("SELECT count(*) FROM t")
+            await local.rows("COPY INTO t FROM @%t PATTERN = 'a.csv'")
+            assert await local.one("SELECT count(*) FROM t") == count + 1
+            upload = await local.run("PUT file:///tmp/late.csv @%t")
+            assert number == 0 or len(await local.rows("LIST @%t")) == 1
+
+        await local.stages.sweep(lambda _: True)
+        keys = [info.key for info in local.lake.storage.objects.list(stages.BUCKET).objects]
+        assert [key.rsplit("/", 1)[1] for key in keys] == ["a.csv", "a.csv"]
+
+    run(tmp_path, work)
+
+
+def test_an_unload_into_the_stage_of_a_table_is_gone_after_or_replace(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t AS SELECT 1 AS a")
+        await local.rows("COPY INTO @%t FROM t")
+        assert len(await local.rows("LIST @%t")) == 1
+        await local.rows("CREATE OR REPLACE TABLE t (a int)")
+        assert await local.rows("LIST @%t") == []
+
+    run(tmp_path, work)
+
+
+def test_files_of_a_release_that_kept_no_rows_of_stages_are_gone_after_or_replace(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n")
+        await forget_stages_of_tables(local)
+        assert len(await local.rows("LIST @%t")) == 1
+        await local.rows("CREATE OR REPLACE TABLE t (a int)")
+        assert await local.rows("LIST @%t") == []
+
+    run(tmp_path, work)
+
+
+def test_a_replacement_that_fails_leaves_the_stage_of_its_table(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n")
+        await refused(local, "CREATE OR REPLACE TABLE t AS SELECT 1 / a AS b FROM VALUES (0) v(a)")
+        await refused(local, "CREATE TABLE t (a int)")
+        assert len(await local.rows("LIST @%t")) == 1
+
+    run(tmp_path, work)
+
+
+def test_rows_of_stages_go_with_tables_that_cannot_be_restored(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@%t", "a.csv", b"1\n")
+        await local.rows("DROP TABLE t")
+        await local.stages.sweep(lambda _: True)
+        await local.rows("UNDROP TABLE t")
+        assert len(await local.rows("LIST @%t")) == 1
+        assert len(await forget_stages_of_tables(local, only_count=True)) == 1
+        ident = local.lake.ident("ns.t")
+        await local.lake.tables.drop(ident, purge=True, by="root")
+        await local.stages.sweep(lambda _: True)
+        assert await forget_stages_of_tables(local, only_count=True) == []
+
+    run(tmp_path, work)
+
+
+async def forget_stages_of_tables(
+    local: local_sql.LocalSql, *, only_count: bool = False
+) -> list[bytes]:
+    index = local.lake.store.index
+    start = stagerows.ALL_TABLES
+    with index.view() as view:
+        keys = [key for key, _ in view.scan(stagerows.STORE, start, stagerows.stop_after(start))]
+    if not only_count:
+        writes = tuple(batch.Delete(store=stagerows.STORE, key=key) for key in keys)
+        await index.commit(batch.Batch(writes=writes))
+    return keys
 
 
 def test_files_of_stages_are_listed_and_removed_and_never_those_of_another(tmp_path: Path) -> None:
