@@ -218,12 +218,16 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenFile:
-    """A finished Parquet file. partition: an Arrow IPC stream of one row; empty without one."""
+    """A finished file. partition: an Arrow IPC stream of one row; empty without one.
+
+    folder: of an unloaded file, the value of PARTITION BY; None for NULL.
+    """
 
     path: str
     rows: int
     size_bytes: int
     partition: bytes = b""
+    folder: str | None = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,7 +268,8 @@ class UnloadOrder:
 
     form: csv and json rows are text already. names: of the columns. field, record, quote, escape:
     of csv, "" for none; null: what stands for NULL; quoted: whether a column's values stand in
-    quotes. Files are named part-<n> in directory.
+    quotes. Files are named part-<n> in directory. is_partitioned: rows come in the order of one
+    more column, the last, which is not written; each of its values has files of its own.
     """
 
     directory: str
@@ -280,6 +285,7 @@ class UnloadOrder:
     escape: str = ""
     null: str = ""
     quoted: tuple[bool, ...] = ()
+    is_partitioned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

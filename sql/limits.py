@@ -286,6 +286,8 @@ STAGED_FILES_MAX: Final = 10_000
 """Files that one statement reads, gets, lists or removes."""
 STAGED_FILES_LISTED_IN_ALL_MAX: Final = 100_000
 """Files below a path before PATTERN selects some of them."""
+UNLOADED_FILES_MAX: Final = 10_000
+"""Files that one COPY INTO a stage writes."""
 STAGE_PATTERN_LENGTH_MAX: Final = 1_000
 STAGED_USES_MAX: Final = 20
 """Stages that one statement reads."""

@@ -1,20 +1,22 @@
 """engine: writes a stream of record batches as the files of COPY INTO a stage, in a child process.
 
 Rows come as text for CSV, as JSON text for JSON and in their own types for Parquet. A file is
-closed when it has reached its size, and the next batch begins another one.
+closed when it has reached its size, and the next batch begins another one. With partitions a file
+has rows of one of them alone; rows come in their order, so one file is open at a time.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sql import engine
+from sql import engine, limits
 
 CODECS: Final = {"GZIP": "gzip", "NONE": None, "BZ2": "bz2", "ZSTD": "zstd"}
 
@@ -25,16 +27,38 @@ async def write(
     """Write all of stream; return the files in order. Without rows there is no file."""
     files: list[engine.WrittenFile] = []
     current: _File | None = None
+    if order.is_partitioned:
+        schema = pa.schema(list(schema)[:-1])
     async for batch in stream:
-        if current is None:
-            current = _opened(len(files), schema, order)
-        current.write(batch)
-        if current.size_bytes >= order.file_size_bytes and not order.single:
-            files.append(current.close())
-            current = None
+        for folder, rows in _parts(batch) if order.is_partitioned else (("", batch),):
+            if current is not None and current.folder != folder:
+                files.append(current.close())
+                current = None
+            if current is None:
+                if len(files) >= limits.UNLOADED_FILES_MAX:
+                    raise engine.EngineFault(
+                        "resources", f"more than {limits.UNLOADED_FILES_MAX:,} files of one COPY"
+                    )
+                current = _opened(len(files), schema, order)
+                current.folder = folder
+            current.write(rows)
+            if current.size_bytes >= order.file_size_bytes and not order.single:
+                files.append(current.close())
+                current = None
     if current is not None:
         files.append(current.close())
     return engine.Finished(rows=sum(file.rows for file in files), files=tuple(files))
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Yield the rows of each partition of a batch. The last column says it, in order."""
+    *columns, partitions = batch.columns
+    rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(list(batch.schema)[:-1]))
+    start = 0
+    runs: Any = pc.call_function("run_end_encode", [partitions.cast(pa.string())])
+    for run in runs.run_ends.to_pylist():
+        yield partitions[start].as_py(), rows.slice(start, run - start)
+        start = run
 
 
 def _opened(number: int, schema: pa.Schema, order: engine.UnloadOrder) -> _File:
@@ -48,6 +72,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows = 0
+        self.folder: str | None = ""
 
     @property
     def size_bytes(self) -> int:
@@ -62,7 +87,10 @@ class _File:
     def close(self) -> engine.WrittenFile:
         self.end()
         return engine.WrittenFile(
-            path=str(self.path), rows=self.rows, size_bytes=self.path.stat().st_size
+            path=str(self.path),
+            rows=self.rows,
+            size_bytes=self.path.stat().st_size,
+            folder=self.folder,
         )
 
 

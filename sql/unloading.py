@@ -19,11 +19,12 @@ from sql import (
     engine,
     errors,
     fileformats,
+    limits,
     outcomes,
     planning,
     stages,
 )
-from sql.dialect import operations, resolve, sqltypes
+from sql.dialect import operations, resolve, sqltypes, staging
 from storage import blobs, disk
 from storage import model as storage_model
 
@@ -85,7 +86,7 @@ class Unloading:
         await asyncio.to_thread(self._disk.make_folder, folder)
         try:
             finished = await self._written(execution, statement, file_format, folder)
-            keys = _keys(execution, statement, file_format, len(finished.files))
+            keys = _keys(execution, statement, file_format, finished.files)
             paths = [Path(file.path) for file in finished.files]
             await self._stages.store(
                 stage,
@@ -114,8 +115,17 @@ class Unloading:
         bound, _ = await self._bound(execution, statement.query)
         aliases = ", ".join(f'"c{index}"' for index in range(len(bound.columns)))
         items = _items(bound, file_format)
-        text = f"SELECT {', '.join(items)} FROM ({statement.query}\n) AS q({aliases})"
-        _, query = await self._bound(execution, text)
+        source = f"({statement.query}\n) AS q({aliases})"
+        if statement.partition:
+            column = f'"c{len(bound.columns)}"'
+            inner = f"SELECT *, ({statement.partition}\n) FROM ({statement.query}\n)"
+            source = f"({inner}) AS q({aliases}, {column}) ORDER BY {column}"
+            items.append(column)
+        whole, query = await self._bound(execution, f"SELECT {', '.join(items)} FROM {source}")
+        if statement.partition and whole.types[-1].name not in ("text", "null"):
+            raise errors.invalid_parameter(
+                "PARTITION BY", f"an expression of type {sqltypes.shown(whole.types[-1])}"
+            )
         names = [column.name for column in bound.columns]
         if file_format.type == "PARQUET" and not statement.header:
             names = [f"_COL_{index}" for index in range(len(names))]
@@ -183,6 +193,7 @@ def _order(
         "names": tuple(names),
         "single": statement.single,
         "file_size_bytes": statement.max_file_size,
+        "is_partitioned": bool(statement.partition),
     }
     value = file_format.value
     if file_format.type == "PARQUET":
@@ -220,23 +231,41 @@ def _keys(
     execution: planning.Execution,
     statement: operations.Unload,
     file_format: fileformats.FileFormat,
-    count: int,
+    files: Sequence[engine.WrittenFile],
 ) -> list[str]:
-    """Return the names of the files below their stage."""
+    """Return the names of the files below their stage; raises SqlError for a bad partition."""
     path = statement.location.path
     if statement.single:
-        return [(path + "data" if not path or path.endswith("/") else path)][:count]
-    if not path or path.endswith("/"):
-        path += "data"
+        return [(path + "data" if not path or path.endswith("/") else path)][: len(files)]
+    if statement.partition and path and not path.endswith("/"):
+        path += "/"
+    name = "data" if not path or path.endswith("/") else ""
     if statement.include_query_id:
-        path += f"_{execution.query_id}"
+        name += f"_{execution.query_id}"
     if file_format.type == "PARQUET":
         extension = ".snappy.parquet" if file_format.value("COMPRESSION") == "AUTO" else ".parquet"
     else:
         own = file_format.value("FILE_EXTENSION")
         extension = "." + (own.lstrip(".") if own else file_format.type.lower())
         extension += SUFFIXES[_compression(file_format)]
-    return [f"{path}_0_0_{number}{extension}" for number in range(count)]
+    return [
+        f"{path}{_folder(file, path)}{name}_0_0_{number}{extension}"
+        for number, file in enumerate(files)
+    ]
+
+
+def _folder(file: engine.WrittenFile, path: str) -> str:
+    """Return the folder of a file's partition, "" without one; raises SqlError."""
+    if file.folder is None:
+        return "__NULL__/"
+    if not file.folder:
+        return ""
+    segments = file.folder.removesuffix("/").split("/")
+    length = len((path + file.folder).encode(errors="replace"))
+    is_path = not any(segment in ("", ".", "..") for segment in segments)
+    if not is_path or length > limits.STAGE_PATH_BYTES_MAX or staging.UNSAFE.search(file.folder):
+        raise errors.invalid_parameter("PARTITION BY", file.folder[:100])
+    return "/".join(segments) + "/"
 
 
 def _answer(statement: operations.Unload, unloaded: Sequence[_Unloaded]) -> outcomes.Outcome:

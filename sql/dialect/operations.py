@@ -712,10 +712,14 @@ class CopyInto:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unload:
-    """COPY INTO a stage. query: the text of the rows' query."""
+    """COPY INTO a stage. query: the text of the rows' query.
+
+    partition: the expression of PARTITION BY, "" without one.
+    """
 
     location: StageLocation
     query: str
+    partition: str = ""
     file_format: FormatClause = FormatClause()
     overwrite: bool = False
     single: bool = False

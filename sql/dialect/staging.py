@@ -7,6 +7,7 @@ have is refused by its name.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -481,9 +482,32 @@ def _read_unload(reader: reading.TokenReader) -> operations.Unload:
         following = reader.rest()
         end = following[0].start if following else len(reader.text)
         query = f"SELECT * FROM {reader.text[start:end]}"
+    partition = _read_partition(reader) if reader.accept("PARTITION", "BY") else ""
     options = _read_copy_options(reader, UNLOAD_OPTIONS, "COPY INTO @stage")
     reader.finish()
-    return operations.Unload(location=location, query=query, **options)
+    if partition:
+        for field in ("single", "overwrite"):
+            if options.get(field):
+                raise errors.incompatible_options("PARTITION BY", field.upper())
+        if not options.setdefault("include_query_id", True):
+            raise errors.incompatible_options("PARTITION BY", "INCLUDE_QUERY_ID = FALSE")
+    return operations.Unload(location=location, query=query, partition=partition, **options)
+
+
+def _read_partition(reader: reading.TokenReader) -> str:
+    """Return the text of the expression that ends before an option or the end."""
+    tokens = [token for token in reader.rest() if token.token_type is not TokenType.SEMICOLON]
+    depth = count = 0
+    for token, following in itertools.zip_longest(tokens, tokens[1:]):
+        is_option = following is not None and following.token_type is TokenType.EQ
+        if not depth and is_option and token.text.upper() in UNLOAD_OPTIONS:
+            break
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        count += 1
+    if not count:
+        raise reader.unexpected_end() if not tokens else reader.unexpected(tokens[0])
+    reader.reset(reader.mark() + count)
+    return reader.text[tokens[0].start : tokens[count - 1].end + 1]
 
 
 def _read_brackets(reader: reading.TokenReader) -> str:

@@ -18,6 +18,7 @@ import pytest
 from catalog import loads
 from server.access import model as access_model
 from sql import errors, stagerows, stages
+from sql.dialect import operations
 from storage import batch
 from storage import model as storage_model
 from tests.kit import local_sql
@@ -27,6 +28,9 @@ Work = Callable[[local_sql.LocalSql], Coroutine[Any, Any, None]]
 
 def run(path: Path, work: Work) -> None:
     local_sql.run_local(path, work)
+
+
+USER_STAGE = operations.StageLocation(owner="user")
 
 
 async def put(local: local_sql.LocalSql, location: str, name: str, data: bytes) -> None:
@@ -613,6 +617,102 @@ def test_unloaded_files_are_those_that_copy_loads_again(tmp_path: Path) -> None:
             await local.rows(f"COPY INTO u{number} FROM @s{number} {by_name}")
             expected = await local.rows("SELECT * FROM t ORDER BY a")
             assert await local.rows(f"SELECT * FROM u{number} ORDER BY a") == expected, options
+
+    run(tmp_path, work)
+
+
+PARTITIONED = "SELECT * FROM VALUES (1, 'de'), (2, 'fr'), (3, 'de'), (4, NULL), (5, '') v(a, land)"
+
+
+def test_unload_with_partition_by_writes_the_rows_of_each_value_into_a_folder(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(f"CREATE TABLE t AS {PARTITIONED}")
+        form = "FILE_FORMAT = (TYPE = CSV COMPRESSION = NONE)"
+        by = "PARTITION BY 'land=' || land"
+        (answer,) = await local.rows(f"COPY INTO @~/x FROM t {by} {form} HEADER = TRUE")
+        assert answer[0] == 5
+        query_id = local.last_id
+        (root,) = {row[0].split("/")[0] for row in await local.rows("LIST @~")}
+        assert root == "x"
+        files = await stored(
+            local, local.stages.stage(local.session, USER_STAGE, writes=False).prefix
+        )
+        assert {name.split("data_")[0]: data for name, data in files.items()} == {
+            "x/land=/": b"A,LAND\n5,\n",
+            "x/land=de/": b"A,LAND\n1,de\n3,de\n",
+            "x/land=fr/": b"A,LAND\n2,fr\n",
+            "x/__NULL__/": b"A,LAND\n4,\\N\n",
+        }
+        assert all(f"data_{query_id}_0_0_" in name for name in files)
+        await local.rows("REMOVE @~")
+
+        text = (
+            f"COPY INTO @~ FROM (SELECT a FROM t ORDER BY a) PARTITION BY (a % 2)::varchar {form};"
+        )
+        await local.rows(text)
+        files = await stored(
+            local, local.stages.stage(local.session, USER_STAGE, writes=False).prefix
+        )
+        lines = {name.split("data_")[0]: sorted(data.split()) for name, data in files.items()}
+        assert lines == {"0/": [b"2", b"4"], "1/": [b"1", b"3", b"5"]}
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("format_type", ["PARQUET", "CSV", "JSON"])
+def test_files_of_partitions_hold_their_own_rows_and_none_is_lost(
+    tmp_path: Path, format_type: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        rows = "SELECT SEQ4() AS n, n % 7 AS part FROM TABLE(GENERATOR(ROWCOUNT => 30000))"
+        await local.run(f"CREATE TABLE t AS {rows}")
+        query = "SELECT object_construct('n', n, 'part', part) AS o FROM t"
+        item = "o:part" if format_type == "JSON" else "part"
+        source = query if format_type == "JSON" else "SELECT * FROM t"
+        await local.run(f"CREATE STAGE s FILE_FORMAT = (TYPE = {format_type})")
+        await local.rows(
+            f"COPY INTO @s/p/ FROM ({source}) PARTITION BY ({item})::varchar MAX_FILE_SIZE = 20000"
+            " DETAILED_OUTPUT = TRUE" + (" HEADER = TRUE" if format_type == "PARQUET" else "")
+        )
+        value = {"PARQUET": "$1:part", "CSV": "$2", "JSON": "$1:part"}[format_type]
+        number = {"PARQUET": "$1:n", "CSV": "$1", "JSON": "$1:n"}[format_type]
+        if format_type == "PARQUET":
+            value, number = "$1:PART", "$1:N"
+        assert await local.rows(
+            f"SELECT COUNT(*), COUNT(DISTINCT {number}::int),"
+            f" COUNT_IF(split_part(METADATA$FILENAME, '/', 2) <> {value}::varchar) FROM @s/p/"
+        ) == [(30000, 30000, 0)]
+        assert len(await local.rows("LIST @s/p/")) >= 7
+
+    run(tmp_path, work)
+
+
+BAD_PARTITIONS = {
+    "1": "001008",
+    "'..'": "001008",
+    "'a//b'": "001008",
+    "'/a'": "001008",
+    "'a\\nb'": "001008",
+    "repeat('x', 701)": "001008",
+    "nothing": "000904",
+    "'a' SINGLE = TRUE": "001003",
+    "'a' OVERWRITE = TRUE": "001003",
+    "'a' INCLUDE_QUERY_ID = FALSE": "001003",
+    "FILE_FORMAT = (TYPE = CSV)": "001003",
+    "": "001003",
+}
+
+
+@pytest.mark.parametrize("partition", BAD_PARTITIONS)
+def test_a_partition_that_is_no_path_is_refused_and_nothing_is_stored(
+    tmp_path: Path, partition: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        text = f"COPY INTO @~ FROM ({PARTITIONED}) PARTITION BY {partition}"
+        assert (await refused(local, text)).code == BAD_PARTITIONS[partition]
+        assert await local.rows("LIST @~") == []
 
     run(tmp_path, work)
 
