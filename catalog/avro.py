@@ -179,7 +179,7 @@ class Container:
                     raise AvroBeyondBounds(
                         f"more than {bounds.records_max} records or {bounds.blocks_max} blocks"
                     )
-                block = Block(_decompress(codec, packed, bytes_left))
+                block = Block(decompress(codec, packed, bytes_left))
                 bytes_left -= block.size
                 if count > block.size:
                     raise InvalidAvro(f"{count} records are claimed of {block.size} bytes")
@@ -546,7 +546,7 @@ def _read_map(read_value: Read) -> Read:
     return read_map
 
 
-def _decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
+def decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
     """Return a block's bytes. Raises AvroBeyondBounds before they are more than bytes_max."""
     try:
         if codec == "null":

@@ -17,8 +17,17 @@ from sql import errors
 Value: TypeAlias = str | int | bool | tuple[str, ...] | None
 """An option's value; None is NONE."""
 
-TYPES: Final = ("CSV", "JSON", "PARQUET", "ORC")
-COMPRESSIONS: Final = ("AUTO", "NONE", "GZIP", "BZ2", "ZSTD", "DEFLATE", "RAW_DEFLATE")
+TYPES: Final = ("CSV", "JSON", "PARQUET", "ORC", "AVRO")
+COMPRESSIONS: Final = (
+    "AUTO",
+    "NONE",
+    "GZIP",
+    "BZ2",
+    "ZSTD",
+    "BROTLI",
+    "DEFLATE",
+    "RAW_DEFLATE",
+)
 DELIMITER_LENGTH_MAX: Final = 20
 NULL_IF_MAX: Final = 100
 SKIP_HEADER_MAX: Final = 1 << 31
@@ -137,7 +146,7 @@ def _count(name: str, value: Value) -> Value:
 
 def _compression(name: str, value: Value) -> Value:
     word = "NONE" if value is None else str(value).upper()
-    if word in ("BROTLI", "LZO"):
+    if word == "LZO":
         raise errors.unsupported(f"FILE FORMAT COMPRESSION = {word}")
     if word not in (*COMPRESSIONS, "SNAPPY"):
         raise errors.invalid_parameter(name, value)
@@ -354,5 +363,11 @@ OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
         "TRIM_SPACE": _TRIM,
         "REPLACE_INVALID_CHARACTERS": Option(default=False, parse=_only(False), shown="Boolean"),
         "NULL_IF": Option(default=(), parse=_texts, shown="List"),
+    },
+    "AVRO": {
+        "TRIM_SPACE": Option(default=False, parse=_only(False), shown="Boolean"),
+        "REPLACE_INVALID_CHARACTERS": Option(default=False, parse=_only(False), shown="Boolean"),
+        "NULL_IF": Option(default=(), parse=_only(()), shown="List"),
+        "COMPRESSION": _COMPRESSED,
     },
 }

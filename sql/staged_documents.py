@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -200,6 +201,8 @@ def dumps(value: Any) -> str:
             return _text(value.isoformat(sep=" "))
         case datetime.date() | datetime.time():
             return _text(value.isoformat())
+        case float() if not math.isfinite(value):
+            return _text("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
         case bool() | int() | float() | None:
             return json.dumps(value)
     return _text(str(value))

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from sql import engine, limits
 
-CODECS: Final = {"GZIP": "gzip", "NONE": None, "BZ2": "bz2", "ZSTD": "zstd"}
+CODECS: Final = {"GZIP": "gzip", "NONE": None, "BZ2": "bz2", "ZSTD": "zstd", "BROTLI": "brotli"}
 
 
 async def write(

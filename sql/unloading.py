@@ -29,7 +29,7 @@ from storage import blobs, disk
 from storage import model as storage_model
 
 MAX_FILE_SIZE: Final = 5 << 30
-SUFFIXES: Final = {"GZIP": ".gz", "BZ2": ".bz2", "ZSTD": ".zst", "NONE": ""}
+SUFFIXES: Final = {"GZIP": ".gz", "BZ2": ".bz2", "ZSTD": ".zst", "BROTLI": ".br", "NONE": ""}
 PARQUET_CODECS: Final = {"AUTO": "snappy", "SNAPPY": "snappy", "NONE": "none"}
 
 
@@ -73,8 +73,8 @@ class Unloading:
         stage = self._stages.stage(session, statement.location, writes=True)
         file_format = self._stages.format_of(session, statement.file_format, base=stage.file_format)
         file_format = file_format or fileformats.FileFormat()
-        if file_format.type == "ORC":
-            raise errors.unsupported("COPY INTO @stage of ORC")
+        if file_format.type in ("ORC", "AVRO"):
+            raise errors.unsupported(f"COPY INTO @stage of {file_format.type}")
         if not 1 <= statement.max_file_size <= MAX_FILE_SIZE:
             raise errors.invalid_parameter("MAX_FILE_SIZE", statement.max_file_size)
         await self._stages.begin_writing(stage)

@@ -195,21 +195,21 @@ def test_many_records_are_written_in_several_blocks() -> None:
 def test_snappy_blocks_are_read(body: bytes) -> None:
     packed = pa.Codec("snappy").compress(body, asbytes=True)
     checksum = zlib.crc32(body).to_bytes(4, "big")
-    assert avro._decompress("snappy", packed + checksum, BYTES_MAX) == body
+    assert avro.decompress("snappy", packed + checksum, BYTES_MAX) == body
     with pytest.raises(avro.InvalidAvro):
-        avro._decompress("snappy", packed + bytes([checksum[0] ^ 1]) + checksum[1:], BYTES_MAX)
+        avro.decompress("snappy", packed + bytes([checksum[0] ^ 1]) + checksum[1:], BYTES_MAX)
     if body:
         with pytest.raises(avro.AvroBeyondBounds):
-            avro._decompress("snappy", packed + checksum, len(body) - 1)
+            avro.decompress("snappy", packed + checksum, len(body) - 1)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.binary())
 def test_zstandard_blocks_are_read(body: bytes) -> None:
     packed = zstandard.ZstdCompressor().compress(body)
-    assert avro._decompress("zstandard", packed, BYTES_MAX) == body
+    assert avro.decompress("zstandard", packed, BYTES_MAX) == body
     with pytest.raises(avro.InvalidAvro):
-        avro._decompress("zstandard", b"x" + packed, BYTES_MAX)
+        avro.decompress("zstandard", b"x" + packed, BYTES_MAX)
 
 
 def test_an_unknown_codec_is_refused() -> None:

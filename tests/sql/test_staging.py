@@ -444,7 +444,11 @@ def test_the_options_of_csv_are_honoured(tmp_path: Path) -> None:
         described = {row[0]: row[2] for row in await local.rows("DESCRIBE FILE FORMAT f")}
         assert described["FIELD_DELIMITER"] == "|"
         assert described["NULL_IF"] == "[-]"
-        for option in ("TYPE = XML", "TYPE = AVRO", "TYPE = JSON ALLOW_DUPLICATE = TRUE"):
+        for option in (
+            "TYPE = XML",
+            "TYPE = AVRO TRIM_SPACE = TRUE",
+            "TYPE = JSON ALLOW_DUPLICATE = TRUE",
+        ):
             assert (await refused(local, f"CREATE FILE FORMAT g {option}")).code == "000002"
 
     run(tmp_path, work)
