@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import bare, cases, cases_sql, growth, machines, planning, tpch
+from tests.bench import bare, cases, cases_sql, growth, machines, planning, tpch, warehouse
 from tests.kit import server as server_kit
 
 RESULTS = server_kit.ROOT / "bench-results"
@@ -61,6 +61,7 @@ def main() -> int:
             )
             rows += growth.measure(root, only=options.only.lower())
             rows += planning.measure(root, only=options.only.lower())
+            rows += warehouse.measure(root, only=options.only.lower())
         nginx = stack.enter_context(machines.nginx(root / "nginx"))
         if nginx is None:
             print("nginx is not installed: no ratios for its cases")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from tests.kit import server as server_kit
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +50,15 @@ def cpu_seconds(pid: int) -> float:
             continue
         total += (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
     return total
+
+
+def memory_mib(pid: int) -> float:
+    """Resident memory of a process and its children, in MiB; shared pages count in each."""
+    total = 0
+    for member in family(pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            total += int(Path(f"/proc/{member}/statm").read_text().split()[1])
+    return total * PAGE_BYTES / 2**20
 
 
 def family(pid: int) -> list[int]:
