@@ -47,6 +47,9 @@ OPTIONS: Mapping[str, str] = {
     "datafusion.execution.parquet.reorder_filters": "false",
     # Each file looked at at once takes a thread, and its allocator 32 MiB of address space.
     "datafusion.execution.meta_fetch_concurrency": "4",
+    # The library's two readings of CASE disagree about NULL where a condition is never true. The
+    # check that they agree failed such queries, and no plan relies on it.
+    "datafusion.execution.skip_physical_aggregate_schema_check": "true",
     "datafusion.optimizer.max_passes": "5",
     # Its groups of a LIMIT compare floats otherwise than GROUP BY does: NaN stands in several.
     "datafusion.optimizer.enable_topk_aggregation": "false",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import math
 from typing import Final
 
 from sqlglot import exp
@@ -147,10 +148,13 @@ def same_type(engine_name: str) -> builders.Builder:
 
 def _extreme(direction: str) -> builders.Builder:
     """MIN and MAX. direction: in which the wanted value comes first."""
-    plain = same_type("min" if direction == "ASC" else "max")
+    name = "min" if direction == "ASC" else "max"
+    plain = same_type(name)
 
     def build(call: FunctionCall) -> Expr:
         operand = call.arg(0)
+        if operand.type.name == "real" and not call.over:
+            return _extreme_of_reals(call, name)
         if not operand.type.is_variant:
             return plain(call)
         if call.over:
@@ -167,6 +171,23 @@ def _extreme(direction: str) -> builders.Builder:
         return call.aggregated(first, operand.type, [operand])
 
     return build
+
+
+def _extreme_of_reals(call: FunctionCall, name: str) -> Expr:
+    """MIN and MAX of floats, of which NaN is the greatest.
+
+    The engine compares the floats of a group so that a NaN stays or is passed over by its place
+    among the rows, so it gets the others alone.
+    """
+    operand = call.arg(0)
+    is_nan = code.call("isnan", operand)
+    extreme = _aggregate(call, name, code.case([(code.not_(is_nan), operand)]))
+    some_nan = (_aggregate(call, "bool_or", is_nan), exprs.real(math.nan))
+    if name == "max":
+        chosen: code.Code = code.case([some_nan], extreme)
+    else:
+        chosen = code.call("coalesce", extreme, code.case([some_nan]))
+    return call.aggregated(chosen, operand.type, [operand])
 
 
 def _collected(call: FunctionCall, values: Expr) -> code.Code:

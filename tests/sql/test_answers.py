@@ -559,6 +559,44 @@ def test_a_comparison_with_a_literal_of_nanoseconds_is_exact(tmp_path: Path) -> 
     )
 
 
+def test_the_extremes_of_a_group_take_nan_for_the_greatest_wherever_it_stands(
+    tmp_path: Path,
+) -> None:
+    shown = "to_varchar(min(f)), to_varchar(max(f))"
+    greatest = "to_varchar((select max(f) from t where t.g = o.g))"
+    answers(
+        tmp_path,
+        {
+            f"select g, {shown} from t group by g order by g": [
+                (1, "1.5", "NaN"),
+                (2, "1.5", "NaN"),
+                (3, "NaN", "NaN"),
+                (4, None, None),
+            ],
+            f"select {shown} from t": ("1.5", "NaN"),
+            f"select {shown} from t where g > 4": (None, None),
+            f"select {greatest} from (select 1 g union all select 2) o": [("NaN",), ("NaN",)],
+            "select g from t group by g having min(f) > 2 order by min(f)": (3,),
+        },
+        "create table t (g int, f float)",
+        "insert into t select * from values (1, 'NaN'::float), (1, 1.5), (2, 1.5), (2, 'NaN'),"
+        " (3, 'NaN'), (3, null), (4, null)",
+    )
+
+
+def test_a_group_by_case_whose_condition_is_never_true_is_answered(tmp_path: Path) -> None:
+    chosen = "case when not (null::boolean or contains(s, 'b')) then n else 5 end"
+    answers(
+        tmp_path,
+        {
+            f"select distinct {chosen} from t": (5,),
+            f"select {chosen}, count(*), sum({chosen}) from t group by 1": (5, 2, 10),
+        },
+        "create table t (n int, s varchar)",
+        "insert into t values (1, 'abc'), (null, 'def')",
+    )
+
+
 def test_minus_nan_is_nan(tmp_path: Path) -> None:
     answers(
         tmp_path,
