@@ -195,6 +195,26 @@ class Changes:
             raise errors.timed_out(round(seconds)) from None
         return _answer(statement, counts, bind_count)
 
+    async def explained(
+        self, execution: planning.Execution, statement: operations.ChangeRows
+    ) -> tuple[resolve.BoundQuery, planning.QueryTables, engine.EngineQuery]:
+        """Return the query that a statement's changes come from, which may run; raises SqlError."""
+        _, query_names = await self._look_up(execution, statement)
+        plan = await self._plan(execution, statement, query_names)
+        types = () if statement.is_whole else _types(plan)
+        environment = await self._planning.environment(execution, plan.query_tables.shapes)
+        bound = await execution.compiled.bind_changes(environment, types)
+        relation = await threads.for_columns(
+            len(plan.fields),
+            self._relations.empty,
+            plan.table,
+            plan.query_tables.shapes[plan.use].relation,
+            zone=execution.zone,
+            numbered=True,
+        )
+        query = await self._planning.query(execution, bound, _instead(plan, relation))
+        return bound, plan.query_tables, query
+
     async def _look_up(
         self, execution: planning.Execution, statement: operations.ChangeRows
     ) -> tuple[places.FoundTable, planning.Names]:
@@ -343,13 +363,7 @@ class Changes:
             zone=execution.zone,
             owner=execution.session.principal.name,
         )
-        opened = list(plan.query_tables.tables)
-        opened[plan.use] = None
-        return dataclasses.replace(
-            plan.query_tables,
-            tables=tuple(opened),
-            ready={**plan.query_tables.ready, plan.use: relation},
-        )
+        return _instead(plan, relation)
 
     # The changes
 
@@ -554,6 +568,17 @@ class Changes:
 
 async def _numbered(tasks: Sequence[scans.FileTask]) -> Mapping[int, scans.FileTask]:
     return await threads.for_columns(len(tasks), lambda: dict(enumerate(tasks)))
+
+
+def _instead(plan: _Plan, relation: engine.Relation) -> planning.QueryTables:
+    """Return the tables of a statement, with a relation for the rows of its target."""
+    opened = list(plan.query_tables.tables)
+    opened[plan.use] = None
+    return dataclasses.replace(
+        plan.query_tables,
+        tables=tuple(opened),
+        ready={**plan.query_tables.ready, plan.use: relation},
+    )
 
 
 def _removed(changed: _Changed) -> tuple[manifests.DataFile, ...]:

@@ -112,6 +112,23 @@ class Definitions:
                 continue
         return await self._create_table(execution, statement)
 
+    async def look_up_query(
+        self, execution: planning.Execution, statement: operations.CreateTable
+    ) -> planning.Names:
+        """Return the names of a CTAS' query, which may create its table; raises SqlError."""
+
+        def look_up(catalog: places.CatalogView) -> None:
+            if statement.is_temporary:
+                self._temporary_schema(execution, statement, catalog)
+                return
+            table = self._look_up(execution, statement, catalog)
+            may_exist = statement.replace or statement.if_not_exists or table.adopts
+            if table.existing is not None and not may_exist:
+                raise errors.already_exists("Object", statement.name[-1].folded)
+
+        _, query_names = await self._planning.look_up(execution, look_up)
+        return query_names
+
     async def _create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
     ) -> outcomes.Outcome:

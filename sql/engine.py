@@ -312,7 +312,7 @@ class EngineQuery:
     """One statement for the engine.
 
     functions: names of Boathouse's own functions that the text calls. purpose: run the text; plan
-    it and return the schema (describe); return the plan as text in one column `plan` (explain); or,
+    it and return the schema (describe); return the lines of its plans (explain); or,
     without text, read the footers of the Parquet files at paths (columns `path` and `schema`, an
     Arrow schema as IPC); or decode the files of staged (one row `report`). owner: the name of the
     principal whose share of the children it uses.

@@ -28,6 +28,7 @@ CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 """How our kernels put Snowflake's number into an exception that passes through the engine."""
 
 PATHS = re.compile(r"(?:\w+://)?(?:/[\w.@+-]+)+/?|(?:[\w.@+-]+/){2,}[\w.@+-]*")
+GROUPS = re.compile(r"\b__(\d+)_(?:\d+|rows)\b")
 
 VOLATILE_CALLS = ("random()", "uuid()")
 """A bound that a sort or join finds while it runs would be compared with another value of these."""
@@ -92,7 +93,7 @@ class Run:
         return self.frame.execute_stream()
 
     def _explain(self) -> pa.RecordBatch:
-        return _explain(self.frame, self.schema)
+        return _explain(self.frame, self.schema, self._query.relations)
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield what the query answers; a Write yields nothing, its files are in `finished`."""
@@ -198,7 +199,7 @@ class Planner:
         )
         frame = context.sql_with_options(query.text, allowed)
         schema = (
-            pa.schema([("plan", pa.string())])
+            pa.schema([("part", pa.string()), ("plan", pa.string())])
             if query.purpose == "explain"
             else rowforms.plain_schema(frame.schema())
         )
@@ -614,7 +615,21 @@ async def _plain(stream: Any) -> AsyncIterator[pa.RecordBatch]:
             yield arrow
 
 
-def _explain(frame: Any, schema: pa.Schema) -> pa.RecordBatch:
-    text = frame.execution_plan().display_indent()
-    lines = [PATHS.sub("...", line) for line in text.rstrip().split("\n")]
-    return pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], schema=schema)
+def _explain(frame: Any, schema: pa.Schema, relations: Sequence[engine.Relation]) -> pa.RecordBatch:
+    """Return the lines of a query's plans, without paths. A group has its relation's name."""
+
+    def named(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return relations[number].name if number < len(relations) else match[0]
+
+    plans = (
+        ("logical", frame.optimized_logical_plan().display_indent()),
+        ("physical", frame.execution_plan().display_indent()),
+    )
+    lines = [
+        (part, GROUPS.sub(named, PATHS.sub("...", line)))
+        for part, text in plans
+        for line in text.rstrip().split("\n")
+    ]
+    arrays = [pa.array(column, pa.string()) for column in zip(*lines, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

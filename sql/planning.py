@@ -411,6 +411,22 @@ class Planning:
         )
         return query, await self.query(execution, query, query_tables, text=text)
 
+    async def bound_unfilled(
+        self,
+        execution: Execution,
+        query_names: Names,
+        loaded: tables.LoadedTable,
+        fields: Sequence[Mapping[str, Any]],
+        *,
+        defaulted: Sequence[int] = (),
+    ) -> tuple[resolve.BoundQuery, QueryTables]:
+        """Return what `bound_into` binds, for a plan alone: sequences give no numbers."""
+        targets = await threads.for_columns(len(fields), _types_of, loaded, fields)
+        targets += [sqltypes.BOOLEAN] * len(defaulted)
+        query_tables = await self.open(execution, query_names)
+        environment = await self.environment(execution, query_tables.shapes)
+        return await execution.compiled.bind_into(environment, targets), query_tables
+
     async def environment(
         self, execution: Execution, tables: tuple[shapes.TableShape, ...] = ()
     ) -> shapes.Environment:

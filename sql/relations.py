@@ -62,6 +62,15 @@ class _Way:
     projection: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileCount:
+    """Data files of a table: those that a query reads, and all of them."""
+
+    kept: int
+    in_all: int
+    kept_bytes: int
+
+
 class Relations:
     """Builds relations. Its only state is caches of immutable files' facts."""
 
@@ -286,10 +295,10 @@ class Relations:
 
     async def count_files(
         self, table: pinned.PinnedTable, conditions: Sequence[predicates.Filter]
-    ) -> tuple[int, int]:
+    ) -> FileCount:
         """Return the number of data files that conditions do not exclude, and of all data files."""
         if table.snapshot_id is None:
-            return 0, 0
+            return FileCount(kept=0, in_all=0, kept_bytes=0)
         predicate = _predicate(conditions, table)
         kept, every = [
             await self._scans.plan(
@@ -300,7 +309,11 @@ class Relations:
             )
             for wanted in (predicate, pruning.ALWAYS)
         ]
-        return len(kept.tasks), len(every.tasks)
+        return FileCount(
+            kept=len(kept.tasks),
+            in_all=len(every.tasks),
+            kept_bytes=sum(task.data_file.file_size_in_bytes for task in kept.tasks),
+        )
 
     def empty(
         self, table: pinned.PinnedTable, name: str, *, zone: str = "UTC", numbered: bool = False

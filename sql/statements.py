@@ -39,6 +39,7 @@ from sql import (
     definitions,
     engine,
     errors,
+    explaining,
     faults,
     granting,
     inputs,
@@ -141,6 +142,14 @@ class Statements:
         self._ddl_texts = ddl_texts
         self._now_ms = now_ms
         self._about = about
+        self._explaining = explaining.Explaining(
+            engine=engine,
+            planning=planning,
+            relations=relations,
+            transactions=transactions,
+            changes=changes,
+            definitions=definitions,
+        )
 
     async def execute(
         self,
@@ -297,7 +306,7 @@ class Statements:
             case operations.Query():
                 return await self._query(execution)
             case operations.Explain():
-                return await self._explain(execution)
+                return await self._explaining.explain(execution, operation)
             case operations.Show():
                 return await self._shows.show(execution.session, operation)
             case operations.ExecuteImmediate():
@@ -512,39 +521,6 @@ class Statements:
         columns = [column.name for column in query.columns]
         row = functools.partial(constants.row, columns, query.types, values, zone=execution.zone)
         return await asyncio.to_thread(row) if len(columns) > limits.COLUMNS_HERE_MAX else row()
-
-    async def _explain(self, execution: planning.Execution) -> outcomes.Outcome:
-        column = outcomes.Column(name="content", type="text")
-        statement_type = outcomes.StatementType.EXPLAIN
-        bound_query, query_tables = await self._planning.bound(execution)
-        if execution.describe_only:
-            return outcomes.Outcome(columns=(column,), statement_type_id=statement_type)
-        results = await self._start(execution, bound_query, query_tables, purpose="explain")
-        table, _ = await engine.collect(results)
-        lines = [*await self._file_lines(query_tables, bound_query), *table["plan"].to_pylist()]
-        return outcomes.Outcome(
-            columns=(column,),
-            rows=[("\n".join(map(str, lines)),)],
-            statement_type_id=statement_type,
-        )
-
-    async def _file_lines(
-        self, query_tables: planning.QueryTables, bound_query: resolve.BoundQuery
-    ) -> list[str]:
-        lines = []
-        for index, (shape, table) in enumerate(
-            zip(query_tables.shapes, query_tables.tables, strict=True)
-        ):
-            if table is None:
-                continue
-            files, files_in_all = await self._relations.count_files(
-                table, bound_query.filters.get(index, ())
-            )
-            name = ".".join(names.shown(part) for part in shape.path)
-            lines.append(
-                f"Table {name}: snapshot {table.snapshot_id}, {files} of {files_in_all} files"
-            )
-        return lines
 
     # The session
 

@@ -46,13 +46,7 @@ class ParsedStatement:
     @property
     def portable_operation(self) -> operations.Operation:
         """The operation with ELSEWHERE for its tree."""
-        name = TREES.get(type(self.operation))
-        if name is None or getattr(self.operation, name) is None:
-            return self.operation
-        changes: dict[str, Any] = {name: operations.ELSEWHERE}
-        if isinstance(self.operation, operations.InsertAll):
-            changes["selects"] = operations.ELSEWHERE
-        return dataclasses.replace(self.operation, **changes)
+        return _without_tree(self.operation)
 
     def needs(self, environment: shapes.Environment) -> Needs:
         """Return the tables and names of the statement's query; raises SqlError.
@@ -132,7 +126,6 @@ class ParsedStatement:
 
 TREES = {
     operations.Query: "tree",
-    operations.Explain: "tree",
     operations.Insert: "source",
     operations.ChangeRows: "tree",
     operations.InsertAll: "source",
@@ -142,6 +135,20 @@ TREES = {
 }
 
 
+def _without_tree(operation: operations.Operation) -> operations.Operation:
+    if isinstance(operation, operations.Explain):
+        return dataclasses.replace(operation, statement=_without_tree(operation.statement))
+    name = TREES.get(type(operation))
+    if name is None or getattr(operation, name) is None:
+        return operation
+    changes: dict[str, Any] = {name: operations.ELSEWHERE}
+    if isinstance(operation, operations.InsertAll):
+        changes["selects"] = operations.ELSEWHERE
+    return dataclasses.replace(operation, **changes)
+
+
 def _tree_of(operation: operations.Operation) -> operations.Tree:
+    if isinstance(operation, operations.Explain):
+        return _tree_of(operation.statement)
     name = TREES.get(type(operation))
     return None if name is None else getattr(operation, name)

@@ -27,9 +27,10 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explain:
-    """EXPLAIN [USING TEXT | TABULAR] of a query."""
+    """EXPLAIN [USING TABULAR | TEXT | JSON] of a statement."""
 
-    tree: Tree
+    statement: Operation
+    form: Literal["tabular", "text", "json"] = "tabular"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,6 +50,10 @@ def _parse(text: str) -> operations.Operation:
     reader.drop_semicolons()
     if reader.is_at_end:
         raise errors.empty_statement()
+    return _statement(reader)
+
+
+def _statement(reader: reading.TokenReader) -> operations.Operation:
     head = reader.peek_word()
     read = READERS.get(head)
     if read is not None:
@@ -219,9 +223,24 @@ def _query_tree(reader: reading.TokenReader) -> Any:
 
 def _explain(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("EXPLAIN")
-    if reader.accept("USING") and not (reader.accept("TEXT") or reader.accept("TABULAR")):
-        raise errors.unsupported(f"EXPLAIN USING {reader.peek_word()}")
-    return operations.Explain(tree=_query_tree(reader))
+    form: Literal["tabular", "text", "json"] = "tabular"
+    if reader.accept("USING"):
+        if reader.accept("TEXT"):
+            form = "text"
+        elif reader.accept("JSON"):
+            form = "json"
+        elif not reader.accept("TABULAR"):
+            raise errors.unsupported(f"EXPLAIN USING {reader.peek_word()}")
+    head = reader.peek_word()
+    if head == "EXPLAIN":
+        raise reader.unexpected()
+    statement = _statement(reader)
+    copies = isinstance(statement, operations.CreateTable) and (
+        statement.query is None or statement.copies
+    )
+    if copies or not isinstance(statement, EXPLAINED):
+        raise errors.unsupported(f"EXPLAIN of {head}")
+    return operations.Explain(statement=statement, form=form)
 
 
 def _use(reader: reading.TokenReader) -> operations.Operation:
@@ -608,6 +627,15 @@ OBJECT_TYPES = reading.words(
     ROLE FORMAT POLICY INTEGRATION MONITOR SHARE TAG ACCOUNT SESSION IMMEDIATE COLUMN
     """
 )
+
+EXPLAINED = (
+    operations.Query,
+    operations.Insert,
+    operations.InsertAll,
+    operations.ChangeRows,
+    operations.CreateTable,
+)
+"""Statements whose plan EXPLAIN shows; of CREATE TABLE, those with a query."""
 
 COPIES: tuple[Literal["like", "clone"], ...] = ("like", "clone")
 TEMPORARY = ("TEMP", "TEMPORARY", "VOLATILE")

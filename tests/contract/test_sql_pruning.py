@@ -45,7 +45,7 @@ def session(server: server_kit.Running) -> Iterator[lake_client.Session]:
 
 
 def files_read(session: lake_client.Session, condition: str) -> str:
-    ((plan,),) = session.rows(f"explain select * from t where {condition}")
+    ((plan,),) = session.rows(f"explain using text select * from t where {condition}")
     line = plan.splitlines()[0]
     return str(line.rpartition(", ")[2])
 

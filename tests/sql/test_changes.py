@@ -880,7 +880,7 @@ def test_an_outer_join_prunes_the_files_of_its_right_table_alone(tmp_path: Path)
             (3, 3),
             (4, None),
         ]
-        (lines,) = await local.rows(f"explain {joined} and t.k = 2")
+        (lines,) = await local.rows(f"explain using text {joined} and t.k = 2")
         assert "4 of 4 files" in lines[0]
         assert "1 of 3 files" in lines[0]
 

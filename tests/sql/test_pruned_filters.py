@@ -48,7 +48,7 @@ class Bench:
 
     def kept(self, table: str, where: str) -> int:
         """Return how many files of a table a query reads."""
-        ((plan,),) = self.rows(f"explain select * from {table} where {where}")
+        ((plan,),) = self.rows(f"explain using text select * from {table} where {where}")
         lines = re.findall(r"Table \S+: snapshot \d+, (\d+) of (\d+) files", plan)
         ((kept, every),) = lines
         assert int(every) >= FILES
@@ -133,7 +133,7 @@ def test_where_reads_only_files_that_may_hold_a_row(bench: Bench, where: str, fi
 def test_where_on_the_day_of_a_moment_reads_the_files_of_that_day(
     bench: Bench, where: str, files: int
 ) -> None:
-    ((plan,),) = bench.rows(f"explain select * from m where {where}")
+    ((plan,),) = bench.rows(f"explain using text select * from m where {where}")
     assert f", {files} of {len(MOMENTS)} files" in plan
     whole = bench.rows(f"select * from m where case when {where} then 1 else 0 end = 1")
     assert sorted(bench.rows(f"select * from m where {where}")) == sorted(whole)

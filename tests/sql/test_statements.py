@@ -918,7 +918,7 @@ def test_explain_shows_tables_and_a_plan_without_running(tmp_path: Path) -> None
         await local.run("create table t (a int)")
         await local.run("insert into t values (1)")
         await local.run("insert into t values (2)")
-        outcome = await local.run("explain select * from t where a = 1")
+        outcome = await local.run("explain using text select * from t where a = 1")
         assert outcome.statement_type_id == outcomes.StatementType.EXPLAIN
         assert outcome.rows is not None
         ((text,),) = outcome.rows

@@ -299,7 +299,7 @@ def test_time_travel_and_other_sessions_do_not_see_the_changes(tmp_path: Path) -
         await local.run("insert into t values (2)")
         assert await local.rows("select count(*) from t at(offset => 0)") == [(1,)]
         assert await local.rows("select count(*) from t where a > 1") == [(1,)]
-        ((plan,),) = await local.rows("explain select * from t where a = 2")
+        ((plan,),) = await local.rows("explain using text select * from t where a = 2")
         assert ", 1 of 2 files" in plan
         assert await other.rows("select count(*) from t") == [(1,)]
 

@@ -69,9 +69,10 @@ def read(text: str) -> None:
     try:
         parse.split(text)
         operation = parse.parse(text)
+        if isinstance(operation, operations.Explain):
+            operation = operation.statement
         tree = {
             operations.Query: lambda: operation.tree,  # type: ignore[union-attr]
-            operations.Explain: lambda: operation.tree,  # type: ignore[union-attr]
             operations.Insert: lambda: operation.source,  # type: ignore[union-attr]
             operations.ChangeRows: lambda: operation.tree,  # type: ignore[union-attr]
             operations.CreateTable: lambda: operation.query,  # type: ignore[union-attr]

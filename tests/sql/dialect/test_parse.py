@@ -22,6 +22,8 @@ def ident(text: str, *, quoted: bool = False) -> names.Ident:
         ("/* head */ select 1 -- tail", operations.Query),
         ("explain select 1", operations.Explain),
         ("explain using text select 1", operations.Explain),
+        ("explain using json insert into t select 1", operations.Explain),
+        ("explain delete from t where a = 1", operations.Explain),
         ("begin", operations.BeginTransaction),
         ("begin transaction", operations.BeginTransaction),
         ("start transaction", operations.BeginTransaction),
@@ -59,7 +61,6 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
     ("text", "name"),
     [
         ("truncate materialized view v", "TRUNCATE MATERIALIZED VIEW"),
-        ("copy into @s from t partition by (a)", "COPY INTO @stage ... PARTITION BY"),
         ("alter warehouse w suspend", "ALTER WAREHOUSE"),
         ("create materialized view v as select 1", "CREATE MATERIALIZED VIEW"),
         ("alter view v add row access policy p on (a)", "ALTER VIEW ... ADD ROW"),
