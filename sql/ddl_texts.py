@@ -1,4 +1,4 @@
-"""engine: GET_DDL: the statements that create a table, view, sequence, schema or database again.
+"""engine: GET_DDL: the statements that create an object, or what a schema or database has, again.
 
 The text has Snowflake's form. A query gives the object's type and name as literals, so that what a
 statement needs is known, and read with the caller's rights, before the statement is bound.
@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog import idents, rights
-from sql import descriptions, errors, information_schema, keys, limits, listings, places, sessions
+from sql import (
+    descriptions,
+    errors,
+    fileformats,
+    information_schema,
+    keys,
+    limits,
+    listings,
+    places,
+    sessions,
+)
 from sql.dialect import names, parse, reading, sqltypes
 
 CALLS_MAX: Final = 100
@@ -23,16 +33,22 @@ OBJECTS_MAX: Final = 1_000
 CHARS_MAX: Final = 16_777_216
 """Characters of all texts of one statement: a VARCHAR has as many."""
 
-TYPES: Final = ("table", "view", "sequence", "schema", "database")
+TYPES: Final = ("table", "view", "sequence", "file_format", "schema", "database")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Listed:
-    """What a schema or database holds. sequences: in the order of their names."""
+    """What a schema or database holds. sequences: in the order of their names.
+
+    comments: of the schemas; comment: of the database.
+    """
 
     schemas: tuple[tuple[str, idents.Namespace], ...]
     tables: tuple[places.FoundTable, ...]
     sequences: tuple[listings.ListedSequence, ...]
+    formats: tuple[listings.ListedStaging, ...]
+    comments: tuple[str, ...]
+    comment: str = ""
 
 
 class DdlTexts:
@@ -83,15 +99,18 @@ class DdlTexts:
                 return await self._of_relation(session, object_type, name, is_qualified)
             case "sequence":
                 return self._of_sequence(session, name, is_qualified)
+            case "file_format":
+                return self._of_format(session, name, is_qualified)
         listed = await asyncio.to_thread(self._list, session, object_type, name)
         parts = []
         if object_type == "database":
             database = listed.schemas[0][0] if listed.schemas else name[0].stored
-            parts.append(f"create or replace database {names.written(database)};")
-        for place in listed.schemas:
+            comment = _comment(listed.comment)
+            parts.append(f"create or replace database {names.written(database)}{comment};")
+        for place, comment in zip(listed.schemas, listed.comments, strict=True):
             shown = names.written(idents.dotted(place[1]))
             qualified = f"{names.written(place[0])}.{shown}" if is_qualified else shown
-            parts.append(f"create or replace schema {qualified};")
+            parts.append(f"create or replace schema {qualified}{_comment(comment)};")
             parts += [
                 _sequence(each, is_qualified=is_qualified)
                 for each in listed.sequences
@@ -103,6 +122,11 @@ class DdlTexts:
                     chars_max -= len(parts[-1])
                     if chars_max < 0:
                         raise errors.too_complex(f"GET_DDL of more than {CHARS_MAX:,} characters")
+            parts += [
+                _file_format(each, is_qualified=is_qualified)
+                for each in listed.formats
+                if (each.row.table_bucket, tuple(each.row.namespace)) == place
+            ]
         return "\n\n".join(parts)
 
     async def _of_relation(
@@ -136,6 +160,20 @@ class DdlTexts:
             raise missing
         return _sequence(listed[stored], is_qualified=is_qualified)
 
+    def _of_format(self, session: sessions.Session, name: names.Name, is_qualified: bool) -> str:
+        with self._places.view(session.principal) as catalog:
+            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        place = [(schema.database, schema.namespace)]
+        listed: dict[str, listings.ListedStaging] = {}
+        for each in self._described.staging(
+            "file formats", session, place, count_max=limits.STAGES_MAX * 2
+        ):
+            listed.setdefault(each.row.name, each)  # the session's own come first
+        stored = names.find_one(name[-1], list(listed))
+        if stored is None:
+            raise errors.does_not_exist("File format", names.dotted(name))
+        return _file_format(listed[stored], is_qualified=is_qualified)
+
     def _list(self, session: sessions.Session, object_type: str, name: names.Name) -> _Listed:
         with self._places.view(session.principal) as catalog:
             if object_type == "database":
@@ -154,11 +192,20 @@ class DdlTexts:
                     if len(tables) >= OBJECTS_MAX:
                         raise errors.too_complex(f"GET_DDL of more than {OBJECTS_MAX:,} objects")
                     tables.append(table)
+            comments = tuple(catalog.comment(*place) for place in schemas)
+            is_database = object_type == "database"
+            comment = catalog.comment(database) if is_database else ""
             sequences = [
                 each for each in self._described.sequences(catalog, schemas) if each.may_describe
             ]
+        formats = self._described.staging("file formats", session, schemas, count_max=OBJECTS_MAX)
         return _Listed(
-            schemas=tuple(schemas), tables=tuple(tables), sequences=tuple(sequences[:OBJECTS_MAX])
+            schemas=tuple(schemas),
+            tables=tuple(tables),
+            sequences=tuple(sequences[:OBJECTS_MAX]),
+            formats=tuple(each for each in formats if not each.row.session_id),
+            comments=comments,
+            comment=comment,
         )
 
 
@@ -207,7 +254,7 @@ def _relation(described: descriptions.Description, *, is_qualified: bool) -> str
     lines += [_key(key) for key in described.keys]
     columns = ", ".join(map(_written, described.cluster_columns))
     clause = f" cluster by ({columns})" if columns else ""
-    comment = f" COMMENT={_quoted(described.comment)}" if described.comment else ""
+    comment = _comment(described.comment)
     body = ",\n\t".join(lines)
     created = "TEMPORARY TABLE" if described.is_temporary else "TABLE"
     return f"create or replace {created} {name} (\n\t{body}\n){clause}{comment};"
@@ -248,11 +295,43 @@ def _sequence(each: listings.ListedSequence, *, is_qualified: bool) -> str:
         table_bucket=each.database, namespace=each.namespace, name=each.state.name
     )
     state = each.state
-    comment = f" COMMENT={_quoted(state.comment)}" if state.comment else ""
+    comment = _comment(state.comment)
     return (
         f"create or replace sequence {_name(ident, is_qualified=is_qualified)}"
         f" start with {state.next} increment by {state.increment} order{comment};"
     )
+
+
+def _file_format(each: listings.ListedStaging, *, is_qualified: bool) -> str:
+    row = each.row
+    ident = idents.TableIdent(
+        table_bucket=row.table_bucket, namespace=tuple(row.namespace), name=row.name
+    )
+    lines = [f"TYPE = {row.format_type}"]
+    if each.file_format is not None:
+        lines += [f"{name} = {_option(v)}" for name, v in each.file_format.options.items()]
+    lines += [f"COMMENT = {_quoted(row.comment)}"] if row.comment else []
+    created = "TEMPORARY FILE FORMAT" if row.session_id else "FILE FORMAT"
+    body = "\n\t".join(lines)
+    return f"create or replace {created} {_name(ident, is_qualified=is_qualified)}\n\t{body}\n;"
+
+
+def _option(value: fileformats.Value) -> str:
+    """Return an option's value as CREATE FILE FORMAT reads it."""
+    match value:
+        case None:
+            return "NONE"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case tuple():
+            return f"({', '.join(map(_quoted, value))})"
+        case str():
+            return _quoted(value)
+    return str(value)
+
+
+def _comment(text: str) -> str:
+    return f" COMMENT={_quoted(text)}" if text else ""
 
 
 def _name(ident: idents.TableIdent, *, is_qualified: bool) -> str:
@@ -266,4 +345,5 @@ def _written(shown: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    text = text.replace("\\", "\\\\").replace("'", "''")
+    return "'" + text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + "'"

@@ -120,6 +120,72 @@ def test_get_ddl_has_snowflakes_form(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+FORMATS = {
+    "TYPE = CSV": "TYPE = CSV",
+    "TYPE = CSV FIELD_DELIMITER = '|' SKIP_HEADER = 1 NULL_IF = ('', 'it\\'s', '\\\\N')"
+    " FIELD_OPTIONALLY_ENCLOSED_BY = '\"' COMPRESSION = gzip ERROR_ON_COLUMN_COUNT_MISMATCH = false"
+    " COMMENT = 'c'": (
+        "TYPE = CSV\n\tFIELD_DELIMITER = '|'\n\tSKIP_HEADER = 1\n"
+        "\tNULL_IF = ('', 'it''s', '\\\\N')\n\tFIELD_OPTIONALLY_ENCLOSED_BY = '\"'\n"
+        "\tCOMPRESSION = 'GZIP'\n\tERROR_ON_COLUMN_COUNT_MISMATCH = FALSE\n\tCOMMENT = 'c'"
+    ),
+    "TYPE = CSV RECORD_DELIMITER = '\\r\\n' FIELD_DELIMITER = '\\t' ESCAPE = '\\\\'"
+    " ESCAPE_UNENCLOSED_FIELD = NONE DATE_FORMAT = 'YYYY-MM-DD'": (
+        "TYPE = CSV\n\tRECORD_DELIMITER = '\\r\\n'\n\tFIELD_DELIMITER = '\\t'\n"
+        "\tESCAPE = '\\\\'\n\tESCAPE_UNENCLOSED_FIELD = NONE\n\tDATE_FORMAT = 'YYYY-MM-DD'"
+    ),
+    "TYPE = JSON STRIP_OUTER_ARRAY = TRUE": "TYPE = JSON\n\tSTRIP_OUTER_ARRAY = TRUE",
+    "TYPE = AVRO": "TYPE = AVRO",
+}
+
+
+@pytest.mark.parametrize("options", FORMATS)
+def test_the_text_of_get_ddl_makes_the_same_file_format_again(tmp_path: Path, options: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(f"create file format f {options}")
+        text = await local.one("select get_ddl('file_format', 'f')")
+        assert text == f"create or replace FILE FORMAT F\n\t{FORMATS[options]}\n;"
+        described = await local.rows("describe file format f")
+        await local.run("drop file format f")
+        await local.run(text)
+        assert await local.rows("describe file format f") == described
+        assert await local.one("select get_ddl('file_format', 'ns.f', true)") == text.replace(
+            " F\n", " LAKE.NS.F\n"
+        )
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_get_ddl_of_a_schema_has_its_comment_and_file_formats_and_no_stages(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create schema more comment = 'it''s'")
+        await local.run("use schema more")
+        await local.run("create file format f type = json")
+        await local.run("create temporary file format g type = csv")
+        await local.run("create stage s")
+        await local.run("create table t (a int)")
+        assert await local.one("select get_ddl('schema', 'more')") == (
+            "create or replace schema MORE COMMENT='it''s';\n\n"
+            "create or replace TABLE T (\n\tA NUMBER(38,0)\n);\n\n"
+            "create or replace FILE FORMAT F\n\tTYPE = JSON\n;"
+        )
+        assert await local.one("select get_ddl('file_format', 'g')") == (
+            "create or replace TEMPORARY FILE FORMAT G\n\tTYPE = CSV\n;"
+        )
+        await local.run("comment on database lake is 'the lake'")
+        text = await local.one("select get_ddl('database', 'lake', true)")
+        assert text.startswith("create or replace database LAKE COMMENT='the lake';\n\n")
+        assert "create or replace FILE FORMAT LAKE.MORE.F" in text
+        assert await refused(local, "select get_ddl('stage', 's')") == "000002"
+        assert await refused(local, "select get_ddl('file_format', 'absent')") == "002003"
+        local.session.principal = local_sql.user("stranger", [])
+        assert await refused(local, "select get_ddl('file_format', 'f')") == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_call_of_get_ddl_in_a_comment_or_a_string_is_none(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         call = "get_ddl('table', 'absent')"
