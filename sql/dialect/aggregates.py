@@ -37,6 +37,28 @@ def _aggregate(call: FunctionCall, name: str, *operands: code.Argument) -> code.
     )
 
 
+WHOLE_FRAME: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+
+
+def _ordered(call: FunctionCall, operand: Expr) -> FunctionCall:
+    """Return the call of an aggregate that keeps its order, as the engine takes it.
+
+    With DISTINCT the order is that of the values. The order of a window's rows stands in OVER.
+    """
+    if not call.order:
+        return call
+    if call.distinct and (
+        len(call.order) > 1 or emit.text(call.order_parts[0]) != emit.text(operand)
+    ):
+        raise call.refuse("DISTINCT and another order")
+    if not call.over:
+        return call
+    if call.over.order:
+        raise call.refuse("WITHIN GROUP and ORDER BY in OVER")
+    over = dataclasses.replace(call.over, order=call.order, frame=WHOLE_FRAME)
+    return dataclasses.replace(call, order=(), over=over)
+
+
 def _over(
     call: FunctionCall, name: str, *operands: code.Argument, ignores_nulls: bool = False
 ) -> code.FunctionUse:
@@ -206,11 +228,10 @@ def _collected(call: FunctionCall, values: Expr) -> code.Code:
 def array_agg(call: FunctionCall) -> Expr:
     operand = call.arg(0)
     values = rewrites.to_variant(operand)
+    call = _ordered(call, operand)
     array = _collected(call, values)
     parts = [values, *call.order_parts]
     if call.distinct and call.order:
-        if len(call.order) > 1 or emit.text(call.order_parts[0]) != emit.text(operand):
-            raise call.refuse("DISTINCT and another order")
         ascending, nulls_first = code.TRUE, code.FALSE
         if " DESC" in call.order[0].direction:
             ascending, nulls_first = code.FALSE, code.TRUE
@@ -324,6 +345,7 @@ FRACTION_DIGITS_MAX: Final = 9
 def listagg(call: FunctionCall) -> Expr:
     operand = call.text(0)
     delimiter = call.constant(1, "")
+    call = _ordered(call, operand)
     joined = code.exactly(_aggregate(call, "string_agg", operand, str(delimiter)), sqltypes.TEXT)
     listed = code.call("coalesce", joined, "")
     return call.aggregated(listed, sqltypes.TEXT, [operand, *call.order_parts], nullable=False)

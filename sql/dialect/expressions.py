@@ -778,7 +778,7 @@ def _window(node: exp.Window, scope: NameResolver) -> Expr:
     if spec is not None:
         frame = _frame(spec)
     elif ordering["order"] and name in aggregates.WHOLE_PARTITION:
-        frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+        frame = aggregates.WHOLE_FRAME
     more = {
         "over": code.Window(partition=tuple(partition), order=ordering["order"], frame=frame),
         "over_parts": (*partition, *ordering["order_parts"]),

@@ -33,7 +33,7 @@ from sql.dialect import (
     unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
-from sql.plan import code, emit, opaque, relations, sharing
+from sql.plan import code, emit, opaque, orderings, relations, sharing
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -100,6 +100,8 @@ class SelectBinder:
         rel = relations.Project(source=rel, items=listed, is_distinct=is_distinct)
         if order:
             rel = relations.Sort(source=rel, keys=order)
+        if is_aggregate or having is not None:
+            rel = orderings.reconciled(rel)
         if sharing.is_volatile(rel):
             self._binder.volatile_parts += 1
             rel = sharing.bound_once(rel, self._binder.alias)

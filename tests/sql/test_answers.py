@@ -584,6 +584,53 @@ def test_the_extremes_of_a_group_take_nan_for_the_greatest_wherever_it_stands(
     )
 
 
+def test_lists_of_one_select_have_each_their_own_order(tmp_path: Path) -> None:
+    def listed(column: str, order: str, *, distinct: bool = False, over: str = "") -> str:
+        word = "distinct " if distinct else ""
+        return f"listagg({word}{column}, ',') within group (order by {order}) {over}"
+
+    up, down = listed("a", "a"), listed("b", "b desc")
+    in_group, in_all = (
+        listed("a", "n desc", over="over (partition by g)"),
+        listed("b", "b", over="over ()"),
+    )
+    windowed = f"select n, {in_group}, {in_all} from t order by n"
+    answers(
+        tmp_path,
+        {
+            f"select {up}, {down} from t": ("x,x,y,z", "9,7,5"),
+            f"select {up}, {down}, {listed('a', 'n desc')} from t": (
+                "x,x,y,z",
+                "9,7,5",
+                "z,x,y,x",
+            ),
+            f"select g, {up}, {down} from t group by g having {up} <> {down} order by {down}": [
+                (2, "x,z", "5"),
+                (1, "x,y", "9,7"),
+            ],
+            f"select {up}, {listed('a', 'a desc', distinct=True)} from t": ("x,x,y,z", "z,y,x"),
+            f"select {listed('a', 'a', distinct=True)}, {listed('b', 'b desc', distinct=True)},"
+            " array_to_string(array_agg(n) within group (order by n desc), '') from t": (
+                "x,y,z",
+                "9,7,5",
+                "4321",
+            ),
+            f"select {up}, {down} from t where n > 4": ("", ""),
+            windowed: [
+                (1, "y,x", "5,7,9"),
+                (2, "y,x", "5,7,9"),
+                (3, "z,x", "5,7,9"),
+                (4, "z,x", "5,7,9"),
+            ],
+            windowed.replace("over ()", "over (order by n)"): REFUSED,
+            f"select {listed('a', 'n', distinct=True)} from t": REFUSED,
+        },
+        "create table t (n int, g int, a varchar, b varchar)",
+        "insert into t values (1, 1, 'x', '7'), (2, 1, 'y', '9'), (3, 2, 'x', null),"
+        " (4, 2, 'z', '5')",
+    )
+
+
 def test_a_group_by_case_whose_condition_is_never_true_is_answered(tmp_path: Path) -> None:
     chosen = "case when not (null::boolean or contains(s, 'b')) then n else 5 end"
     answers(
