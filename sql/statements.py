@@ -184,6 +184,9 @@ class Statements:
             operation = compiled.operation
             if is_immediate and isinstance(operation, operations.ExecuteImmediate):
                 raise errors.unsupported("EXECUTE IMMEDIATE of EXECUTE IMMEDIATE")
+            if is_immediate and isinstance(operation, operations.PutFiles | operations.GetFiles):
+                # A driver moves files only for a text that begins with PUT or GET.
+                raise errors.unsupported("EXECUTE IMMEDIATE of PUT or GET")
             await self._transactions.check_not_lost(session, operation)
             available_roles: tuple[str, ...] = ()
             if AVAILABLE_ROLES.search(text):

@@ -1,8 +1,8 @@
 """rule: binds where SQL has no expression: names, stages, options.
 
-`IDENTIFIER(?)`, every `?` of COPY and of INFER_SCHEMA, and the stage of PUT and GET are replaced by
-the bound text before the statement is parsed; the other placeholders keep their binds. Several
-statements of one request share its binds (`share`).
+`IDENTIFIER(?)`, every `?` of COPY, EXECUTE IMMEDIATE and INFER_SCHEMA, and the stage of PUT and GET
+are replaced by the bound text before the statement is parsed; the other placeholders keep their
+binds. Several statements of one request share its binds (`share`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sql import bindings, errors
 from sql.dialect import parse, reading
 
 MENTIONS: Final = re.compile(
-    r"\bIDENTIFIER\s*\(\s*\?|\bINFER_SCHEMA\b|^\W*(?:COPY|PUT|GET)\b", re.IGNORECASE
+    r"\bIDENTIFIER\s*\(\s*\?|\bINFER_SCHEMA\b|^\W*(?:COPY|PUT|GET|EXECUTE)\b", re.IGNORECASE
 )
 MOVES: Final = re.compile(r"^\W*(?:PUT|GET)\b", re.IGNORECASE)
 WORD: Final = re.compile(r"(?<=\s)\?(?=\s|;|$)")
@@ -88,7 +88,7 @@ def _filled(
     text: str, bound: Mapping[str, bindings.Binding]
 ) -> tuple[str, Mapping[str, bindings.Binding]]:
     tokens = parse.tokenize(text)
-    fills_all = bool(tokens) and tokens[0].text.upper() == "COPY"
+    fills_all = bool(tokens) and tokens[0].text.upper() in ("COPY", "EXECUTE")
     parts: list[str] = []
     kept: dict[str, bindings.Binding] = {
         name: binding for name, binding in bound.items() if not name.isdecimal()

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from sql import ddl_texts, errors
+from sql import bindings, ddl_texts, errors
 from tests.kit import local_sql
 
 TYPES = (
@@ -46,6 +46,12 @@ def test_execute_immediate_runs_a_literal_or_a_session_variable(tmp_path: Path) 
         await local.run("execute immediate 'insert into t values (?)' using ('y')")
         assert await local.one("select count(*) from t") == 2
         await local.run("execute immediate 'set text = 3'")
+        bound = {
+            name: bindings.Binding(type="text", values=(value,))
+            for name, value in (("1", "select ? || 'it''s\\n'"), ("2", "x'y"))
+        }
+        both = await local.run("execute immediate ? using (?)", bindings=bound)
+        assert await local_sql.rows_of(both) == [("x'yit's\n",)]
         assert await local.one("select $text") == 3
         await local.run("unset (text, low)")
         assert await refused(local, "execute immediate $text") == "000904"
@@ -65,6 +71,8 @@ def test_execute_immediate_runs_a_literal_or_a_session_variable(tmp_path: Path) 
         ("execute immediate $itself", "000002"),
         ("execute immediate name", "000002"),
         ("execute immediate 'select ?' using (name)", "000002"),
+        ("execute immediate 'put file:///tmp/x @~'", "000002"),
+        ("execute immediate 'get @~ file:///tmp/'", "000002"),
     ],
 )
 def test_execute_immediate_of_more_than_a_statement_is_refused(
