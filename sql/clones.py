@@ -268,6 +268,11 @@ def _same_ids(
         properties={
             **created.properties,
             **_properties(source, {each: each for each in ids}, numbers),
+            **{
+                name: text
+                for name, text in created.properties.items()
+                if name == tabletypes.FORM  # the statement may have the word TRANSIENT
+            },
         },
     )
 

@@ -257,6 +257,7 @@ def _relation(described: descriptions.Description, *, is_qualified: bool) -> str
     comment = _comment(described.comment)
     body = ",\n\t".join(lines)
     created = "TEMPORARY TABLE" if described.is_temporary else "TABLE"
+    created = "TRANSIENT TABLE" if described.is_transient else created
     return f"create or replace {created} {name} (\n\t{body}\n){clause}{comment};"
 
 

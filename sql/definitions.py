@@ -33,6 +33,7 @@ from sql import (
     replacements,
     replays,
     stored_views,
+    tabletypes,
     temporary_names,
     temporary_tables,
     threads,
@@ -421,6 +422,7 @@ class Definitions:
         defined = await threads.for_columns(
             len(source.fields), functools.partial(clones.definition, numbers=numbers), source
         )
+        defined = dataclasses.replace(defined, table=_labelled(statement, defined.table))
         if table.existing is not None and not table.adopts:
             await self._replace_by_copy(execution, query_tables, statement, table, source, numbers)
             return
@@ -465,7 +467,7 @@ class Definitions:
 
         def describe(first_id: int) -> writes.NewTable:
             defined = clones.definition(source, numbers=numbers, first_id=first_id)
-            return clones.without_version(defined.table)
+            return clones.without_version(_labelled(statement, defined.table))
 
         base = await self._tables.fetch_at(existing.ident, existing.pointer)
         replacement = await self._replacements.plan(base, describe)
@@ -672,6 +674,14 @@ class Definitions:
                 continue
             return ident
         return None
+
+
+def _labelled(statement: operations.CreateTable, new_table: writes.NewTable) -> writes.NewTable:
+    """Return a copy of a table with the word TRANSIENT, if the statement has it."""
+    if not statement.is_transient:
+        return new_table
+    properties = {**new_table.properties, tabletypes.FORM: tabletypes.TRANSIENT}
+    return dataclasses.replace(new_table, properties=properties)
 
 
 def _new_table(

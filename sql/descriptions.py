@@ -26,7 +26,7 @@ class Description:
     its query and the like; None for a table, and for a view that is described no further.
     cluster_columns: of the clustering key, as reported. definition: the statement that creates a
     view. is_declared: a table that was created as an ICEBERG one, or by a client of another API.
-    is_temporary: a table of the session alone.
+    is_temporary: a table of the session alone. is_transient: a table that was created as such.
     """
 
     ident: idents.TableIdent
@@ -44,6 +44,7 @@ class Description:
     definition: str = ""
     is_declared: bool = True
     is_temporary: bool = False
+    is_transient: bool = False
 
     @property
     def cluster_by(self) -> str:

@@ -10,6 +10,7 @@ files, which never change, are read afterwards.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from sql import (
     limits,
     listings,
     places,
+    roles,
     sessions,
     stagerows,
     stages,
@@ -83,11 +85,13 @@ class InformationSchema:
         views: stored_views.StoredViews,
         sequences: sequences.Sequences,
         stages: stages.Stages,
+        roles: roles.Roles,
     ) -> None:
         self._tables = tables
         self._views = views
         self._sequences = sequences
         self._stages = stages
+        self._roles = roles
 
     async def describe(self, listed: Listed, *, with_columns: bool) -> descriptions.Description:
         """Return the description of a table that the caller may see. Damaged metadata is no error.
@@ -122,6 +126,7 @@ class InformationSchema:
             return await self._described_view(table, with_columns=with_columns)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         summary = _summary(loaded)
+        form = loaded.metadata.properties.get(tabletypes.FORM)
         return descriptions.Description(
             ident=temporary_names.logical(table.ident),
             is_temporary=table.is_temporary,
@@ -139,7 +144,8 @@ class InformationSchema:
                 loaded.metadata.current_schema(),
                 table.pointer.object_uuid,
             ),
-            is_declared=loaded.metadata.properties.get(tabletypes.FORM) != tabletypes.PLAIN,
+            is_declared=form not in (tabletypes.PLAIN, tabletypes.TRANSIENT),
+            is_transient=form == tabletypes.TRANSIENT and not table.is_temporary,
         )
 
     async def _described_view(
@@ -220,8 +226,12 @@ class InformationSchema:
     ) -> Sequence[Any]:
         """Return the objects of a database, other than tables, that the caller may see."""
         match source:
-            case "tables":
+            case "tables" | "nothing":
                 return ()
+            case "own role":
+                return (listings.NamedRole(name=session.role),)
+            case "roles":
+                return (session.login,)  # `relation` looks up the roles of the user
             case "here":
                 return (listings.ListedDatabase(name=database, created_at_ms=0),)
             case "databases":
@@ -276,6 +286,11 @@ class InformationSchema:
         object_type = OBJECT_TYPES[source]
         return iter(self._stages.listed(object_type, session, schemas, count_max=count_max))
 
+    async def _roles_of(self, gathered: Gathered) -> list[listings.NamedRole]:
+        (login,) = gathered.objects
+        available = await self._roles.available(login)
+        return [listings.NamedRole(name=name, grantee=login.name.upper()) for name in available]
+
     async def relation(
         self, gathered: Gathered, name: str, *, zone: str
     ) -> tuple[shapes.TableShape, engine.Relation]:
@@ -284,6 +299,8 @@ class InformationSchema:
         zone: the session's, in which the engine shows instants.
         """
         view = information_views.INFORMATION_VIEWS[gathered.view]
+        if view.source == "roles":
+            gathered = dataclasses.replace(gathered, objects=await self._roles_of(gathered))
         described = await self.describe_all(gathered.tables, with_columns=view.has_columns)
         size = len(gathered.objects) + sum(1 + len(each.columns) for each in described)
         if size > limits.ROWS_HERE_MAX:

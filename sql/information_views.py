@@ -11,14 +11,26 @@ from sql import descriptions, listings, outcomes, show_listings
 from sql.dialect import names, sqltypes
 from sql.listings import moment, number, text
 
-Source = Literal["here", "databases", "schemas", "tables", "sequences", "stages", "file formats"]
+Source = Literal[
+    "here",
+    "databases",
+    "schemas",
+    "tables",
+    "sequences",
+    "stages",
+    "file formats",
+    "own role",
+    "roles",
+    "nothing",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InformationView:
     """A view of INFORMATION_SCHEMA.
 
-    source: its objects; `here` is the database alone. object_types, parts: as in a listing of
+    source: its objects; `here` is the database alone, `nothing` what Boathouse has none of.
+    object_types, parts: as in a listing of
     SHOW. parts_of_all: instead of parts, the objects of all tables, where one table's need
     another's. has_columns: whether tables are described with their columns.
     """
@@ -79,7 +91,7 @@ TABLES = (
     text("table_name", _name_of),
     text("table_owner", lambda each: each.owner or None),
     text("table_type", _table_type),
-    text("is_transient", "NO"),
+    text("is_transient", lambda each: _yes(each.is_transient)),
     text("clustering_key", lambda each: each.cluster_by or None),
     number("row_count", lambda each: each.rows),
     number("bytes", lambda each: each.size_bytes),
@@ -276,6 +288,46 @@ FILE_FORMATS = (
     moment("last_altered"),
     text("comment", lambda each: each.row.comment or None),
 )
+APPLICABLE_ROLES = (
+    text("grantee", lambda each: each.grantee),
+    text("role_name", lambda each: each.name),
+    text("role_owner", None),
+    text("is_grantable", "NO"),
+)
+ENABLED_ROLES = (
+    text("role_name", lambda each: each.name),
+    text("role_owner", None),
+)
+RESULT_COLUMNS = (
+    text("argument_signature"),
+    text("data_type"),
+    number("character_maximum_length"),
+    number("character_octet_length"),
+    number("numeric_precision"),
+    number("numeric_precision_radix"),
+    number("numeric_scale"),
+)
+FUNCTIONS = (
+    *map(text, ("function_catalog", "function_schema", "function_name", "function_owner")),
+    *RESULT_COLUMNS,
+    *map(text, ("function_language", "function_definition", "volatility", "is_null_call")),
+    text("is_secure"),
+    moment("created"),
+    moment("last_altered"),
+    *map(text, ("comment", "is_external", "api_integration", "context_headers")),
+    number("max_batch_rows"),
+    *map(text, ("request_translator", "response_translator", "compression", "imports", "handler")),
+    *map(text, ("target_path", "runtime_version", "packages", "installed_packages")),
+    text("is_memoizable"),
+)
+PROCEDURES = (
+    *map(text, ("procedure_catalog", "procedure_schema", "procedure_name", "procedure_owner")),
+    *RESULT_COLUMNS,
+    *map(text, ("procedure_language", "procedure_definition")),
+    moment("created"),
+    moment("last_altered"),
+    text("comment"),
+)
 INFORMATION_VIEWS: Mapping[str, InformationView] = {
     "databases": InformationView(columns=DATABASES, source="databases"),
     "information_schema_catalog_name": InformationView(columns=CATALOG_NAME, source="here"),
@@ -301,5 +353,9 @@ INFORMATION_VIEWS: Mapping[str, InformationView] = {
     "sequences": InformationView(columns=SEQUENCES, source="sequences"),
     "stages": InformationView(columns=STAGES, source="stages"),
     "file_formats": InformationView(columns=FILE_FORMATS, source="file formats"),
+    "applicable_roles": InformationView(columns=APPLICABLE_ROLES, source="roles"),
+    "enabled_roles": InformationView(columns=ENABLED_ROLES, source="own role"),
+    "functions": InformationView(columns=FUNCTIONS, source="nothing"),
+    "procedures": InformationView(columns=PROCEDURES, source="nothing"),
 }
 """The views of INFORMATION_SCHEMA, by their names."""

@@ -111,6 +111,14 @@ class ListedStaging:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NamedRole:
+    """A role of INFORMATION_SCHEMA. grantee: the user who may be in it."""
+
+    name: str
+    grantee: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ListedFunction:
     """A function that user text may call."""
 

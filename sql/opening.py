@@ -150,7 +150,7 @@ def open_statements(
         ),
     )
     described = information_schema.InformationSchema(
-        tables=tables, views=stored, sequences=all_sequences, stages=all_stages
+        tables=tables, views=stored, sequences=all_sequences, stages=all_stages, roles=all_roles
     )
     read = relations.Relations(
         engine=engine,

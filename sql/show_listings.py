@@ -84,6 +84,10 @@ def _type_of(each: Any) -> str:
     return OBJECT_TYPES["view" if each.object_type == "view" else "table"]
 
 
+def _table_type(each: Any) -> str:
+    return "TRANSIENT" if each.is_transient else _type_of(each)
+
+
 def _is_iceberg(table: Any) -> str:
     return "Y" if table.object_type == "table" and table.is_declared else "N"
 
@@ -152,6 +156,7 @@ TERSE_OBJECTS = (
     text("database_name", _database_of),
     text("schema_name", _schema_of),
 )
+TERSE_TABLES = (*TERSE_OBJECTS[:2], text("kind", _table_type), *TERSE_OBJECTS[3:])
 OBJECTS = (
     *OBJECTS_AND_TABLES,
     text("owner_role_type"),
@@ -160,7 +165,9 @@ OBJECTS = (
     text("is_iceberg", _is_iceberg),
 )
 TABLES = (
-    *OBJECTS_AND_TABLES,
+    *OBJECTS_AND_TABLES[:4],
+    text("kind", _table_type),
+    *OBJECTS_AND_TABLES[5:],
     text("automatic_clustering", "OFF"),
     text("change_tracking", "OFF"),
     text("search_optimization", "OFF"),
@@ -525,7 +532,7 @@ PIPES = (
 )
 
 _LISTING_OF_TABLES = Listing(
-    columns=TABLES, source="tables", object_types=("table",), terse=TERSE_OBJECTS
+    columns=TABLES, source="tables", object_types=("table",), terse=TERSE_TABLES
 )
 
 

@@ -25,8 +25,10 @@ DECLARED = "boathouse.sql.types"
 
 FORM = "boathouse.sql.form"
 PLAIN = "table"
-"""Table property: `table` if CREATE TABLE made it without the word ICEBERG. SHOW says of other
-tables that they are Iceberg tables, as Snowflake does of those that name their format."""
+TRANSIENT = "transient"
+"""Table property: `table` if CREATE TABLE made it without the word ICEBERG, `transient` if with the
+word TRANSIENT. SHOW says of other tables that they are Iceberg tables, as Snowflake does of those
+that name their format."""
 
 SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
     "VARIANT": sqltypes.VARIANT,

@@ -697,7 +697,8 @@ def new_table(
         text = tabletypes.declared_text(column.type)
         if text is not None:
             declared[str(number)] = text
-    properties = {} if statement.is_iceberg else {tabletypes.FORM: tabletypes.PLAIN}
+    form = tabletypes.TRANSIENT if statement.is_transient else tabletypes.PLAIN
+    properties = {} if statement.is_iceberg else {tabletypes.FORM: form}
     properties |= dict(statement.settings)
     if statement.comment:
         properties["comment"] = statement.comment

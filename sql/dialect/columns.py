@@ -211,7 +211,7 @@ def _properties(
     for item in node.expressions if node is not None else ():
         match item:
             case exp.TransientProperty() | exp.IcebergProperty():
-                pass  # Boathouse's tables are always permanent Iceberg tables
+                pass  # `parse` reads these words
             case exp.SchemaCommentProperty():
                 comment = item.this.name
             case exp.PartitionedByProperty():

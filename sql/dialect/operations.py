@@ -78,9 +78,10 @@ class CreateTable:
     """CREATE [OR REPLACE] [TEMPORARY | TRANSIENT] [ICEBERG] TABLE, with or without AS query.
 
     partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
-    is_iceberg: with the word ICEBERG. is_temporary: the table is its session's alone. copies: with
-    LIKE or CLONE, whose source the query reads. external_volume, base_location: of an ICEBERG
-    table, as they are written. settings: properties that its options set.
+    is_iceberg: with the word ICEBERG. is_transient: with the word TRANSIENT. is_temporary: the
+    table is its session's alone. copies: with LIKE or CLONE, whose source the query reads.
+    external_volume, base_location: of an ICEBERG table, as they are written. settings: properties
+    that its options set.
     """
 
     name: names.Name
@@ -94,6 +95,7 @@ class CreateTable:
     keys: tuple[KeyDefinition, ...] = ()
     is_iceberg: bool = False
     is_temporary: bool = False
+    is_transient: bool = False
     copies: Literal["", "like", "clone"] = ""
     external_volume: str | None = None
     base_location: str | None = None

@@ -464,7 +464,7 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     name = reader.name()
     for copies in COPIES:
         if reader.accept(copies):
-            replace, is_temporary = _words_before(reader, start)
+            replace, is_temporary, is_transient = _words_before(reader, start)
             return operations.CreateTable(
                 name=name,
                 columns=(),
@@ -472,6 +472,7 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
                 replace=replace,
                 if_not_exists=if_not_exists,
                 is_temporary=is_temporary,
+                is_transient=is_transient,
                 copies=copies,
             )
     definitions: tuple[operations.ColumnDefinition, ...] = ()
@@ -486,6 +487,7 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     words_start = reader.mark()
     is_temporary = _accept_temporary(reader)
     words_stop = reader.mark()
+    is_transient = not is_temporary and reader.accept("TRANSIENT")
     reader.reset(start)
     tokens = [
         *reader.between(start, words_start),
@@ -494,18 +496,19 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     ]
     tree = _tree_of(reader, tokens)
     table = columns.create_table(tree, definitions, keys)
-    return dataclasses.replace(table, is_temporary=is_temporary)
+    return dataclasses.replace(table, is_temporary=is_temporary, is_transient=is_transient)
 
 
-def _words_before(reader: reading.TokenReader, start: int) -> tuple[bool, bool]:
-    """Return whether a CREATE TABLE has OR REPLACE, and whether it is TEMPORARY."""
+def _words_before(reader: reading.TokenReader, start: int) -> tuple[bool, bool, bool]:
+    """Return whether a CREATE TABLE has OR REPLACE, whether it is TEMPORARY, and TRANSIENT."""
     here = reader.mark()
     reader.reset(start)
     reader.accept("CREATE")
     replace = reader.accept("OR", "REPLACE")
     is_temporary = _accept_temporary(reader)
+    is_transient = not is_temporary and reader.accept("TRANSIENT")
     reader.reset(here)
-    return replace, is_temporary
+    return replace, is_temporary, is_transient
 
 
 def _source_tree(reader: reading.TokenReader, copies: str) -> Any:

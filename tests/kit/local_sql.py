@@ -290,7 +290,11 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         ),
     )
     described = information_schema.InformationSchema(
-        tables=lake.tables, views=stored, sequences=all_sequences, stages=all_stages
+        tables=lake.tables,
+        views=stored,
+        sequences=all_sequences,
+        stages=all_stages,
+        roles=all_roles,
     )
     read = relations.Relations(
         engine=the_engine,

@@ -184,3 +184,89 @@ def test_sequences_and_stages_that_the_caller_may_not_see_have_no_rows(tmp_path:
         assert await local.rows(stages) == []
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_transient_tables_have_snowflakes_words_in_listings(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create transient table tr (a int)")
+        await local.run("create or replace transient table tas as select 1 as a")
+        await local.run("create table plain (a int)")
+        await local.run("create table copied like tr")
+        await local.run("create transient table label clone plain")
+        await local.run("create temporary table tmp (a int)")
+        words = {
+            "TR": "TRANSIENT",
+            "TAS": "TRANSIENT",
+            "PLAIN": "TABLE",
+            "COPIED": "TRANSIENT",
+            "LABEL": "TRANSIENT",
+            "TMP": "TEMPORARY",
+        }
+        for statement, position in (("show tables", 4), ("show terse tables", 2)):
+            rows = await local.rows(statement)
+            assert {row[1]: row[position] for row in rows} == words
+        # dbt reads the kind of SHOW OBJECTS, where Snowflake has no such word.
+        assert {row[4] for row in await local.rows("show objects")} == {"TABLE", "TEMPORARY"}
+        rows = await local.rows(
+            "select table_name, table_type, is_transient, is_iceberg from information_schema.tables"
+        )
+        assert {row[0]: row[1:] for row in rows} == {
+            name: (
+                "LOCAL TEMPORARY" if word == "TEMPORARY" else "BASE TABLE",
+                "YES" if word == "TRANSIENT" else "NO",
+                "NO",
+            )
+            for name, word in words.items()
+        }
+        assert await local.one("select get_ddl('table', 'tr')") == (
+            "create or replace TRANSIENT TABLE TR (\n\tA NUMBER(38,0)\n);"
+        )
+        await local.run("create or replace table tr (a int)")
+        await local.run("create or replace transient table plain clone label")
+        rows = await local.rows("show tables like '%R'")
+        assert [row[4] for row in rows if row[1] == "TR"] == ["TABLE"]
+        rows = await local.rows("show tables like 'plain'")
+        assert [row[4] for row in rows] == ["TRANSIENT"]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_roles_are_listed_for_the_user_and_the_session(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create role analyst")
+        await local.run("create role other")
+        await local.run("create user ann password = 'long enough 1'")
+        await local.run("grant role analyst to user ann")
+        await local.run("grant usage on database lake to user ann")
+        await local.run("grant usage on database lake to role analyst")
+        local.log_in("ann")
+        applicable = "select * from lake.information_schema.applicable_roles order by 2"
+        enabled = "select role_name, role_owner from lake.information_schema.enabled_roles"
+        assert await local.rows(applicable) == [
+            ("ANN", "ANALYST", None, "NO"),
+            ("ANN", "PUBLIC", None, "NO"),
+        ]
+        assert await local.rows(enabled) == [("PUBLIC", None)]
+        await local.run("use role analyst")
+        assert await local.rows(enabled) == [("ANALYST", None)]
+        assert len(await local.rows(applicable)) == 2
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_functions_and_procedures_have_their_columns_and_no_rows(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for view, first in (("functions", "FUNCTION"), ("procedures", "PROCEDURE")):
+            outcome = await local.run(f"select * from information_schema.{view}")
+            names = [column.name for column in outcome.columns]
+            assert names[:5] == [
+                f"{first}_CATALOG",
+                f"{first}_SCHEMA",
+                f"{first}_NAME",
+                f"{first}_OWNER",
+                "ARGUMENT_SIGNATURE",
+            ]
+            assert {f"{first}_LANGUAGE", f"{first}_DEFINITION", "CREATED", "COMMENT"} <= set(names)
+            assert await local_sql.rows_of(outcome) == []
+
+    local_sql.run_local(tmp_path, work)
