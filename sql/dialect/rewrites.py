@@ -142,7 +142,12 @@ def implicit(
         return operand
     if target.name == "fixed" and target.is_integer and operand.type.is_integer:
         return operand
-    return cast(operand, target, forms=forms)
+    converted = cast(operand, target, forms=forms)
+    if target.wide and converted.type.is_integer:
+        # Beside decimals the engine's CASE and UNION make 64-bit integers of both, and fail on
+        # larger numbers.
+        return dataclasses.replace(in_type(converted, target), literal=converted.literal)
+    return converted
 
 
 def unify(operands: Sequence[Expr], what: str) -> tuple[list[Expr], sqltypes.SqlType]:

@@ -584,6 +584,35 @@ def test_the_extremes_of_a_group_take_nan_for_the_greatest_wherever_it_stands(
     )
 
 
+def test_a_small_number_beside_numbers_beyond_64_bits_is_one_of_them(tmp_path: Path) -> None:
+    large = Decimal(NINES)
+    answers(
+        tmp_path,
+        {
+            "select case when n = 1 then 1 else w end from t order by n": [(1,), (large,)],
+            "select decode(n, 1, '2024-02-01'::date - '2024-01-01'::date, w) from t order by n": [
+                (31,),
+                (large,),
+            ],
+            "select iff(n = 1, row_number() over (order by n), w) from t order by n": [
+                (1,),
+                (large,),
+            ],
+            "select 1 union all select w from t order by 1": [
+                (large.copy_negate(),),
+                (1,),
+                (large,),
+            ],
+            "select w from t intersect select -99999999999999999999999999999999999999": (
+                large.copy_negate(),
+            ),
+            "select count(*) from t where n in (select w from t)": (0,),
+        },
+        "create table t (n int, w number(38, 0))",
+        f"insert into t values (1, -{NINES}), (2, {NINES})",
+    )
+
+
 def test_lists_of_one_select_have_each_their_own_order(tmp_path: Path) -> None:
     def listed(column: str, order: str, *, distinct: bool = False, over: str = "") -> str:
         word = "distinct " if distinct else ""
