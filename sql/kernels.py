@@ -258,6 +258,15 @@ def _uniform(match: re.Match[str]) -> Kernel:
     return by_row(number, number, pa.int64(), result=number)(real if match.group(1) else whole)
 
 
+def _random_of(_: re.Match[str]) -> Kernel:
+    """A number of 64 bits that a seed and a row's number determine."""
+
+    def number(seed: int, row: int) -> int:
+        return _mixed((_mixed(seed & WORD) + row) & WORD) - (1 << 63)
+
+    return by_row(pa.int64(), pa.int64(), result=pa.int64())(number)
+
+
 def _normal(_: re.Match[str]) -> Kernel:
     """A number of a normal distribution, which its third argument determines."""
 
@@ -490,6 +499,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_uniform(_real)?"), _uniform),
     (re.compile("_normal"), _normal),
     (re.compile("_randstr"), _randstr),
+    (re.compile("_random_of"), _random_of),
     (re.compile("_unit_of"), _unit_of),
     (re.compile("_v_of_text"), _variant_of_text),
     (re.compile("_v_of_decimal"), _variant_of_decimal),

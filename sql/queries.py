@@ -411,7 +411,7 @@ class Queries:
         submission = query.submission
         control = controls.parse(submission.text)
         if control is not None and not submission.describe_only:
-            return await self._controlled(control, session)
+            return await self._controlled(control, session, submission)
         texts = await self._texts(submission, session)
         if len(texts) == 1:
             submission = replace(submission, text=texts[0])
@@ -575,7 +575,19 @@ class Queries:
             raise query.error or errors.result_scan_unknown(query_id)
         return query
 
-    async def _controlled(self, control: controls.Control, session: sessions.Session) -> Result:
+    async def _waited(
+        self, control: controls.Wait, session: sessions.Session, submission: Submission
+    ) -> None:
+        """Do nothing for a time; raises SqlError at the end of the statement's time."""
+        most = self._timeout_seconds(session, submission)
+        if control.milliseconds > most * 1000:
+            await asyncio.sleep(most)
+            raise errors.timed_out(most)
+        await asyncio.sleep(control.milliseconds / 1000)
+
+    async def _controlled(
+        self, control: controls.Control, session: sessions.Session, submission: Submission
+    ) -> Result:
         if isinstance(control, controls.ResultScan):
             ended = await self._ended(session, control.query_id)
             assert ended.result is not None
@@ -586,6 +598,9 @@ class Queries:
                 answer = f"query [{control.query_id}] terminated."
             else:
                 answer = "Identified SQL statement is not currently executing."
+        elif isinstance(control, controls.Wait):
+            await self._waited(control, session, submission)
+            answer = control.answer
         else:
             mine = asyncio.current_task()
             cancelled = [

@@ -686,17 +686,6 @@ def _pi(call: FunctionCall) -> Expr:
     return Expr(code=code.call("pi"), type=sqltypes.REAL, nullable=False)
 
 
-def _random(call: FunctionCall) -> Expr:
-    if call.nodes:
-        raise call.refuse("a seed")
-    # The engine's number has 53 random bits: two halves of 32 make all 64.
-    half = code.call("floor", code.infix(code.call("random"), "*", exprs.real(2.0**32)))
-    high = code.exactly(code.infix(half, "-", exprs.real(2.0**31)), sqltypes.integer())
-    low = code.exactly(half, sqltypes.integer())
-    bits = code.infix(code.infix(high, "*", 1 << 32), "+", low)
-    return Expr(code=bits, type=sqltypes.integer(), nullable=False, is_volatile=True)
-
-
 SHIFT_MAX = 62
 
 
@@ -1033,7 +1022,7 @@ NUMBER_FUNCTIONS = (
     function("SIGN", "number", "integer", _sign),
     function("SQUARE", "real", "real", _square),
     function("PI", "", "real", _pi),
-    function("RANDOM", "[constant]", "integer", _random, is_volatile=True),
+    function("RANDOM", "[constant]", "integer", generation.random, is_volatile=True),
     function("SQRT", "real", "real", _real("sqrt")),
     function("CBRT", "real", "real", _real("cbrt")),
     function("EXP", "real", "real", _real("exp")),

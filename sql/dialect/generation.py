@@ -1,7 +1,8 @@
-"""rule: functions that generate data: SEQ, UNIFORM, RANDSTR, NORMAL.
+"""rule: functions that generate data: SEQ, RANDOM, UNIFORM, RANDSTR, NORMAL.
 
 The last three are functions of their last argument, the source of their randomness: the same for
-the same, and another in each row for RANDOM().
+the same, and another in each row for RANDOM(). RANDOM with a seed is a function of the seed and of
+the row's number, so it is the same each time. Rows of tables have no numbers.
 """
 
 from __future__ import annotations
@@ -33,6 +34,23 @@ def sequence(call: FunctionCall) -> Expr:
     half = values // 2
     wrapped = code.infix(code.infix(code.infix(number, "+", half), "%", values), "-", half)
     return exprs.derived(wrapped, sqltypes.integer(digits, -half, half - 1), [number])
+
+
+def random(call: FunctionCall) -> Expr:
+    """RANDOM: a number of 64 bits. With a seed, of a row of GENERATOR or of the only row."""
+    if call.nodes:
+        seed = call.whole(0)
+        if not sqltypes.INT64_LOW <= seed <= sqltypes.INT64_HIGH:
+            raise call.invalid()
+        number = call.sequence()
+        computed = code.kernel("_random_of", code.exactly(seed, sqltypes.integer()), number)
+        return exprs.derived(computed, sqltypes.integer(), [number])
+    # The engine's number has 53 random bits: two halves of 32 make all 64.
+    half = code.call("floor", code.infix(code.call("random"), "*", exprs.real(2.0**32)))
+    high = code.exactly(code.infix(half, "-", exprs.real(2.0**31)), sqltypes.integer())
+    low = code.exactly(half, sqltypes.integer())
+    bits = code.infix(code.infix(high, "*", 1 << 32), "+", low)
+    return Expr(code=bits, type=sqltypes.integer(), nullable=False, is_volatile=True)
 
 
 def _source(call: FunctionCall, index: int) -> code.Part:

@@ -341,7 +341,9 @@ class QueryScope:
         ]
 
     def sequence(self) -> Expr:
-        """Return the number of the row of the one GENERATOR in FROM."""
+        """Return the number of the row of the one GENERATOR in FROM; 0 without FROM."""
+        if not self.sources:
+            return exprs.integer(0)
         numbers = [source.sequence for source in self.sources if source.sequence is not None]
         if len(numbers) != 1:
             raise errors.unsupported("a sequence without one GENERATOR in FROM")

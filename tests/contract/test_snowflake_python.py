@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,39 @@ cursor.execute("drop table trips")
 cursor.execute(f"drop schema {SCHEMA}")
 connection.close()
 """
+
+
+PUT_LINES = """
+import pathlib
+connection = connect(database="lake")
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+cursor.execute("create stage s")
+path = pathlib.Path(FOLDER) / "a.csv"
+path.write_text("1")
+for extra in ("", "", "overwrite = true"):
+    say(cursor.execute(f"put file://{path} @s {extra}").fetchall()[0][6])
+say([row[0] for row in cursor.execute("list @s").fetchall()])
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_put_skips_a_file_that_is_there_where_the_driver_can_look(
+    server: server_kit.Running, driver: str, tmp_path: Path
+) -> None:
+    said = drivers.run(
+        driver,
+        f"SCHEMA = 'p_{driver}_{uuid.uuid4().hex[:8]}'\nFOLDER = {str(tmp_path)!r}\n" + PUT_LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    # Connector 4 gets a URL to upload to, as for a stage in Google's storage, and cannot look.
+    again = {"snowflake4": "UPLOADED", "snowflake5": "SKIPPED"}[driver]
+    assert said == [["UPLOADED"], [again], ["UPLOADED"], [["s/a.csv.gz"]]]
 
 
 SEVERAL_LINES = """

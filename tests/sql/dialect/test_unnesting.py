@@ -130,7 +130,6 @@ def test_flatten_makes_a_bounded_number_of_rows(monkeypatch: pytest.MonkeyPatch)
         ("select * from table(flatten(input => [1], colour => 1))", "argument COLOUR"),
         ("select * from table(flatten(1))", "FLATTEN of NUMBER"),
         ("select * from table(generator(timelimit => 1))", "ROWCOUNT"),
-        ("select seq4()", "GENERATOR"),
         (
             "select * from values (1) as t join table(flatten([1])) as f on f.index = t.column1",
             "with a condition",
@@ -160,6 +159,33 @@ def test_generator_makes_so_many_rows_and_sequences_number_them() -> None:
     ]
     wrapped = "select seq1(1) as n from table(generator(rowcount => 130)) order by n limit 1"
     assert rows(wrapped) == [(-128,)]
+
+
+def test_random_with_a_seed_is_the_same_each_time_and_another_in_each_row() -> None:
+    text = "select random(42) as r from table(generator(rowcount => 1000))"
+    first = rows(text)
+    assert rows(text) == first
+    assert len(set(first)) == 1000
+    assert all(-(2**63) <= number < 2**63 for (number,) in first)
+    assert abs(sum(number > 0 for (number,) in first) - 500) < 100
+    assert set(rows(text.replace("42", "43"))).isdisjoint(first)
+    assert rows("select random(42)") == first[:1]
+    assert rows("select random(7) = random(7), random(-7) = random(7), seq4()") == [
+        (True, False, 0)
+    ]
+    dice = (
+        "select uniform(1, 6, random(1)), randstr(3, random(2)) from table(generator(rowcount=>50))"
+    )
+    assert rows(dice) == rows(dice)
+    assert {number for number, _ in rows(dice)} == {1, 2, 3, 4, 5, 6}
+    ordered = "select seq4() from table(generator(rowcount => 9)) order by random(3)"
+    assert rows(ordered) == rows(ordered)
+
+
+def test_random_with_a_seed_of_a_tables_rows_is_refused() -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        rows("select random(1) from (values (1), (2)) t(a)")
+    assert caught.value.code == "000002"
 
 
 def test_generated_values_are_a_function_of_their_source() -> None:

@@ -715,6 +715,24 @@ def test_several_statements_share_the_binds_in_order_and_none_runs_if_one_is_mis
     assert (answer.code, len(face.statements.calls)) == ("002049", count)
 
 
+def test_system_wait_answers_when_its_time_is_over(face: served.Served) -> None:
+    client = raw.connected(face)
+    began = time.monotonic()
+    answer = client.query("select system$wait(300, 'MILLISECONDS')")
+    assert time.monotonic() - began >= 0.3
+    assert answer.data["rowset"] == [["waited 300 milliseconds"]]
+    assert answer.data["rowtype"][0]["name"] == "SYSTEM$WAIT(300, 'MILLISECONDS')"
+    assert client.query("call system$wait(0)").data["rowset"] == [["waited 0 seconds"]]
+    assert client.query("select system$wait(1, 'YEARS')").code == "001003"
+
+
+def test_system_wait_ends_with_the_time_of_its_statement(face: served.Served) -> None:
+    client = raw.connected(face)
+    limit = {"STATEMENT_TIMEOUT_IN_SECONDS": 1}
+    answer = client.query("call system$wait(999999999, 'DAYS');", parameters=limit)
+    assert answer.code == "000630"
+
+
 def test_telemetry_is_taken_and_dropped(face: served.Served) -> None:
     client = raw.connected(face)
     body = gzip.compress(b'{"logs": []}')
