@@ -27,6 +27,8 @@ from sql.dialect import elements, operations, resolve, sqltypes
 
 NO_TABLES = planning.QueryTables(shapes=(), tables=(), ready={})
 
+UUID_CALL: Final = "UUID_STRING()"
+UUID_LENGTH: Final = 36
 EXPRESSION_CHARACTERS_MAX: Final = 4_096
 WHOLE_NUMBERS: Final = ("int", "long")
 
@@ -82,6 +84,12 @@ class Defaults:
             ident = self._planning.sequence(execution, form.sequence)
             path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
             return column_defaults.Default(sequence=path)
+        if form.is_uuid:
+            if column_type.name != "text" or (column_type.length or UUID_LENGTH) < UUID_LENGTH:
+                raise errors.unsupported(
+                    f"DEFAULT UUID_STRING() of a column of {sqltypes.shown(column_type)}"
+                )
+            return column_defaults.Default(expression=UUID_CALL)
         if len(text) > EXPRESSION_CHARACTERS_MAX:
             raise errors.unsupported(
                 f"a DEFAULT of more than {EXPRESSION_CHARACTERS_MAX} characters"
@@ -139,6 +147,8 @@ class Defaults:
         self, execution: planning.Execution, expression: str, column_type: sqltypes.SqlType
     ) -> tuple[str, tuple[str, ...]]:
         """Return the engine's text of an expression's value, and the functions in it."""
+        if expression == UUID_CALL:  # another value in each row
+            return "arrow_cast(uuid(), 'Utf8')", ()
         query, text = await self._bound(execution, expression, column_type)
         return f'(SELECT "c0" FROM ({text}) AS "default"("c0"))', query.functions
 

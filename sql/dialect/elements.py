@@ -265,6 +265,8 @@ def read_default(text: str) -> DefaultForm:
         return DefaultForm(is_null=True)
     if isinstance(node, exp.Column) and node.name.upper() == "NEXTVAL" and node.table:
         return DefaultForm(sequence=tuple(columns.ident(part) for part in node.parts[:-1]))
+    if isinstance(node, exp.Anonymous) and node.name.upper() == UUID and not node.expressions:
+        return DefaultForm(is_uuid=True)
     is_constant = True
     for part in node.walk():
         if isinstance(part, exp.Column | exp.Query | exp.AggFunc | exp.Window | exp.Placeholder):
@@ -278,15 +280,20 @@ def read_default(text: str) -> DefaultForm:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DefaultForm:
-    """What a DEFAULT expression is: NULL, a sequence's NEXTVAL, a constant, or none of these."""
+    """What a DEFAULT expression is: NULL, a sequence's NEXTVAL, a constant, UUID_STRING() (another
+    value in each row), or none of these.
+    """
 
     is_null: bool = False
     is_constant: bool = False
+    is_uuid: bool = False
     sequence: names.Name = ()
 
 
 VOLATILE = frozenset(name for name, function in functions.FUNCTIONS.items() if function.is_volatile)
 """Functions with another value in each row, which one value for a statement cannot stand for."""
+
+UUID = "UUID_STRING"
 
 CONSTANT_PARTS = (
     exp.Literal,

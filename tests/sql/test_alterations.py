@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from catalog import sequences
-from sql import errors, replacements, writes
+from sql import bindings, errors, replacements, writes
 from tests.kit import datafiles, lakes, local_sql
 
 DONE = [("Statement executed successfully.",)]
@@ -502,6 +502,41 @@ def test_a_default_of_another_type_is_stored_in_the_columns_type(tmp_path: Path)
         assert await local.rows("select * from t") == [(1, 7, 8, -3)]
         fault = await refusal(local, "create table u (a int default '9223372036854775808')")
         assert fault.code in ("000002", "100039")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_uuid_string_as_default_gives_each_row_a_value_of_its_own(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(
+            "create table t (a int, id varchar(36) not null default uuid_string()) cluster by (id)"
+        )
+        await local.rows("insert into t (a) values (1), (2), (3)")
+        await local.rows("insert into t (a) select seq4() from table(generator(rowcount => 500))")
+        await local.rows("insert into t values (4, default), (5, 'mine'), (6, default)")
+        numbers = {"1": bindings.Binding(type="fixed", values=(7, 8, 9), is_array=True)}
+        await local.rows("insert into t (a) values (?)", bindings=numbers)
+        await local.rows(
+            "merge into t using (select column1 as a from values (1000), (1001)) s on t.a = s.a"
+            " when not matched then insert (a) values (s.a)"
+        )
+        assert await local.rows(
+            "select count(*), count(distinct id), count_if(length(id) = 36) from t"
+        ) == [(511, 511, 510)]
+        stored = set(await local.rows("select id from t"))
+        assert set(await local.rows("select id from t")) == stored
+        (_, described) = await local.rows("describe table t")
+        assert described[4] == "UUID_STRING()"
+        assert "DEFAULT UUID_STRING()" in await local.one("select get_ddl('table', 't')")
+        for declared in ("varchar(35)", "binary", "number"):
+            text = f"create table u (a {declared} default uuid_string())"
+            assert (await refusal(local, text)).code == "000002"
+        for default in ("uuid_string() || 'x'", "random()", "random(1)"):
+            text = f"create table u (a varchar default {default})"
+            assert (await refusal(local, text)).code == "000002"
+        assert (
+            await refusal(local, "alter table t add column u varchar default uuid_string()")
+        ).code == "002262"
 
     local_sql.run_local(tmp_path, work)
 
