@@ -350,6 +350,7 @@ def _build_rights(
             now_ms=now_ms,
             resource_sides=side_of,
             record=log.record,
+            record_read=log.record_read if settings.audit == "all" else None,
         ),
         verifier=verify.Verifier(
             principals=people,

@@ -59,6 +59,7 @@ class Setting:
 JOBS_MEMORY_MIB_MIN = 512
 """Spark does not start with less."""
 NAMESPACE_SEPARATORS = (".", "~", ":", "$")
+AUDITED = ("changes", "all")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 SETTINGS: tuple[Setting, ...] = (
@@ -198,6 +199,15 @@ SETTINGS: tuple[Setting, ...] = (
             "Room for SQL results that clients fetch in chunks, MiB in `DIR/cache/results`; the "
             "oldest are removed, and a larger one is refused. A result is removed 5 minutes after "
             "it was read or its session closed, and always after a day."
+        ),
+    ),
+    Setting(
+        name="audit",
+        type="text",
+        default="changes",
+        meaning=(
+            "What the audit log in `DIR/audit` has beside denials: `changes`, or `all`, reads too, "
+            "which have files of their own (`reads-*.jsonl`)."
         ),
     ),
     Setting(
@@ -460,6 +470,7 @@ class Config:
     sql_memory_mib: int
     sql_timeout_seconds: int
     sql_results_mib: int
+    audit: str
     sigv2_header: bool
     hide_table_buckets: bool
     namespace_separator: str | None
@@ -570,6 +581,8 @@ def _check(config: Config) -> None:
             f"--namespace-separator {config.namespace_separator!r} is none of "
             f"{' '.join(NAMESPACE_SEPARATORS)}"
         )
+    if config.audit not in AUDITED:
+        raise InvalidConfig(f"--audit {config.audit!r} is none of {', '.join(AUDITED)}")
     if config.log_level not in LOG_LEVELS:
         raise InvalidConfig(f"--log-level {config.log_level!r} is none of {', '.join(LOG_LEVELS)}")
     if config.jobs_memory_mib < JOBS_MEMORY_MIB_MIN:

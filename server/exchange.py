@@ -271,7 +271,7 @@ class Exchange:
             sent_bytes=sent_bytes,
         )
         entry = visit.entry
-        if self._audit is not None and entry is not None and entry.recorded:
+        if self._audit is not None and entry is not None and entry.topic is not None:
             self._audit.record_outcome(entry, status, duration_ns=duration_ns)
         noted = visit.request.noted
         if noted is not None:
@@ -444,8 +444,8 @@ class Exchange:
         operation = call.operation
         if operation.authentication in UNDEMANDING:
             return
-        # Allowed reads are not recorded, so the audit log need not be asked.
-        if operation.only_reads and decide.is_unbound(call.caller.principal):
+        is_free = operation.only_reads and decide.is_unbound(call.caller.principal)
+        if is_free and not self._authoriser.records_reads:
             return
         try:
             for demand in operation.demands(face.services, call):

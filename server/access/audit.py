@@ -1,4 +1,4 @@
-"""engine: the audit log: denials, changes, and their outcomes.
+"""engine: the audit log: denials, changes, reads if a setting wants them, and their outcomes.
 
 JSON lines in `DIR/audit`, one file at a time; the oldest files are removed beyond a maximum number.
 A line is appended in memory and written shortly after, off the event loop, together with later
@@ -6,9 +6,10 @@ ones. Lines hold names, actions and outcomes; never a secret, a token, a body or
 at most `limits.AUDIT_RECORD_BYTES_MAX`; a text that is cut for that ends in an ellipsis.
 
 Lines about clients without a proven identity have their own, fewer files (`anonymous-*`) and a
-rate limit, so that they never remove lines about others. While the log cannot be written, writes
-are refused before any effect, with DiskFull if the disk is full; reads and deletes continue, so
-that space can be freed, and their lines wait in memory.
+rate limit, so that they never remove lines about others; lines about allowed reads have their own
+files too (`reads-*`), so that they never remove lines about changes. While the log cannot be
+written, writes are refused before any effect, with DiskFull if the disk is full; reads and deletes
+continue, so that space can be freed, and their lines wait in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import contextvars
 import functools
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import orjson
 
@@ -30,8 +31,10 @@ from storage import model as storage_model
 
 GATHER_SECONDS: Final = 0.1
 RETRY_SECONDS: Final = 1.0
-PREFIX: Final = "audit-"
-ANONYMOUS_PREFIX: Final = "anonymous-"
+Topic: TypeAlias = Literal["audit", "anonymous", "reads"]
+"""What lines are about: proven callers, clients without a proven identity, allowed reads of the
+former."""
+TOPICS: Final[tuple[Topic, ...]] = ("audit", "anonymous", "reads")
 LONG_TEXTS: Final = ("resource", "place")
 LONG_TEXT_BYTES_MAX: Final = 480
 TEXT_BYTES_MAX: Final = 120
@@ -59,17 +62,15 @@ class AuditDisk(Protocol):
 
 
 class Entry:
-    """The fields of one request's lines. recorded: whether a line was written for it. anonymous:
-    whether its lines are among those of clients without a proven identity."""
+    """The fields of one request's lines. topic: of its lines, None while it has none."""
 
-    __slots__ = ("anonymous", "credential_id", "face", "recorded", "request_id")
+    __slots__ = ("credential_id", "face", "request_id", "topic")
 
     def __init__(self, request_id: str, face: str) -> None:
         self.request_id = request_id
         self.face = face
         self.credential_id = ""
-        self.recorded = False
-        self.anonymous = False
+        self.topic: Topic | None = None
 
 
 class _Files:
@@ -83,14 +84,13 @@ class _Files:
         *,
         folder: Path,
         disk: AuditDisk,
-        prefix: str,
-        anonymous: bool,
+        topic: Topic,
         now_ms: storage_model.NowMs,
     ) -> None:
         self._folder = folder
         self._disk = disk
-        self._prefix = prefix
-        self._anonymous = anonymous
+        self._prefix = f"{topic}-"
+        self._anonymous = topic == "anonymous"
         self._now_ms = now_ms
         self._path = folder
         self._descriptor = -1
@@ -195,10 +195,9 @@ class Audit:
         self._entry: contextvars.ContextVar[Entry | None] = contextvars.ContextVar(
             "audit-entry", default=None
         )
-        self._log = _Files(folder=folder, disk=disk, prefix=PREFIX, anonymous=False, now_ms=now_ms)
-        self._anonymous_log = _Files(
-            folder=folder, disk=disk, prefix=ANONYMOUS_PREFIX, anonymous=True, now_ms=now_ms
-        )
+        self._logs = {
+            topic: _Files(folder=folder, disk=disk, topic=topic, now_ms=now_ms) for topic in TOPICS
+        }
         self._wake = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -225,8 +224,8 @@ class Audit:
             self._writer = None
             self._stopping.clear()
         await self._write_waiting()
-        self._log.close()
-        self._anonymous_log.close()
+        for log in self._logs.values():
+            log.close()
 
     def begin(self, request_id: str, face: str) -> Entry:
         """Return the entry of the request that this task serves."""
@@ -254,6 +253,19 @@ class Audit:
                 raise errors.AuditUnavailable(
                     f"the audit log cannot be written, so nothing may be changed: {self._fault!r}"
                 )
+        topic: Topic = "anonymous" if principal.type == "anonymous" else "audit"
+        self._append(self._judged(principal, demand, decision), topic)
+
+    def record_read(
+        self, principal: model.Principal, demand: model.Demand, decision: model.Decision
+    ) -> None:
+        """Record a read that is allowed and about to run."""
+        topic: Topic = "anonymous" if principal.type == "anonymous" else "reads"
+        self._append(self._judged(principal, demand, decision), topic)
+
+    def _judged(
+        self, principal: model.Principal, demand: model.Demand, decision: model.Decision
+    ) -> dict[str, Any]:
         line: dict[str, Any] = {
             "event": "allow" if decision.allow else "deny",
             "principal": principal.arn,
@@ -268,31 +280,28 @@ class Audit:
         address = principal.context.get("aws:SourceIp")
         if address:
             line["ip"] = address
-        self._append(line, anonymous=principal.type == "anonymous")
+        return line
 
     def record_refusal(self, entry: Entry, reason: str, *, client_ip: str) -> None:
         """Record that an authentication failed; reason is the error's name."""
-        self._append({"event": "refuse", "reason": reason, "ip": client_ip}, entry, anonymous=True)
+        self._append({"event": "refuse", "reason": reason, "ip": client_ip}, "anonymous", entry)
 
     def record_outcome(self, entry: Entry, status: int, *, duration_ns: int) -> None:
-        """Record the outcome of a request that has lines already."""
-        self._append(
-            {"event": "outcome", "status": status, "ms": round(duration_ns / 1e6, 3)},
-            entry,
-            anonymous=entry.anonymous,
-        )
+        """Record the outcome of a request that has lines already, among these."""
+        line = {"event": "outcome", "status": status, "ms": round(duration_ns / 1e6, 3)}
+        self._append(line, entry.topic or "audit", entry)
 
-    def _append(self, line: dict[str, Any], entry: Entry | None = None, *, anonymous: bool) -> None:
+    def _append(self, line: dict[str, Any], topic: Topic, entry: Entry | None = None) -> None:
         entry = entry or self._entry.get()
         if entry is not None:
-            entry.recorded = True
-            entry.anonymous = anonymous
+            if entry.topic is None or topic != "reads":  # the outcome of a copy is that of a change
+                entry.topic = topic
             line["request_id"] = entry.request_id
             line["face"] = entry.face
             if entry.credential_id:
                 line["credential"] = entry.credential_id[:TEXT_BYTES_MAX]
         line["at_ms"] = self._now_ms()
-        (self._anonymous_log if anonymous else self._log).append(line)
+        self._logs[topic].append(line)
         self._wake.set()
 
     async def _write_for_ever(self) -> None:
@@ -311,14 +320,15 @@ class Audit:
     async def _write_waiting(self) -> None:
         async with self._writing:
             try:
-                await self._log.write_waiting()
+                await self._logs["audit"].write_waiting()
             except Exception as error:  # noqa: BLE001 - the log must continue after any error
                 self._fault = error.with_traceback(None)
             else:
                 self._fault = None
-            # A failed write of anonymous lines does not refuse writes.
-            with contextlib.suppress(Exception):
-                await self._anonymous_log.write_waiting()
+            # A failed write of the others does not refuse writes.
+            for topic in ("anonymous", "reads"):
+                with contextlib.suppress(Exception):
+                    await self._logs[topic].write_waiting()
 
 
 def _encode(line: dict[str, Any]) -> bytes:

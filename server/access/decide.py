@@ -175,7 +175,7 @@ class Authoriser:
     """`authorise` with the clock and the resources' policies passed in once.
 
     resource_sides: returns a demand's resource's own policies. record: called for every denial and
-    every allowed write.
+    every allowed write. record_read: for every allowed read; without one, reads are not recorded.
     """
 
     def __init__(
@@ -184,10 +184,17 @@ class Authoriser:
         now_ms: storage_model.NowMs,
         resource_sides: ResourceSides | None = None,
         record: Recorder | None = None,
+        record_read: Recorder | None = None,
     ) -> None:
         self._now_ms = now_ms
         self._resource_sides = resource_sides
         self._record = record
+        self._record_read = record_read
+
+    @property
+    def records_reads(self) -> bool:
+        """Whether allowed reads are recorded."""
+        return self._record_read is not None
 
     def now_ms(self) -> int:
         """Return the time of the decisions."""
@@ -224,6 +231,8 @@ class Authoriser:
         writes = is_write(demand.action) and not demand.only_reads
         if self._record is not None and (writes or not decision.allow):
             self._record(principal, demand, decision)
+        elif self._record_read is not None:
+            self._record_read(principal, demand, decision)
         if not decision.allow:
             shown = demand.shown or f"{demand.action} on resource {demand.resource}"
             raise errors.AccessDenied(

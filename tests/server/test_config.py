@@ -142,6 +142,7 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
             },
             "not valid JSON",
         ),
+        ({"audit": "some"}, {}, {}, "--audit 'some' is none of changes, all"),
         ({"namespace_separator": "/"}, {}, {}, "--namespace-separator '/' is none of . ~ : $"),
         ({}, {"BOATHOUSE_NAMESPACE_SEPARATOR": ".."}, {}, "--namespace-separator '..' is none"),
     ],

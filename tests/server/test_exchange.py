@@ -113,7 +113,7 @@ class Log(audit.Audit):
 
     @property
     def lines(self):
-        return self._log.waiting + self._anonymous_log.waiting
+        return [line for log in self._logs.values() for line in log.waiting]
 
 
 def make(*faces, log=None, clock=None, **settings):
