@@ -139,6 +139,12 @@ try:
 except snowflake.connector.errors.ProgrammingError as error:
     say(error.errno)
 say(cursor.execute("select count(*) from several").fetchall())
+say(cursor.execute("explain delete from several where n = ?", (1,)).fetchall()[:2])
+scan = 'select "id", "operation" from table(result_scan(last_query_id())) where "id" = 0'
+say(cursor.execute(scan).fetchall())
+plan = json.loads(cursor.execute("explain using json select 1").fetchone()[0])
+say(plan["Operations"][0][0]["operation"])
+say(cursor.execute("select system$wait(10, 'MILLISECONDS')").fetchall())
 cursor.execute(f"drop schema {SCHEMA}")
 connection.close()
 """
@@ -165,6 +171,12 @@ def test_several_statements_of_one_request_share_its_values_in_order(
     assert said[4] == [[["int:1", "one"], ["int:2", "changed; ?"]]]
     assert said[5] == ["int:2049"]
     assert said[6] == [[["int:2"]]]
+    total, deleting = said[7][0]
+    assert total == [None, None, None, "GlobalStats", None, None, None, "int:1", "int:1", total[9]]
+    assert deleting[:4] == ["int:1", "int:0", None, "Delete"]
+    assert said[8] == [[["int:0", "Delete"]]]
+    assert said[9] == ["Result"]
+    assert said[10] == [[["waited 10 milliseconds"]]]
 
 
 @pytest.mark.parametrize("driver", drivers.BOTH)
