@@ -451,11 +451,11 @@ class Queries:
         texts = await asyncio.to_thread(parse.split_flow, submission.text)
         if len(texts) == 1:
             return await self._one(query_id, session, submission)
-        if submission.bindings or submission.describe_only:
-            raise errors.unsupported("bind values in, or a describe of, statements joined by ->>")
+        if submission.describe_only:
+            raise errors.unsupported("a describe of statements joined by ->>")
         children: list[SubmittedQuery] = []
-        for text in texts:
-            one = replace(submission, text=text, request_id="")
+        for text, bound in await _shared(texts, submission):
+            one = replace(submission, text=text, bindings=bound, request_id="")
             before = [child.id for child in children]
             child_id = f"{query_id}/{len(children)}"
             children.append(await self._child(child_id, session, one, before))
@@ -501,11 +501,8 @@ class Queries:
         session: sessions.Session,
         submission: Submission,
     ) -> Result:
-        shared: Sequence[Mapping[str, bindings.Binding]] = [{}] * len(texts)
-        if submission.bindings:
-            shared = await asyncio.to_thread(filling.share, texts, submission.bindings)
         children = []
-        for number, (text, bound) in enumerate(zip(texts, shared, strict=True)):
+        for number, (text, bound) in enumerate(await _shared(texts, submission)):
             one = replace(submission, text=text, bindings=bound, request_id="")
             child = await self._child(f"{query_id}/{number}", session, one)
             assert child.result is not None
@@ -841,6 +838,16 @@ class RunningQueries:
     def size_bytes(self, owner: str | None = None) -> int:
         """Return the bytes that the statements of owner, or all, hold."""
         return self._sizes_bytes.total() if owner is None else self._sizes_bytes[owner]
+
+
+async def _shared(
+    texts: Sequence[str], submission: Submission
+) -> list[tuple[str, Mapping[str, bindings.Binding]]]:
+    """Return each of several statements with its binds; raises SqlError if one is missing."""
+    if not submission.bindings:
+        return [(text, {}) for text in texts]
+    shared = await asyncio.to_thread(filling.share, texts, submission.bindings)
+    return list(zip(texts, shared, strict=True))
 
 
 def _digest(text: str) -> bytes:

@@ -144,6 +144,8 @@ scan = 'select "id", "operation" from table(result_scan(last_query_id())) where 
 say(cursor.execute(scan).fetchall())
 plan = json.loads(cursor.execute("explain using json select 1").fetchone()[0])
 say(plan["Operations"][0][0]["operation"])
+flow = "select ? as a ->> select a + ? as b from $1"
+say(cursor.execute(flow, (40, 2)).fetchall())
 say(cursor.execute("select system$wait(10, 'MILLISECONDS')").fetchall())
 cursor.execute(f"drop schema {SCHEMA}")
 connection.close()
@@ -176,7 +178,8 @@ def test_several_statements_of_one_request_share_its_values_in_order(
     assert deleting[:4] == ["int:1", "int:0", None, "Delete"]
     assert said[8] == [[["int:0", "Delete"]]]
     assert said[9] == ["Result"]
-    assert said[10] == [[["waited 10 milliseconds"]]]
+    assert said[10] == [[["int:42"]]]
+    assert said[11] == [[["waited 10 milliseconds"]]]
 
 
 @pytest.mark.parametrize("driver", drivers.BOTH)

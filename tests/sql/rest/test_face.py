@@ -715,6 +715,23 @@ def test_several_statements_share_the_binds_in_order_and_none_runs_if_one_is_mis
     assert (answer.code, len(face.statements.calls)) == ("002049", count)
 
 
+def test_statements_of_a_flow_share_the_binds_in_order(face: served.Served) -> None:
+    texts = ("select ? as a", "select a + ?, :b from $1")
+
+    async def select(call: served.Call) -> outcomes.Outcome:
+        return outcomes.status("done")
+
+    for text in texts:
+        face.statements.answers[text] = select
+    client = raw.connected(face)
+    binds = {name: {"type": "TEXT", "value": name * 2} for name in ("1", "2", "b")}
+    assert client.query(" ->> ".join(texts), bindings=binds).body["success"] is True
+    assert [
+        {name: bound.value for name, bound in call.bindings.items()}
+        for call in face.statements.calls[-2:]
+    ] == [{"1": "11", "b": "bb"}, {"1": "22", "b": "bb"}]
+
+
 def test_system_wait_answers_when_its_time_is_over(face: served.Served) -> None:
     client = raw.connected(face)
     began = time.monotonic()
