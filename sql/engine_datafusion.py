@@ -550,12 +550,13 @@ def _group_text(
     source = engine.quoted(name)
     if hidden:
         # Where no filter stands above the files, the engine may compute a projection apart from
-        # them, and it cannot compute these functions there. Each row passes this filter.
+        # them, and it cannot compute these functions there. Each row passes this filter. The
+        # group's own projection stands above it: computed expressions would part the two.
         source = (
-            f'(SELECT {projection}, input_file_name() AS "__path", file_row_index() AS "__at"'
+            '(SELECT *, input_file_name() AS "__path", file_row_index() AS "__at"'
             f' FROM {source}) AS "__read" WHERE "__at" >= 0'
         )
-        projection = f'"__read".*, {hidden}'
+        projection = f"{projection}, {hidden}"
     if not group.position_deletes and not group.equality_deletes:
         text = f"SELECT {projection} FROM {source}"
         return f"SELECT {columns} FROM ({text})" if hidden else text

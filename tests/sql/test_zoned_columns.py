@@ -205,3 +205,26 @@ def test_equality_deletes_by_such_a_column_are_refused_by_name(tmp_path: Path) -
         assert (code, "equality deletes" in message) == ("000002", True)
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("setting", ["", "iceberg_version = 2", "iceberg_version = 3"])
+def test_rows_beside_floats_are_located_in_their_files(tmp_path: Path, setting: str) -> None:
+    """A column that the engine computes from its file, and one that turns off its statistics."""
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, f float, z timestamp_tz)")
+        if setting:
+            await local.rows(f"alter table t set {setting}, enable_iceberg_merge_on_read = true")
+        moment = "'2024-01-01 00:00:00Z'"
+        await local.rows(f"insert into t values (1, 'NaN', {moment}), (2, 0, null), (3, 1, null)")
+        await local.rows("delete from t where a = 2")
+        await local.rows(f"update t set a = 4 where z = {moment}")
+        assert await local.rows(f"select a, z = {moment} from t order by a") == [
+            (3, None),
+            (4, True),
+        ]
+        assert await local.rows("select count(f), count(z), count(*) from t") == [(2, 1, 2)]
+        await local.rows("merge into t using (select 3 as k) on a = k when matched then delete")
+        assert await local.rows("select a from t") == [(4,)]
+
+    local_sql.run_local(tmp_path, work)
