@@ -19,7 +19,7 @@ import asyncio
 import dataclasses
 import functools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -788,7 +788,10 @@ def _rows_text(
             f' AS "nth" FROM {changes} AS "each") AS "all" WHERE "nth" = 1 OR "row" IS NULL)'
         )
     join = "FULL JOIN" if plan.clauses("insert") else "LEFT JOIN"
-    items = [f'{_new_value(plan, field, filled)} AS "new {field["id"]}"' for field in plan.fields]
+    zoned = plan.table.zoned
+    items = [
+        f'{_new_value(plan, field, filled, zoned)} AS "new {field["id"]}"' for field in plan.fields
+    ]
     gone = _among('"c"."clause"', plan.clauses("delete"))
     read = f'{engine.quoted(TARGET)} AS "r"'
     row = f'"r".{engine.quoted(shapes.ROW)}'
@@ -832,7 +835,9 @@ def _with_lineage(read: str, own: str, row: str) -> tuple[str, str]:
     return read, columns
 
 
-def _new_value(plan: _Plan, field: Mapping[str, Any], filled: Mapping[int, str]) -> str:
+def _new_value(
+    plan: _Plan, field: Mapping[str, Any], filled: Mapping[int, str], zoned: Collection[int]
+) -> str:
     """Return a field's value after the change: by the row's clause, or as it was."""
     own = f'"t"."own {field["id"]}"'
     is_assignable = tabletypes.is_computable(field["type"]) and field["type"] != "uuid"
@@ -842,7 +847,7 @@ def _new_value(plan: _Plan, field: Mapping[str, Any], filled: Mapping[int, str])
         if values.get(field["id"]) is not None:
             by_value.setdefault(f'"c".{_value(field)}', []).append(number)
         elif is_assignable and (clause.action == "insert" or field["id"] in values):
-            default = filled.get(field["id"]) or writes.default_text(field, plan.table.zoned)
+            default = filled.get(field["id"]) or writes.default_text(field, zoned)
             by_value.setdefault(default, []).append(number)
     if not by_value:
         return own

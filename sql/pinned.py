@@ -44,7 +44,7 @@ class PinnedTable:
     @property
     def zoned(self) -> frozenset[int]:
         """The ids of the columns of type TIMESTAMP_TZ, which the engine reads in its own form."""
-        return tabletypes.zoned_ids(self.loaded.metadata.properties)
+        return tabletypes.zoned_ids(self.fields, self.loaded.metadata.properties)
 
     @property
     def fields(self) -> list[Mapping[str, Any]]:

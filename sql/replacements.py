@@ -209,7 +209,8 @@ class Replacements:
 def _plan(base: tables.LoadedTable, describe: Describe, *, now_ms: int) -> Replacement:
     metadata = base.metadata
     new_table = describe(metadata.last_column_id + 1)
-    gone = [name for name in OWN_PROPERTIES if name in metadata.properties]
+    replaced = (*OWN_PROPERTIES, *new_table.unset)
+    gone = [name for name in replaced if name in metadata.properties]
     assigned = dict(new_table.properties)
     changes: list[dict[str, Any]] = [
         *_upgrade(metadata, assigned.pop(table_options.FORMAT_VERSION, None)),

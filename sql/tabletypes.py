@@ -11,7 +11,7 @@ import datetime
 import decimal
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -110,10 +110,16 @@ def declared_types(properties: Mapping[str, str]) -> dict[int, str]:
         return {}
 
 
-def zoned_ids(properties: Mapping[str, str]) -> frozenset[int]:
-    """Return the ids of a table's columns of type TIMESTAMP_TZ."""
+def zoned_ids(fields: Iterable[Mapping[str, Any]], properties: Mapping[str, str]) -> frozenset[int]:
+    """Return the ids of those fields of a table that are columns of type TIMESTAMP_TZ.
+
+    Another engine that replaces the table may keep the property and give a column another type.
+    """
+    declared = declared_types(properties)
     return frozenset(
-        field_id for field_id, text in declared_types(properties).items() if text == ZONED
+        field["id"]
+        for field in fields
+        if field["type"] == "timestamptz" and declared.get(field["id"]) == ZONED
     )
 
 

@@ -549,7 +549,7 @@ def plan_text(
     width = len(fields) + len(defaulted)
     listed = ", ".join(engine.quoted(f"c{index}") for index in range(width))
     takes_default = {index: len(fields) + at for at, index in enumerate(defaulted)}
-    zoned = tabletypes.zoned_ids(target.loaded.metadata.properties)
+    zoned = tabletypes.zoned_ids(target.fields, target.loaded.metadata.properties)
     items = []
     for field in target.fields:
         index = places.get(field["id"])
@@ -654,6 +654,8 @@ class NewTable:
     partition_spec: Mapping[str, Any] | None
     sort_order: Mapping[str, Any] | None
     properties: Mapping[str, str]
+    unset: tuple[str, ...] = ()
+    """Properties that a table which it replaces loses."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -699,7 +701,7 @@ def new_table(
             declared[str(number)] = text
     form = tabletypes.TRANSIENT if statement.is_transient else tabletypes.PLAIN
     properties = {} if statement.is_iceberg else {tabletypes.FORM: form}
-    properties |= dict(statement.settings)
+    properties |= {name: text for name, text in statement.settings if text is not None}
     if statement.comment:
         properties["comment"] = statement.comment
     if declared:
@@ -721,6 +723,7 @@ def new_table(
         partition_spec=_partition_spec(statement, ids),
         sort_order=_sort_order(statement, ids),
         properties=properties,
+        unset=tuple(name for name, text in statement.settings if text is None),
     )
 
 

@@ -183,7 +183,7 @@ def _iceberg_options(node: Any) -> dict[str, str]:
     return options
 
 
-def _settings(node: Any) -> tuple[tuple[str, str], ...]:
+def _settings(node: Any) -> table_options.Properties:
     """Return the table's properties that options of CREATE ICEBERG TABLE set."""
     settings: dict[str, str | None] = {}
     for item in node.expressions:
@@ -198,7 +198,7 @@ def _settings(node: Any) -> tuple[tuple[str, str], ...]:
             settings |= table_options.properties(name, int(value.name) if is_number else value.name)
         else:
             raise errors.unsupported(f"CREATE ICEBERG TABLE ... {name} = {_sql(value)}")
-    return tuple((name, text) for name, text in settings.items() if text is not None)
+    return tuple(settings.items())
 
 
 def _properties(

@@ -81,7 +81,7 @@ class CreateTable:
     is_iceberg: with the word ICEBERG. is_transient: with the word TRANSIENT. is_temporary: the
     table is its session's alone. copies: with LIKE or CLONE, whose source the query reads.
     external_volume, base_location: of an ICEBERG table, as they are written. settings: properties
-    that its options set.
+    that its options set; None where an option says the default.
     """
 
     name: names.Name
@@ -99,7 +99,7 @@ class CreateTable:
     copies: Literal["", "like", "clone"] = ""
     external_volume: str | None = None
     base_location: str | None = None
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

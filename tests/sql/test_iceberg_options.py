@@ -127,6 +127,14 @@ def test_options_of_an_iceberg_table_set_its_properties(tmp_path: Path) -> None:
         assert properties_of(local, "ns.t") == {"version": "3"}
         await local.run("create iceberg table u enable_iceberg_merge_on_read = false as select 1 a")
         assert properties_of(local, "ns.u") == {"version": "2"} | modes("copy-on-write")
+        await local.run("alter table u set target_file_size = '16MB'")
+        await local.run("create or replace iceberg table u (a int)")
+        assert properties_of(local, "ns.u") == {"version": "2"} | modes("copy-on-write") | size
+        auto = "target_file_size = 'AUTO' iceberg_merge_on_read_behavior = 'AUTO'"
+        await local.run(f"create or replace iceberg table u (a int) {auto}")
+        assert properties_of(local, "ns.u") == {"version": "2"}
+        await local.run(f"create iceberg table v (a int) {auto}")
+        assert properties_of(local, "ns.v") == {"version": "2"}
 
     local_sql.run_local(tmp_path, work)
 

@@ -180,6 +180,36 @@ def test_rows_of_another_engine_are_read_at_utc(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_a_column_whose_type_another_engine_replaced_is_read_as_it_is(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        fields = [
+            tablefiles.field(1, "a", "int"),
+            tablefiles.field(2, "n", "timestamp"),
+            tablefiles.field(3, "z", "timestamptz"),
+        ]
+        declared = json.dumps({str(each["id"]): tabletypes.ZONED for each in fields})
+        maker = await tablefiles.make(
+            local, fields=fields, properties={tabletypes.DECLARED: declared}
+        )
+        columns = {1: ("a", pa.int32()), 2: ("n", pa.timestamp("us"))}
+        noon = datetime.datetime(2024, 1, 1, 12)  # noqa: DTZ001 - a clock without a zone
+        await maker.commit(await maker.data_file(columns, [(5, noon)]))
+        assert await local.rows("select * from t") == [(5, noon, None)]
+        await local.rows("insert into t (a, z) values (6, '2024-01-01 00:00:00Z')")
+        await local.rows("update t set n = '2024-01-01 12:00:00' where a = 6")
+        await local.rows(
+            "merge into t using (select 7 as k) on a = k"
+            " when not matched then insert (a) values (k)"
+        )
+        assert await local.rows("select a, n, year(z) from t order by a") == [
+            (5, noon, None),
+            (6, noon, 2024),
+            (7, None, None),
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_equality_deletes_by_such_a_column_are_refused_by_name(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         maker = await tablefiles.make(
