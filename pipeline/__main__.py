@@ -40,6 +40,7 @@ from pipeline import (
     previews,
     progress,
     reading,
+    rejects,
     runs,
     samples,
     servers,
@@ -112,11 +113,13 @@ def _ingest(
         ),
         engine=options.engine,
         types=_schema(server, options.schema, options.format) if options.schema else {},
+        on_error=options.on_error,
     )
+    _check_rejectable(load, options.master)
     if options.follow:
         return _followed(options, server, load, say)
-    if options.every is not None or options.on_error is not None:
-        raise errors.BadArgument("--every and --on-error go with --follow")
+    if options.every is not None or options.broken_sources is not None:
+        raise errors.BadArgument("--every and --broken-sources go with --follow")
     open_spark = _opener(options, server, say)
     if options.dry_run:
         plan = ingest.plan(server, load, open_spark=open_spark, say=say)
@@ -145,7 +148,7 @@ def _followed(
         server,
         load,
         every_seconds=following.parse_every(options.every or following.EVERY),
-        ends_on_error=options.on_error == "fail",
+        ends_on_error=options.broken_sources == "fail",
         open_spark=_opener(options, server, say),
         say=say,
         loaded=lambda done: say(_loaded_sentence(load, done)),
@@ -170,6 +173,18 @@ def _check_readable(places: Iterable[settings.Place], master: str) -> None:
             )
 
 
+def _check_rejectable(load: jobs.Load, master: str) -> None:
+    """Raise BadArgument if rows of the load cannot be rejected."""
+    if load.on_error == "fail":
+        return
+    reading.check_rejectable(load.reader)
+    if not master.startswith("local"):
+        raise errors.BadArgument(
+            "--on-error reject reads copies on this machine, which a Spark cluster cannot; "
+            "use --master 'local[*]'"
+        )
+
+
 def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
     if done.snapshot_id is None:
         return f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
@@ -179,6 +194,9 @@ def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
             f" ({done.merged.inserted:,} new, {done.merged.updated:,} changed, "
             f"{done.merged.deleted:,} removed)"
         )
+    if done.rejected:
+        rejected = progress.counted(done.rejected, "row")
+        columns += f", rejected {rejected} into {rejects.table_of(load).full}"
     return (
         f"loaded {progress.counted(done.rows, 'row')} "
         f"from {progress.counted(done.sources, 'object')} into {load.table.full} "
@@ -191,6 +209,7 @@ def _run(
 ) -> tuple[dict[str, Any], str]:
     pipeline = _pipeline(options.name, Path(options.pipelines))
     _check_readable(pipeline.load.places, options.master)
+    _check_rejectable(pipeline.load, options.master)
 
     def run(run_id: str, say: progress.Say) -> tuple[runs.PipelineRun, jobs.Loaded]:
         open_spark = _opener(options, server, say)
@@ -419,6 +438,9 @@ def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
     for column in plan.columns:
         change = f"  ({column.change})" if column.change else ""
         lines.append(f"  {column.name:<{width}}  {column.type}{change}")
+    if plan.rejected:
+        rejected = progress.counted(plan.rejected, "row")
+        lines.append(f"rejects {rejected} into {rejects.table_of(load).full}")
     lines.append("first rows:" if plan.first_rows else "no rows")
     for row in plan.first_rows:
         text = json.dumps(dict(row), default=str, ensure_ascii=False)
@@ -574,6 +596,10 @@ def _parser() -> argparse.ArgumentParser:
                      help="with --mode merge: where it is true, the row is removed")  # fmt: skip
     job.add_argument("--schema", metavar="FILE|TABLE",
                      help="types of columns: a file of lines `name type`, or a table")  # fmt: skip
+    job.add_argument("--on-error", choices=settings.ON_ERROR, default="fail",
+                     help="what a row does that cannot be read: fail the load, or go to "
+                     f"TABLE{rejects.SUFFIX} with its line and reason "
+                     "(default: %(default)s)")  # fmt: skip
     job.add_argument("--dry-run", action="store_true",
                      help="show what a load would do; write nothing")  # fmt: skip
     job.add_argument("--engine", choices=settings.ENGINES, default="auto",
@@ -586,7 +612,7 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--every", metavar="TIME",
                      help="with --follow: how often to look, like 10s, 5m, 1h "
                      f"(default: {following.EVERY})")  # fmt: skip
-    job.add_argument("--on-error", choices=("fail", "retry"),
+    job.add_argument("--broken-sources", choices=("fail", "retry"),
                      help="with --follow: what a source that cannot be loaded does: end the job, "
                      "or be left out and tried again later (default: retry)")  # fmt: skip
 

@@ -30,6 +30,7 @@ from pipeline import (
     loads,
     progress,
     reading,
+    rejects,
     settings,
     sources,
     textcolumns,
@@ -71,12 +72,11 @@ def run(
     say: progress.Say,
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises NotForArrow, Overtaken, PipelineError."""
-    _check_size(load, wanted.fresh)
+    _check_size(load, wanted.readable)
     with _failures():
         target = _target(server, load)
-        fresh = wanted.fresh
         say(wanted.sentence)
-        rows = _read(load, s3, fresh, target.table)
+        rows = _read(load, s3, wanted.readable, target.table)
         return _loaded(load, s3, wanted, target, rows, say)
 
 
@@ -88,10 +88,10 @@ def plan(
     from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
     from pyiceberg.schema import assign_fresh_schema_ids
 
-    _check_size(load, wanted.fresh)
+    _check_size(load, wanted.readable)
     with _failures():
         target = _target(server, load)
-        rows = _read(load, s3, wanted.fresh, target.table)
+        rows = _read(load, s3, wanted.readable, target.table)
         if target.table is None:
             before = None
             schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(rows.schema))
@@ -117,6 +117,7 @@ def plan(
                 for field in spec.fields
             ),
             first_rows=tuple(rows.slice(0, jobs.ROWS_SHOWN_MAX).to_pylist()),
+            rejected=len(wanted.rejected),
         )
 
 
@@ -151,23 +152,15 @@ def _failures() -> Iterator[None]:
     """Turn what PyArrow and PyIceberg raise in the block into the pipeline's own errors."""
     # Imported here: jobs of Spark need none of them.
     import pyarrow
-    import requests
-    from pyiceberg.exceptions import RESTError
 
     try:
-        yield
+        with catalogs.failures():
+            yield
     except pyarrow.ArrowException as error:
         raise errors.NotForArrow(" ".join(str(error).split())[:REASON_MAX]) from error
     except UnicodeEncodeError as error:
         # Text of CSV and Parquet is decoded from UTF-8, which has no such halves.
         raise errors.NotForArrow("JSON with half of a surrogate pair") from error
-    except requests.RequestException as error:
-        raise errors.NoServer(f"the server does not answer: {error}") from error
-    except RESTError as error:
-        raise errors.PipelineError(f"the server refused: {error}") from error
-    except OSError as error:
-        reason = " ".join(str(error).split())[:REASON_MAX]
-        raise errors.NoServer(f"the rows could not be written to the server: {reason}") from error
 
 
 def _evolve(transaction: Any, rows: Any) -> None:
@@ -219,12 +212,17 @@ def _loaded(
             files = _write(transaction, tasks)
             summary = loads.summary(s3, fresh, load, load_id=load_id.hex)
             snapshot_id = _append(transaction, files, summary, load)
+            others = rejects.changes(target.catalog, load, wanted)
             moved = sources.changed(s3, load.places, fresh)
             if moved:
                 raise errors.source_changed(moved[0].place)
             say(f"committing {progress.counted(len(files), 'file')}")
-            with _contested(load.table):
-                transaction.commit_transaction()
+            if others:
+                own = catalogs.change_of(load.table, transaction)
+                catalogs.commit(target.catalog, (own, *others))
+            else:
+                with _contested(load.table):
+                    transaction.commit_transaction()
     return jobs.Loaded(
         rows=rows.num_rows,
         sources=len(fresh),
@@ -233,6 +231,7 @@ def _loaded(
         columns_added=added,
         snapshot_id=snapshot_id,
         engine="arrow",
+        rejected=len(wanted.rejected),
     )
 
 

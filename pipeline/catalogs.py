@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pipeline import settings
+from pipeline import errors, loads, settings
 
 ANSWER_SECONDS = 120
 """How long the catalog may take to answer one request."""
+REASON_MAX = 200
 
 
 def opened(server: settings.ServerEndpoint, warehouse: str) -> Any:
@@ -18,6 +23,91 @@ def opened(server: settings.ServerEndpoint, warehouse: str) -> Any:
         warehouse=warehouse,
         **settings.catalog_credentials(server),
     )
+
+
+@contextlib.contextmanager
+def failures() -> Iterator[None]:
+    """Turn what PyIceberg raises in the block into the pipeline's own errors."""
+    # Imported here: jobs of Spark need none of them.
+    import requests
+    from pyiceberg.exceptions import RESTError
+
+    try:
+        yield
+    except requests.RequestException as error:
+        raise errors.NoServer(f"the server does not answer: {error}") from error
+    except RESTError as error:
+        raise errors.PipelineError(f"the server refused: {error}") from error
+    except OSError as error:
+        reason = " ".join(str(error).split())[:REASON_MAX]
+        raise errors.NoServer(f"the rows could not be written to the server: {reason}") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CatalogChange:
+    """One table's part of a commit, as the REST catalog takes it."""
+
+    table: settings.TargetTable
+    requirements: Sequence[Any]
+    updates: Sequence[Any]
+
+
+def change_of(table: settings.TargetTable, transaction: Any) -> CatalogChange:
+    """Return what one of PyIceberg's transactions would commit."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.table import CreateTableTransaction
+    from pyiceberg.table.update import AssertCreate, AssertTableUUID
+
+    if isinstance(transaction, CreateTableTransaction):
+        requirements: tuple[Any, ...] = (AssertCreate(),)
+    else:
+        uuid = transaction.table_metadata.table_uuid
+        requirements = (*transaction._requirements, AssertTableUUID(uuid=uuid))  # noqa: SLF001 - PyIceberg commits one table alone
+    return CatalogChange(
+        table=table,
+        requirements=[json.loads(each.model_dump_json()) for each in requirements],
+        updates=[json.loads(each.model_dump_json()) for each in transaction._updates],  # noqa: SLF001 - the same
+    )
+
+
+def commit(catalog: Any, changes: Sequence[CatalogChange]) -> None:
+    """Commit changes of several tables at once, or none of them. The first is the load's own.
+
+    Raises Overtaken, OutcomeUnknown, PipelineError.
+    """
+    # Imported here: jobs of Spark need none of them.
+    import requests
+
+    body = {
+        "table-changes": [
+            {
+                "identifier": {"namespace": change.table.namespace, "name": change.table.name},
+                "requirements": change.requirements,
+                "updates": change.updates,
+            }
+            for change in changes
+        ]
+    }
+    table = changes[0].table.full
+    try:
+        answer = catalog._session.post(  # noqa: SLF001 - PyIceberg commits one table alone
+            catalog.url("transactions/commit"),
+            data=json.dumps(body),
+            headers={"Content-Type": "application/json"},
+        )
+    except requests.RequestException as error:
+        raise errors.outcome_unknown(table) from error
+    if answer.ok:
+        return
+    try:
+        message = str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        message = answer.text[:300]
+    if answer.status_code == 409:
+        raise errors.overtaken(table, message, is_taken=loads.ALREADY_TAKEN in message)
+    if answer.status_code >= 500:
+        raise errors.outcome_unknown(table)
+    raise errors.PipelineError(f"the server refused: {message}")
 
 
 def _bounded_adapter() -> Any:

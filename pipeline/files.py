@@ -2,6 +2,7 @@
 
 target = "lake.sales.orders"
 mode = "merge"                     # append, replace or merge
+on_error = "reject"                # unreadable rows go to lake.sales.orders__rejected
 key = ["id"]
 order_by = "changed_at"
 retries = 2
@@ -42,7 +43,7 @@ _KEYS: Mapping[str, str] = {
     "description": _TEXT, "target": _TEXT, "mode": _TEXT, "key": _TEXTS, "order_by": _TEXT,
     "delete_flag": _TEXT, "partition_by": _TEXT, "retries": _NUMBER, "source": _TABLE,
     "transform": _TABLES, "check": _TABLES, "schedule": _TEXT, "after": _TEXT, "run_as": _TEXT,
-    "keep_runs_days": _NUMBER,
+    "keep_runs_days": _NUMBER, "on_error": _TEXT,
 }  # fmt: skip
 _SOURCE_KEYS: Mapping[str, str] = {
     "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE
@@ -191,7 +192,13 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
             )
             for each in _tables(document, "check", _CHECK_KEYS)
         ),
+        on_error=cast(
+            settings.OnError,
+            _one_of(document.get("on_error", "fail"), settings.ON_ERROR, "on_error"),
+        ),
     )
+    if load.on_error == "reject":
+        reading.check_rejectable(load.reader)
     return Pipeline(
         name=name,
         description=document.get("description", ""),

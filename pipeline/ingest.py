@@ -18,6 +18,7 @@ from typing import Any
 
 from pipeline import (
     arrow,
+    catalogs,
     errors,
     frames,
     jobs,
@@ -25,6 +26,7 @@ from pipeline import (
     merging,
     progress,
     queries,
+    rejects,
     session,
     settings,
     sources,
@@ -55,20 +57,25 @@ def run(
     the load's places listed.
     """
     s3 = sources.client(server)
-    wanted = _wanted(server, load, s3, only)
-    if not wanted.fresh:
-        return _nothing(load, wanted, say)
-    with _for_spark(load, say) as by_arrow:
-        if by_arrow:
+    with rejects.splitting_of(server, load, s3) as split:
+
+        def still_wanted() -> sources.WantedSources:
+            return split(_wanted(server, load, s3, only))
+
+        wanted = still_wanted()
+        if not wanted.fresh:
+            return _nothing(load, wanted, say)
+        with _for_spark(load, say) as by_arrow:
+            if by_arrow:
+                return _tried(
+                    still_wanted, load, wanted, say,
+                    lambda wanted: arrow.run(server, load, s3, wanted, say=say),
+                )  # fmt: skip
+        with open_spark(load.table.warehouse) as spark, session.failures():
             return _tried(
-                lambda: _wanted(server, load, s3, only), load, wanted, say,
-                lambda wanted: arrow.run(server, load, s3, wanted, say=say),
+                still_wanted, load, wanted, say,
+                lambda wanted: _load(spark, server, load, s3, wanted, say),
             )  # fmt: skip
-    with open_spark(load.table.warehouse) as spark, session.failures():
-        return _tried(
-            lambda: _wanted(server, load, s3, only), load, wanted, say,
-            lambda wanted: _load(spark, load, s3, wanted, say),
-        )  # fmt: skip
 
 
 def plan(
@@ -79,14 +86,15 @@ def plan(
     Raises PipelineError as `run` does, where the sources, the table or the options are the reason.
     """
     s3 = sources.client(server)
-    wanted = _wanted(server, load, s3)
-    if not wanted.fresh:
-        return None
-    with _for_spark(load, say) as by_arrow:
-        if by_arrow:
-            return arrow.plan(server, load, s3, wanted)
-    with open_spark(load.table.warehouse) as spark, session.failures():
-        return _plan(spark, load, s3, wanted)
+    with rejects.splitting_of(server, load, s3) as split:
+        wanted = split(_wanted(server, load, s3))
+        if not wanted.fresh:
+            return None
+        with _for_spark(load, say) as by_arrow:
+            if by_arrow:
+                return arrow.plan(server, load, s3, wanted)
+        with open_spark(load.table.warehouse) as spark, session.failures():
+            return _plan(spark, load, s3, wanted)
 
 
 @contextlib.contextmanager
@@ -158,17 +166,22 @@ def _nothing(load: jobs.Load, wanted: sources.WantedSources, say: progress.Say) 
 
 
 def _load(
-    spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources, say: progress.Say
+    spark: session.Spark,
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    s3: Any,
+    wanted: sources.WantedSources,
+    say: progress.Say,
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
-    fresh = wanted.fresh
+    fresh, readable = wanted.fresh, wanted.readable
     say(wanted.sentence)
     load_id = uuid.uuid4().hex
     with _namespace(spark, load.table):
         columns = frames.live_columns(spark, load.table)
         # Columns of a transform's sources are not those of the table.
         read_as = {} if load.transforms else columns
-        frame = frames.read(spark, s3, load.reader, fresh, read_as, load.types)
+        frame = frames.read(spark, s3, load.reader, readable, read_as, load.types)
         with contextlib.ExitStack() as block:
             frame = block.enter_context(queries.transformed(spark, load, frame))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
@@ -176,7 +189,7 @@ def _load(
             if load.merge is None:
                 basis = merging.read(spark, load.table)
             else:
-                with frames.located(s3, load.reader, fresh):
+                with frames.located(s3, load.reader, readable):
                     merged = block.enter_context(
                         merging.merged(spark, load.table, load.merge, frame)
                     )
@@ -191,7 +204,7 @@ def _load(
             transaction, added = _transaction(spark, load, frame, basis)
             with (
                 progress.watching("writing", spark.counters),
-                frames.located(s3, load.reader, fresh),
+                frames.located(s3, load.reader, readable),
             ):
                 clustered = _clustered(written_rows, load, transaction.table())
                 files = _write(spark, transaction, clustered, load_id)
@@ -210,6 +223,8 @@ def _load(
             # The transaction may have opened after another client's commit.
             with _contested(load.table):
                 change.commit()
+            catalog = catalogs.opened(server, load.table.warehouse) if wanted.cleaned else None
+            others = rejects.changes(catalog, load, wanted) if catalog is not None else ()
             moved = sources.changed(s3, load.places, fresh)
             if moved:
                 raise errors.source_changed(moved[0].place)
@@ -217,7 +232,13 @@ def _load(
             say(f"committing {progress.counted(len(files), 'file')}")
             with _contested(load.table):
                 if is_checked:
-                    _commit_unless_changed(transaction, basis)
+                    _check_unchanged(basis)
+                if others:
+                    opened = None if basis.table is None else basis.table.operations().current()
+                    own = rejects.java_change(spark.jvm, load, transaction, opened)
+                    catalogs.commit(catalog, (own, *others))
+                elif is_checked:
+                    _commit_once(transaction, basis)
                 else:
                     transaction.commitTransaction()
         written = dict(snapshot.summary())
@@ -233,6 +254,7 @@ def _load(
             engine="spark",
             merged=counts,
             checks=checks,
+            rejected=len(wanted.rejected),
         )
 
 
@@ -243,18 +265,21 @@ def _append(transaction: Any, files: Any) -> Any:
     return append
 
 
-def _commit_unless_changed(transaction: Any, basis: merging.Basis) -> None:
-    """Commit a transaction of the basis's table, once, if nothing was committed since.
+def _check_unchanged(basis: merging.Basis) -> None:
+    """Raise Overtaken if a commit came between the basis and the transaction's beginning."""
+    # The transaction has refreshed the table once, when it opened.
+    snapshot = basis.table.operations().current().currentSnapshot()
+    if (None if snapshot is None else int(snapshot.snapshotId())) != basis.snapshot_id:
+        raise errors.Overtaken("another client has just changed the table")
+
+
+def _commit_once(transaction: Any, basis: merging.Basis) -> None:
+    """Commit a transaction of the basis's table, once, if nothing was committed since it opened.
 
     `commitTransaction` would apply it to what another client has committed, unchecked.
     """
     operations = basis.table.operations()
-    # The transaction has refreshed the table once, when it opened.
-    opened = operations.current()
-    snapshot = opened.currentSnapshot()
-    if (None if snapshot is None else int(snapshot.snapshotId())) != basis.snapshot_id:
-        raise errors.Overtaken("another client has just changed the table")
-    operations.commit(opened, transaction.table().operations().current())
+    operations.commit(operations.current(), transaction.table().operations().current())
 
 
 def _overwrite(spark: session.Spark, transaction: Any, basis: merging.Basis, files: Any) -> Any:
@@ -275,7 +300,7 @@ def _plan(
     spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources
 ) -> jobs.LoadPlan:
     columns = frames.live_columns(spark, load.table)
-    frame = frames.read(spark, s3, load.reader, wanted.fresh, columns, load.types)
+    frame = frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
     if load.merge is not None:
         merging.check(load.merge, frame)
         frame = merging.stored_columns(load.merge, frame, columns)
@@ -291,7 +316,7 @@ def _plan(
     else:
         schema = frames.iceberg_schema(spark, frame, None)
         spec = _partition_spec(spark, schema, load.partitions)
-    with frames.located(s3, load.reader, wanted.fresh):
+    with frames.located(s3, load.reader, wanted.readable):
         first_rows = frame.limit(jobs.ROWS_SHOWN_MAX).collect()
     return jobs.LoadPlan(
         engine="spark",
@@ -307,6 +332,7 @@ def _plan(
             for field in spec.fields()
         ),
         first_rows=tuple(row.asDict(recursive=True) for row in first_rows),
+        rejected=len(wanted.rejected),
     )
 
 

@@ -212,12 +212,12 @@ def _lines(text: bytes, header_end: bytes) -> int:
 
 def _header(begin: bytes, reader: reading.SourceReader) -> list[str] | None:
     """Return the first record of a CSV file; None if it has none."""
-    text = begin.decode(_codec(reader), errors="replace")
+    text = begin.decode(codec(reader), errors="replace")
     if len(reader.separator) != 1 or len(reader.quote) != 1:
         line = next((line for line in text.splitlines() if line.strip()), None)
         return None if line is None else [line]
-    rows = csv.reader(io.StringIO(text, newline=""), **_dialect(reader, strict=False))
-    return next((row for row in rows if not _is_blank(row, reader)), None)
+    rows = csv.reader(io.StringIO(text, newline=""), **dialect(reader, strict=False))
+    return next((row for row in rows if not is_blank(row, reader)), None)
 
 
 # Numbers stay text: Python itself converts those of up to 4,300 digits alone.
@@ -226,7 +226,7 @@ _JSON = json.JSONDecoder(parse_int=str)
 
 def _json_shape(begin: bytes, reader: reading.SourceReader) -> TextShape | None:
     """Return whether the file is one JSON document over several lines, or one document a line."""
-    text = begin.decode(_codec(reader), errors="replace").lstrip()
+    text = begin.decode(codec(reader), errors="replace").lstrip()
     if not text:
         return None
     first, end, _ = text.partition("\n")
@@ -255,13 +255,13 @@ def records(stream: IO[bytes], source: sources.Source, reader: reading.SourceRea
     A record that has not as many values as the header raises BadSource, with its line.
     """
     csv.field_size_limit(FIELD_CHARACTERS_MAX)
-    text = io.TextIOWrapper(stream, encoding=_codec(reader), newline="")
-    tokens = csv.reader(text, **_dialect(reader, strict=True))
+    text = io.TextIOWrapper(stream, encoding=codec(reader), newline="")
+    tokens = csv.reader(text, **dialect(reader, strict=True))
 
     def numbered() -> Iterator[tuple[int, list[str]]]:
         before = 0
         for row in tokens:
-            if not _is_blank(row, reader):
+            if not is_blank(row, reader):
                 yield before + 1, row
             before = tokens.line_num
 
@@ -326,10 +326,16 @@ def misfit(
     source: sources.Source, line: int, name: str, value: str, column_type: str
 ) -> errors.BadSource:
     """Return the error of a value that its column cannot take."""
+    reason = misfit_reason(name, value, column_type)
+    return errors.BadSource(f"{source.place}: line {line}, {reason}")
+
+
+def misfit_reason(name: str, value: str, column_type: str) -> str:
+    """Return why a column cannot take a value."""
     shown = value if len(value) <= SHOWN_MAX else value[:SHOWN_MAX] + "..."
-    return errors.BadSource(
-        f"{source.place}: line {line}, column {name!r}: {shown!r} is not "
-        f"{reading.noun_of(column_type)}, and the column has the type {column_type}"
+    return (
+        f"column {name!r}: {shown!r} is not {reading.noun_of(column_type)}, "
+        f"and the column has the type {column_type}"
     )
 
 
@@ -353,7 +359,7 @@ def documents(
 
     An array stands for its objects. Raises BadSource.
     """
-    text = io.TextIOWrapper(stream, encoding=_codec(reader))
+    text = io.TextIOWrapper(stream, encoding=codec(reader))
     try:
         begun = False
         for number, line in enumerate(text, start=1):
@@ -389,7 +395,7 @@ def _not_json(source: sources.Source, line: int, error: Exception) -> errors.Bad
     return errors.BadSource(f"{source.place}: line {line} is not JSON: {reason}")
 
 
-def _codec(reader: reading.SourceReader) -> str:
+def codec(reader: reading.SourceReader) -> str:
     """Return Python's name of the encoding. Raises BadArgument."""
     if reader.is_utf8:
         return "utf-8-sig"
@@ -401,7 +407,7 @@ def _codec(reader: reading.SourceReader) -> str:
         ) from error
 
 
-def _dialect(reader: reading.SourceReader, *, strict: bool) -> dict[str, Any]:
+def dialect(reader: reading.SourceReader, *, strict: bool) -> dict[str, Any]:
     return {
         "delimiter": reader.separator,
         "quotechar": reader.quote,
@@ -414,7 +420,7 @@ _TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
 """What Java's `String.trim` removes."""
 
 
-def _is_blank(row: Sequence[str], reader: reading.SourceReader) -> bool:
+def is_blank(row: Sequence[str], reader: reading.SourceReader) -> bool:
     """Return whether a line is empty or has only white space: such lines are no records."""
     text = reader.separator.join(row)
     return not row or (bool(text) and not text.strip(_TRIMMED))

@@ -72,7 +72,8 @@ class Load:
 
     types: the Iceberg types of columns that a schema names, in its order. merge: for mode `merge`.
     transforms: the last one's rows are loaded instead of the sources'. checks: of the table as it
-    will be; nothing is committed if one with severity stop returns a row.
+    will be; nothing is committed if one with severity stop returns a row. on_error: what a row does
+    that cannot be read.
     """
 
     places: tuple[settings.Place, ...]
@@ -85,6 +86,7 @@ class Load:
     merge: Merge | None = None
     transforms: tuple[SqlTransform, ...] = ()
     checks: tuple[SqlCheck, ...] = ()
+    on_error: settings.OnError = "fail"
 
     @property
     def digest(self) -> str | None:
@@ -99,7 +101,8 @@ class Load:
 class Loaded:
     """What a load did. snapshot_id is None if there was nothing to load.
 
-    rows: added, with a merge also changed. merged: None for other modes.
+    rows: added, with a merge also changed. merged: None for other modes. rejected: rows that went
+    to the table of rejected rows.
     """
 
     rows: int
@@ -111,6 +114,7 @@ class Loaded:
     engine: str = "none"
     merged: MergeCounts | None = None
     checks: tuple[CheckOutcome, ...] = ()
+    rejected: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +128,10 @@ class PlannedColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadPlan:
-    """What a load would do. rows: how many, where that is known without loading."""
+    """What a load would do. rows: how many, where that is known without loading.
+
+    rejected: rows that would go to the table of rejected rows.
+    """
 
     engine: str
     creates_table: bool
@@ -136,6 +143,7 @@ class LoadPlan:
     columns: tuple[PlannedColumn, ...]
     partitions: tuple[str, ...]
     first_rows: tuple[Mapping[str, Any], ...]
+    rejected: int = 0
 
 
 def check_schema(types: Mapping[str, str], live: Mapping[str, str]) -> None:

@@ -94,11 +94,19 @@ def content(
 
 def columns(server: settings.ServerEndpoint, table: settings.TargetTable) -> dict[str, Any]:
     """Return the columns of a table: Iceberg types by name. Raises BadArgument, NoServer."""
+    types = columns_if_any(server, table)
+    if not types:
+        raise errors.BadArgument(f"there is no table {table.full}")
+    return types
+
+
+def columns_if_any(server: settings.ServerEndpoint, table: settings.TargetTable) -> dict[str, Any]:
+    """Return the columns of a table: Iceberg types by name; none if it does not exist."""
     metadata = _metadata(server, table)
     for schema in metadata.get("schemas", ()):
         if schema["schema-id"] == metadata["current-schema-id"]:
             return {column["name"]: column["type"] for column in schema["fields"]}
-    raise errors.BadArgument(f"there is no table {table.full}")
+    return {}
 
 
 def _metadata(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:

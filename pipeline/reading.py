@@ -339,6 +339,19 @@ def reader(file_format: settings.Format, options: Mapping[str, str]) -> SourceRe
     return SourceReader(format=file_format, options=merged, chosen=frozenset(chosen))
 
 
+def check_rejectable(source_reader: SourceReader) -> None:
+    """Raise BadArgument if rows of such sources cannot be rejected singly."""
+    if source_reader.format not in TYPED_BY_LOAD:
+        raise errors.BadArgument(
+            f"--on-error reject is for csv and json: {source_reader.format} files are read whole "
+            "or not at all"
+        )
+    if source_reader.for_spark_alone is not None:
+        raise errors.BadArgument(
+            f"--on-error reject does not go with {source_reader.for_spark_alone}"
+        )
+
+
 # Names of files.
 
 PACKED: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}

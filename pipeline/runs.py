@@ -161,6 +161,8 @@ def _detail(loaded: jobs.Loaded | None) -> str:
         detail |= {
             "inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted
         }  # fmt: skip
+    if loaded.rejected:
+        detail["rejected"] = loaded.rejected
     detail["checks"] = [
         {"name": each.name, "severity": each.severity, "rows": each.count, "first": each.rows}
         for each in loaded.checks

@@ -22,6 +22,9 @@ Engine: TypeAlias = Literal["auto", "spark", "arrow"]
 ENGINES: tuple[Engine, ...] = ("auto", "spark", "arrow")
 Mode: TypeAlias = Literal["append", "replace", "merge"]
 MODES: tuple[Mode, ...] = ("append", "replace", "merge")
+OnError: TypeAlias = Literal["fail", "reject"]
+ON_ERROR: tuple[OnError, ...] = ("fail", "reject")
+"""What a row does that cannot be read: fail its load, or go to the table of rejected rows."""
 
 CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"

@@ -53,11 +53,32 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RejectedRow:
+    """A row that cannot be read: the line in which it begins, why, and its text."""
+
+    source: str
+    line: int
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WantedSources:
-    """The sources to load, and the number of listed sources to skip."""
+    """The sources to load, and the number of listed sources to skip.
+
+    cleaned: for each source the file to read, without the rows that are rejected; None where no
+    row is. rejected: those rows.
+    """
 
     fresh: Sequence[Source]
     skipped: int
+    cleaned: Sequence[Source] | None = None
+    rejected: Sequence[RejectedRow] = ()
+
+    @property
+    def readable(self) -> Sequence[Source]:
+        """The files to read."""
+        return self.fresh if self.cleaned is None else self.cleaned
 
     @property
     def sentence(self) -> str:

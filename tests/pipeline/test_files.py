@@ -15,6 +15,7 @@ order_by = "at"
 partition_by = "month(at)"
 retries = 2
 keep_runs_days = 90
+on_error = "reject"
 
 [source]
 from = ["s3://raw/orders/", "s3://raw/more/"]
@@ -37,7 +38,7 @@ def test_a_file_names_a_whole_load() -> None:
     pipeline = files.parse("orders", WHOLE)
     load = pipeline.load
     assert (pipeline.retries, pipeline.description) == (2, "orders of the shop")
-    assert pipeline.keep_runs_days == 90
+    assert (pipeline.keep_runs_days, load.on_error) == (90, "reject")
     assert load.table.full == "lake.sales.orders"
     assert [str(place) for place in load.places] == ["s3://raw/orders/", "s3://raw/more/"]
     assert load.merge == jobs.Merge(key=("id",), order_by="at")
@@ -87,6 +88,11 @@ def test_options_have_the_types_of_toml() -> None:
         (
             LEAST + "format = 'parquet'\nschema = { id = 'long' }",
             "p.toml: source.schema: parquet files have a schema of their own",
+        ),
+        ("on_error = 'skip'\n" + LEAST, "on_error is 'skip'; it must be one of fail, reject"),
+        (
+            "on_error = 'reject'\n" + LEAST + "format = 'orc'",
+            "p.toml: --on-error reject is for csv and json",
         ),
         (LEAST + "options = { sep = [';'] }", "p.toml: source.options.sep must be a text"),
         (LEAST + "[[transform]]\nname = 'a'\n", "p.toml: transform.sql is missing"),

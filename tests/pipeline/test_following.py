@@ -212,10 +212,10 @@ def test_a_broken_file_is_named_and_left_out_and_holds_up_no_other(
     assert "left out 1 object, in " in job.said
 
 
-def test_with_on_error_fail_a_broken_file_ends_the_job_and_its_round_loads_nothing(
+def test_with_broken_sources_fail_a_broken_file_ends_the_job_and_its_round_loads_nothing(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:
-    arguments = (*place(raw, "follow_fails.t"), "--on-error", "fail")
+    arguments = (*place(raw, "follow_fails.t"), "--broken-sources", "fail")
     raw.put("in/0.csv", "id,name\n0,a\n")
     with follower(tmp_path, server, *arguments) as job:
         job.wait_for(lambda: ids(small, "follow_fails.t") == [0])
@@ -332,7 +332,7 @@ def test_what_cannot_be_followed_is_refused_with_its_reason(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("options", [("--every", "5s"), ("--on-error", "retry")])
+@pytest.mark.parametrize("options", [("--every", "5s"), ("--broken-sources", "retry")])
 def test_options_of_a_follower_are_refused_without_follow(
     server: server_kit.Running,
     raw: Raw,
@@ -341,7 +341,7 @@ def test_options_of_a_follower_are_refused_without_follow(
 ) -> None:
     arguments = ["ingest", *place(raw, "refused.t"), *options, "--data", str(server.data)]
     assert command.main(arguments, interrupts.Interrupts()) == 2
-    assert "--every and --on-error go with --follow" in capsys.readouterr().err
+    assert "--every and --broken-sources go with --follow" in capsys.readouterr().err
 
 
 def test_wrong_arguments_end_a_follower_in_its_first_round(

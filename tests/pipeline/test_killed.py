@@ -160,6 +160,64 @@ def test_a_small_load_killed_at_any_moment_loads_each_row_once_when_run_again(
     assert small.ingest(raw, table).snapshot_id is None
 
 
+def _commits_both(method: str, path: str) -> bool:
+    return method == "POST" and path.endswith("/transactions/commit")
+
+
+REJECTING_MOMENTS = {
+    "with its commit on the way": (_commits_both, "before"),
+    "with a file of rejected rows written": (
+        lambda method, path: _writes_data(method, path) and "/t__rejected/" in path, "after",
+    ),
+    "with its commit made and the answer lost": (_commits_both, "after"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("moment", "engine"),
+    [
+        *((moment, "arrow") for moment in REJECTING_MOMENTS),
+        *(pytest.param(moment, "spark", marks=pytest.mark.spark) for moment in REJECTING_MOMENTS),
+    ],
+)
+def test_a_job_killed_as_it_rejects_rows_rejects_each_once_when_run_again(
+    server: server_kit.Running,
+    small: Small,
+    raw: Raw,
+    tmp_path: Path,
+    moment: str,
+    engine: settings.Engine,
+) -> None:
+    matches, side = REJECTING_MOMENTS[moment]
+    table = f"killed_rejecting_{engine}_{list(REJECTING_MOMENTS).index(moment)}.t"
+    raw.put("in/1.csv", "id,day\n1,2026-01-09\n2\n")
+    raw.put("in/2.csv", "id,day\n3,2026-01-09\n4,x,y\n")
+    job = Job(tmp_path, server, engine=engine)
+
+    def strike(method: str, path: str) -> bool:
+        if not matches(method, path):
+            return False
+        door.closed.set()
+        job.kill()
+        return True
+
+    watches = {side: strike}
+    with wire.door(server.url, **watches) as door:
+        said = job.run(door.url, raw.uri("in/"), f"lake.{table}", "--on-error", "reject")
+        assert door.closed.is_set(), f"the moment never came:\n{said}\n{door.passed}"
+    if engine == "spark":
+        job.wait_until_gone()
+    committed = moment == "with its commit made and the answer lost"
+    assert small.catalog.table_exists(table) == committed
+    assert small.catalog.table_exists(f"{table}__rejected") == committed
+
+    done = small.ingest(raw, table, on_error="reject")
+    assert (done.sources, done.rejected) == ((0, 0) if committed else (2, 2))
+    assert [row["id"] for row in small.rows(table)] == [1, 3]
+    rejected = small.catalog.load_table(f"{table}__rejected").scan().to_arrow().to_pylist()
+    assert sorted(row["raw"] for row in rejected) == ["2", "4,x,y"]
+
+
 @pytest.mark.spark
 def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
@@ -238,13 +296,13 @@ class Job:
         self.process: subprocess.Popen[bytes] | None = None
         self.children: list[int] = []
 
-    def run(self, url: str, source: str, table: str) -> str:
+    def run(self, url: str, source: str, table: str, *more: str) -> str:
         """Start the job and wait until it ends, or is ended; return what it said."""
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "pipeline", "ingest", "--url", url, "--from", source,
                  "--to", table, "--partition-by", "day", "--master", "local[2]",
-                 "--engine", self.engine],
+                 "--engine", self.engine, *more],
                 cwd=server_kit.ROOT, env=self.environment, start_new_session=True,
                 stdout=output, stderr=output,
             )  # fmt: skip
