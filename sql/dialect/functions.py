@@ -575,7 +575,7 @@ def _whole(name: str) -> builders.Builder:
         if digits != 0:
             return _at_digits(call, value, name)
         if value.type.name == "real":
-            return builders.real_result(code.call(name, value), [value])
+            return _rounded_real(code.call(name, value), value)
         sql_type = sqltypes.number(sqltypes.PRECISION_MAX)
         # The engine's result has the operand's digits; that of 9.9 needs one more.
         digits = min(value.type.precision + 1, sqltypes.PRECISION_MAX)
@@ -611,7 +611,7 @@ def _rounded(call: FunctionCall, name: str) -> Expr:
     places = code.Token(text=str(digits))
     sql_type = value.type
     if sql_type.name == "real":
-        return builders.real_result(code.call(name, value, places), [value])
+        return _rounded_real(code.call(name, value, places), value)
     if digits >= sql_type.scale:
         return value
     scale = max(digits, 0)
@@ -626,6 +626,11 @@ def _rounded(call: FunctionCall, name: str) -> Expr:
     return exprs.derived(code.exactly(code.call(name, value, places), result), result, [value])
 
 
+def _rounded_real(rounded: code.Code, *parts: Expr) -> Expr:
+    """Return a rounded float, 0.0 for -0.0: the engine's joins and windows take them for two."""
+    return builders.real_result(code.infix(rounded, "+", exprs.real(0.0)), parts)
+
+
 ROUNDING_MODES = {"HALF_AWAY_FROM_ZERO": "round", "HALF_TO_EVEN": "half_even"}
 
 
@@ -635,7 +640,7 @@ def _at_digits(call: FunctionCall, value: Expr, mode: str) -> Expr:
     places = rewrites.as_arrow(digits, sqltypes.integer())
     if value.type.name == "real":
         computed = code.kernel(f"_rounded_{mode}", rewrites.as_arrow(value, value.type), places)
-        return builders.real_result(computed, [value, digits])
+        return _rounded_real(computed, value, digits)
     scale = value.type.scale
     exact = sqltypes.number(min(max(value.type.precision, scale + 1), 37), min(scale, 36))
     result = sqltypes.number(exact.precision + 1, exact.scale)

@@ -214,7 +214,14 @@ def case(
     )
 
 
-def not_(operand: Part) -> Prefix:
+def not_(operand: Part) -> Code:
+    """Return what is true where operand is false.
+
+    A pattern is negated by its own operator: under NOT, the engine loses it as a key of ROLLUP.
+    """
+    inner = getattr(operand, "code", operand)
+    if type(inner) is Infix and inner.operators in (("LIKE",), ("ILIKE",)):
+        return Infix(operands=inner.operands, operators=(f"NOT {inner.operators[0]}",))
     return Prefix(word="NOT", operand=operand)
 
 

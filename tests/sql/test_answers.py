@@ -612,6 +612,41 @@ def test_a_small_number_beside_numbers_beyond_64_bits_is_one_of_them(tmp_path: P
     )
 
 
+def test_a_float_that_is_rounded_to_zero_meets_zero_in_joins(tmp_path: Path) -> None:
+    rounded = "ceil(f), round(f), trunc(f), round(f, n), floor(f + 0.25, 0)"
+    joined = ", ".join(
+        f"(select count(*) from (select {each} z from t) a join o on a.z = o.z)"
+        for each in ("ceil(f)", "round(f)", "trunc(f)", "round(f, n)", "floor(f + 0.25)")
+    )
+    answers(
+        tmp_path,
+        {
+            f"select {joined}": (1, 1, 1, 1, 1),
+            f"select {rounded} from t": (0.0, 0.0, 0.0, 0.0, 0.0),
+            "select count(*) over (partition by z) from"
+            " (select ceil(f) z from t union all select z from o)": [(2,), (2,)],
+        },
+        "create table t (f float, n int)",
+        "insert into t values (-0.25, 0)",
+        "create table o (z float)",
+        "insert into o values (0)",
+    )
+
+
+def test_a_negated_pattern_is_a_key_of_rollup_and_cube(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            f"select s {word} 'a%' c, count(*) from t group by {sets} (s {word} 'a%')"
+            " order by c nulls last": [(False, 2), (True, 1), (None, 3)]
+            for word in ("not like", "not ilike")
+            for sets in ("rollup", "cube")
+        },
+        "create table t (s varchar)",
+        "insert into t values ('ab'), ('ac'), ('b')",
+    )
+
+
 def test_lists_of_one_select_have_each_their_own_order(tmp_path: Path) -> None:
     def listed(column: str, order: str, *, distinct: bool = False, over: str = "") -> str:
         word = "distinct " if distinct else ""
