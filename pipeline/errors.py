@@ -13,6 +13,10 @@ class BadArgument(PipelineError):
     """A place, a table's name, a transform or another argument cannot be understood."""
 
 
+class UnfitSource(BadArgument):
+    """A source has no data, or by its name another format: a load's other sources may fit."""
+
+
 class NoServer(PipelineError):
     """No running server was found, or it does not answer."""
 
@@ -27,6 +31,10 @@ class JarsMissing(PipelineError):
 
 class SparkFailed(PipelineError):
     """The JVM did not start, or a job in it failed; nothing was committed."""
+
+
+class SparkJobFailed(SparkFailed):
+    """A job failed in a session of Spark that had started; its sources can be the reason."""
 
 
 class Overtaken(PipelineError):
@@ -109,8 +117,8 @@ def other_partitions(fields: Iterable[str]) -> BadArgument:
     )
 
 
-def every_file_empty(file_format: str) -> BadArgument:
+def every_file_empty(file_format: str) -> UnfitSource:
     """Return the error of a load without any source that names a column."""
     if file_format == "csv":
-        return BadArgument("every CSV file is empty: there is no header to name columns")
-    return BadArgument(f"every {file_format} file is empty: nothing names a column")
+        return UnfitSource("every CSV file is empty: there is no header to name columns")
+    return UnfitSource(f"every {file_format} file is empty: nothing names a column")

@@ -28,7 +28,8 @@ FAILURES_MAX = 20
 OF_SOURCES = (errors.BadSource, errors.BadArgument, errors.SourceChanged, errors.SparkFailed)
 """What a load raises of which a single source can be the reason."""
 OF_ARGUMENTS = (errors.BadArgument, errors.SparkFailed)
-"""Those that are as likely to concern every source."""
+"""Those that are as likely to concern every source, but for OF_ONE_SOURCE."""
+OF_ONE_SOURCE = (errors.UnfitSource, errors.SparkJobFailed)
 FINAL = (errors.BadArgument, errors.NoJava, errors.JarsMissing)
 """What no later round mends."""
 
@@ -93,7 +94,8 @@ def run(
     """Load what arrives, until KeyboardInterrupt; then return what was loaded.
 
     Spark, once started, runs until the end. loaded: called after each load. Raises PipelineError
-    at once with ends_on_error; otherwise for wrong arguments, and if the first round fails.
+    at once with ends_on_error; otherwise for wrong arguments, and if the first round fails
+    for another reason than its sources.
     """
     with contextlib.closing(serving.WarmSession(open_spark)) as warm:
         follower = _Follower(
@@ -194,7 +196,8 @@ class _Follower:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
                     continue
-                if isinstance(error, OF_ARGUMENTS) and not self._is_proven:
+                is_final = isinstance(error, OF_ARGUMENTS) and not isinstance(error, OF_ONE_SOURCE)
+                if is_final and not self._is_proven:
                     raise
                 self._leave_out(part[0], error)
             else:

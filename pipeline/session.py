@@ -167,7 +167,7 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn what Spark and py4j raise in the block into SparkFailed, with the innermost reason."""
+    """Turn what Spark and py4j raise in the block into SparkJobFailed, with the inmost reason."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -175,7 +175,7 @@ def failures() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise errors.SparkFailed(reason(error)) from error
+        raise errors.SparkJobFailed(reason(error)) from error
 
 
 def thrown(error: Exception) -> tuple[str, str] | None:

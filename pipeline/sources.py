@@ -171,7 +171,7 @@ def check_names(
     places: Iterable[settings.Place],
     file_format: settings.Format,
 ) -> None:
-    """Raise BadArgument if a file's name says that it has another format.
+    """Raise UnfitSource if a file's name says that it has another format.
 
     A file that the load names itself is taken as it is.
     """
@@ -182,7 +182,7 @@ def check_names(
             continue
         if reading.is_stray(name, file_format):
             ending = f".{file_format}"
-            raise errors.BadArgument(
+            raise errors.UnfitSource(
                 f"{source.place} does not look like {file_format}; leave it out with a pattern, "
                 f"like --from '{source.place.rpartition('/')[0]}/*{ending}', or name its --format"
             )

@@ -20,6 +20,7 @@ from pipeline import following, interrupts
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Raw, Small
+from tests.pipeline.test_arrow import parquet
 
 WAIT_SECONDS = 120
 
@@ -353,6 +354,53 @@ def test_wrong_arguments_end_a_follower_in_its_first_round(
     assert command.main([*arguments, "--data", str(server.data)], interrupts.Interrupts()) == 2
     assert "--partition-by names 'day', but the columns are: id" in capsys.readouterr().err
     assert small.state("follow_wrong.t") is None
+
+
+@pytest.mark.parametrize("name", ["an empty file", "another format", "a broken line"])
+def test_a_first_round_with_a_file_that_cannot_be_loaded_waits_for_others(
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, name: str
+) -> None:
+    key, body = {
+        "an empty file": ("in/0.csv", ""),
+        "another format": ("in/0.json", "{}"),
+        "a broken line": ("in/0.csv", "id\n1,2\n"),
+    }[name]
+    table = f"follow_first_{name.replace(' ', '_')}.t"
+    raw.put(key, body)
+    with follower(tmp_path, server, *place(raw, table)) as job:
+        job.wait_until_said(f"left out {raw.uri(key)}, to be tried again in 2 s: ")
+        raw.put("in/1.csv", "id\n1\n")
+        job.wait_for(lambda: ids(small, table) == [1])
+        outcome = job.end()
+    assert (outcome["rows"], list(outcome["left_out"])) == (1, [raw.uri(key)])
+
+
+@pytest.mark.spark
+def test_a_first_round_with_a_file_that_spark_cannot_read_waits_for_others(
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
+) -> None:
+    raw.put("in/0.parquet", b"PAR1 broken PAR1")
+    arguments = ("--from", raw.uri("in/"), "--to", "lake.follow_spark.t", "--format", "parquet")
+    with follower(tmp_path, server, *arguments) as job:
+        job.wait_until_said(f"left out {raw.uri('in/0.parquet')}, to be tried again in 2 s: ")
+        raw.put("in/1.parquet", parquet({"id": [1]}))
+        job.wait_for(lambda: ids(small, "follow_spark.t") == [1])
+        outcome = job.end()
+    assert (outcome["rows"], list(outcome["left_out"])) == (1, [raw.uri("in/0.parquet")])
+
+
+def test_a_follower_rejects_rows_that_cannot_be_read(
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
+) -> None:
+    arguments = (*place(raw, "follow_rejects.t"), "--on-error", "reject")
+    raw.put("in/0.csv", "id,n\n0,a\n1\n")
+    with follower(tmp_path, server, *arguments) as job:
+        job.wait_until_said("rejected 1 row into lake.follow_rejects.t__rejected")
+        raw.put("in/1.csv", "id,n\n2\n3,b\n")
+        job.wait_for(lambda: ids(small, "follow_rejects.t") == [0, 3])
+        assert job.end()["left_out"] == {}
+    rejected = small.catalog.load_table("follow_rejects.t__rejected").scan().to_arrow()
+    assert sorted(rejected["raw"].to_pylist()) == ["1", "2"]
 
 
 def test_a_time_has_a_unit() -> None:
