@@ -106,7 +106,7 @@ class Relations:
         columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
         for field, column in zip(table.fields, columns, strict=True):
             ends = (bounds or {}).get(field["id"])
-            sql_type = column.type
+            sql_type = sqltypes.at_microseconds(column.type)
             if ends is not None and sql_type.is_integer:
                 sql_type = sqltypes.integer(sql_type.precision, *ends)
             shape_columns.append(

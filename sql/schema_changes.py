@@ -303,6 +303,8 @@ def _change_type(draft: _Draft, field: Json, ident: names.Ident, wanted: sqltype
     if own.name in ("text", "binary") and wanted.length is not None:
         fits = fits and own.length is not None and wanted.length >= own.length
         fits = fits or own == wanted
+    if own.name in sqltypes.CLOCKS:
+        fits = fits and wanted.scale >= own.scale
     if not fits:
         raise errors.SqlError(
             "002108",

@@ -7,6 +7,7 @@ Other engines never see it. Source: Iceberg spec, Schemas and Data Types; Append
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import json
@@ -42,6 +43,7 @@ ZONED = "TIMESTAMP_TZ(6)"
 
 FIELD_ID = "PARQUET:field_id"
 DECLARED_FORM = re.compile(r"(VARCHAR|BINARY|NUMBER)\((\d{1,9})(?:,(\d{1,2}))?\)")
+DECLARED_DIGITS = re.compile(r"(TIME|TIMESTAMP_NTZ|TIMESTAMP_LTZ)\(([0-5])\)")
 EPOCH_DATE = datetime.date(1970, 1, 1)
 
 # From Iceberg
@@ -65,13 +67,13 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
         case "date":
             return sqltypes.DATE
         case "time":
-            return sqltypes.TIME
+            return _with_digits(sqltypes.TIME, declared)
         case "timestamp":
-            return sqltypes.TIMESTAMP_NTZ
+            return _with_digits(sqltypes.TIMESTAMP_NTZ, declared)
         case "timestamptz" if declared == ZONED:
             return sqltypes.TIMESTAMP_TZ
         case "timestamptz":
-            return sqltypes.TIMESTAMP_LTZ
+            return _with_digits(sqltypes.TIMESTAMP_LTZ, declared)
         case "timestamp_ns":
             return sqltypes.SqlType(name="timestamp_ntz", scale=9)
         case "string" if declared in SEMISTRUCTURED:
@@ -89,6 +91,14 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
         case "list":
             return sqltypes.SqlType(name="array", is_nested=True)
     raise errors.unsupported(f"Iceberg type {name}")
+
+
+def _with_digits(column_type: sqltypes.SqlType, declared: str | None) -> sqltypes.SqlType:
+    """Return a type with the digits of a second that a column was declared with."""
+    match = DECLARED_DIGITS.fullmatch(declared or "")
+    if match is None or match[1].lower() != column_type.name:
+        return column_type
+    return dataclasses.replace(column_type, scale=int(match[2]))
 
 
 def _declared_length(word: str, declared: str | None) -> int | None:

@@ -6,6 +6,7 @@ ignored.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from sqlglot import exp
@@ -93,6 +94,15 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
     if name in ("timestamp_ntz", "timestamp_ltz", "timestamp_tz"):
         return sqltypes.SqlType(name=name, scale=scale)  # type: ignore[arg-type]  # one of the three
     raise errors.unsupported(f"data type {_sql(node)}")
+
+
+def column_type(node: Any) -> sqltypes.SqlType:
+    """Return the type that a DataType means of a column, which keeps fewer digits of a second."""
+    declared = data_type(node)
+    digits = fraction_digits(node)
+    if declared.name not in ("time", "timestamp_ntz", "timestamp_ltz") or digits is None:
+        return declared  # a TIMESTAMP_TZ is stored as an instant of six digits
+    return dataclasses.replace(declared, scale=min(digits, declared.scale))
 
 
 def _fraction(parameters: list[int]) -> int:

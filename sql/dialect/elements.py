@@ -106,7 +106,7 @@ def read_type(reader: reading.TokenReader) -> sqltypes.SqlType | None:
     node = _parsed(reader, tokens, exp.DataType)
     if not isinstance(node, exp.DataType):
         raise reader.unexpected(tokens[0])
-    return columns.data_type(node)
+    return columns.column_type(node)
 
 
 def read_expression(reader: reading.TokenReader) -> str:

@@ -378,7 +378,8 @@ class Binder:
                 phase="COMPILATION",
             )
         if target.name in rewrites.CLOCKS and target.scale <= rewrites.MICROSECOND_DIGITS:
-            return rewrites.cast_to_digits(value, target, target.scale)
+            stored = sqltypes.at_microseconds(target)
+            return rewrites.cast_to_digits(value, stored, target.scale)
         return rewrites.implicit(value, target, self.environment.context.forms)
 
     def query(self, tree: Any, parent: QueryScope | None) -> PlannedQuery:

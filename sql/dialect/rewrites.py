@@ -72,7 +72,7 @@ def cast(
     return rewrite(operand, target, lenient)
 
 
-CLOCKS = frozenset({"time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"})
+CLOCKS = sqltypes.CLOCKS
 
 
 def cast_to_digits(

@@ -68,6 +68,8 @@ TIME = SqlType(name="time", scale=6)
 TIMESTAMP_NTZ = SqlType(name="timestamp_ntz", scale=6)
 TIMESTAMP_LTZ = SqlType(name="timestamp_ltz", scale=6)
 TIMESTAMP_TZ = SqlType(name="timestamp_tz", scale=6)
+CLOCKS = frozenset({"time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"})
+MICROSECOND_DIGITS = 6
 BINARY = SqlType(name="binary")
 VARIANT = SqlType(name="variant")
 OBJECT = SqlType(name="object")
@@ -89,6 +91,13 @@ def integer(precision: int = 19, low: int = INT64_LOW, high: int = INT64_HIGH) -
 def text(length: int | None) -> SqlType:
     """Return VARCHAR(length)."""
     return SqlType(name="text", length=length)
+
+
+def at_microseconds(sql_type: SqlType) -> SqlType:
+    """Return the type in which a query has the values of a column of fewer digits of a second."""
+    if sql_type.name in CLOCKS and sql_type.scale < MICROSECOND_DIGITS:
+        return dataclasses.replace(sql_type, scale=MICROSECOND_DIGITS)
+    return sql_type
 
 
 def arrow_name(sql_type: SqlType) -> str:

@@ -1,0 +1,146 @@
+"""Columns of TIME and TIMESTAMP with fewer digits of a second than six."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sql import bindings, errors
+from tests.kit import local_sql
+from tests.sql import test_staging as staging
+
+MOMENT = "2024-02-29 12:34:56.987654"
+OLD = "1969-12-31 23:59:59.987654"
+EXPECTED = {
+    0: ("2024-02-29 12:34:56", "1969-12-31 23:59:59", "12:34:56"),
+    1: ("2024-02-29 12:34:56.900", "1969-12-31 23:59:59.900", "12:34:56.900"),
+    3: ("2024-02-29 12:34:56.987", "1969-12-31 23:59:59.987", "12:34:56.987"),
+    5: ("2024-02-29 12:34:56.987650", "1969-12-31 23:59:59.987650", "12:34:56.987650"),
+}
+
+
+def moments(digits: int) -> list[Any]:
+    moment, old, clock = EXPECTED[digits]
+    return [
+        datetime.datetime.fromisoformat(moment),
+        datetime.datetime.fromisoformat(old),
+        datetime.time.fromisoformat(clock),
+    ]
+
+
+@pytest.mark.parametrize("digits", EXPECTED)
+def test_every_write_cuts_the_digits_that_a_column_does_not_keep(
+    tmp_path: Path, digits: int
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            f"create table t (a int, m timestamp_ntz({digits}), o timestamp({digits}),"
+            f" c time({digits}), z timestamp_ltz({digits}) default '{MOMENT}')"
+        )
+        values = f"'{MOMENT}', '{OLD}', '{MOMENT[11:]}'"
+        await local.run(f"insert into t (a, m, o, c) values (1, {values})")
+        await local.run(
+            f"insert into t (a, m, o, c) select 2, '{MOMENT}'::timestamp_ntz,"
+            f" '{OLD}'::timestamp_ntz, '{MOMENT[11:]}'::time"
+        )
+        await local.run("insert into t (a) values (3), (4)")
+        await local.run(
+            f"update t set m = '{MOMENT}', o = dateadd(microsecond, 0, '{OLD}'::timestamp_ntz),"
+            f" c = '{MOMENT[11:]}' where a = 3"
+        )
+        await local.run(
+            f"merge into t using (select 4 as a, '{MOMENT}'::timestamp_ntz as m) s on t.a = s.a"
+            f" when matched then update set m = s.m, o = '{OLD}', c = s.m::time"
+            " when not matched then insert (a) values (1)"
+        )
+        row = f"5,{MOMENT},{OLD},{MOMENT[11:]}\n"
+        await staging.put(local, "@%t", "a.csv", row.encode())
+        await local.rows("copy into t (a, m, o, c) from @%t")
+        nanos = {
+            "1": bindings.Binding(type="fixed", values=(6, 7), is_array=True),
+            "2": bindings.Binding(
+                type="timestamp_ntz", values=(1_709_210_096_987_654_321,) * 2, is_array=True
+            ),
+            "3": bindings.Binding(type="timestamp_ntz", values=(-12_345_679,) * 2, is_array=True),
+            "4": bindings.Binding(type="time", values=(45_296_987_654_321,) * 2, is_array=True),
+        }
+        await local.run("insert into t (a, m, o, c) values (?, ?, ?, ?)", bindings=nanos)
+        rows = await local.rows("select a, m, o, c, z::timestamp_ntz from t order by a")
+        assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
+        for row in rows:
+            assert list(row[1:]) == [*moments(digits), moments(digits)[0]], row
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_listings_and_copies_show_the_digits_that_a_column_keeps(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "create table t (m timestamp_ntz(3), z timestamp_ltz(0), c time(1), n timestamp,"
+            " nine timestamp_ntz(9))"
+        )
+        types = [
+            "TIMESTAMP_NTZ(3)",
+            "TIMESTAMP_LTZ(0)",
+            "TIME(1)",
+            "TIMESTAMP_NTZ(6)",
+            "TIMESTAMP_NTZ(6)",
+        ]
+        await local.run("create table copied like t")
+        await local.run("create table cloned clone t")
+        await local.run("create or replace table replaced like t")
+        for name in ("t", "copied", "cloned", "replaced"):
+            assert [row[1] for row in await local.rows(f"describe table {name}")] == types
+            await local.run(f"insert into {name} (m) values ('{MOMENT}')")
+            assert await local.rows(f"select m from {name}") == [(moments(3)[0],)]
+        assert await local.rows(
+            "select datetime_precision from information_schema.columns"
+            " where table_name = 'T' order by ordinal_position"
+        ) == [(3,), (0,), (1,), (6,), (6,)]
+        text = await local.one("select get_ddl('table', 't')")
+        assert "M TIMESTAMP_NTZ(3)" in text
+        await local.run("drop table t")
+        await local.run(text)
+        assert [row[1] for row in await local.rows("describe table t")] == types
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_digits_of_a_column_grow_and_do_not_shrink(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a timestamp_ntz(3))")
+        await local.run("alter table t add column b time(2)")
+        await local.run("alter table t alter column a set data type timestamp_ntz(5)")
+        await local.run(f"insert into t values ('{MOMENT}', '{MOMENT[11:]}')")
+        assert await local.rows("select * from t") == [
+            (moments(5)[0], datetime.time(12, 34, 56, 980_000))
+        ]
+        described = [row[1] for row in await local.rows("describe table t")]
+        assert described == ["TIMESTAMP_NTZ(5)", "TIME(2)"]
+        with pytest.raises(errors.SqlError) as caught:
+            await local.run("alter table t alter column a set data type timestamp_ntz(3)")
+        assert caught.value.code == "002108"
+        await local.run("alter table t alter column a set data type timestamp_ntz")
+        assert next(row[1] for row in await local.rows("describe table t")) == "TIMESTAMP_NTZ(6)"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_queries_compute_with_such_columns_as_with_any_other(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (m timestamp_ntz(3), d timestamp_ntz, c time(0))")
+        await local.run(f"insert into t values ('{MOMENT}', '{MOMENT}', '{MOMENT[11:]}')")
+        assert await local.rows(
+            "select m < d, datediff(microsecond, m, d), coalesce(m, d) = m,"
+            " m = '2024-02-29 12:34:56.987', c = '12:34:56'::time from t"
+        ) == [(True, 654, True, True, True)]
+        await local.run("create table u as select dateadd(microsecond, 4, m) as m from t")
+        assert await local.rows("select m from u") == [
+            (moments(3)[0] + datetime.timedelta(microseconds=4),)
+        ]
+        assert await local.rows("select count(*) from t join u on u.m > t.m") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
