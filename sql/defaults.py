@@ -22,6 +22,7 @@ from sql import (
     places,
     planning,
     tabletypes,
+    zoned_kernels,
 )
 from sql.dialect import elements, operations, resolve, sqltypes
 
@@ -95,14 +96,19 @@ class Defaults:
                 f"a DEFAULT of more than {EXPRESSION_CHARACTERS_MAX} characters"
             )
         query, inner_text = await self._bound(execution, text, column_type)
-        # Iceberg has no constant with an offset.
-        if not form.is_constant or column_type.name == "timestamp_tz":
+        if not form.is_constant:
             return column_defaults.Default(expression=text)
         iceberg_type = tabletypes.iceberg_type(column_type)
         async with self._compiled(execution, f"SELECT {text}") as inner:
             planned = await self._planning.query(inner, query, NO_TABLES, text=inner_text)
             table, _ = await engine.collect(await self._engine.run(planned))
-        (value,) = tabletypes.plain_list(table.column(0).combine_chunks())
+        array = table.column(0).combine_chunks()
+        if column_type.name == "timestamp_tz":
+            micros, minutes = zoned_kernels.unpack(array.cast(zoned_kernels.PACKED))
+            if minutes[0].as_py():  # Iceberg has no constant with an offset
+                return column_defaults.Default(expression=text)
+            array = micros.cast(tabletypes.stored_type(iceberg_type))
+        (value,) = tabletypes.plain_list(array)
         if value is None:
             return column_defaults.Default()
         length = column_type.length

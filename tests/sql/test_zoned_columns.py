@@ -159,6 +159,39 @@ def test_defaults_fill_the_column(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_get_the_constant_default_of_a_new_column(tmp_path: Path, version: int) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, y timestamp_tz)")
+        await local.rows(f"alter table t set iceberg_version = {version}")
+        await local.rows("insert into t values (1, '2020-01-01 00:00:00Z')")
+        await local.rows(
+            "alter table t add column z timestamp_tz not null"
+            " default '2024-01-01 05:00:00 +00:00'::timestamp_tz"
+        )
+        await local.rows("insert into t (a) values (2)")
+        await local.rows("update t set y = '2021-01-01 00:00:00Z' where a = 2")
+        moment = "2024-01-01 05:00:00.000000 +00:00"
+        assert await texts(local, "select a, year(y), z from t") == [
+            (1, 2020, moment),
+            (2, 2021, moment),
+        ]
+        loaded = local.lake.load(local.lake.ident("ns.t"))
+        fields = loaded.metadata.current_schema()["fields"]
+        assert fields[-1]["write-default"] == "2024-01-01T05:00:00.000000+00:00"
+        ddl = (await local.rows("select get_ddl('table', 't')"))[0][0]
+        await local.rows(ddl)
+        await local.rows("insert into t (a) values (3)")
+        assert await texts(local, "select a, z from t") == [(3, moment)]
+        # A value with another offset cannot be stored, so it is no default of old rows either.
+        code, _ = await refusal(
+            local, "alter table t add column x timestamp_tz default '2024-01-01 00:00:00 +01:00'"
+        )
+        assert code == "002262"
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_rows_of_another_engine_are_read_at_utc(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         maker = await tablefiles.make(
