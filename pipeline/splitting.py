@@ -413,7 +413,7 @@ class _Column:
         if column_type == "int":
             return is_number and isinstance(value, int) and -(2**31) <= value < 2**31
         if column_type in {"float", "double"}:
-            return is_number or value in _NOT_NUMBERS
+            return is_number or (isinstance(value, str) and value in _NOT_NUMBERS)
         if column_type.startswith("decimal("):
             return is_number and _fits_decimal(str(value), column_type)
         if column_type in _MOMENTS:

@@ -304,6 +304,35 @@ def test_a_value_fits_its_columns_type_or_its_row_is_rejected(
     assert [row.raw for row in done.rejected] == [f"1,{value}" for value in misfits]
 
 
+STRUCT = {"type": "struct", "fields": [{"name": "x", "type": "long"}]}
+
+
+@pytest.mark.parametrize(
+    ("column_type", "fits", "misfits"),
+    [
+        ("double", ("1", "1.5", '"NaN"', "null"), ("[1]", '{"x": 1}', '"1"', "true")),
+        ("long", ("1", str(2**63 - 1)), (str(2**63), "1.0", "true", "[]", "1" * 5000)),
+        ("boolean", ("true",), ("1", '"true"', "{}")),
+        ("decimal(4,2)", ("1.5", "99"), ("100", "[]", '"x"')),
+        ("timestamptz", ('"2026-01-31"', "5"), ('"x"', "[]", "1.5", "true")),
+        ("string", ('"x"', "1", "[]"), ()),
+        ({"type": "list", "element": "int"}, ("[1, null]",), ("1", '["x"]', "{}")),
+        ({"type": "map", "key": "string", "value": "int"}, ('{"a": 1}',), ("[]", '{"a": "x"}')),
+        (STRUCT, ('{"X": 1, "new": []}',), ("[]", '{"x": "y"}')),
+    ],
+)
+def test_a_value_of_json_fits_its_columns_type_or_its_line_is_rejected(
+    raw: Raw, tmp_path: Path, column_type: Any, fits: tuple[str, ...], misfits: tuple[str, ...]
+) -> None:
+    lines = [f'{{"v": {value}}}' for value in (*fits, *misfits)]
+    raw.put("in/1.json", "\n".join(lines))
+    listed = sources.listed_at(raw.s3, [raw.place("in/")])
+    wanted = sources.WantedSources(fresh=listed, skipped=0)
+    reader = reading.reader("json", {})
+    done = splitting.split(raw.s3, reader, wanted, {"V": column_type}, {}, tmp_path)
+    assert [row.raw for row in done.rejected] == lines[len(fits) :]
+
+
 def test_a_plan_counts_the_rows_that_would_be_rejected(small: Small, raw: Raw) -> None:
     raw.put("in/1.csv", "id,n\n1,a\n2\n")
     load = a_load("lake.rejects_plan.t", place=raw.place("in/"), on_error="reject")
