@@ -63,16 +63,7 @@ async def drop_namespace(services: TablesServices, call: calls.Call) -> asgi.Res
         try:
             access.check(principal, access.on_object(ident, pointer.object_uuid, actions))
         except access_errors.AccessDenied as error:
-            listing = access.on_namespace(table_bucket, ident.namespace, "ListTables")
-            if access.permits(principal, (listing,)):
-                raise
-            # The refusal of a table names it.
-            raise access_errors.AccessDenied(
-                f"{principal.arn} is not authorized to drop every table and view of namespace"
-                f" {idents.dotted(namespace)}",
-                action=error.action,
-                resource=listing.resource,
-            ) from None
+            raise _refusal(services, call, error, ident, of=namespace, verb="drop") from None
 
     def check_child(child: idents.Namespace) -> None:
         access.check(principal, (access.on_namespace(table_bucket, child, "DeleteNamespace"),))
@@ -98,6 +89,30 @@ async def drop_namespace(services: TablesServices, call: calls.Call) -> asgi.Res
         if _pointers(contents) != _pointers(seen):
             counted = await services.drops.measure(table_bucket, _pointers(contents))
     return asgi.json_response(_answer_contents(dry_run, is_purge, counted, contents))
+
+
+def _refusal(
+    services: TablesServices,
+    call: calls.Call,
+    denied: access_errors.AccessDenied,
+    ident: idents.TableIdent,
+    *,
+    of: idents.Namespace,
+    verb: str,
+) -> access_errors.AccessDenied:
+    """Return the refusal of a table or view in a namespace that is dropped or restored whole.
+
+    It names the table only to a caller who may list the tables of its own namespace.
+    """
+    listing = services.access.on_namespace(ident.table_bucket, ident.namespace, "ListTables")
+    if services.access.permits(call.principal, (listing,)):
+        return denied
+    return access_errors.AccessDenied(
+        f"{call.principal.arn} is not authorized to {verb} every table and view of namespace"
+        f" {idents.dotted(of)}",
+        action=denied.action,
+        resource=listing.resource,
+    )
 
 
 async def undrop_table(services: TablesServices, call: calls.Call) -> asgi.Response:
@@ -143,12 +158,25 @@ async def undrop_namespace(services: TablesServices, call: calls.Call) -> asgi.R
     def judge_child(child: idents.Namespace) -> None:
         access.check(principal, (access.on_namespace(table_bucket, child, "CreateNamespace"),))
 
+    judge_undrop = access.judge_undrop(principal)
+
+    def judge_item(
+        place: records.Place,
+        ident: idents.TableIdent,
+        target: idents.TableIdent,
+        pointer: records.Pointer,
+    ) -> None:
+        try:
+            judge_undrop(place, ident, target, pointer)
+        except access_errors.AccessDenied as error:
+            raise _refusal(services, call, error, ident, of=namespace, verb="restore") from None
+
     restored = await services.namespaces.undrop(
         table_bucket,
         namespace,
         by=principal.arn,
         judge=access.rechecking(principal, (creation,)),
-        judge_item=access.judge_undrop(principal),
+        judge_item=judge_item,
         judge_child=judge_child,
     )
     return asgi.json_response(

@@ -19,13 +19,14 @@ from tests.kit import lakes
 @pytest.fixture
 def rest(tmp_path: Path) -> Iterator[kit.RestServer]:
     drops = ["s3tables:ListTables", "s3tables:DeleteTable", "s3tables:GetTable"]
+    namespaces = ["s3tables:DeleteNamespace", "s3tables:CreateNamespace"]
     but_t = {"StringEquals": {"s3tables:tableName": "t"}}
     policies = {
         "dropper": [kit.allow(drops, "*")],
         "powerless": [],
         "restorer": [kit.allow("*", "*"), kit.deny("lake:Undrop", "*", Condition=but_t)],
-        "emptier": [kit.allow("s3tables:DeleteNamespace", "*")],
-        "lister": [kit.allow(["s3tables:DeleteNamespace", "s3tables:ListTables"], "*")],
+        "emptier": [kit.allow(namespaces, "*")],
+        "lister": [kit.allow([*namespaces, "s3tables:ListTables"], "*")],
     }
     with kit.opened(tmp_path / "data", users=policies) as server:
         for namespace in (["ns"], ["ns", "in"]):
@@ -220,6 +221,20 @@ def test_a_refused_recursive_drop_names_tables_only_to_those_who_may_list_them(
     shown = ask(rest, "DELETE", f"/namespaces?namespace=deep{more}", user="lister")
     assert (shown.status, b"deep.secret" in shown.body) == (403, True), shown.body
     assert rest.ask("HEAD", "namespaces/deep/tables/secret").status == 204
+
+
+def test_a_refused_restore_names_tables_only_to_those_who_may_list_them(
+    rest: kit.RestServer,
+) -> None:
+    rest.make_table("deep.secret")
+    assert ask(rest, "DELETE", "/namespaces?namespace=deep").status == 200
+    path = "/undrop-namespace?namespace=deep"
+    hidden = ask(rest, "POST", path, user="emptier")
+    assert (hidden.status, b"secret" in hidden.body) == (403, False), hidden.body
+    assert b"every table and view of namespace deep" in hidden.body
+    shown = ask(rest, "POST", path, user="lister")
+    assert (shown.status, b"deep.secret" in shown.body) == (403, True), shown.body
+    assert ask(rest, "POST", path).status == 200
 
 
 @pytest.mark.parametrize("name", ["t%00", "t%00%00"])
