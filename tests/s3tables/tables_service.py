@@ -25,6 +25,7 @@ import botocore.auth
 import botocore.awsrequest
 import botocore.config
 import botocore.crt.auth
+import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 
@@ -35,6 +36,22 @@ from tests.kit import lakes, programs
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 ROOT = ("ROOTKEY", "root-secret")
+MODEL = botocore.session.get_session().get_service_model("s3tables")
+NOT_LISTED = frozenset(
+    {
+        "AccessDeniedException",
+        "ExpiredTokenException",
+        "IncompleteSignatureException",
+        "InvalidSignatureException",
+        "MissingAuthenticationTokenException",
+        "NotImplementedException",
+        "ServiceUnavailableException",
+        "ThrottlingException",
+        "UnrecognizedClientException",
+    }
+)
+"""Codes that any operation may answer beside those that its model lists: AWS's common errors, and
+Boathouse's refusal of a feature by its name."""
 
 
 def bucket_arn(name: str) -> str:
@@ -124,7 +141,7 @@ class TablesService:
         return place
 
     def _before_send(
-        self, request: botocore.awsrequest.AWSPreparedRequest, **_: Any
+        self, request: botocore.awsrequest.AWSPreparedRequest, event_name: str, **_: Any
     ) -> botocore.awsrequest.AWSResponse:
         headers = {
             name.lower(): value.decode() if isinstance(value, bytes) else str(value)
@@ -138,6 +155,10 @@ class TablesService:
             headers,
             body.encode() if isinstance(body, str) else bytes(body),
         )
+        if answer.status >= 400:
+            operation = MODEL.operation_model(event_name.rpartition(".")[2])
+            listed = {shape.name for shape in operation.error_shapes}
+            assert answer.headers["x-amzn-ErrorType"] in listed | NOT_LISTED, operation.name
         return botocore.awsrequest.AWSResponse(
             request.url, answer.status, answer.headers, _Raw(answer.body)
         )
