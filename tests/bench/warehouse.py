@@ -169,7 +169,7 @@ def _lookup(running: server_kit.Running, folder: Path) -> Row:
     session = wires.Wire(running)
     texts = [LOOKUP.format("lake.bench.clustered", number * 9973) for number in range(LOOKUPS)]
     seconds, cpu_ms = _repeated(running, session, texts)
-    plan = session.query(f"explain {texts[-1]}")
+    plan = session.query(f"explain using text {texts[-1]}")
     command = [sys.executable, "-c", RAW_LOOKUP, str(raw), LOOKUP, str(LOOKUPS)]
     raw_ms = float(_output(command)) * 1000
     p50_ms = statistics.median(seconds) * 1000

@@ -46,7 +46,7 @@ def session(server: server_kit.Running) -> Iterator[lake_client.Session]:
 
 def files_read(session: lake_client.Session, condition: str) -> str:
     ((plan,),) = session.rows(f"explain using text select * from t where {condition}")
-    line = plan.splitlines()[0]
+    (line,) = (line for line in plan.splitlines() if line.startswith("Table "))
     return str(line.rpartition(", ")[2])
 
 
