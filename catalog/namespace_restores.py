@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from catalog import claims, commit, departures, errors, idents, locations, owners, records
-from catalog.pointers import Pointers, later
+from catalog.pointers import DroppedEntry, Pointers, later
 from catalog.store import CatalogStore, FoundNamespace
 from storage import batch
 
@@ -42,6 +42,14 @@ class NamespaceEntry:
     key: bytes
     value: bytes
     dropped: records.DroppedNamespace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptContents:
+    """The tables and views of a dropped namespace. missing: uuids, as in `Restored`."""
+
+    kept: tuple[tuple[ObjectType, DroppedEntry], ...]
+    missing: tuple[str, ...]
 
 
 def plan_drop(
@@ -94,22 +102,45 @@ def find(
     )
 
 
+def find_contents(
+    store: CatalogStore, reading: batch.Reading, place: records.Place, entry: NamespaceEntry
+) -> KeptContents:
+    """Return what is still kept of the tables and views of a dropped namespace."""
+    namespaces = {namespace for namespace, _ in entry.dropped.namespaces}
+    pointers = {each: Pointers(store=store, object_type=each) for each in OBJECT_TYPES}
+    kept: list[tuple[ObjectType, DroppedEntry]] = []
+    missing: list[str] = []
+    for object_type, object_uuid in entry.dropped.objects:
+        try:
+            item = pointers[object_type].find_departed(reading, place, object_uuid)
+        except errors.NotRestorable:
+            missing.append(object_uuid)
+            continue
+        is_of_drop = (item.dropped.how, item.dropped.dropped_at_ms) == (
+            "drop",
+            entry.dropped.dropped_at_ms,
+        )
+        if item.ident.namespace in namespaces and is_of_drop:
+            kept.append((object_type, item))
+        else:
+            missing.append(object_uuid)
+    return KeptContents(kept=tuple(kept), missing=tuple(missing))
+
+
 def plan(
-    store: CatalogStore,
     reading: batch.Reading,
     place: records.Place,
     entry: NamespaceEntry,
+    contents: KeptContents,
     parent: FoundNamespace | None,
     *,
-    judge: owners.Undrop | None,
     by: str,
     via: str,
     now_ms: int,
 ) -> tuple[Restored, batch.Batch]:
     """Return what a restore brings back, and its Batch. parent: None at the top.
 
-    judge: called for each table and view. Raises InvalidLocation if a table or view has the
-    location of one of them now.
+    Raises InvalidLocation if a table or view has the location of one of them now.
     """
     changes: list[commit.Change] = []
     holders: dict[idents.Namespace, FoundNamespace | None] = {}
@@ -117,27 +148,12 @@ def plan(
         above = holders.get(namespace[:-1], parent)
         change, holders[namespace] = _returning(place, namespace, row, above, by, now_ms)
         changes.append(change)
-    pointers = {each: Pointers(store=store, object_type=each) for each in OBJECT_TYPES}
     items: list[tuple[idents.TableIdent, records.Pointer]] = []
-    missing: list[str] = []
     batches: list[batch.Batch] = []
-    for object_type, object_uuid in entry.dropped.objects:
-        try:
-            kept = pointers[object_type].find_departed(reading, place, object_uuid)
-        except errors.NotRestorable:
-            missing.append(object_uuid)
-            continue
-        holder = holders.get(kept.ident.namespace)
-        is_of_drop = (kept.dropped.how, kept.dropped.dropped_at_ms) == (
-            "drop",
-            entry.dropped.dropped_at_ms,
-        )
-        if holder is None or not is_of_drop:
-            missing.append(object_uuid)
-            continue
+    for object_type, kept in contents.kept:
+        holder = holders[kept.ident.namespace]
+        assert holder is not None, "it lay in a namespace of the drop"
         old = kept.dropped.pointer
-        if judge is not None:
-            judge(place, kept.ident, kept.ident, old)
         batches.append(
             claims.claim(
                 reading,
@@ -172,7 +188,7 @@ def plan(
     restored = Restored(
         namespaces=tuple(namespace for namespace, _ in entry.dropped.namespaces),
         items=tuple(items),
-        missing=tuple(missing),
+        missing=contents.missing,
     )
     expected = _expecting(entry.key, entry.value)
     return restored, batch.merge((expected, *batches, committed, gone))

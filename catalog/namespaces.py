@@ -387,16 +387,17 @@ class Namespaces:
                         f"Namespace already exists: {idents.dotted(namespace)}"
                     )
                 entry = namespace_restores.find(self._store, view, place, namespace)
-                for child, _ in entry.dropped.namespaces[1:]:
-                    if judge_child is not None:
-                        judge_child(child)
+                contents = namespace_restores.find_contents(self._store, view, place, entry)
+            await _judge_restore(
+                place, entry, contents, judge_item=judge_item, judge_child=judge_child
+            )
+            with self._store.index.view() as view:
                 restored, returning = namespace_restores.plan(
-                    self._store,
                     view,
                     place,
                     entry,
+                    contents,
                     self._parent(view, place, namespace),
-                    judge=judge_item,
                     by=by,
                     via=via,
                     now_ms=now_ms,
@@ -533,6 +534,27 @@ async def check_contents(
             await asyncio.sleep(0)
     for number, item in enumerate(contents.items, 1):
         check(item.ident, item.entry.pointer)
+        if number % CHECKED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+async def _judge_restore(
+    place: records.Place,
+    entry: namespace_restores.NamespaceEntry,
+    contents: namespace_restores.KeptContents,
+    *,
+    judge_item: owners.Undrop | None,
+    judge_child: Callable[[idents.Namespace], None] | None,
+) -> None:
+    """Judge each namespace, table and view of a restore, as `check_contents` does for a drop."""
+    for number, (child, _) in enumerate(entry.dropped.namespaces[1:], 1):
+        if judge_child is not None:
+            judge_child(child)
+        if number % CHECKED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    for number, (_, item) in enumerate(contents.kept, 1):
+        if judge_item is not None:
+            judge_item(place, item.ident, item.ident, item.dropped.pointer)
         if number % CHECKED_AT_ONCE == 0:
             await asyncio.sleep(0)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from catalog import drops, errors, idents, namespace_restores, records
+from catalog import drops, errors, idents, namespace_restores, namespaces, records
 from storage import batch
 from tests.kit import lakes, sweeps
 
@@ -163,6 +164,36 @@ def test_a_refused_part_refuses_the_whole(ns: lakes.Lake, refuser: str) -> None:
     assert not ns.namespaces.exists("lake", ("ns",))
     undrop(ns)
     assert ns.tables.exists(ns.ident("ns.t"))
+
+
+def test_other_requests_are_served_while_the_rights_to_a_restore_are_judged(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespaces, "CHECKED_AT_ONCE", 1)
+    for number in range(3):
+        create(ns, f"ns.t{number}")
+    drop_whole(ns)
+    events: list[str] = []
+
+    async def restore_beside_another() -> None:
+        async def other() -> None:
+            while True:
+                events.append("other")
+                await asyncio.sleep(0)
+
+        running = asyncio.ensure_future(other())
+        await ns.namespaces.undrop(
+            "lake",
+            ("ns",),
+            by=BY,
+            judge_item=lambda _, ident, __, ___: events.append(ident.name),
+        )
+        running.cancel()
+
+    ns.run(restore_beside_another())
+    judged = [each for each in events if each != "other"]
+    assert sorted(judged) == ["t0", "t1", "t2"]
+    assert "other" in events[events.index(judged[0]) : events.index(judged[2])]
 
 
 def test_it_is_kept_for_as_long_as_its_tables(ns: lakes.Lake) -> None:
