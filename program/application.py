@@ -494,6 +494,7 @@ def _native_face(
             lambda: replication.format_metrics(storage.buckets, storage.index),
             lambda: expiry.format_metrics(lifecycles.totals),
             access_logs.format_metrics,
+            rights.audit_log.format_metrics,
         ),
     )
 

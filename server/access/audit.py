@@ -10,6 +10,8 @@ rate limit, so that they never remove lines about others; lines about allowed re
 files too (`reads-*`), so that they never remove lines about changes. While the log cannot be
 written, writes are refused before any effect, with DiskFull if the disk is full; reads and deletes
 continue, so that space can be freed, and their lines wait in memory.
+
+Denials are counted by principal since the start, for the metrics.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -41,6 +44,8 @@ TEXT_BYTES_MAX: Final = 120
 STATEMENTS_MAX: Final = 4
 CUT: Final = "\u2026"
 SUFFIX: Final = ".jsonl"
+OTHERS: Final = "others"
+"""The principals beyond `limits.AUDIT_PRINCIPALS_MAX`, in the count of denials."""
 
 
 class AuditDisk(Protocol):
@@ -202,6 +207,7 @@ class Audit:
         self._writer: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._fault: Exception | None = None
+        self._denials: dict[str, int] = {}
         self._writing = asyncio.Lock()
 
     @property
@@ -253,6 +259,8 @@ class Audit:
                 raise errors.AuditUnavailable(
                     f"the audit log cannot be written, so nothing may be changed: {self._fault!r}"
                 )
+        if not decision.allow:
+            self._count_denial(principal)
         topic: Topic = "anonymous" if principal.type == "anonymous" else "audit"
         self._append(self._judged(principal, demand, decision), topic)
 
@@ -262,6 +270,20 @@ class Audit:
         """Record a read that is allowed and about to run."""
         topic: Topic = "anonymous" if principal.type == "anonymous" else "reads"
         self._append(self._judged(principal, demand, decision), topic)
+
+    def format_metrics(self) -> Iterator[str]:
+        """Yield the lines of `/_metrics`: how often each principal was denied something."""
+        yield "# HELP boathouse_denials_total Actions that a principal was denied."
+        yield "# TYPE boathouse_denials_total counter"
+        for name, count in self._denials.items():
+            label = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            yield f'boathouse_denials_total{{principal="{label}"}} {count}'
+
+    def _count_denial(self, principal: model.Principal) -> None:
+        name = _shown(principal.arn or principal.type)
+        if name not in self._denials and len(self._denials) >= limits.AUDIT_PRINCIPALS_MAX:
+            name = OTHERS
+        self._denials[name] = self._denials.get(name, 0) + 1
 
     def _judged(
         self, principal: model.Principal, demand: model.Demand, decision: model.Decision

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.s3tables.tables_service import TablesService, allow, bucket_arn, opened, policy, refused
+from tests.s3tables.tables_service import (
+    ROOT,
+    TablesService,
+    allow,
+    bucket_arn,
+    opened,
+    policy,
+    refused,
+)
 
 BUCKET = bucket_arn("lake-house")
 TABLES = f"{BUCKET}/table/*"
@@ -247,3 +256,20 @@ def test_a_caller_that_may_not_purge_deletes_a_table_bucket_when_the_undrop_time
         assert refused(deleter.delete_table_bucket, tableBucketARN=arn)[0] == 409
         service.lake.clock.now_ms += 31 * 24 * 60 * 60 * 1000
         deleter.delete_table_bucket(tableBucketARN=arn)
+
+
+def test_the_metrics_count_denials_by_principal(guarded: TablesService) -> None:
+    def counted() -> int:
+        basic = base64.b64encode(":".join(ROOT).encode()).decode()
+        headers = {"host": "boathouse.test", "authorization": f"Basic {basic}"}
+        answer = guarded.send("GET", "http://boathouse.test/_metrics", headers, b"")
+        assert answer.status == 200
+        text = answer.body.decode()
+        name = 'boathouse_denials_total{principal="arn:aws:iam::000000000000:user/powerless"} '
+        return sum(int(line.removeprefix(name)) for line in text.split("\n") if name in line)
+
+    before = counted()
+    for _ in range(2):
+        assert denied(guarded.client("powerless").list_table_buckets)
+    guarded.client().list_table_buckets()
+    assert counted() == before + 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 
 import pytest
@@ -362,3 +363,36 @@ def test_retries_on_a_full_disk_leave_no_empty_files_and_remove_no_full_ones(tmp
 
     run(live())
     assert [line["action"] for line in lines(tmp_path)] == ["s3:PutObject", "s3:DeleteObject"]
+
+
+def test_denials_are_counted_by_principal_and_allowed_actions_are_not(tmp_path):
+    log = make(tmp_path)
+    named = dataclasses.replace(ROOT, arn='arn:aws:iam::1:user/a"\\b')
+
+    def act():
+        log.record(ROOT, WRITE, ALLOWED)
+        log.record(ROOT, DELETE, DENIED)
+        log.record(ROOT, WRITE, DENIED)
+        log.record(named, WRITE, DENIED)
+
+    during(log, act)
+    assert [line for line in log.format_metrics() if not line.startswith("#")] == [
+        'boathouse_denials_total{principal="arn:aws:iam::000000000000:root"} 2',
+        r'boathouse_denials_total{principal="arn:aws:iam::1:user/a\"\\b"} 1',
+    ]
+
+
+def test_denials_of_many_principals_are_counted_in_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "AUDIT_PRINCIPALS_MAX", 2)
+    log = make(tmp_path)
+
+    def act():
+        for name in ("a", "b", "c", "d", "a"):
+            log.record(dataclasses.replace(ROOT, arn=name), WRITE, DENIED)
+
+    during(log, act)
+    assert [line for line in log.format_metrics() if not line.startswith("#")] == [
+        'boathouse_denials_total{principal="a"} 2',
+        'boathouse_denials_total{principal="b"} 1',
+        'boathouse_denials_total{principal="others"} 2',
+    ]
