@@ -95,6 +95,26 @@ def test_a_table_of_iceberg_rest_is_a_table_of_s3tables(
     assert catalog.list_tables("sales") == []
 
 
+@pytest.mark.parametrize("name", [("sales", "by-day"), ("eu-west", "orders"), ("a", "b", "t")])
+def test_a_table_with_a_name_of_icebergs_is_reached_by_its_arn(
+    client: Any, bucket: str, catalog: Catalog, name: tuple[str, ...]
+) -> None:
+    for depth in range(1, len(name)):
+        catalog.create_namespace(name[:depth])
+    table = catalog.create_table(name, schema=pa.schema([("id", pa.int64())]))
+    (listed,) = client.list_tables(tableBucketARN=bucket)["tables"]
+    assert (*listed["namespace"], listed["name"]) == name
+    described = client.get_table(tableArn=listed["tableARN"])
+    assert (*described["namespace"], described["name"]) == name
+    assert described["metadataLocation"] == table.metadata_location
+    tags = {"owner": "eu"}
+    client.tag_resource(resourceArn=listed["tableARN"], tags=tags)
+    assert client.list_tags_for_resource(resourceArn=listed["tableARN"])["tags"] == tags
+    namespace = ".".join(name[:-1])
+    with pytest.raises(client.exceptions.BadRequestException, match="regular expression pattern"):
+        client.get_table(tableBucketARN=bucket, namespace=namespace, name=name[-1])
+
+
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_table_made_without_metadata_is_created_by_an_engine_and_stays_itself(
     client: Any, bucket: str, catalog: Catalog, staged: bool
