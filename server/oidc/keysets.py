@@ -53,7 +53,7 @@ class KeySets:
         fetch: Fetch = fetching.fetch,
     ) -> None:
         self._now_ms = now_ms
-        self._files = files
+        self._files = {url.rstrip("/"): file for url, file in files.items()}
         self._fetch = fetch
         self._fetched: dict[tuple[str, tuple[str, ...]], Fetched] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -111,7 +111,7 @@ class KeySets:
     def _read_keys(
         self, url: str, thumbprints: Sequence[str]
     ) -> tuple[webtokens.VerifyingKey, ...]:
-        file = self._files.get(url)
+        file = self._files.get(url.rstrip("/"))
         if file is not None:
             return webtokens.parse_keys(_content(file))
         provider = providers.parse(url)

@@ -48,7 +48,7 @@ def properties(name: str, value: Value) -> Properties:
             return ((FILE_SIZE, str(FILE_SIZES[text])),)
         case "TARGET_FILE_SIZE" if text == "AUTO":
             return ((FILE_SIZE, None),)
-        case "ICEBERG_VERSION" if type(value) is int:
+        case "ICEBERG_VERSION" if type(value) is int and value != 1:
             return ((FORMAT_VERSION, str(value)),)
         case "ICEBERG_MERGE_ON_READ_BEHAVIOR" if text in BEHAVIOURS:
             return _write_modes(BEHAVIOURS[text])

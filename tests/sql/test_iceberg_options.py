@@ -175,6 +175,7 @@ def test_or_replace_upgrades_the_format_version_and_keeps_what_it_does_not_name(
         ("create iceberg table t (a int) iceberg_merge_on_read_behavior = 'SOMETIMES'", "001008"),
         ("create iceberg table t (a int) enable_iceberg_merge_on_read = 'yes'", "001008"),
         ("create iceberg table t (a int) target_file_size = '17MB'", "001008"),
+        ("create iceberg table t (a int) iceberg_version = 1", "001008"),
         ("create table t (a int) iceberg_version = 3", "000002"),
         ("alter table s set enable_iceberg_merge_on_read = 1", "001008"),
         ("alter table s unset iceberg_version", "000002"),

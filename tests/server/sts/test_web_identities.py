@@ -370,7 +370,7 @@ def test_the_keys_of_a_provider_that_is_out_of_reach_come_from_a_file(tmp_path: 
     file = tmp_path / "keys.json"
     file.write_text(json.dumps({"keys": [issuers.jwk(issuers.rsa_key(2), "old")]}))
     url = "https://idp.invalid/realm"
-    with aws.serving(tmp_path / "data", identity_provider_keys={url: str(file)}) as server:
+    with aws.serving(tmp_path / "data", identity_provider_keys={f"{url}/": str(file)}) as server:
         issuer = issuers.Issuer(port=1, now_s=server.clock() // 1000)
         server.client("iam").create_open_id_connect_provider(Url=url, ClientIDList=[issuers.CLIENT])
         arn = "arn:aws:iam::000000000000:oidc-provider/idp.invalid/realm"
