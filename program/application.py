@@ -45,7 +45,7 @@ from server.accesslogs import delivery
 from server.auth import verify
 from server.iam import face as iam_face
 from server.iam import services as iam_services
-from server.oidc import keysets
+from server.oidc import federation, keysets
 from server.s3 import face as s3_face
 from server.s3 import logged as s3_logged
 from server.s3 import ownership
@@ -195,7 +195,13 @@ def build(
         day_ms=settings.lifecycle_day_seconds * 1000,
     )
     host_id = _host_id(new_id)
-    iceberg = _iceberg_face(settings, rights, catalog, now_ms, new_id)
+    key_files = {url: Path(file) for url, file in settings.identity_provider_keys.items()}
+    providers = federation.Federation(
+        known=rights.identities,
+        key_sets=keysets.KeySets(now_ms=now_ms, files=key_files),
+        now_ms=now_ms,
+    )
+    iceberg = _iceberg_face(settings, rights, catalog, providers, now_ms, new_id)
     access_logs = delivery.AccessLogs(
         index=storage.index,
         buckets=storage.buckets,
@@ -227,8 +233,6 @@ def build(
         encrypted_disk=settings.encrypted_disk,
     )
     jobs = _build_scheduler(settings, storage, rights, catalog, job_runs, now_ms, new_id)
-    key_files = {url: Path(file) for url, file in settings.identity_provider_keys.items()}
-    key_sets = keysets.KeySets(now_ms=now_ms, files=key_files)
     entry = exchange.Exchange(
         faces={
             "s3": s3,
@@ -240,7 +244,7 @@ def build(
                     authoriser=rights.authoriser,
                     identities=rights.identities,
                     ring=rights.ring,
-                    key_sets=key_sets,
+                    federation=providers,
                     now_ms=now_ms,
                     new_id=new_id,
                 )
@@ -285,7 +289,7 @@ def build(
                 catalog,
                 lifecycles,
                 access_logs,
-                key_sets,
+                providers.key_sets,
                 sql,
                 lag,
                 jobs,
@@ -435,6 +439,7 @@ def _iceberg_face(
     settings: config.Config,
     rights: _Rights,
     catalog: _Catalog,
+    providers: federation.Federation,
     now_ms: storage_model.NowMs,
     new_id: storage_model.NewId,
 ) -> rest_face.IcebergFace:
@@ -446,6 +451,7 @@ def _iceberg_face(
         scans=catalog.scans,
         authoriser=rights.authoriser,
         principals=rights.principals,
+        federation=providers,
         ring=rights.ring,
         default_warehouse=settings.table_buckets[0],
         separator=settings.namespace_separator,

@@ -27,6 +27,7 @@ from server import asgi, calls
 from server import errors as kit_errors
 from server.access import decide, principals, tokens
 from server.auth import errors as auth_errors
+from server.oidc import federation
 from storage import model as storage_model
 
 
@@ -45,6 +46,7 @@ class IcebergFace:
         scans: scans.Scans,
         authoriser: decide.Authoriser,
         principals: principals.Principals,
+        federation: federation.Federation,
         ring: tokens.KeyRing,
         default_warehouse: str,
         separator: str | None,
@@ -74,6 +76,7 @@ class IcebergFace:
             tokens=oauth.TokenEndpoint(
                 principals=principals,
                 authoriser=authoriser,
+                federation=federation,
                 ring=ring,
                 now_ms=now_ms,
                 new_id=new_id,

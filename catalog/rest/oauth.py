@@ -3,7 +3,8 @@
 OAuth's client credentials and token exchange, by form or by Basic, never in the query string,
 because URLs are logged. The scope `PRINCIPAL_ROLE:NAME` asks for a token of a role, which the
 client may have if it may assume the role; the exchange of such a token gives one of the same role,
-while the client may still assume it.
+while the client may still assume it. The exchange of an identity provider's token (of the type
+`jwt` or `id_token`) gives one of the role that the scope names, if that role trusts the provider.
 An expired token can be exchanged together with the key pair, as Iceberg's Java client does.
 Refusals have OAuth's own form.
 Source: RFC 6749 sections 2.3.1, 4.4, 5; RFC 8693.
@@ -15,6 +16,7 @@ import base64
 import binascii
 import contextlib
 import dataclasses
+import re
 import urllib.parse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +28,8 @@ from server import asgi, calls, limits
 from server.access import decide, identities, model, principals, tokens
 from server.access import errors as access_errors
 from server.auth import throttle
+from server.oidc import errors as oidc_errors
+from server.oidc import federation
 from storage import model as storage_model
 
 if TYPE_CHECKING:
@@ -34,14 +38,22 @@ if TYPE_CHECKING:
 CLIENT_CREDENTIALS: Final = "client_credentials"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"
+IDENTITY_TOKEN_TYPES: Final = frozenset(
+    {"urn:ietf:params:oauth:token-type:jwt", "urn:ietf:params:oauth:token-type:id_token"}
+)
+"""Of tokens that identity providers issued."""
 SECRETS: Final = frozenset({"client_secret", "subject_token", "actor_token"})
 EXCHANGEABLE: Final[tuple[tokens.TokenType, ...]] = ("access",)
 ROLE_SCOPE: Final = "PRINCIPAL_ROLE:"
+SESSION_NAME_MIN: Final = 2
+SESSION_NAME_MAX: Final = 64
+_SESSION_NAME_NOT: Final = re.compile(r"[^A-Za-z0-9_+=,.@-]")
+"""What the name of a role's session cannot have, and a provider's subject can."""
 
 
 async def get_token(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with a token."""
-    return service.tokens.issue(call.request, call.body)
+    return await service.tokens.issue(call.request, call.body)
 
 
 class TokenEndpoint:
@@ -52,18 +64,20 @@ class TokenEndpoint:
         *,
         principals: principals.Principals,
         authoriser: decide.Authoriser,
+        federation: federation.Federation,
         ring: tokens.KeyRing,
         now_ms: storage_model.NowMs,
         new_id: storage_model.NewId,
     ) -> None:
         self._principals = principals
+        self._federation = federation
         self._authoriser = authoriser
         self._ring = ring
         self._throttle = throttle.Throttle(now_ms=now_ms)
         self._now_ms = now_ms
         self._new_id = new_id
 
-    def issue(self, request: asgi.Request, body: bytes) -> asgi.Response:
+    async def issue(self, request: asgi.Request, body: bytes) -> asgi.Response:
         """Answer a token request. Raises TokenRefused and TooManyFailures."""
         if any(name in SECRETS for name, _ in request.pairs):
             raise errors.TokenRefused(
@@ -72,6 +86,12 @@ class TokenEndpoint:
         form = dict(reversed(asgi.parse_pairs(body)))
         client = self._client(request, form)
         grant = form.get("grant_type")
+        context: dict[str, model.ContextValue] = {
+            "aws:SourceIp": request.client_ip,
+            "aws:SecureTransport": "true" if request.scheme == "https" else "false",
+        }
+        if grant == TOKEN_EXCHANGE and form.get("subject_token_type") in IDENTITY_TOKEN_TYPES:
+            return await self._federate(form, context)
         if grant == CLIENT_CREDENTIALS:
             if client is None:
                 raise errors.TokenRefused(
@@ -87,10 +107,6 @@ class TokenEndpoint:
                 "unsupported_grant_type",
                 f"grant_type must be {CLIENT_CREDENTIALS} or {TOKEN_EXCHANGE}",
             )
-        context = {
-            "aws:SourceIp": request.client_ip,
-            "aws:SecureTransport": "true" if request.scheme == "https" else "false",
-        }
         principal = dataclasses.replace(principal, context=context)
         scope = form.get("scope")
         if role is None:
@@ -99,7 +115,35 @@ class TokenEndpoint:
             raise errors.TokenRefused(
                 "invalid_grant", "the client may no longer assume the token's role"
             )
-        return self._answer(principal, scope, role)
+        return self._answer(principal.name, scope, {**principals.claims_of(principal), **role})
+
+    async def _federate(
+        self, form: dict[str, str], context: dict[str, model.ContextValue]
+    ) -> asgi.Response:
+        """Answer the bearer of an identity provider's token with a token of a role."""
+        token, scope = form.get("subject_token"), form.get("scope")
+        if not token:
+            raise errors.TokenRefused("invalid_request", "subject_token is missing")
+        try:
+            bearer = await self._federation.bearer_of(token, context)
+        except oidc_errors.OidcError as error:
+            raise errors.TokenRefused("invalid_grant", str(error)) from None
+        names = _roles_of(scope)
+        if len(names) != 1:
+            raise errors.TokenRefused(
+                "invalid_scope", f"the scope names the role of the token: {ROLE_SCOPE}NAME"
+            )
+        session_name = _SESSION_NAME_NOT.sub("-", bearer.identity.subject)[:SESSION_NAME_MAX]
+        session_name = session_name.ljust(SESSION_NAME_MIN, "-")
+        role = self._principals.role(names[0])
+        if role is None or not self._may(
+            bearer.principal, federation.ASSUME_BY_TOKEN, role, session_name
+        ):
+            raise errors.TokenRefused(
+                "invalid_scope", f"there is no role {names[0][:100]!r} that the client may assume"
+            )
+        claims = {**bearer.origin, **identities.session_claims(role, session_name)}
+        return self._answer(bearer.provider.entry.principal.name, scope, claims)
 
     def _client(self, request: asgi.Request, form: dict[str, str]) -> model.Principal | None:
         """Return the principal of the client's key pair, None if the request has none."""
@@ -155,6 +199,11 @@ class TokenEndpoint:
             return issued_to.principal, None
         if self._principals.assume(claims) is None:
             raise errors.TokenRefused("invalid_grant", "the token's role no longer exists")
+        if "idp" in claims.extra:
+            raise errors.TokenRefused(
+                "invalid_grant",
+                "the token comes from an identity provider's: exchange a new one of the provider",
+            )
         for name in _roles_of(form.get("scope")):
             if name.lower() != claims.extra["role"].lower():
                 raise errors.TokenRefused("invalid_scope", "the token is for another role")
@@ -177,27 +226,34 @@ class TokenEndpoint:
         role = self._principals.role(name)
         if role is None:
             return False
+        return self._may(principal, "sts:AssumeRole", role, session_name or principal.name)
+
+    def _may(
+        self,
+        principal: model.Principal,
+        action: str,
+        role: identities.StoredRole,
+        session_name: str,
+    ) -> bool:
         demand = model.Demand(
-            action="sts:AssumeRole",
+            action=action,
             resource=self._principals.role_arn(role),
-            context={"sts:RoleSessionName": session_name or principal.name},
+            context={"sts:RoleSessionName": session_name},
         )
         with contextlib.suppress(access_errors.AccessDenied):
             self._authoriser.check(principal, demand)
             return True
         return False
 
-    def _answer(
-        self, principal: model.Principal, scope: str | None, role: dict[str, Any]
-    ) -> asgi.Response:
+    def _answer(self, subject: str, scope: str | None, claims: dict[str, Any]) -> asgi.Response:
         token = tokens.issue(
             self._ring,
             typ="access",
-            subject=principal.name,
+            subject=subject,
             token_id=self._new_id(),
             now_ms=self._now_ms(),
             lifetime_seconds=limits.ACCESS_TOKEN_SECONDS,
-            extra={**principals.claims_of(principal), **role},
+            extra=claims,
         )
         content = {
             "access_token": token,

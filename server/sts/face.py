@@ -6,7 +6,6 @@ stored. They end when they expire, and at once with the key pair that they come 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import re
@@ -21,14 +20,14 @@ from server.aws import face, queryface
 from server.aws import model as aws_model
 from server.aws import wire_errors as aws_wire_errors
 from server.oidc import errors as oidc_errors
-from server.oidc import keysets, webtokens
+from server.oidc import federation
 from server.sts import errors
 from storage import model as storage_model
 
 NAME: Final = "sts"
 NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 ASSUME_ROLE: Final = "sts:AssumeRole"
-ASSUME_BY_TOKEN: Final = "sts:AssumeRoleWithWebIdentity"
+ASSUME_BY_TOKEN: Final = federation.ASSUME_BY_TOKEN
 ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE, ASSUME_BY_TOKEN})
 """The actions whose resource is a role, with a trust policy."""
 NOT_OFFERED: Final = (
@@ -70,7 +69,7 @@ class Services:
     authoriser: decide.Authoriser
     identities: identities.Identities
     ring: tokens.KeyRing
-    key_sets: keysets.KeySets
+    federation: federation.Federation
     now_ms: storage_model.NowMs
     new_id: storage_model.NewId
 
@@ -122,54 +121,26 @@ async def assume_role_with_web_identity(services: Services, call: calls.Call) ->
     if "ProviderId" in members:
         raise errors.InvalidParameter("ProviderId is for OAuth 2.0 access tokens, not for OpenID.")
     _check_session_name(members)
-    token = members["WebIdentityToken"]
-    head = webtokens.read_head(token)
-    provider = _provider_of(services, head)
-    key = await services.key_sets.find(provider.row.url, provider.row.thumbprints, head)
-    provider = _provider_of(services, head)  # it may have been deleted meanwhile
-    identity = webtokens.verify(
-        token, head, key, client_ids=provider.row.client_ids, now_ms=services.now_ms()
+    bearer = await services.federation.bearer_of(
+        members["WebIdentityToken"], call.principal.context
     )
-    name = provider.row.name
-    principal = dataclasses.replace(
-        provider.entry.principal,
-        name=identity.subject,
-        context={
-            **call.principal.context,
-            "aws:FederatedProvider": provider.entry.principal.arn,
-            f"{name}:aud": identity.audience,
-            f"{name}:oaud": identity.audiences,
-            f"{name}:sub": identity.subject,
-            **({f"{name}:amr": identity.methods} if identity.methods else {}),
-        },
-    )
-    services.authoriser.check(principal, _role_demand(members, ASSUME_BY_TOKEN))
+    services.authoriser.check(bearer.principal, _role_demand(members, ASSUME_BY_TOKEN))
     role = services.identities.by_role_arn(members["RoleArn"])
     assert role is not None, "its trust policy allows the caller"
     answer = _session(
         services,
         members,
         role,
-        subject=provider.entry.principal.name,
-        origin={"idp": name, "idc": provider.row.created_at_ms},
+        subject=bearer.provider.entry.principal.name,
+        origin=bearer.origin,
         seconds=duration_of(members, SESSION_SECONDS_DEFAULT, role.row.max_session_seconds),
     )
     return {
         **answer,
-        "SubjectFromWebIdentityToken": identity.subject,
-        "Provider": provider.entry.principal.arn,
-        "Audience": identity.audience,
+        "SubjectFromWebIdentityToken": bearer.identity.subject,
+        "Provider": bearer.provider.entry.principal.arn,
+        "Audience": bearer.identity.audience,
     }
-
-
-def _provider_of(services: Services, head: webtokens.TokenHead) -> identities.StoredProvider:
-    """Return the provider that issued a token. Raises InvalidIdentityToken."""
-    provider = services.identities.provider(head.issuer.partition("://")[2])
-    if provider is None or provider.row.url != head.issuer:
-        raise oidc_errors.InvalidIdentityToken(
-            "No OpenIDConnect provider found in your account for the token's issuer."
-        )
-    return provider
 
 
 def _session(
