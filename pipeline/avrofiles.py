@@ -36,10 +36,14 @@ def _schema(s3: Any, source: sources.Source) -> str:
     """Return the schema of an Avro file as canonical JSON."""
     # Imported here: other formats need it not.
     import fastavro
+    from fastavro.schema import SchemaParseException
 
+    unreadable = (
+        ValueError, EOFError, KeyError, IndexError, TypeError, RecursionError, SchemaParseException,
+    )  # fmt: skip
     with sources.opened(s3, source) as stream:
         try:
             schema = fastavro.reader(stream).writer_schema
-        except (ValueError, EOFError, KeyError, IndexError, TypeError) as error:
+            return json.dumps(schema, sort_keys=True, default=str)
+        except unreadable as error:
             raise errors.BadSource(f"{source.place} is not an Avro file: {error}") from error
-    return json.dumps(schema, sort_keys=True, default=str)

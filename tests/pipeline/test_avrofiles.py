@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import io
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,8 +123,41 @@ def test_avro_files_whose_types_no_column_holds_are_refused_by_file_and_column(
     assert not lake.catalog.table_exists("avro.refused")
 
 
+def head(schema: str) -> bytes:
+    """The head of an Avro file with a schema."""
+
+    def sized(data: bytes) -> bytes:
+        number, size = b"", len(data) << 1
+        while size > 127:
+            number += bytes([size & 127 | 128])
+            size >>= 7
+        return number + bytes([size]) + data
+
+    return b"Obj\x01\x02" + sized(b"avro.schema") + sized(schema.encode()) + b"\x00" + b"s" * 16
+
+
+TWICE = json.dumps(
+    {
+        "type": "record",
+        "name": "a",
+        "fields": [{"name": "x", "type": {"type": "record", "name": "a", "fields": []}}],
+    }
+)
+DEEP = '{"type":"array","items":' * 20_000 + '"int"' + "}" * 20_000
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("body", [b"id,n\n1,2\n", b"Obj\x01", b"Obj\x01\x02\x16avro.schema\x02{"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"id,n\n1,2\n",
+        b"Obj\x01",
+        b"Obj\x01\x02\x16avro.schema\x02{",
+        head(TWICE),
+        head(DEEP),
+    ],
+    ids=["text", "magic", "cut", "twice", "deep"],
+)
 def test_a_file_that_is_no_avro_file_is_refused_by_its_name(
     lake: Lake, raw: Raw, body: bytes
 ) -> None:
