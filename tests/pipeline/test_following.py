@@ -380,11 +380,11 @@ def test_a_first_round_with_a_file_that_spark_cannot_read_waits_for_others(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:
     raw.put("in/0.parquet", b"PAR1 broken PAR1")
-    arguments = ("--from", raw.uri("in/"), "--to", "lake.follow_spark.t", "--format", "parquet")
+    arguments = ("--from", raw.uri("in/"), "--to", "lake.follow_spark.u", "--format", "parquet")
     with follower(tmp_path, server, *arguments) as job:
         job.wait_until_said(f"left out {raw.uri('in/0.parquet')}, to be tried again in 2 s: ")
         raw.put("in/1.parquet", parquet({"id": [1]}))
-        job.wait_for(lambda: ids(small, "follow_spark.t") == [1])
+        job.wait_for(lambda: ids(small, "follow_spark.u") == [1])
         outcome = job.end()
     assert (outcome["rows"], list(outcome["left_out"])) == (1, [raw.uri("in/0.parquet")])
 

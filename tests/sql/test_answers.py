@@ -637,7 +637,7 @@ def test_a_negated_pattern_is_a_key_of_rollup_and_cube(tmp_path: Path) -> None:
     answers(
         tmp_path,
         {
-            f"select s {word} 'a%' c, count(*) from t group by {sets} (s {word} 'a%')"
+            f"select s {word} 'a%' c, count(*) from t group by {sets} ((s {word} 'a%'))"
             " order by c nulls last": [(False, 2), (True, 1), (None, 3)]
             for word in ("not like", "not ilike")
             for sets in ("rollup", "cube")
