@@ -197,7 +197,7 @@ def build(
     host_id = _host_id(new_id)
     key_files = {url: Path(file) for url, file in settings.identity_provider_keys.items()}
     providers = federation.Federation(
-        known=rights.identities,
+        directory=rights.identities,
         key_sets=keysets.KeySets(now_ms=now_ms, files=key_files),
         now_ms=now_ms,
     )

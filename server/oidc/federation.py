@@ -36,9 +36,9 @@ class Federated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Federation:
-    """Checks tokens of identity providers. known: those that IAM has."""
+    """Checks tokens of identity providers. directory: IAM's."""
 
-    known: identities.Identities
+    directory: identities.Identities
     key_sets: keysets.KeySets
     now_ms: storage_model.NowMs
 
@@ -71,7 +71,7 @@ class Federation:
 
     def _provider_of(self, head: webtokens.TokenHead) -> identities.StoredProvider:
         """Return the provider that issued a token. Raises InvalidIdentityToken."""
-        provider = self.known.provider(head.issuer.partition("://")[2])
+        provider = self.directory.provider(head.issuer.partition("://")[2])
         if provider is None or provider.row.url != head.issuer:
             raise errors.InvalidIdentityToken(
                 "No OpenIDConnect provider found in your account for the token's issuer."

@@ -163,8 +163,8 @@ def test_what_is_not_trusted_gets_no_token(server: aws.Server, issuer: issuers.I
     scope = f"PRINCIPAL_ROLE:{role}"
     other = role_of(server, issuer, subject="job-8")
 
-    def refused(token: str, asked: str = scope, **more: str) -> str:
-        status, answer = exchange(server, token, asked, **more)
+    def refused(token: str, wanted: str = scope, **more: str) -> str:
+        status, answer = exchange(server, token, wanted, **more)
         assert status == 400, answer
         assert token not in json.dumps(answer) or not token
         return str(answer["error"])
