@@ -39,7 +39,16 @@ from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, replication, resources
 from s3tables import logged as s3tables_logged
-from server import asgi, children, config, counters, exchange, looplag, native
+from server import (
+    asgi,
+    auditing,
+    children,
+    config,
+    counters,
+    exchange,
+    looplag,
+    native,
+)
 from server.access import arns, audit, decide, identities, model, principals, rootkeys, tokens
 from server.accesslogs import delivery
 from server.auth import verify
@@ -488,6 +497,11 @@ def _native_face(
                     principals=rights.principals,
                 ),
                 wire_errors=catalog_native.WIRE_ERRORS,
+            ),
+            native.Floor(
+                rows=auditing.ROWS,
+                services=auditing.AuditServices(log=rights.audit_log),
+                wire_errors={},
             ),
             native.Floor(
                 rows=jobs_face.ROWS,

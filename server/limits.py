@@ -190,8 +190,10 @@ COMPILED_CHARS_MAX: Final = 512 * 1024
 
 # The audit log.
 AUDIT_WAITING_MAX: Final = 10_000
-AUDIT_PRINCIPALS_MAX: Final = 1_000
-"""Principals whose denials are counted apart; those of all others are one count."""
+AUDIT_DENIALS_MAX: Final = 1_000
+"""Pairs of principal and action whose denials are counted apart; all others are one count."""
+AUDIT_LATEST_MAX: Final = 1_000
+"""Lines of each topic that the native API can show: at most 2 MiB."""
 AUDIT_FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 AUDIT_FILES_MAX: Final = 8
 AUDIT_RECORD_BYTES_MAX: Final = 2048

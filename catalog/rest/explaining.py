@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 from catalog import errors, idents
 from catalog.access import Access
 from server import asgi, calls, native
-from server.access import actions, explain, model, principals
+from server.access import actions, decide, explain, model, principals
 
 if TYPE_CHECKING:
     from catalog.rest.native import TablesServices
 
-SIMULATE: Final = "iam:SimulatePrincipalPolicy"
 PRINCIPALS_AT_ONCE: Final = 20
 """Users and roles that are judged between two turns of the event loop."""
 S3TABLES: Final = "s3tables:"
@@ -35,7 +34,7 @@ async def explain_access(services: TablesServices, call: calls.Call) -> asgi.Res
     people = services.principals
     name = parameters["principal"]
     services.access.check(
-        call.principal, (model.Demand(action=SIMULATE, resource=people.arn_of(name)),)
+        call.principal, (model.Demand(action=decide.SIMULATION, resource=people.arn_of(name)),)
     )
     person = people.described(name)
     if person is None:
@@ -85,7 +84,7 @@ async def find_allowed(services: TablesServices, call: calls.Call) -> asgi.Respo
 
 
 def _demand_simulation(services: TablesServices, call: calls.Call) -> tuple[model.Demand, ...]:
-    return (model.Demand(action=SIMULATE, resource="*"),)
+    return (model.Demand(action=decide.SIMULATION, resource="*"),)
 
 
 def _demand_of(access: Access, caller: model.Principal, action: str, resource: str) -> model.Demand:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from catalog import records, rights
 from catalog.rest import (
     config,
@@ -120,10 +122,17 @@ def _on_namespace(action: str) -> calls.Demanding:
 
 
 def _on_table(*actions: str, object_type: records.ObjectType = "table") -> calls.Demanding:
-    """Demand actions on the table or view that the path names."""
+    """Demand actions on the table or view that the path names.
+
+    The views through which a client says it reads are recorded with them, whatever they are.
+    """
 
     def demands(service: Service, call: calls.Call) -> tuple[model.Demand, ...]:
-        return service.access.on_table(service.ident(call), actions, object_type=object_type)
+        needed = service.access.on_table(service.ident(call), actions, object_type=object_type)
+        views = call.value.query.get("referenced-by")
+        if not views:
+            return needed
+        return tuple(msgspec.structs.replace(demand, referenced_by=views) for demand in needed)
 
     return demands
 
@@ -349,7 +358,20 @@ ROWS: Final[tuple[RestRow, ...]] = (
     ),
 )
 
-ROUTES: Final = routes.Routes((row.method, row.path, row) for row in ROWS)
+SIGN_BY_FILE: Final[tuple[RestRow, ...]] = tuple(
+    _row(
+        "signRequest",
+        f"POST {path}",
+        _IN_BODY,
+        signing.sign_file_request,
+        body_bytes_max=wire.SIGN_BYTES_MAX,
+        advertised=False,
+    )
+    for path in ("/v1/aws/s3/sign", "/v1/{prefix}/v1/aws/s3/sign")
+)
+"""signRequest at the paths of clients that know no `signer.endpoint`: they name no table."""
+
+ROUTES: Final = routes.Routes((row.method, row.path, row) for row in (*ROWS, *SIGN_BY_FILE))
 
 
 async def _refuse_route(service: Service, call: calls.Call) -> asgi.Response:

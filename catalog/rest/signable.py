@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -185,6 +185,23 @@ def check(request: SignRequest, *, origin: str, location: str) -> Signable:
     if key:
         return _on_object(request, key, below, host, raw_path, query, parameters)
     return _on_bucket(request, below, host, raw_path, query, parameters)
+
+
+def first_key(request: SignRequest, *, origin: str) -> tuple[str, str]:
+    """Return the bucket that a request is for, and the first key or the prefix that it names.
+
+    The key is empty if the request names none. Nothing else is checked. Raises SigningRefused.
+    """
+    _, raw_path, query = _split_uri(request.uri, origin)
+    bucket, *rest = _decode_path(raw_path)
+    key = "/".join(rest)
+    parameters = _parse_query(query)
+    if not key and request.method == "GET":
+        key = parameters.get("prefix", "")
+    elif not key and "delete" in parameters:
+        _, targets = _parse_deletion(request)
+        key = targets[0].key if targets else ""
+    return bucket, key
 
 
 def sign(
@@ -377,19 +394,24 @@ def _on_bucket(
 
 def _check_deletion(request: SignRequest, below: str) -> str:
     """Return the hash of a body that deletes objects of the table alone: no other can be sent."""
-    if request.body is None:
-        raise errors.SigningRefused("A deletion of several objects is signed with its body")
-    data = request.body.encode("utf-8", "surrogatepass")
-    try:
-        deletes = documents.parse_deletes(data)
-    except (kit_errors.KitError, s3_errors.S3Error) as error:
-        raise errors.SigningRefused(f"The body is no deletion of objects: {error}") from None
-    for target in deletes.targets:
+    data, targets = _parse_deletion(request)
+    for target in targets:
         _check_key(target.key, below)
     payload_hash = hashlib.sha256(data).hexdigest()
     if request.headers.get("x-amz-content-sha256", payload_hash) != payload_hash:
         raise errors.SigningRefused("The header x-amz-content-sha256 is not the hash of the body")
     return payload_hash
+
+
+def _parse_deletion(request: SignRequest) -> tuple[bytes, Sequence[documents.ObjectToDelete]]:
+    """Return the body of a deletion of several objects, and its targets. Raises SigningRefused."""
+    if request.body is None:
+        raise errors.SigningRefused("A deletion of several objects is signed with its body")
+    data = request.body.encode("utf-8", "surrogatepass")
+    try:
+        return data, documents.parse_deletes(data).targets
+    except (kit_errors.KitError, s3_errors.S3Error) as error:
+        raise errors.SigningRefused(f"The body is no deletion of objects: {error}") from None
 
 
 def _check_key(key: str, below: str) -> None:

@@ -11,12 +11,14 @@ files too (`reads-*`), so that they never remove lines about changes. While the 
 written, writes are refused before any effect, with DiskFull if the disk is full; reads and deletes
 continue, so that space can be freed, and their lines wait in memory.
 
-Denials are counted by principal since the start, for the metrics.
+Denials are counted by principal and action since the start. The latest lines of each topic stay in
+memory, for the native API. Lines about changes of policies, users and roles say `changes_access`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import contextvars
 import functools
@@ -28,7 +30,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import orjson
 
 from server import limits
-from server.access import errors, model
+from server.access import decide, errors, model
 from storage import errors as storage_errors
 from storage import model as storage_model
 
@@ -39,13 +41,14 @@ Topic: TypeAlias = Literal["audit", "anonymous", "reads"]
 former."""
 TOPICS: Final[tuple[Topic, ...]] = ("audit", "anonymous", "reads")
 LONG_TEXTS: Final = ("resource", "place")
+"""Fields that keep more of their text than others when a line is cut."""
 LONG_TEXT_BYTES_MAX: Final = 480
 TEXT_BYTES_MAX: Final = 120
 STATEMENTS_MAX: Final = 4
 CUT: Final = "\u2026"
 SUFFIX: Final = ".jsonl"
 OTHERS: Final = "others"
-"""The principals beyond `limits.AUDIT_PRINCIPALS_MAX`, in the count of denials."""
+"""Principal and action of the denials beyond `limits.AUDIT_DENIALS_MAX`, in their count."""
 
 
 class AuditDisk(Protocol):
@@ -103,6 +106,7 @@ class _Files:
         self._tokens = float(limits.AUDIT_ANONYMOUS_BURST)
         self._tokens_at_ms = 0
         self.waiting: list[dict[str, Any]] = []
+        self.latest: collections.deque[bytes] = collections.deque(maxlen=limits.AUDIT_LATEST_MAX)
         self.lost = 0
 
     def append(self, line: dict[str, Any]) -> None:
@@ -158,9 +162,11 @@ class _Files:
         )
         if self._descriptor < 0 or self._written_bytes >= bytes_max:
             self._open_next()
-        data = b"".join(_encode(line) + b"\n" for line in lines)
+        encoded = [_encode(line) for line in lines]
+        data = b"".join(line + b"\n" for line in encoded)
         self._disk.write(self._descriptor, data)
         self._written_bytes += len(data)
+        self.latest.extend(encoded)
 
     def _open_next(self) -> None:
         self.close()
@@ -207,7 +213,7 @@ class Audit:
         self._writer: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._fault: Exception | None = None
-        self._denials: dict[str, int] = {}
+        self._denials: dict[tuple[str, str], int] = {}
         self._writing = asyncio.Lock()
 
     @property
@@ -260,7 +266,7 @@ class Audit:
                     f"the audit log cannot be written, so nothing may be changed: {self._fault!r}"
                 )
         if not decision.allow:
-            self._count_denial(principal)
+            self._count_denial(principal, demand.action)
         topic: Topic = "anonymous" if principal.type == "anonymous" else "audit"
         self._append(self._judged(principal, demand, decision), topic)
 
@@ -275,15 +281,28 @@ class Audit:
         """Yield the lines of `/_metrics`: how often each principal was denied something."""
         yield "# HELP boathouse_denials_total Actions that a principal was denied."
         yield "# TYPE boathouse_denials_total counter"
-        for name, count in self._denials.items():
+        by_principal: collections.Counter[str] = collections.Counter()
+        for (name, _), count in self._denials.items():
+            by_principal[name] += count
+        for name, count in by_principal.items():
             label = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             yield f'boathouse_denials_total{{principal="{label}"}} {count}'
 
-    def _count_denial(self, principal: model.Principal) -> None:
-        name = _shown(principal.arn or principal.type)
-        if name not in self._denials and len(self._denials) >= limits.AUDIT_PRINCIPALS_MAX:
-            name = OTHERS
-        self._denials[name] = self._denials.get(name, 0) + 1
+    def denials(self) -> Iterator[tuple[str, str, int]]:
+        """Yield principal, action and count of the denials since the start."""
+        for (name, action), count in self._denials.items():
+            yield name, action, count
+
+    async def latest(self, topic: Topic) -> list[bytes]:
+        """Return the latest lines of a topic as JSON, oldest first: those that are written."""
+        await self._write_waiting()
+        return list(self._logs[topic].latest)
+
+    def _count_denial(self, principal: model.Principal, action: str) -> None:
+        pair = (_shown(principal.arn or principal.type), _shown(action))
+        if pair not in self._denials and len(self._denials) >= limits.AUDIT_DENIALS_MAX:
+            pair = (OTHERS, OTHERS)
+        self._denials[pair] = self._denials.get(pair, 0) + 1
 
     def _judged(
         self, principal: model.Principal, demand: model.Demand, decision: model.Decision
@@ -295,10 +314,14 @@ class Audit:
             "resource": demand.resource[:LONG_TEXT_BYTES_MAX],
             "reason": decision.reason,
         }
+        if decide.changes_access(demand.action):
+            line["changes_access"] = True
         if decision.statements:
             line["statements"] = decision.statements
         if demand.place:
             line["place"] = demand.place[:LONG_TEXT_BYTES_MAX]
+        if demand.referenced_by:
+            line["referenced_by"] = demand.referenced_by[:LONG_TEXT_BYTES_MAX]
         address = principal.context.get("aws:SourceIp")
         if address:
             line["ip"] = address

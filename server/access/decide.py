@@ -24,6 +24,10 @@ READING: Final = ("get", "list", "head", "describe", "query")
 """Prefixes of the names of actions that change nothing."""
 ACTIONS_REMEMBERED: Final = 1024
 """More than all faces have."""
+ACCESS_WORDS: Final = ("Policy", "Acl", "PublicAccessBlock", "OwnershipControls")
+"""Words in the names of actions that change who may do something, besides those of IAM."""
+SIMULATION: Final = "iam:SimulatePrincipalPolicy"
+"""The action of questions about decisions, which changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +128,15 @@ def is_unbound(principal: model.Principal) -> bool:
 def is_write(action: str) -> bool:
     """Return whether an action can change anything; an action not listed as a read is a write."""
     return not action.partition(":")[2].lower().startswith(READING)
+
+
+@functools.lru_cache(ACTIONS_REMEMBERED)
+def changes_access(action: str) -> bool:
+    """Return whether an action changes who may do something: policies, grants, users, roles."""
+    service, _, name = action.partition(":")
+    if action == SIMULATION or not is_write(action):
+        return False
+    return service == "iam" or any(word in name for word in ACCESS_WORDS)
 
 
 def in_scope(scopes: Iterable[model.Scope], demand: model.Demand) -> bool:

@@ -116,6 +116,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     maker: the account that owns what the request makes, or the upload that it is about, if that is
     not the bucket's owner; None otherwise. "" stands for an anonymous caller.
     creates: the request creates the bucket, and is judged as if the bucket were absent.
+    referenced_by: the views through which the client says it reads, as it names them: for the audit
+    log, no decision looks at it.
     object_info: the object that the response is made of, once it has been read; None while the
     decision looks the object up.
     """
@@ -128,6 +130,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     only_reads: bool = False
     maker: str | None = None
     creates: bool = False
+    referenced_by: str = ""
     object_info: storage_model.ObjectInfo | None = None
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.kit import lake_client, s3
+from tests.kit import lake_client, rest, s3
 from tests.kit import server as server_kit
 
 
@@ -33,6 +33,9 @@ def use(running: server_kit.Running) -> None:
         session.rows("create table lake.ns.t (id int)")
         assert session.rows("select count(*) from lake.ns.t") == [(0,)]
     lake_client.catalog(running).load_table("ns.t")
+    with rest.Client(running) as client:
+        views = "ns%1Fouter,ns%1Finner"
+        assert client.ask("GET", f"namespaces/ns/tables/t?referenced-by={views}")[0] == 200
 
 
 def test_all_reads_are_recorded_with_their_outcomes(tmp_path: Path) -> None:
@@ -53,6 +56,10 @@ def test_all_reads_are_recorded_with_their_outcomes(tmp_path: Path) -> None:
     loads = [line for line in reads if line.get("action") == "s3tables:GetTableMetadataLocation"]
     faces = {line["face"] for line in loads}
     assert faces == {"iceberg", "snowflake"}
+
+    through = [line for line in reads if line.get("referenced_by")]
+    assert {line["referenced_by"] for line in through} == {"ns\x1fouter,ns\x1finner"}
+    assert actions_of(through) == {"s3tables:GetTable", "s3tables:GetTableMetadataLocation"}
 
     changes = lines_of(tmp_path / "data", "audit")
     assert not actions_of(changes) & actions_of(reads)

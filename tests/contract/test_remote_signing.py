@@ -81,10 +81,12 @@ def loaded(place: kit.ObjectStore, mode: str, user: str = "root") -> tuple[Any, 
         return table, client.token
 
 
-def signing_client(place: kit.ObjectStore, user: str = "root") -> Any:
+def signing_client(place: kit.ObjectStore, user: str = "root", **settings: str) -> Any:
     """boto3 without keys, whose requests PyIceberg's signer has signed by the catalog."""
     table, token = loaded(place, "remote-signing", user)
-    signer = S3V4RestSigner({**table["config"], "uri": f"{place.url}/iceberg", "token": token})
+    signer = S3V4RestSigner(
+        {**table["config"], "uri": f"{place.url}/iceberg", "token": token, **settings}
+    )
     client = boto3.client(
         "s3",
         endpoint_url=table["config"]["s3.endpoint"],
@@ -181,6 +183,69 @@ def test_a_body_other_than_the_signed_one_is_no_deletion(place: kit.ObjectStore)
     keys = [each["Key"] for each in root.list_objects_v2(Bucket="lake")["Contents"]]
     assert "ns/t/data/b.parquet" in keys
     assert "ns/t/data/a.parquet" not in keys
+
+
+@pytest.mark.parametrize("path", ["v1/aws/s3/sign", "v1/lake/v1/aws/s3/sign"])
+def test_clients_may_have_requests_signed_at_a_path_that_names_no_table(
+    place: kit.ObjectStore, path: str
+) -> None:
+    """The defaults of clients that read no `signer.endpoint`."""
+    client = signing_client(place, **{"signer.endpoint": path, "s3.signer.endpoint": path})
+    key = f"ns/t/data/{path.count('lake')}.parquet"
+    client.put_object(Bucket="lake", Key=key, Body=b"abc")
+    assert client.get_object(Bucket="lake", Key=key)["Body"].read() == b"abc"
+    listed = client.list_objects_v2(Bucket="lake", Prefix="ns/t/data/")
+    assert key in {each["Key"] for each in listed["Contents"]}
+
+
+@pytest.mark.parametrize(
+    ("user", "method", "target", "expected"),
+    [
+        ("reader", "GET", "/lake/ns/t/data/f.parquet", 200),
+        ("reader", "PUT", "/lake/ns/t/data/f.parquet", 403),
+        ("loader", "GET", "/lake/ns/t/data/f.parquet", 403),
+        ("reader", "GET", "/lake?list-type=2&prefix=ns/t/", 200),
+        ("reader", "GET", "/lake?list-type=2&prefix=ns/", 403),
+        ("reader", "GET", "/lake?list-type=2", 403),
+        ("reader", "GET", "/lake/ns/none/data/f.parquet", 403),
+        ("reader", "GET", "/other/ns/t/data/f.parquet", 403),
+        ("root", "GET", "/lake/ns/none/data/f.parquet", 404),
+        ("root", "GET", "/lake?list-type=2", 404),
+        ("root", "GET", "/other/ns/t/data/f.parquet", 404),
+        ("root", "GET", "/--hidden/ns/t/data/f.parquet", 404),
+        ("root", "GET", "", 403),
+    ],
+)
+def test_a_request_signed_by_its_file_needs_the_rights_on_the_files_table(
+    place: kit.ObjectStore, user: str, method: str, target: str, expected: int
+) -> None:
+    request = {"region": kit.REGION, "headers": {}, "method": method, "uri": place.url + target}
+    with catalog(place, user) as client:
+        status, _, answer = client.raw("POST", "v1/aws/s3/sign", request)
+    assert status == expected, answer
+
+
+def test_a_deletion_signed_by_its_files_stays_within_one_table(place: kit.ObjectStore) -> None:
+    def body(*keys: str) -> str:
+        named = "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
+        return f"<Delete>{named}</Delete>"
+
+    request = {
+        "region": kit.REGION,
+        "headers": {},
+        "method": "POST",
+        "uri": f"{place.url}/lake?delete",
+    }
+    with catalog(place) as client:
+        for keys, expected in (
+            (("ns/t/data/1.parquet",), 200),
+            (("ns/t/data/1.parquet", "ns/t2/data/1.parquet"), 403),
+            (("ns/none/1.parquet",), 404),
+        ):
+            status, _, answer = client.raw(
+                "POST", "v1/aws/s3/sign", {**request, "body": body(*keys)}
+            )
+            assert status == expected, answer
 
 
 def sign(

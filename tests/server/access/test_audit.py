@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 
+import msgspec
 import pytest
 
 from server import limits
@@ -280,6 +281,7 @@ def test_a_record_is_bounded_and_says_that_it_was_cut(tmp_path, text):
     log = make(tmp_path)
     long = text * 16_000
     demand = model.Demand(action="s3:PutObject", resource=f"arn:aws:s3:::{long}", place=long)
+    demand = msgspec.structs.replace(demand, referenced_by=long)
     denied = model.Decision(allow=False, reason="explicit-deny", statements=(long,) * 20)
 
     def act():
@@ -383,7 +385,7 @@ def test_denials_are_counted_by_principal_and_allowed_actions_are_not(tmp_path):
 
 
 def test_denials_of_many_principals_are_counted_in_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "AUDIT_PRINCIPALS_MAX", 2)
+    monkeypatch.setattr(limits, "AUDIT_DENIALS_MAX", 2)
     log = make(tmp_path)
 
     def act():
