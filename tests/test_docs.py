@@ -13,7 +13,7 @@ from catalog.rest import native as catalog_native
 from catalog.rest import rows as rest_rows
 from jobs import face as jobs_face
 from s3tables import face as s3tables_face
-from server import config, connect, native
+from server import auditing, config, connect, native
 from server.access import canned
 from server.aws import model as aws_model
 from server.iam import face as iam_face
@@ -231,7 +231,7 @@ def test_compatibility_names_every_show_as_the_code_has_it() -> None:
 
 def test_compatibility_names_every_native_operation() -> None:
     said = states(section("Native API, health, metrics"), 1)
-    rows = (*native.ROWS, *catalog_native.ROWS, *jobs_face.ROWS)
+    rows = (*native.ROWS, *auditing.ROWS, *catalog_native.ROWS, *jobs_face.ROWS)
     built = {name for name, done in said.items() if done != "no"}
     assert built == {f"`{row.method} {row.template}`" for row in rows}
 
