@@ -192,6 +192,8 @@ def declared_text(column_type: sqltypes.SqlType) -> str | None:
     """Return what must be remembered of a declared type, if its Iceberg type does not say it."""
     if column_type.name in ("null", "interval"):
         return None
+    if column_type.name == "timestamp_tz":
+        return ZONED
     shown = sqltypes.shown(column_type)
     if column_type.name == "fixed" and column_type.is_integer:
         return f"NUMBER({sqltypes.PRECISION_MAX},0)"

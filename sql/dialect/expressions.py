@@ -611,7 +611,8 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
         return rewrites.cast_to_digits(value, target, digits, lenient=lenient)
     if rewrites.is_of_nanoseconds(value) and target.name == "timestamp_ntz":
         return value
-    return rewrites.cast(value, target, lenient=lenient, forms=context.forms)
+    converted = rewrites.cast(value, target, lenient=lenient, forms=context.forms)
+    return rewrites.with_all_digits(converted)
 
 
 def _try_cast(node: exp.TryCast, scope: NameResolver) -> Expr:

@@ -48,7 +48,7 @@ def cast(
     forms: how dates, times and binary values become text. Raises SqlError for a pair of types that
     Snowflake does not cast between.
     """
-    source = operand.type
+    source, target = operand.type, sqltypes.with_all_digits(target)
     if source.name == "null" or operand.literal is None:
         return exprs.null(target)
     if target.name == "fixed" and target.is_integer and not source.is_integer:
@@ -92,9 +92,16 @@ def cast_to_digits(
         moment = operand
     else:
         moment = cast(operand, target, lenient=lenient)
-    if digits >= MICROSECOND_DIGITS or moment.type.name == "null" or moment.literal is None:
-        return moment
-    return _cut_moment(moment, 10 ** (MICROSECOND_DIGITS - digits))
+    if digits >= MICROSECOND_DIGITS or moment.type.name == "null":
+        return with_all_digits(moment)
+    if moment.literal is not None:
+        moment = _cut_moment(moment, 10 ** (MICROSECOND_DIGITS - digits))
+    return exprs.retyped(moment, dataclasses.replace(moment.type, digits=digits))
+
+
+def with_all_digits(operand: Expr) -> Expr:
+    """Return operand as a value that may have more digits of a second than those shown."""
+    return exprs.retyped(operand, sqltypes.with_all_digits(operand.type))
 
 
 def _at_microseconds(operand: Expr) -> Expr:
@@ -748,6 +755,8 @@ def _add_interval(left: Expr, right: Expr, sign: str) -> Expr:
         raise mismatch("INTERVAL arithmetic")
     if moment.type.name == "text":
         moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
+    if step.type.scale:
+        moment = with_all_digits(moment)
     if not moment.type.is_temporal:
         raise mismatch(f"INTERVAL and {sqltypes.shown(moment.type)}")
     sql_type = moment.type
@@ -763,6 +772,8 @@ def _add_interval(left: Expr, right: Expr, sign: str) -> Expr:
 
 def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -> Expr:
     """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
+    if unit in ("millisecond", "microsecond"):
+        moment = with_all_digits(moment)
     if moment.type.name == "timestamp_tz":
         local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
         return at_offset_of(moment, local)
@@ -772,7 +783,7 @@ def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -
             return folded
         # Days and months follow the calendar, with summer time; hours are fixed durations.
         local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
-        return cast(local, moment.type)
+        return exprs.retyped(cast(local, moment.type), moment.type)
     count = round_half_away(count)
     folded = _moved_constant(moment, count, unit, negative=negative)
     if folded is not None:

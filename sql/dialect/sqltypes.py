@@ -30,7 +30,8 @@ class SqlType:
 
     wide: a fixed value is held as a 128-bit decimal. low, high: bounds of a fixed value of scale 0
     that is not wide. is_nested: an object or array is held in the engine's own nested type, as
-    Iceberg's struct, map and list are; it can be shown, and not be computed with.
+    Iceberg's struct, map and list are; it can be shown, and not be computed with. digits: of a
+    time that is held in microseconds, how many of a second it is shown with; None means scale.
     """
 
     name: TypeName
@@ -41,6 +42,7 @@ class SqlType:
     low: int = INT64_LOW
     high: int = INT64_HIGH
     is_nested: bool = False
+    digits: int | None = None
 
     @property
     def is_variant(self) -> bool:
@@ -96,8 +98,18 @@ def text(length: int | None) -> SqlType:
 def at_microseconds(sql_type: SqlType) -> SqlType:
     """Return the type in which a query has the values of a column of fewer digits of a second."""
     if sql_type.name in CLOCKS and sql_type.scale < MICROSECOND_DIGITS:
-        return dataclasses.replace(sql_type, scale=MICROSECOND_DIGITS)
+        return dataclasses.replace(sql_type, scale=MICROSECOND_DIGITS, digits=sql_type.scale)
     return sql_type
+
+
+def with_all_digits(sql_type: SqlType) -> SqlType:
+    """Return the type of a value that may have more digits of a second than those shown."""
+    return sql_type if sql_type.digits is None else dataclasses.replace(sql_type, digits=None)
+
+
+def shown_digits(sql_type: SqlType) -> int:
+    """Return how many digits of a second a value of a TIME or TIMESTAMP is shown with."""
+    return sql_type.scale if sql_type.digits is None else sql_type.digits
 
 
 def arrow_name(sql_type: SqlType) -> str:
@@ -141,7 +153,7 @@ def shown(sql_type: SqlType) -> str:
         case "binary":
             return f"BINARY({sql_type.length or outcomes.BINARY_LENGTH_MAX})"
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
-            return f"{sql_type.name.upper()}({sql_type.scale})"
+            return f"{sql_type.name.upper()}({shown_digits(sql_type)})"
     return sql_type.name.upper()
 
 
@@ -219,7 +231,9 @@ def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
         other = left if right.name == "text" else right
         if other.name == "interval":
             return None
-        return number(PRECISION_MAX, max(other.scale, 5)) if other.name == "fixed" else other
+        if other.name == "fixed":
+            return number(PRECISION_MAX, max(other.scale, 5))
+        return with_all_digits(other)
     if pair <= {"date", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"}:
         if "timestamp_tz" in pair:
             return TIMESTAMP_TZ
@@ -249,6 +263,8 @@ def _same_name(left: SqlType, right: SqlType) -> SqlType | None:
             return dataclasses.replace(
                 left, length=max(known_lengths) if len(known_lengths) == 2 else None
             )
+    if left.name in CLOCKS and left.scale == right.scale:
+        return left if shown_digits(left) >= shown_digits(right) else right
     return left if left.scale >= right.scale else right
 
 
@@ -276,7 +292,7 @@ def column(name: str, sql_type: SqlType, *, nullable: bool = True) -> outcomes.C
         type=sql_type.name,
         nullable=nullable,
         precision=sql_type.precision if sql_type.name == "fixed" else None,
-        scale=sql_type.scale if sql_type.name in SCALED else None,
+        scale=shown_digits(sql_type) if sql_type.name in SCALED else None,
         length=sql_type.length,
     )
 

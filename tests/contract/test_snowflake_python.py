@@ -273,6 +273,72 @@ def test_a_timestamp_of_the_sessions_zone_is_right_in_summer_and_in_winter(
     assert said[4] == [expected[:2]]
 
 
+DIGITS_LINES = """
+def shown(cell):
+    # Connector 5 shows an instant of a JSON result at the zone's offset in winter.
+    return str(cell.astimezone(datetime.UTC) if getattr(cell, "tzinfo", None) else cell)
+
+connection = connect(database="lake", session_parameters={"TIMEZONE": "America/New_York"})
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+three = "n{0} timestamp_ntz({0}), z{0} timestamp_ltz({0}), c{0} time({0})"
+columns = ", ".join(three.format(scale) for scale in SCALES)
+cursor.execute(f"create table t (a int, {columns})")
+row = ", ".join(f"'{MOMENT}', '{MOMENT}', '{MOMENT[11:]}'" for _ in SCALES)
+old = ", ".join(f"'{OLD}', '{OLD}', '{OLD[11:]}'" for _ in SCALES)
+cursor.execute(f"insert into t values (1, {row}), (2, {old}), (3{', null' * 3 * len(SCALES)})")
+text = "select * exclude a from t order by a"
+for form in ("ARROW", "JSON"):
+    cursor.execute(f"alter session set python_connector_query_result_format = '{form}'")
+    cursor.execute(text)
+    say([column.scale for column in cursor.description])
+    say([[shown(cell) for cell in row] for row in cursor.fetchall()])
+    cursor.execute(f"select * from table(result_scan('{cursor.sfqid}'))")
+    say([[shown(cell) for cell in row] for row in cursor.fetchall()])
+cursor.execute("alter session set python_connector_query_result_format = 'ARROW'")
+frame = cursor.execute(text).fetch_pandas_all()
+say([shown(frame[name][0]) for name in frame.columns])
+described = cursor.describe("select n3, max(z1), c0::time(2) from t group by all")
+say([column.scale for column in described])
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_results_show_the_digits_of_a_second_that_each_column_keeps(
+    server: server_kit.Running, driver: str
+) -> None:
+    moment, old = "2024-07-01 12:34:56.987654", "1950-07-01 23:59:59.123456"
+    settings = f"SCALES, MOMENT, OLD = range(7), {moment!r}, {old!r}\n"
+
+    said = drivers.run(
+        driver,
+        f"SCHEMA = 'd_{driver}_{uuid.uuid4().hex[:8]}'\n" + settings + DIGITS_LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    def shown(text: str, scale: int) -> list[str]:
+        day, _, clock = text.partition(" ")
+        cut = clock[:8] + (f".{clock[9 : 9 + scale]:0<6}" if scale else "")
+        # New York is four hours behind UTC in July.
+        hour = int(clock[:2]) + 4
+        later = day if hour < 24 else day[:-1] + "2"
+        return [f"{day} {cut}", f"{later} {hour % 24:02}{cut[2:]}+00:00", cut]
+
+    scales = [f"int:{scale}" for scale in range(7) for _ in range(3)]
+    rows = [[cell for scale in range(7) for cell in shown(text, scale)] for text in (moment, old)]
+    rows.append(["None"] * 21)
+    assert said[:6] == [[scales], [rows], [rows]] * 2
+    frame = said[6][0]
+    assert frame[0::3] == rows[0][0::3]
+    assert frame[1::3] == rows[0][1::3]
+    assert frame[2::3] == rows[0][2::3]
+    assert said[7] == [["int:3", "int:1", "int:2"]]
+
+
 def test_the_command_line_runs_a_query_against_the_running_server(
     server: server_kit.Running,
 ) -> None:

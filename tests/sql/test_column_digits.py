@@ -144,3 +144,50 @@ def test_queries_compute_with_such_columns_as_with_any_other(tmp_path: Path) -> 
         assert await local.rows("select count(*) from t join u on u.m > t.m") == [(1,)]
 
     local_sql.run_local(tmp_path, work)
+
+
+async def scales(local: local_sql.LocalSql, text: str) -> list[int | None]:
+    outcome = await local.run(text)
+    if outcome.batches is not None:
+        assert [batch async for batch in outcome.batches]
+    return [column.scale for column in outcome.columns]
+
+
+def test_results_have_the_digits_that_their_columns_keep(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "create table t (m timestamp_ntz(3), z timestamp_ltz(0), c time(1), s timestamp)"
+        )
+        await local.run(f"insert into t values ('{MOMENT}', '{MOMENT}', '{MOMENT[11:]}', '{OLD}')")
+        await local.run("create view v as select m, c from t")
+        assert await scales(local, "select * from t") == [3, 0, 1, 6]
+        assert await scales(local, "select * from v") == [3, 1]
+        assert await scales(local, "with q as (select m, c from t) select * from q") == [3, 1]
+        assert await scales(
+            local, "select max(m), lag(c) over (order by m) from t group by m, c"
+        ) == [
+            3,
+            1,
+        ]
+        assert await scales(
+            local,
+            "select coalesce(m, s), iff(true, m, m), nvl(m, m::timestamp_ntz(1)),"
+            " date_trunc(day, m), coalesce(m, '2024-01-01 00:00:00.123456') from t",
+        ) == [6, 3, 3, 3, 6]
+        assert await scales(local, "select m from t union all select s from t") == [6]
+        assert await scales(local, "select m from t union all select m from t") == [3]
+        assert await scales(
+            local,
+            "select dateadd(day, 1, m), dateadd(microsecond, 1, m), m + interval '1 day',"
+            " m + interval '1 millisecond', m::timestamp_ntz, m::timestamp_ntz(2),"
+            " m::timestamp_ntz(5) from t",
+        ) == [3, 6, 3, 6, 6, 2, 5]
+        assert await scales(local, f"select '{MOMENT}'::timestamp(4), '{MOMENT}'::timestamp") == [
+            4,
+            6,
+        ]
+        await local.run("create table u as select m, c, s, m::timestamp_tz(2) as z from t")
+        described = [row[1] for row in await local.rows("describe table u")]
+        assert described == ["TIMESTAMP_NTZ(3)", "TIME(1)", "TIMESTAMP_NTZ(6)", "TIMESTAMP_TZ(6)"]
+
+    local_sql.run_local(tmp_path, work)
