@@ -43,7 +43,7 @@ class Contexts:
         if not wanted:
             return None, None
         stored = [info.name for info in self._buckets.list() if info.type == "table"]
-        table_bucket = names.find_one(names.parse(wanted), stored)
+        table_bucket = names.find_database(names.parse(wanted), stored)
         if table_bucket is None:
             return None, None
         namespace = self._schema(table_bucket, schema or DEFAULT_SCHEMA)

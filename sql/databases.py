@@ -41,7 +41,8 @@ class Databases:
         self, execution: planning.Execution, statement: operations.CreateDatabase
     ) -> outcomes.Outcome:
         """Create a database with the schema PUBLIC, the session's current ones from now on."""
-        session, shown, name = execution.session, statement.name.folded, statement.name.stored
+        session, shown = execution.session, statement.name.folded
+        name = names.table_bucket_of(statement.name)
         try:
             self._table_buckets.check_name(name)
         except storage_errors.InvalidBucketName as error:
@@ -157,7 +158,7 @@ class Databases:
         self, execution: planning.Execution, name: names.Ident, shown: str
     ) -> storage_model.BucketInfo | None:
         """Return the table bucket that OR REPLACE replaces, if there is one."""
-        bucket = self._table_buckets.find(name.stored)
+        bucket = self._table_buckets.find(names.table_bucket_of(name))
         if bucket is None:
             return None
         if bucket.type != "table":

@@ -104,12 +104,16 @@ class DdlTexts:
         listed = await asyncio.to_thread(self._list, session, object_type, name)
         parts = []
         if object_type == "database":
-            database = listed.schemas[0][0] if listed.schemas else name[0].stored
+            database = listed.schemas[0][0] if listed.schemas else names.table_bucket_of(name[0])
             comment = _comment(listed.comment)
-            parts.append(f"create or replace database {names.written(database)}{comment};")
+            parts.append(
+                f"create or replace database {names.written(names.of_database(database))}{comment};"
+            )
         for place, comment in zip(listed.schemas, listed.comments, strict=True):
             shown = names.written(idents.dotted(place[1]))
-            qualified = f"{names.written(place[0])}.{shown}" if is_qualified else shown
+            qualified = (
+                f"{names.written(names.of_database(place[0]))}.{shown}" if is_qualified else shown
+            )
             parts.append(f"create or replace schema {qualified}{_comment(comment)};")
             parts += [
                 _sequence(each, is_qualified=is_qualified)
@@ -336,7 +340,8 @@ def _comment(text: str) -> str:
 
 
 def _name(ident: idents.TableIdent, *, is_qualified: bool) -> str:
-    parts = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+    database = names.of_database(ident.table_bucket)
+    parts = (database, idents.dotted(ident.namespace), ident.name)
     return ".".join(_written(names.shown(part)) for part in (parts if is_qualified else parts[2:]))
 
 

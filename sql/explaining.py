@@ -205,7 +205,9 @@ def _unnumbered(execution: planning.Execution) -> planning.Execution:
 
 def _shown(table: places.FoundTable) -> str:
     ident = table.ident
-    return ".".join(map(names.shown, (ident.table_bucket, *ident.namespace, ident.name)))
+    return ".".join(
+        map(names.shown, (names.of_database(ident.table_bucket), *ident.namespace, ident.name))
+    )
 
 
 def _columns(form: str) -> tuple[outcomes.Column, ...]:

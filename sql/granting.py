@@ -309,7 +309,14 @@ class Granting:
             if ident is None:
                 return None
             return ".".join(
-                map(names.written, (ident.table_bucket, idents.dotted(ident.namespace), ident.name))
+                map(
+                    names.written,
+                    (
+                        names.of_database(ident.table_bucket),
+                        idents.dotted(ident.namespace),
+                        ident.name,
+                    ),
+                )
             )
         match = _BUCKET_ARN.fullmatch(grant.arn)
         if match is None:

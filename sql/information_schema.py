@@ -309,7 +309,7 @@ class InformationSchema:
             table, encoded = _table_of(gathered, described, zone)
         shape = shapes.TableShape(
             relation=name,
-            path=(gathered.database, places.INFORMATION_SCHEMA, gathered.view),
+            path=(names.of_database(gathered.database), places.INFORMATION_SCHEMA, gathered.view),
             columns=tuple(
                 shapes.ShapeColumn(name=column.name, type=TYPES[column.type])
                 for column in view.columns

@@ -50,7 +50,7 @@ def _table_type(each: Any) -> str:
 
 
 def _database_of(each: Any) -> str:
-    return names.shown(each.ident.table_bucket)
+    return names.shown_database(each.ident.table_bucket)
 
 
 def _schema_of(each: Any) -> str:
@@ -66,7 +66,7 @@ def _yes(value: Any) -> str:
 
 
 DATABASES = (
-    text("database_name", lambda each: names.shown(each.name)),
+    text("database_name", lambda each: names.shown_database(each.name)),
     text("database_owner", None),
     text("is_transient", "NO"),
     text("comment"),
@@ -75,9 +75,9 @@ DATABASES = (
     number("retention_time", 1),
     text("type", "STANDARD"),
 )
-CATALOG_NAME = (text("catalog_name", lambda each: names.shown(each.name)),)
+CATALOG_NAME = (text("catalog_name", lambda each: names.shown_database(each.name)),)
 SCHEMATA = (
-    text("catalog_name", lambda each: names.shown(each.database)),
+    text("catalog_name", lambda each: names.shown_database(each.database)),
     text("schema_name", lambda each: names.shown(each.name)),
     text("schema_owner", None),
     text("is_transient", "NO"),
@@ -242,7 +242,7 @@ def _keys_of(table: descriptions.Description) -> Iterator[listings.ListedKey]:
 
 
 SEQUENCES = (
-    text("sequence_catalog", lambda each: names.shown(each.database)),
+    text("sequence_catalog", lambda each: names.shown_database(each.database)),
     text("sequence_schema", lambda each: names.shown(idents.dotted(each.namespace))),
     text("sequence_name", lambda each: names.shown(each.state.name)),
     text("sequence_owner", lambda each: show_listings.owner_of(each.state.created_by)),
@@ -261,7 +261,7 @@ SEQUENCES = (
     text("comment", lambda each: (each.state.comment or None) if each.may_describe else None),
 )
 STAGES = (
-    text("stage_catalog", lambda each: names.shown(each.row.table_bucket)),
+    text("stage_catalog", lambda each: names.shown_database(each.row.table_bucket)),
     text("stage_schema", lambda each: names.shown(".".join(each.row.namespace))),
     text("stage_name", lambda each: names.shown(each.row.name)),
     text("stage_url", None),
@@ -278,7 +278,7 @@ STAGES = (
     moment("last_altered"),
 )
 FILE_FORMATS = (
-    text("file_format_catalog", lambda each: names.shown(each.row.table_bucket)),
+    text("file_format_catalog", lambda each: names.shown_database(each.row.table_bucket)),
     text("file_format_schema", lambda each: names.shown(".".join(each.row.namespace))),
     text("file_format_name", lambda each: names.shown(each.row.name)),
     text("file_format_owner", lambda each: show_listings.owner_of(each.row.owner).upper()),

@@ -138,7 +138,7 @@ def describe(
             type=key.type,
             name=shown_name(key, object_uuid),
             columns=tuple(shown[field_id] for field_id in key.columns),
-            referenced=tuple(map(names.shown, key.referenced)),
+            referenced=_shown_path(key.referenced),
             referenced_columns=tuple(map(names.shown, key.referenced_columns)),
             on_update=key.on_update,
             on_delete=key.on_delete,
@@ -146,6 +146,11 @@ def describe(
         )
         for key in read(properties, schema)
     )
+
+
+def _shown_path(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the name of a referenced table as listings show it: its database, schema and name."""
+    return tuple(map(names.shown, (names.of_database(path[0]), *path[1:]))) if path else ()
 
 
 def _may_identify(field: Mapping[str, Any]) -> bool:

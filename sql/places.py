@@ -552,8 +552,8 @@ class CatalogView:
         """Return the error of a schema's name, absent or hidden. database: None if absent."""
         ident = name[-1]
         if len(name) == 1:
-            return _no_schema(names.shown(database or ""), ident)
-        wanted = name[0].stored if database is None else database
+            return _no_schema(names.shown_database(database or ""), ident)
+        wanted = names.table_bucket_of(name[0]) if database is None else database
         shown = name[0].folded
         namespace = tuple(ident.stored.split("."))
         if self._may_know_schema(wanted, namespace) or self._may_know_database(wanted):
@@ -713,8 +713,7 @@ class CatalogView:
 
     def _find_database(self, ident: names.Ident) -> str | None:
         stored = self._table_buckets()
-        positions = names.find(ident, stored)
-        return stored[positions[0]] if positions else None
+        return names.find_database(ident, stored)
 
     def _place(self, database: str) -> records.Place | None:
         try:

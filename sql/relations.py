@@ -117,9 +117,10 @@ class Relations:
                 raise errors.unsupported(f"change of a table with a column {shapes.ROW}")
             number = sqltypes.integer(19)
             shape_columns.append(shapes.ShapeColumn(name=shapes.ROW, type=number, nullable=False))
+        database, schema, name = temporary_names.path(table.loaded.ident)
         return shapes.TableShape(
             relation=relation,
-            path=temporary_names.path(table.loaded.ident),
+            path=(names.of_database(database), schema, name),
             columns=tuple(shape_columns),
             rows=pinned.rows_of(table),
         )

@@ -240,7 +240,7 @@ class Shows:
         idents_in_scope = [temporary_names.logical(each.ident) for each in tables_in_scope]
         wanted = {
             (
-                names.shown(i.table_bucket),
+                names.shown_database(i.table_bucket),
                 names.shown(idents.dotted(i.namespace)),
                 names.shown(i.name),
             )

@@ -67,7 +67,7 @@ OBJECT_TYPES: Mapping[Literal["table", "view"], str] = {"table": "TABLE", "view"
 
 
 def _database_of(each: Any) -> str:
-    return names.shown(each.ident.table_bucket)
+    return names.shown_database(each.ident.table_bucket)
 
 
 def _schema_of(each: Any) -> str:
@@ -96,7 +96,7 @@ def _is_iceberg(table: Any) -> str:
 
 DATABASES = (
     moment("created_on", lambda each: each.created_at_ms),
-    text("name", lambda each: names.shown(each.name)),
+    text("name", lambda each: names.shown_database(each.name)),
     text("is_default", lambda each: "Y" if each.is_default else "N"),
     text("is_current", lambda each: "Y" if each.is_current else "N"),
     text("origin"),
@@ -120,7 +120,7 @@ SCHEMAS = (
     text("name", lambda each: names.shown(each.name)),
     text("is_default", "N"),
     text("is_current", lambda each: "Y" if each.is_current else "N"),
-    text("database_name", lambda each: names.shown(each.database)),
+    text("database_name", lambda each: names.shown_database(each.database)),
     text("owner"),
     text("comment", lambda each: each.comment),
     text("options"),
@@ -130,7 +130,7 @@ SCHEMAS = (
 TERSE_SCHEMAS = (
     *SCHEMAS[:2],
     text("kind"),
-    text("database_name", lambda each: names.shown(each.database)),
+    text("database_name", lambda each: names.shown_database(each.database)),
     text("schema_name", lambda each: names.shown(each.name)),
 )
 
@@ -299,7 +299,7 @@ def _keys_of(
 
 SEQUENCES = (
     text("name", lambda each: names.shown(each.state.name)),
-    text("database_name", lambda each: names.shown(each.database)),
+    text("database_name", lambda each: names.shown_database(each.database)),
     text("schema_name", lambda each: names.shown(idents.dotted(each.namespace))),
     number("next_value", lambda each: each.state.next if each.may_describe else None),
     number("interval", lambda each: each.state.increment if each.may_describe else None),
@@ -319,7 +319,7 @@ def owner_of(arn: str) -> str:
 STAGED_OBJECTS = (
     moment("created_on", lambda each: each.row.created_at_ms),
     text("name", lambda each: names.shown(each.row.name)),
-    text("database_name", lambda each: names.shown(each.row.table_bucket)),
+    text("database_name", lambda each: names.shown_database(each.row.table_bucket)),
     text("schema_name", lambda each: names.shown(".".join(each.row.namespace))),
 )
 STAGES = (

@@ -266,7 +266,7 @@ class Statements:
         open_transaction = transactions.current(session)
         context = shapes.Context(
             now=now,
-            database=session.database,
+            database=None if session.database is None else names.of_database(session.database),
             schema=session.schema,
             warehouse=session.warehouse,
             role=session.role,

@@ -115,13 +115,15 @@ def query_of(view: View) -> str:
 def shape(view: View, relation: str) -> shapes.TableShape:
     """Return a view as one reference of a text uses it."""
     ident = view.ident
-    path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+    database = names.of_database(ident.table_bucket)
+    path = (database, idents.dotted(ident.namespace), ident.name)
     return shapes.TableShape(relation=relation, path=path, columns=view.columns)
 
 
 def shown_name(ident: idents.TableIdent) -> str:
     """Return the name of a table or view as messages have it: `LAKE.NS.V`."""
-    parts = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)
+    database = names.of_database(ident.table_bucket)
+    parts = (database, idents.dotted(ident.namespace), ident.name)
     return ".".join(names.shown(part) for part in parts)
 
 

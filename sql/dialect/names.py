@@ -94,6 +94,38 @@ def spellings(ident: Ident) -> tuple[str, ...]:
     return (ident.text, lower) if shown(lower) == ident.text != lower else (ident.text,)
 
 
+def of_database(table_bucket: str) -> str:
+    """Return a database's stored name: its table bucket's, with `_` for each hyphen.
+
+    So a name that is no identifier in SQL is one, and the names of Snowflake's databases, which
+    have `_`, are names of table buckets, which have none. A name that begins with a digit stays.
+    """
+    name = table_bucket.replace("-", "_")
+    return name if PLAIN.fullmatch(name) else table_bucket
+
+
+def table_bucket_of(ident: Ident) -> str:
+    """Return the name of the table bucket that CREATE DATABASE makes for ident."""
+    plain = ident.folded
+    return plain.lower().replace("_", "-") if PLAIN_UPPER.fullmatch(plain) else ident.stored
+
+
+def shown_database(table_bucket: str) -> str:
+    """Return the name that results and SHOW report for a database."""
+    return shown(of_database(table_bucket))
+
+
+def find_database(ident: Ident, table_buckets: Sequence[str]) -> str | None:
+    """Return the table bucket of the database that ident refers to; None if there is none.
+
+    The name may also be the table bucket's own: a login's text needs no quotes for a hyphen.
+    """
+    if ident.stored in table_buckets:
+        return ident.stored
+    positions = find(ident, [of_database(name) for name in table_buckets])
+    return table_buckets[positions[0]] if len(positions) == 1 else None
+
+
 def dotted(name: Sequence[Ident]) -> str:
     """Return the name as in messages: folded, joined by dots."""
     return ".".join(ident.folded for ident in name)

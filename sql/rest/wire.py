@@ -282,7 +282,7 @@ def login_answer(grant: sessions.SessionGrant, limits: sessions.SessionLifetimes
             "mfaTokenValidityInSeconds": 0,
             "responseData": None,
             "sessionInfo": {
-                "databaseName": _reported(session.database),
+                "databaseName": _reported_database(session.database),
                 "schemaName": _reported(session.schema),
                 "warehouseName": session.warehouse,
                 "roleName": session.role,
@@ -341,7 +341,7 @@ def result_answer(
         "returned": result.total,
         "queryId": query.id,
         "databaseProvider": None,
-        "finalDatabaseName": _reported(result.database),
+        "finalDatabaseName": _reported_database(result.database),
         "finalSchemaName": _reported(result.schema),
         "finalWarehouseName": result.warehouse,
         "finalRoleName": result.role,
@@ -437,6 +437,10 @@ def _is_loopback(client_ip: str) -> bool:
         return ipaddress.ip_address(client_ip).is_loopback
     except ValueError:
         return False
+
+
+def _reported_database(table_bucket: str | None) -> str | None:
+    return None if table_bucket is None else names.shown_database(table_bucket)
 
 
 def _reported(stored: str | None) -> str | None:

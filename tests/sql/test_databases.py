@@ -67,7 +67,8 @@ def test_drop_database_reads_its_schemas_off_the_event_loop_and_not_without_end(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("my_db", "may hold only lower-case letters, digits and hyphens"),
+        ("my_db_", "must begin and end with a letter or digit"),
+        ('"my_db"', "may hold only lower-case letters, digits and hyphens"),
         ('"Mixed"', "may hold only lower-case letters, digits and hyphens"),
         ("db", "must have 3 to 63 characters"),
         ("iceberg", "is a word this server reserves"),
