@@ -85,6 +85,22 @@ class Boathouse(snowflake.Snowflake):
                 return self._parse_column_ops(cast)
             return super()._parse_type(parse_interval, fallback_to_identifier)
 
+        def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
+            # A key of ROLLUP may be a comparison, as one beside it may.
+            if with_prefix or not self._match_set((TokenType.CUBE, TokenType.ROLLUP)):
+                return super()._parse_cube_or_rollup(with_prefix)
+            part = exp.Cube if self._prev.token_type is TokenType.CUBE else exp.Rollup
+            return self.expression(
+                part(expressions=self._parse_wrapped_csv(self._parse_disjunction))
+            )
+
+        def _parse_grouping_set(self) -> exp.Expr | None:
+            return (
+                self._parse_grouping_sets()
+                or self._parse_cube_or_rollup()
+                or self._parse_disjunction()
+            )
+
         def _parse_as_command(self, start: Token) -> exp.Command:
             raise Opaque(start.text.upper())
 

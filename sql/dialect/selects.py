@@ -20,6 +20,7 @@ from sql.dialect import (
     columns,
     expressions,
     grammar,
+    groupings,
     laterals,
     names,
     pivots,
@@ -69,7 +70,6 @@ class SelectBinder:
         self._has_full_join = False
         self._joins = 0
         self._unnamed: set[str] = set()
-        self._grouping_sets = 1
 
     def bind(self) -> PlannedQuery:
         if not self._tree.expressions:
@@ -81,7 +81,10 @@ class SelectBinder:
         bound_items = [(name, self._bound_item(name, node)) for name, node in items]
         having = self._condition("having")
         qualify = self._condition("qualify")
-        keys = self._group_by([item for _, item in bound_items])
+        grouping = groupings.bind(
+            self._tree.args.get("group"), [item for _, item in bound_items], self._scope
+        )
+        keys = grouping.parts
         outputs, listed = self._outputs(bound_items)
         order = self._order([item for _, item in bound_items], outputs)
         is_distinct = self._is_distinct()
@@ -111,8 +114,8 @@ class SelectBinder:
         rows = self._scope.rows
         if is_aggregate and not keys:
             rows = 1
-        elif rows is not None and self._grouping_sets > 1:
-            rows = max(rows, 1) * self._grouping_sets  # one of no columns has a row of its own
+        elif rows is not None and grouping.sets > 1:
+            rows = max(rows, 1) * grouping.sets  # one of no columns has a row of its own
         reduces = ("limit", "offset", "qualify")
         is_transparent = not (
             is_aggregate
@@ -700,73 +703,6 @@ class SelectBinder:
             return rewrites.as_boolean(expressions.bind(node, self._scope))
         finally:
             self._scope.is_filtering = False
-
-    def _group_by(self, items: list[Expr]) -> tuple[code.Part | relations.GroupingSets, ...]:
-        group = self._tree.args.get("group")
-        if group is None:
-            return ()
-        for name in ("totals",):
-            if group.args.get(name):
-                raise errors.unsupported(f"GROUP BY {name.upper()}")
-        if group.args.get("all"):
-            keys = {
-                emit.text(item): item
-                for item in items
-                if not (item.aggregate or item.window or item.is_literal)
-            }
-            return tuple(keys.values())
-        nodes = list(group.expressions)
-        for name in ("rollup", "cube", "grouping_sets"):
-            nodes += group.args.get(name) or ()
-        parts = [part for node in nodes if (part := self._group_part(node, items)) is not None]
-        if not parts:
-            # Only constants: one group, if there is a row at all.
-            return (code.arrow(code.NULL, "Int64"),) if group.expressions else ()
-        return tuple(parts)
-
-    def _group_part(
-        self, node: Any, items: list[Expr]
-    ) -> code.Part | relations.GroupingSets | None:
-        word = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE"}.get(type(node))
-        if word is not None:
-            width = len(node.expressions)
-            self._grouping_sets *= width + 1 if word == "ROLLUP" else 1 << width
-            return relations.GroupingSets(
-                word=word, sets=(self._group_keys(node.expressions, items),)
-            )
-        if isinstance(node, exp.GroupingSets):
-            sets = [self._grouping_set(item, items) for item in node.expressions]
-            self._grouping_sets *= max(len(sets), 1)
-            return relations.GroupingSets(word="GROUPING SETS", sets=tuple(sets))
-        return self._group_key(node, items)
-
-    def _grouping_set(self, node: Any, items: list[Expr]) -> tuple[code.Part, ...]:
-        inner = (
-            node.expressions
-            if isinstance(node, exp.Tuple)
-            else [node.unnest() if isinstance(node, exp.Paren) else node]
-        )
-        return self._group_keys(inner, items)
-
-    def _group_keys(self, nodes: Sequence[Any], items: list[Expr]) -> tuple[code.Part, ...]:
-        keys = [self._group_key(node, items) for node in nodes]
-        return tuple(key for key in keys if key is not None)
-
-    def _group_key(self, node: Any, items: list[Expr]) -> code.Part | None:
-        place = scopes.ordinal(node, len(items))
-        self._scope.is_grouping = True
-        try:
-            bound = items[place - 1] if place is not None else expressions.bind(node, self._scope)
-        finally:
-            self._scope.is_grouping = False
-        if bound.aggregate or bound.window:
-            raise errors.SqlError(
-                "002036",
-                "42601",
-                "SQL compilation error:\nInvalid aggregate function in GROUP BY clause",
-                phase="COMPILATION",
-            )
-        return None if bound.is_literal else bound
 
     def _order(self, items: list[Expr], outputs: list[Output]) -> tuple[code.SortKey, ...]:
         order = self._tree.args.get("order")
