@@ -16,8 +16,10 @@ T = TypeVar("T")
 
 async def sign_request(service: Service, call: calls.Call) -> asgi.Response:
     """Sign a request for a table's files, if the caller may make it."""
+    ident = service.ident(call)
+    service.tables.pointer(ident)  # a table that does not exist has no request to look at
     request = await _off_loop(call, lambda: signable.parse(wire.parse_object(call.body)))
-    return await _sign(service, call, request, service.ident(call))
+    return await _sign(service, call, request, ident)
 
 
 async def sign_file_request(service: Service, call: calls.Call) -> asgi.Response:

@@ -11,7 +11,8 @@ from tests.kit import local_sql
 
 CASES = {
     # keys that are conditions
-    "select column1 > 1, count(*) from values (1),(2),(3) group by rollup(column1 > 1) order by 1": [
+    "select column1 > 1, count(*) from values (1),(2),(3) group by rollup(column1 > 1)"
+    " order by 1": [
         (False, 1), (True, 2), (None, 3),
     ],
     "select column1 like 'a%', count(*) from values ('a'),('b') group by cube(column1 like 'a%')"
