@@ -290,36 +290,74 @@ def median(call: FunctionCall) -> Expr:
     middle = code.FunctionUse(name="median", arguments=(real,), over=call.over)
     if operand.type.name == "real":
         return call.aggregated(middle, sqltypes.REAL, [operand])
-    result = sqltypes.number(sqltypes.PRECISION_MAX, min(operand.type.scale + 3, 37))
+    result = _interpolated(operand)
     return call.aggregated(code.exactly(middle, result), result, [operand])
+
+
+def _interpolated(operand: Expr) -> sqltypes.SqlType:
+    """Return the type of a value between two values of a NUMBER: three more decimal places."""
+    return sqltypes.number(sqltypes.PRECISION_MAX, min(operand.type.scale + 3, 37))
 
 
 def percentile_cont(call: FunctionCall) -> Expr:
     if call.distinct:
         raise call.refuse("DISTINCT")
-    fraction = call.constant(0)
+    fraction = float(str(call.constant(0)))
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
     operand = call.order_parts[0]
-    if len(call.order_parts) > 1:
+    if len(call.order_parts) > 1 or not 0 <= fraction <= 1:
         raise call.invalid()
     if operand.type.name not in ("fixed", "real", "null"):
         raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
-    percentile = code.FunctionUse(
-        name="percentile_cont",
-        arguments=(code.Token(text=repr(float(fraction))),),
-        within=call.order,
-        over=call.over,
+    real = rewrites.cast(operand, sqltypes.REAL)
+    percentile: code.Case | code.FunctionUse
+    if call.over:
+        percentile = _interpolated_over(call, real, fraction)
+    else:
+        percentile = code.FunctionUse(
+            name="percentile_cont",
+            arguments=(code.Token(text=repr(fraction)),),
+            within=(code.SortKey(key=real, direction=call.order[0].direction),),
+        )
+    if operand.type.name != "fixed":
+        return call.aggregated(percentile, sqltypes.REAL, [operand])
+    result = _interpolated(operand)
+    return call.aggregated(code.exactly(percentile, result), result, [operand])
+
+
+def _interpolated_over(call: FunctionCall, real: Expr, fraction: float) -> code.Case:
+    """Return PERCENTILE_CONT over a window, where the engine has no ordered aggregate."""
+    values = _sorted(call, real)
+    last = code.infix(code.exactly(_over(call, "count", real), sqltypes.REAL), "-", 1)
+    place = code.infix(code.Token(text=repr(fraction)), "*", last)
+    below = code.call("floor", place)
+    lower, upper = (
+        code.call(
+            "array_element", values, code.infix(code.arrow(code.call(name, place), "Int64"), "+", 1)
+        )
+        for name in ("floor", "ceil")
     )
-    return call.aggregated(percentile, sqltypes.REAL, [operand])
+    share = code.infix(place, "-", below)
+    between = code.infix(lower, "+", code.infix(code.infix(upper, "-", lower), "*", share))
+    return code.case([(code.infix(lower, "=", upper), lower)], between)
+
+
+def _sorted(call: FunctionCall, operand: Expr) -> code.Part:
+    """Return the values of a group or window as an array in the call's order, NULLs last.
+
+    Sorted here: the engine refuses aggregates of several orders in one query.
+    """
+    direction = "DESC" if "DESC" in call.order[0].direction else "ASC"
+    return code.call("array_sort", _over(call, "array_agg", operand), direction, "NULLS LAST")
 
 
 def percentile_disc(call: FunctionCall) -> Expr:
     """PERCENTILE_DISC: the first value in order whose share of the values reaches the fraction."""
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
-    if call.over or call.distinct:
-        raise call.refuse("OVER or DISTINCT")
+    if call.distinct:
+        raise call.refuse("DISTINCT")
     fraction = decimal.Decimal(str(call.constant(0)))
     if not 0 <= fraction <= 1 or len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
         raise call.invalid()
@@ -328,13 +366,10 @@ def percentile_disc(call: FunctionCall) -> Expr:
     operand = call.order_parts[0]
     if operand.type.name in sqltypes.SEMISTRUCTURED:
         raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
-    direction = "DESC" if "DESC" in call.order[0].direction else "ASC"
-    # Sorted here: the engine refuses aggregates of several orders in one query.
-    listed = code.call("array_sort", code.call("array_agg", operand), direction, "NULLS LAST")
     above, below = fraction.as_integer_ratio()
-    count = code.arrow(code.call("count", operand), "Int64")
+    count = code.arrow(_over(call, "count", operand), "Int64")
     nth = code.infix(code.infix(count, "*", above, "+", below - 1), "/", below)
-    value = code.call("array_element", listed, code.call("greatest", nth, 1))
+    value = code.call("array_element", _sorted(call, operand), code.call("greatest", nth, 1))
     return call.aggregated(value, operand.type, [operand])
 
 
@@ -391,7 +426,7 @@ def approx_percentile(call: FunctionCall) -> Expr:
         raise call.invalid()
     if not 0 <= fraction <= 1:
         raise errors.number_out_of_range(str(fraction))
-    place = code.Token(text=repr(float(fraction)))
+    place = code.Token(text=repr(fraction))
     estimate = _over(call, "approx_percentile_cont", operand, place)
     return call.aggregated(estimate, sqltypes.REAL, [operand])
 
@@ -525,7 +560,7 @@ AGGREGATES = (
     aggregate("OBJECT_AGG OBJECTAGG", "text any", "object", object_agg),
     aggregate("ANY_VALUE", "any", "any", any_value),
     aggregate("MEDIAN", "number", "number", median),
-    aggregate("PERCENTILE_CONT", "constant", "real", percentile_cont),
+    aggregate("PERCENTILE_CONT", "constant", "number", percentile_cont),
     aggregate("PERCENTILE_DISC", "constant", "any", percentile_disc),
     aggregate("STDDEV STDDEV_SAMP", "real", "real", real_of("stddev_samp")),
     aggregate("STDDEV_POP", "real", "real", real_of("stddev_pop")),

@@ -1,0 +1,83 @@
+"""PERCENTILE_CONT, PERCENTILE_DISC and MEDIAN: their types, and their values over windows."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from sql import errors
+from tests.kit import local_sql
+
+ROWS = "(1, 1.25), (1, 2.00), (1, 4.00), (1, 5.00), (2, 7.50), (2, null), (3, null)"
+"""Groups and values: of an even number, of one, of none."""
+
+
+GROUPS = {1: [Decimal("1.25"), Decimal(2), Decimal(4), Decimal(5)], 2: [Decimal("7.5")], 3: []}
+
+
+def of_sorted(name: str, fraction: Fraction, values: list[Decimal]) -> Decimal | None:
+    """The percentile of values in their order, by its definition in the SQL standard."""
+    if not values:
+        return None
+    if name == "percentile_disc":
+        return values[max(0, math.ceil(fraction * len(values)) - 1)]
+    place = fraction * (len(values) - 1)
+    below, above = (Fraction(values[index]) for index in (math.floor(place), math.ceil(place)))
+    exact = below + (above - below) * (place - math.floor(place))
+    return round(Decimal(exact.numerator) / exact.denominator, 5)
+
+
+def test_percentiles_of_numbers_have_three_more_decimal_places(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        rows = await local.rows(
+            "select percentile_cont(0.25) within group (order by column2), median(column2),"
+            " percentile_cont(0.25) within group (order by column2::float),"
+            " percentile_disc(0.25) within group (order by column2)"
+            f" from values {ROWS}"
+        )
+        assert repr(rows) == repr([(Decimal("2.00000"), Decimal("4.00000"), 2.0, Decimal("2.00"))])
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("name", ["percentile_cont", "percentile_disc"])
+@pytest.mark.parametrize("direction", ["", " desc"])
+def test_percentiles_over_windows_are_those_of_the_groups(
+    tmp_path: Path, name: str, direction: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for fraction in ("0", "0.1", "0.25", "0.5", "0.9", "1"):
+            percentile = f"{name}({fraction}) within group (order by column2{direction})"
+            windowed = await local.rows(
+                f"select distinct column1, {percentile} over (partition by column1)"
+                f" from values {ROWS} order by 1"
+            )
+            grouped = await local.rows(
+                f"select column1, {percentile} from values {ROWS} group by column1 order by 1"
+            )
+            assert windowed == grouped
+            expected = {
+                group: of_sorted(name, Fraction(fraction), sorted(values, reverse=bool(direction)))
+                for group, values in GROUPS.items()
+            }
+            assert dict(grouped) == expected
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("fraction", ["1.5", "-0.1"])
+def test_a_fraction_beyond_one_is_refused(tmp_path: Path, fraction: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for over in ("", " over ()"):
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(
+                    f"select percentile_cont({fraction}) within group (order by column1){over}"
+                    " from values (1)"
+                )
+            assert caught.value.code == "001044"
+
+    local_sql.run_local(tmp_path, work)
