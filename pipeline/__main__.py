@@ -93,13 +93,28 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
 def _ingest(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
-    places = _places(options.source)
+    target = settings.parse_table(options.to)
+    file_format: settings.Format = options.format or "csv"
+    relation = files.relation(
+        options.source,
+        target,
+        of_files={
+            "--format": options.format is not None,
+            "--option": bool(options.option),
+            "--schema": options.schema is not None,
+            "--on-error reject": options.on_error != "fail",
+        },
+    )
+    places = _places(options.source) if relation is None else ()
     if options.engine != "arrow":
         _check_readable(places, options.master)
     load = jobs.Load(
         places=places,
-        reader=reading.reader(options.format, _reader_options(options.option)),
-        table=settings.parse_table(options.to),
+        relation=relation,
+        reader=reading.reader(file_format, _reader_options(options.option))
+        if relation is None
+        else reading.of_rows(),
+        table=target,
         partitions=settings.parse_partitions(options.partition_by)
         if options.partition_by is not None
         else (),
@@ -112,7 +127,7 @@ def _ingest(
             names=files.FLAGS,
         ),
         engine=options.engine,
-        types=_schema(server, options.schema, options.format) if options.schema else {},
+        types=_schema(server, options.schema, file_format) if options.schema else {},
         on_error=options.on_error,
     )
     _check_rejectable(load, options.master)
@@ -187,7 +202,7 @@ def _check_rejectable(load: jobs.Load, master: str) -> None:
 
 def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
     if done.snapshot_id is None:
-        return f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
+        return f"loaded nothing: {progress.counted(done.skipped, load.noun)} loaded before"
     columns = f", new columns {', '.join(done.columns_added)}" if done.columns_added else ""
     if done.merged is not None:
         columns += (
@@ -199,7 +214,7 @@ def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
         columns += f", rejected {rejected} into {rejects.table_of(load).full}"
     return (
         f"loaded {progress.counted(done.rows, 'row')} "
-        f"from {progress.counted(done.sources, 'object')} into {load.table.full} "
+        f"from {progress.counted(done.sources, load.noun)} into {load.table.full} "
         f"as {progress.counted(done.files, 'file')}{columns}"
     )
 
@@ -425,7 +440,7 @@ def _pipeline(name: str, folder: Path) -> files.Pipeline:
 
 def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
     """Return a plan for a reader: engine, sources, table, columns, partitions and first rows."""
-    what = progress.counted(plan.sources, "object")
+    what = progress.counted(plan.sources, load.noun)
     rows = "" if plan.rows is None else f", {progress.counted(plan.rows, 'row')}"
     to_table = {"append": "appends to", "replace": "replaces", "merge": "merges into"}[plan.mode]
     how = "creates" if plan.creates_table else to_table
@@ -583,9 +598,10 @@ def _parser() -> argparse.ArgumentParser:
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
     job.add_argument("--from", dest="source", action="append", required=True, metavar="PLACE",
                      help="s3://bucket/prefix, ./folder or /a/file, also with * and **; @FILE for "
-                     "a list of them; may be repeated")  # fmt: skip
+                     "a list of them; may be repeated; or a table, table:lake.ns.name")  # fmt: skip
     job.add_argument("--to", required=True, help="warehouse.namespace.table")
-    job.add_argument("--format", choices=settings.FORMATS, default="csv")
+    job.add_argument("--format", choices=settings.FORMATS,
+                     help="of all files (default: csv)")  # fmt: skip
     job.add_argument("--partition-by", help="for a new table: column, month(c), bucket(16, c), ...")
     job.add_argument("--mode", choices=settings.MODES, default="append")
     job.add_argument("--key", metavar="COLUMN[,COLUMN]",

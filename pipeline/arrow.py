@@ -123,6 +123,8 @@ def plan(
 
 def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
     """Raise NotForArrow if the load is too large for this module, or has options of Spark alone."""
+    if load.relation is not None:
+        raise errors.NotForArrow("a table as its source")
     if load.mode == "merge":
         raise errors.NotForArrow("--mode merge")
     if load.transforms or load.checks:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
@@ -135,6 +135,29 @@ def merge(
     return jobs.Merge(key=key, order_by=order_by, delete_flag=delete_flag)
 
 
+def relation(
+    texts: Sequence[str],
+    target: settings.TargetTable,
+    *,
+    of_files: Mapping[str, bool],
+) -> settings.Relation | None:
+    """Return the source of a load if it has rows instead of files. Raises BadArgument.
+
+    of_files: for what a user can say about files alone, whether it was said.
+    """
+    parsed = [each for text in texts if (each := settings.parse_relation(text)) is not None]
+    if not parsed:
+        return None
+    if len(texts) > 1:
+        raise errors.BadArgument(f"{parsed[0]} must be the only source of its load")
+    for name, is_used in of_files.items():
+        if is_used:
+            raise errors.BadArgument(f"{name} is for files, and {parsed[0]} has none")
+    if parsed[0].table == target:
+        raise errors.BadArgument(f"{target.full} cannot be the source of its own rows")
+    return parsed[0]
+
+
 def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
     _check_keys(document, _KEYS, "", needed=("target", "source"))
     source = document["source"]
@@ -156,13 +179,25 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
         for each in _tables(document, "transform", _TRANSFORM_KEYS)
     )
     _check_names(transforms)
+    target = settings.parse_table(document["target"])
+    rows = relation(
+        source["from"],
+        target,
+        of_files={
+            **{f"source.{key}": key in source for key in ("format", "options", "schema")},
+            "on_error": document.get("on_error", "fail") != "fail",
+        },
+    )
     load = jobs.Load(
-        places=tuple(settings.parse_place(text) for text in source["from"]),
+        places=tuple(settings.parse_place(text) for text in source["from"]) if rows is None else (),
+        relation=rows,
         reader=reading.reader(
             cast(settings.Format, file_format),
             {key: _option(key, value) for key, value in source.get("options", {}).items()},
-        ),
-        table=settings.parse_table(document["target"]),
+        )
+        if rows is None
+        else reading.of_rows(),
+        table=target,
         partitions=settings.parse_partitions(document["partition_by"])
         if "partition_by" in document
         else (),

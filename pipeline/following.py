@@ -66,6 +66,11 @@ def parse_every(text: str) -> int:
 
 def check(load: jobs.Load) -> None:
     """Raise BadArgument for a load that cannot be followed."""
+    if load.relation is not None:
+        raise errors.BadArgument(
+            f"--follow takes the objects of a bucket, not {load.relation}; a pipeline's file can "
+            "load that by a schedule, or after the pipeline that writes it"
+        )
     for place in load.places:
         if isinstance(place, settings.LocalPath):
             raise errors.BadArgument(

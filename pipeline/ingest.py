@@ -27,6 +27,7 @@ from pipeline import (
     progress,
     queries,
     rejects,
+    relations,
     session,
     settings,
     sources,
@@ -94,7 +95,7 @@ def plan(
             if by_arrow:
                 return arrow.plan(server, load, s3, wanted)
         with open_spark(load.table.warehouse) as spark, session.failures():
-            return _plan(spark, load, s3, wanted)
+            return _plan(spark, server, load, s3, wanted)
 
 
 @contextlib.contextmanager
@@ -110,7 +111,8 @@ def _for_spark(load: jobs.Load, say: progress.Say) -> Iterator[bool]:
             raise errors.BadArgument(
                 f"--engine arrow does not load {reason} as Spark does; leave --engine out"
             ) from reason
-        say(f"Spark loads this, because of {reason}")
+        if load.relation is None:
+            say(f"Spark loads this, because of {reason}")
 
 
 def _tried(
@@ -142,6 +144,8 @@ def _wanted(
 
     The table has them if a replacing load of these very sources wrote its current content.
     """
+    if load.relation is not None:
+        return relations.wanted(server, load, s3)
     listed = sources.listed_at(s3, load.places) if only is None else only
     if not listed:
         raise errors.BadArgument("no objects at " + ", ".join(map(str, load.places)))
@@ -159,7 +163,7 @@ def _wanted(
 
 
 def _nothing(load: jobs.Load, wanted: sources.WantedSources, say: progress.Say) -> jobs.Loaded:
-    say(f"nothing to load: {load.table.full} has all of these objects already")
+    say(f"nothing to load: {load.table.full} has all of these {load.noun}s already")
     return jobs.Loaded(
         rows=0, sources=0, skipped=wanted.skipped, files=0, columns_added=(), snapshot_id=None
     )
@@ -175,13 +179,19 @@ def _load(
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
     fresh, readable = wanted.fresh, wanted.readable
+    if wanted.remark:
+        say(wanted.remark)
     say(wanted.sentence)
     load_id = uuid.uuid4().hex
     with _namespace(spark, load.table):
         columns = frames.live_columns(spark, load.table)
         # Columns of a transform's sources are not those of the table.
         read_as = {} if load.transforms else columns
-        frame = frames.read(spark, s3, load.reader, readable, read_as, load.types)
+        frame = (
+            frames.read(spark, s3, load.reader, readable, read_as, load.types)
+            if wanted.rows is None
+            else relations.frame(spark, server, load, wanted.rows)
+        )
         with contextlib.ExitStack() as block:
             frame = block.enter_context(queries.transformed(spark, load, frame))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
@@ -217,7 +227,7 @@ def _load(
                 change = _overwrite(spark, transaction, basis, files)
             else:
                 change = _append(transaction, files)
-            summary = loads.summary(s3, fresh, load, load_id=load_id)
+            summary = loads.summary(s3, fresh, load, load_id=load_id, claims=wanted.claims)
             for name, value in summary.items():
                 change.set(name, value)
             # The transaction may have opened after another client's commit.
@@ -225,7 +235,7 @@ def _load(
                 change.commit()
             catalog = catalogs.opened(server, load.table.warehouse) if wanted.cleaned else None
             others = rejects.changes(catalog, load, wanted) if catalog is not None else ()
-            moved = sources.changed(s3, load.places, fresh)
+            moved = sources.changed(s3, load.places, fresh) if load.relation is None else ()
             if moved:
                 raise errors.source_changed(moved[0].place)
             snapshot = transaction.table().currentSnapshot()
@@ -297,10 +307,18 @@ def _overwrite(spark: session.Spark, transaction: Any, basis: merging.Basis, fil
 
 
 def _plan(
-    spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources
+    spark: session.Spark,
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    s3: Any,
+    wanted: sources.WantedSources,
 ) -> jobs.LoadPlan:
     columns = frames.live_columns(spark, load.table)
-    frame = frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
+    frame = (
+        frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
+        if wanted.rows is None
+        else relations.frame(spark, server, load, wanted.rows)
+    )
     if load.merge is not None:
         merging.check(load.merge, frame)
         frame = merging.stored_columns(load.merge, frame, columns)

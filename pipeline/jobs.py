@@ -70,7 +70,8 @@ class MergeCounts:
 class Load:
     """What to load: sources, their reader, table, partitioning, mode and engine.
 
-    types: the Iceberg types of columns that a schema names, in its order. merge: for mode `merge`.
+    relation: the source, if it has rows instead of files; then `places` is empty. types: the
+    Iceberg types of columns that a schema names, in its order. merge: for mode `merge`.
     transforms: the last one's rows are loaded instead of the sources'. checks: of the table as it
     will be; nothing is committed if one with severity stop returns a row. on_error: what a row does
     that cannot be read.
@@ -87,6 +88,12 @@ class Load:
     transforms: tuple[SqlTransform, ...] = ()
     checks: tuple[SqlCheck, ...] = ()
     on_error: settings.OnError = "fail"
+    relation: settings.Relation | None = None
+
+    @property
+    def noun(self) -> str:
+        """What one source of the load is called."""
+        return "object" if self.relation is None else "snapshot"
 
     @property
     def digest(self) -> str | None:

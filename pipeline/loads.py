@@ -13,7 +13,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline import errors, jobs, settings, sources
@@ -74,9 +74,9 @@ def content(
     snapshot followed only by compactions. Raises BadArgument if the warehouse does not exist,
     NoServer.
     """
-    metadata = _metadata(server, table)
-    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
-    snapshot = by_id.get(metadata.get("current-snapshot-id"))
+    own = metadata(server, table)
+    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in own.get("snapshots", ())}
+    snapshot = by_id.get(own.get("current-snapshot-id"))
     # Iceberg's "replace" is a snapshot with the same rows in other files.
     while snapshot is not None and snapshot["summary"].get("operation") == "replace":
         snapshot = by_id.get(snapshot.get("parent-snapshot-id"))
@@ -102,15 +102,18 @@ def columns(server: settings.ServerEndpoint, table: settings.TargetTable) -> dic
 
 def columns_if_any(server: settings.ServerEndpoint, table: settings.TargetTable) -> dict[str, Any]:
     """Return the columns of a table: Iceberg types by name; none if it does not exist."""
-    metadata = _metadata(server, table)
-    for schema in metadata.get("schemas", ()):
-        if schema["schema-id"] == metadata["current-schema-id"]:
+    own = metadata(server, table)
+    for schema in own.get("schemas", ()):
+        if schema["schema-id"] == own["current-schema-id"]:
             return {column["name"]: column["type"] for column in schema["fields"]}
     return {}
 
 
-def _metadata(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:
-    """Return a table's metadata; none of it if the table does not exist."""
+def metadata(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:
+    """Return a table's metadata; none of it if the table does not exist.
+
+    Raises BadArgument if the warehouse does not exist, NoServer.
+    """
     taken(server, table)  # raises if the warehouse does not exist
     config = urllib.parse.urlencode({"warehouse": table.warehouse})
     config_answer = _ask(_request(server, f"/iceberg/v1/config?{config}"))
@@ -138,14 +141,19 @@ def of_transforms(load: jobs.Load) -> tuple[tuple[str, str], ...]:
 
 
 def summary(
-    s3: Any, read: Sequence[sources.Source], load: jobs.Load, *, load_id: str
+    s3: Any,
+    read: Sequence[sources.Source],
+    load: jobs.Load,
+    *,
+    load_id: str,
+    claims: Iterable[tuple[str, str]] = (),
 ) -> dict[str, str]:
-    """Return the snapshot summary entries that name the sources of a load.
+    """Return the snapshot summary entries that name the sources of a load, and its other claims.
 
     The server knows two modes: a merge adds its sources to the table's, as an append does.
     """
     mode = "replace" if load.mode == "replace" else "append"
-    pairs = [*((source.place, source.etag) for source in read), *of_transforms(load)]
+    pairs = [*((source.place, source.etag) for source in read), *claims, *of_transforms(load)]
     rows = [{"source": source, "etag": etag} for source, etag in pairs]
     if len(rows) <= INLINE_MAX:
         return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: mode}

@@ -339,6 +339,11 @@ def reader(file_format: settings.Format, options: Mapping[str, str]) -> SourceRe
     return SourceReader(format=file_format, options=merged, chosen=frozenset(chosen))
 
 
+def of_rows() -> SourceReader:
+    """Return the reader of sources that have rows instead of files."""
+    return reader("parquet", {})
+
+
 def check_rejectable(source_reader: SourceReader) -> None:
     """Raise BadArgument if rows of such sources cannot be rejected singly."""
     if source_reader.format not in TYPED_BY_LOAD:

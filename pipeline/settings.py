@@ -1,8 +1,8 @@
 """rule: a job's arguments, and the Spark settings that follow from them.
 
-`lake.ns.table`, `s3://bucket/prefix`, `./folder` and `month(time_hour)` are parsed here. Spark's
-catalog gets endpoint, path style, region and keys from the server's own configuration response;
-only S3A, which reads the raw files, needs them as settings.
+`lake.ns.table`, `s3://bucket/prefix`, `./folder`, `table:lake.ns.table` and `month(time_hour)` are
+parsed here. Spark's catalog gets endpoint, path style, region and keys from the server's own
+configuration response; only S3A, which reads the raw files, needs them as settings.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _TRANSFORM = re.compile(r"(\w+)\(\s*(?:(\d+)\s*,\s*)?([^(),]+?)\s*(?:,\s*(\d+)\s
 _WILDCARD = re.compile(r"(\*\*/|\*\*|\*)")
 _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 LOCAL_BEGINNINGS = ("/", "./", "../", "~/", "file:///")
+TABLE_BEGINNING = "table:"
 UNITS = ("year", "month", "day", "hour")
 SIZED = ("bucket", "truncate")
 
@@ -112,6 +113,20 @@ Place: TypeAlias = ObjectPrefix | LocalPath
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TableSource:
+    """Another table as the source of a load: `table:lake.sales.orders`."""
+
+    table: TargetTable
+
+    def __str__(self) -> str:
+        return f"{TABLE_BEGINNING}{self.table.full}"
+
+
+Relation: TypeAlias = TableSource
+"""A source that has rows instead of files."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PartitionTransform:
     """One partition field: a transform (identity, year, ..., truncate) of a column."""
 
@@ -167,6 +182,13 @@ def parse_place(text: str) -> Place:
     return ObjectPrefix(
         bucket=parts.netloc, prefix=_before_wildcards(key, folder=False), pattern=_pattern(key)
     )
+
+
+def parse_relation(text: str) -> Relation | None:
+    """Parse `table:warehouse.namespace.table`; None for another text. Raises BadArgument."""
+    if not text.startswith(TABLE_BEGINNING):
+        return None
+    return TableSource(table=parse_table(text.removeprefix(TABLE_BEGINNING)))
 
 
 def parse_list(text: str) -> tuple[Place, ...]:
@@ -249,7 +271,6 @@ def spark_settings(
 
     memory: of the driver's heap, as Java writes it.
     """
-    catalog = f"spark.sql.catalog.{warehouse}"
     local = master.startswith("local")
     settings = {
         "spark.master": master,
@@ -260,14 +281,7 @@ def spark_settings(
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8" if local else "200",
-        catalog: CATALOG_CLASS,
-        f"{catalog}.type": "rest",
-        f"{catalog}.uri": server.iceberg,
-        f"{catalog}.warehouse": warehouse,
-        f"{catalog}.cache-enabled": "false",
-        **{f"{catalog}.{name}": value for name, value in catalog_credentials(server).items()},
-        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{catalog}.header.X-Iceberg-Access-Delegation": "vended-credentials",
+        **catalog_settings(server, warehouse),
         **_s3a_settings(server),
     }
     if java_options:
@@ -278,6 +292,21 @@ def spark_settings(
     else:
         settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
     return settings
+
+
+def catalog_settings(server: ServerEndpoint, warehouse: str) -> dict[str, str]:
+    """Return Spark's settings for the catalog of one warehouse, which has the warehouse's name."""
+    catalog = f"spark.sql.catalog.{warehouse}"
+    return {
+        catalog: CATALOG_CLASS,
+        f"{catalog}.type": "rest",
+        f"{catalog}.uri": server.iceberg,
+        f"{catalog}.warehouse": warehouse,
+        f"{catalog}.cache-enabled": "false",
+        **{f"{catalog}.{name}": value for name, value in catalog_credentials(server).items()},
+        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{catalog}.header.X-Iceberg-Access-Delegation": "vended-credentials",
+    }
 
 
 def catalog_credentials(server: ServerEndpoint) -> dict[str, str]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from pipeline import errors, progress, reading, settings
+from pipeline import errors, lineage, progress, reading, settings
 
 SOURCES_MAX = 100_000
 BUFFER_BYTES = 1024 * 1024
@@ -67,13 +67,19 @@ class WantedSources:
     """The sources to load, and the number of listed sources to skip.
 
     cleaned: for each source the file to read, without the rows that are rejected; None where no
-    row is. rejected: those rows.
+    row is. rejected: those rows. rows: what is read instead of files, if the sources have none.
+    claims: rows of the record of loads beside those of the sources. noun: what a source is called.
+    remark: what a job prints before it reads them.
     """
 
     fresh: Sequence[Source]
     skipped: int
     cleaned: Sequence[Source] | None = None
     rejected: Sequence[RejectedRow] = ()
+    rows: lineage.SnapshotRange | None = None
+    claims: Sequence[lineage.Pair] = ()
+    noun: str = "object"
+    remark: str = ""
 
     @property
     def readable(self) -> Sequence[Source]:
@@ -84,7 +90,7 @@ class WantedSources:
     def sentence(self) -> str:
         """What a job prints when it begins to load."""
         size_mb = sum(source.size_bytes for source in self.fresh) / 1e6
-        what = progress.counted(len(self.fresh), "object")
+        what = progress.counted(len(self.fresh), self.noun)
         return f"loading {what}, {size_mb:.1f} MB; {self.skipped} loaded before"
 
 

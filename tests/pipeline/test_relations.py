@@ -1,0 +1,210 @@
+"""Rows of another table are loaded once: what was appended to it, snapshot by snapshot."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.types import StringType
+
+from pipeline import __main__ as command
+from pipeline import errors, ingest, interrupts, jobs, reading, settings, sources
+from tests.kit import server as server_kit
+from tests.pipeline import wire
+from tests.pipeline.lake import Lake
+from tests.pipeline.test_killed import Job
+
+pytestmark = pytest.mark.spark
+
+
+def table_of(*ids: int, **columns: Any) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), **columns})
+
+
+def new_table(lake: Lake, name: str, *ids: int) -> Any:
+    """Create a table with rows by another client; return it as PyIceberg has it."""
+    lake.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+    table = lake.catalog.create_table(name, schema=table_of().schema)
+    table.append(table_of(*ids))
+    return table
+
+
+def load_of(source: str, target: str, **changes: Any) -> jobs.Load:
+    return jobs.Load(
+        places=(),
+        relation=settings.parse_relation(f"table:{source}"),
+        reader=reading.of_rows(),
+        table=settings.parse_table(f"lake.{target}"),
+        **changes,
+    )
+
+
+def run(lake: Lake, load: jobs.Load, *, say: Any = None) -> jobs.Loaded:
+    said = say or lake.said.append
+    return ingest.run(lake.server, load, open_spark=lake.open_spark, say=said)
+
+
+def test_a_load_of_a_table_reads_what_was_appended_since_the_last_one(lake: Lake) -> None:
+    table = new_table(lake, "rel_grown.s", 1, 2)
+    load = load_of("lake.rel_grown.s", "rel_grown.t")
+    first = run(lake, load)
+    assert (first.rows, first.sources, first.engine) == (2, 1, "spark")
+    table.append(table_of(3))
+    with table.update_schema() as update:
+        update.add_column("more", StringType())
+    table.append(table_of(4, more=pa.array(["x"])))
+    more = run(lake, load)
+    assert (more.rows, more.sources, more.skipped) == (2, 2, 1)
+    assert more.columns_added == ("more",)
+    assert lake.rows("rel_grown.t") == [
+        {"id": 1, "more": None}, {"id": 2, "more": None}, {"id": 3, "more": None},
+        {"id": 4, "more": "x"},
+    ]  # fmt: skip
+    lake.spark.session.sql(
+        "CALL lake.system.rewrite_data_files(table => 'lake.rel_grown.s', "
+        "options => map('min-input-files', '2'))"
+    )
+    table.refresh().append(table_of(5, more=pa.array(["y"])))
+    assert run(lake, load).rows == 1
+    assert [row["id"] for row in lake.rows("rel_grown.t")] == [1, 2, 3, 4, 5]
+    said: list[str] = []
+    before = lake.state("rel_grown.t")
+    assert run(lake, load, say=said.append).snapshot_id is None
+    assert said == ["nothing to load: lake.rel_grown.t has all of these snapshots already"]
+    assert lake.state("rel_grown.t") == before
+
+
+def test_changed_rows_refuse_an_append_are_merged_by_key_and_replaced(lake: Lake) -> None:
+    table = new_table(lake, "rel_changed.s", 1, 2, 3)
+    appending = load_of("lake.rel_changed.s", "rel_changed.t")
+    merging = load_of(
+        "lake.rel_changed.s", "rel_changed.m", mode="merge", merge=jobs.Merge(key=("id",))
+    )
+    run(lake, appending)
+    run(lake, merging)
+    table.delete("id = 2")
+    table.append(table_of(4))
+    before = lake.state("rel_changed.t")
+    with pytest.raises(errors.BadArgument, match=r"lake\.rel_changed\.s has not only grown"):
+        run(lake, appending)
+    assert lake.state("rel_changed.t") == before
+
+    said: list[str] = []
+    merged = run(lake, merging, say=said.append)
+    assert merged.merged == jobs.MergeCounts(inserted=1, updated=2, deleted=0)
+    assert said[0].startswith("reading lake.rel_changed.s whole, because its snapshot ")
+    assert [row["id"] for row in lake.rows("rel_changed.m")] == [1, 2, 3, 4]
+    table.append(table_of(5))
+    assert run(lake, merging).merged == jobs.MergeCounts(inserted=1, updated=0, deleted=0)
+
+    replacing = load_of("lake.rel_changed.s", "rel_changed.t", mode="replace")
+    assert run(lake, replacing).rows == 4
+    assert [row["id"] for row in lake.rows("rel_changed.t")] == [1, 3, 4, 5]
+    assert run(lake, replacing).snapshot_id is None
+    table.append(table_of(6))
+    assert run(lake, appending).rows == 1
+    assert [row["id"] for row in lake.rows("rel_changed.t")] == [1, 3, 4, 5, 6]
+
+
+def test_two_loads_of_one_table_at_once_load_each_row_once(lake: Lake) -> None:
+    table = new_table(lake, "rel_twice.s", 1)
+    load = load_of("lake.rel_twice.s", "rel_twice.t")
+    run(lake, load)
+    table.append(table_of(2))
+    others: list[jobs.Loaded] = []
+
+    def say(line: str) -> None:
+        if line.startswith("committing") and not others:
+            others.append(jobs.Loaded(
+                rows=0, sources=0, skipped=0, files=0, columns_added=(), snapshot_id=None
+            ))  # fmt: skip
+            table.append(table_of(3))
+            others.append(run(lake, load))
+
+    done = run(lake, load, say=say)
+    assert (others[-1].rows, done.rows) == (2, 0)
+    assert [row["id"] for row in lake.rows("rel_twice.t")] == [1, 2, 3]
+
+
+def test_a_table_of_another_warehouse_is_a_source_too(lake: Lake) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    sources.client(lake.server, "s3tables").create_table_bucket(name="rel-other")
+    catalog = load_catalog(
+        "other", type="rest", uri=lake.server.iceberg, warehouse="rel-other",
+        **settings.catalog_credentials(lake.server),
+    )  # fmt: skip
+    catalog.create_namespace("a")
+    table = catalog.create_table("a.s", schema=table_of().schema)
+    table.append(table_of(7))
+    assert run(lake, load_of("rel-other.a.s", "rel_beside.t")).rows == 1
+    assert lake.rows("rel_beside.t") == [{"id": 7}]
+    plan = ingest.plan(
+        lake.server, load_of("rel-other.a.s", "rel_beside.other"), open_spark=lake.open_spark,
+        say=lake.said.append,
+    )  # fmt: skip
+    assert plan is not None
+    assert (plan.creates_table, plan.sources, plan.first_rows) == (True, 1, ({"id": 7},))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--from", "table:lake.x.t", "--to", "lake.x.t"], "cannot be the source of its own rows"),
+        (["--from", "table:lake.x.s", "--from", "s3://b/", "--to", "lake.x.t"], "the only source"),
+        (["--from", "table:lake.x.s", "--to", "lake.x.t", "--format", "json"], "--format is for"),
+        (["--from", "table:lake.x.s", "--to", "lake.x.t", "--on-error", "reject"], "for files"),
+        (["--from", "table:lake.x.s", "--to", "lake.x.t", "--follow"], "takes the objects of a"),
+        (
+            ["--from", "table:lake.x.s", "--to", "lake.x.t", "--engine", "arrow"],
+            "there is no table",
+        ),
+        (["--from", "table:nowhere.x.s", "--to", "lake.x.t"], "there is no table bucket 'nowhere'"),
+    ],
+)
+def test_what_does_not_go_with_a_table_as_source_is_refused_by_its_name(
+    server: server_kit.Running,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    reason: str,
+) -> None:
+    data = ["--data", str(server.data)]
+    assert command.main(["ingest", *data, *arguments], interrupts.Interrupts()) == 2
+    assert reason in capsys.readouterr().err
+
+
+def _commits(method: str, path: str) -> bool:
+    return method == "POST" and path.endswith("/tables/t")
+
+
+@pytest.mark.parametrize("side", ["after", pytest.param("before", marks=pytest.mark.long)])
+def test_a_load_of_a_table_killed_at_its_commit_loads_each_row_once_when_run_again(
+    server: server_kit.Running, lake: Lake, tmp_path: Path, side: str
+) -> None:
+    name = f"rel_killed_{side}"
+    table = new_table(lake, f"{name}.s", 1)
+    by_id = settings.parse_partitions("id")
+    load = load_of(f"lake.{name}.s", f"{name}.t", partitions=by_id)
+    run(lake, load)
+    table.append(table_of(2))
+    job, struck = Job(tmp_path, server), threading.Event()
+
+    def strike(method: str, path: str) -> bool:
+        if not _commits(method, path):
+            return False
+        struck.set()
+        door.closed.set()
+        job.kill()
+        return True
+
+    watches = {side: strike}
+    with wire.door(server.url, **watches) as door:
+        said = job.run(door.url, f"table:lake.{name}.s", f"lake.{name}.t", "--partition-by", "id")
+        assert struck.is_set(), said
+    job.wait_until_gone()
+    done = run(lake, load)
+    assert done.rows == (0 if side == "after" else 1)
+    assert [row["id"] for row in lake.rows(f"{name}.t")] == [1, 2]
