@@ -42,6 +42,8 @@ VARIANT_ELEMENTS_MAX: Final = 1_000_000
 """Elements of an array that ARRAY_GENERATE_RANGE or ARRAY_INSERT makes."""
 PIVOTED_MAX: Final = 500
 """Values that a PIVOT or UNPIVOT lists."""
+GENERATED_PER_SECOND: Final = 1_000_000
+"""Rows of GENERATOR for each second of its TIMELIMIT."""
 FLATTENED_MAX: Final = 1_000_000
 """Rows that FLATTEN makes of one value."""
 REPEATED_BYTES_MAX: Final = 1 << 30

@@ -434,8 +434,6 @@ class Queries:
             desired = session.parameter("MULTI_STATEMENT_COUNT")
         if desired != 0 and len(texts) != desired:
             raise errors.statement_count_differs(len(texts), int(desired))
-        if len(texts) > 1 and submission.describe_only:
-            raise errors.unsupported("describe of several statements")
         return texts
 
     async def _flow(
@@ -501,13 +499,21 @@ class Queries:
         session: sessions.Session,
         submission: Submission,
     ) -> Result:
+        column = outcomes.Column(name="multiple statement execution", type="text")
+        if submission.describe_only:
+            # What a statement answers may depend on those before it, which do not run here.
+            described = outcomes.Outcome(
+                columns=(column,),
+                statement_type_id=outcomes.StatementType.MULTI_STATEMENT,
+                bind_count=await asyncio.to_thread(filling.count_placeholders, texts),
+            )
+            return await self._encoded(described, session, submission)
         children = []
         for number, (text, bound) in enumerate(await _shared(texts, submission)):
             one = replace(submission, text=text, bindings=bound, request_id="")
             child = await self._child(f"{query_id}/{number}", session, one)
             assert child.result is not None
             children.append((child.id, child.result.statement_type_id))
-        column = outcomes.Column(name="multiple statement execution", type="text")
         answer = outcomes.Outcome(
             columns=(column,),
             rows=(("Multiple statements executed successfully.",),),

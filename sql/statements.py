@@ -485,6 +485,7 @@ class Statements:
                 statement_type_id=outcomes.StatementType.SELECT,
                 bind_count=query.bind_count,
             )
+        await asyncio.sleep(query.wait_seconds)
         results = await self._start(execution, query, query_tables)
         return outcomes.Outcome(
             columns=_columns(query, results.schema),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from sql import errors
-from sql.dialect import operations, reading
+from sql.dialect import names, operations, reading
 
 PROPERTIES: Final[dict[str, str]] = {
     "COMMENT": "comment",
@@ -216,7 +216,12 @@ def _read_properties(reader: reading.TokenReader, statement: str) -> operations.
             raise errors.unsupported(f"{statement} {word}")
         reader.expect("=")
         # A password without quotes would be stored in upper case.
-        values[word] = reader.string() if word in CREDENTIALS else str(reader.value())
+        if word in CREDENTIALS:
+            values[word] = reader.string()
+        elif word == "DEFAULT_NAMESPACE" and not reader.is_at_string:
+            values[word] = names.dotted(reader.name())
+        else:
+            values[word] = str(reader.value())
         reader.accept(",")
     if not values and statement != "CREATE USER":
         raise reader.unexpected()

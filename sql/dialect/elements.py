@@ -269,6 +269,8 @@ def read_default(text: str) -> DefaultForm:
         return DefaultForm(is_uuid=True)
     is_constant = True
     for part in node.walk():
+        if _is_unit(part):
+            continue
         if isinstance(part, exp.Column | exp.Query | exp.AggFunc | exp.Window | exp.Placeholder):
             raise errors.unsupported(f"DEFAULT {text[:100]}")
         name = part.name.upper() if isinstance(part, exp.Anonymous) else ""
@@ -276,6 +278,17 @@ def read_default(text: str) -> DefaultForm:
             raise errors.unsupported(f"DEFAULT {name}()")
         is_constant = is_constant and isinstance(part, CONSTANT_PARTS)
     return DefaultForm(is_constant=is_constant)
+
+
+def _is_unit(node: Any) -> bool:
+    """Return whether a node is the unit of a function of dates, as `day` of DATEADD is."""
+    call = node.parent
+    return (
+        isinstance(node, exp.Column)
+        and isinstance(call, exp.Anonymous)
+        and call.name.upper() in UNIT_FIRST
+        and call.expressions[0] is node
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -290,7 +303,18 @@ class DefaultForm:
     sequence: names.Name = ()
 
 
-VOLATILE = frozenset(name for name, function in functions.FUNCTIONS.items() if function.is_volatile)
+UNIT_FIRST = frozenset(
+    reading.words(
+        "DATEADD TIMEADD TIMESTAMPADD DATEDIFF TIMEDIFF TIMESTAMPDIFF DATE_TRUNC DATE_PART"
+    )
+)
+"""Functions whose first argument is a unit, which may be a bare word."""
+
+VOLATILE = frozenset(
+    name
+    for name, function in functions.FUNCTIONS.items()
+    if function.is_volatile or name in ("SEQ1", "SEQ2", "SEQ4", "SEQ8")
+)
 """Functions with another value in each row, which one value for a statement cannot stand for."""
 
 UUID = "UUID_STRING"

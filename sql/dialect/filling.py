@@ -76,6 +76,15 @@ def share(
     return shared
 
 
+def count_placeholders(texts: Sequence[str]) -> int:
+    """Return how many `?` several statements have together; raises SqlError for no SQL."""
+    return sum(
+        token.token_type is TokenType.PLACEHOLDER
+        for text in texts
+        for token in (parse.tokenize(text) if "?" in text else ())
+    )
+
+
 def _has_numbers(tokens: Sequence[Token]) -> bool:
     """Return whether a placeholder is written as `:1`."""
     return any(

@@ -40,6 +40,10 @@ class TokenReader:
         """Whether only semicolons are left."""
         return all(token.token_type is TokenType.SEMICOLON for token in self._tokens[self._index :])
 
+    @property
+    def is_at_string(self) -> bool:
+        return not self.is_at_end and self._tokens[self._index].token_type in STRINGS
+
     def mark(self) -> int:
         return self._index
 

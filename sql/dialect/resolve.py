@@ -44,7 +44,8 @@ class BoundQuery:
 
     unnamed: columns that are called by their expression's text alone. constants: the values of the
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
-    column counts, where the query is no more than that. row_count: of VALUES.
+    column counts, where the query is no more than that. row_count: of VALUES. wait_seconds: the
+    longest TIMELIMIT of a GENERATOR, for which the query lasts.
     """
 
     sql: str
@@ -58,6 +59,7 @@ class BoundQuery:
     counted: int | None = None
     row_count: int | None = None
     pivot: int | None = None
+    wait_seconds: int = 0
 
     @property
     def variants(self) -> tuple[int, ...]:
@@ -200,6 +202,7 @@ class Binder:
         self.filters: dict[int, list[predicates.Filter]] = {}
         self.relations = 0
         self.volatile_parts = 0
+        self.wait_seconds = 0
         self._columns = 0
         self._aliases = 0
         self._volatile_uses: dict[str, exp.Table] = {}
@@ -311,6 +314,7 @@ class Binder:
             filters={use: tuple(conditions) for use, conditions in self.filters.items()},
             bind_count=count,
             unnamed=tuple(output.name for output in query.outputs if not output.is_named),
+            wait_seconds=self.wait_seconds,
         )
 
     def _result_column(self, output: Output) -> outcomes.Column:

@@ -118,6 +118,7 @@ class NameBinder(Protocol):
 
     relations: int
     volatile_parts: int  # so far
+    wait_seconds: int
 
     def is_view(self, use: int) -> bool: ...
 

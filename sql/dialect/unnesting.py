@@ -264,11 +264,20 @@ def _moved(scope: QueryScope, start: int, relation: str) -> list[tuple[str, Expr
 
 
 def _generator(call: TableFunction, scope: QueryScope, left: relations.Rel) -> relations.Rel:
-    count = _constant(call, "rowcount", scope, None)
-    if count is None or isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise errors.unsupported("GENERATOR without a constant ROWCOUNT")
-    if "timelimit" in call.arguments:
-        raise errors.unsupported("GENERATOR with TIMELIMIT")
+    bounds = []
+    for name, rows_each in (("rowcount", 1), ("timelimit", limits.GENERATED_PER_SECOND)):
+        bound = _constant(call, name, scope, None)
+        if bound is None and name not in call.arguments:
+            continue
+        if isinstance(bound, bool) or not isinstance(bound, int) or bound < 0:
+            raise errors.unsupported(f"GENERATOR without a constant {name.upper()}")
+        bounds.append(bound * rows_each)
+    if not bounds:
+        raise errors.unsupported("GENERATOR without ROWCOUNT and TIMELIMIT")
+    count = min(*bounds, GENERATED_MAX)
+    if "rowcount" not in call.arguments:
+        seconds = bounds[0] // limits.GENERATED_PER_SECOND
+        scope.binder.wait_seconds = max(scope.binder.wait_seconds, seconds)
     alias = scope.binder.alias("generator")
     sequence = Expr(
         code=code.exactly(
@@ -287,6 +296,9 @@ def _generator(call: TableFunction, scope: QueryScope, left: relations.Rel) -> r
     if isinstance(left, relations.OneRow):
         return named
     return relations.Join(left=left, right=named, side="CROSS")
+
+
+GENERATED_MAX = 1 << 62
 
 
 def _add(call: TableFunction, source: list[ScopeColumn], scope: QueryScope, *, rows: int) -> None:

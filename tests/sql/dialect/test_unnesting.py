@@ -129,7 +129,9 @@ def test_flatten_makes_a_bounded_number_of_rows(monkeypatch: pytest.MonkeyPatch)
         ("select * from table(flatten(input => [1], mode => 'x'))", "MODE => X"),
         ("select * from table(flatten(input => [1], colour => 1))", "argument COLOUR"),
         ("select * from table(flatten(1))", "FLATTEN of NUMBER"),
-        ("select * from table(generator(timelimit => 1))", "ROWCOUNT"),
+        ("select * from table(generator())", "GENERATOR without ROWCOUNT and TIMELIMIT"),
+        ("select * from table(generator(timelimit => -1))", "a constant TIMELIMIT"),
+        ("select * from table(generator(rowcount => 1.5))", "a constant ROWCOUNT"),
         (
             "select * from values (1) as t join table(flatten([1])) as f on f.index = t.column1",
             "with a condition",
