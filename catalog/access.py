@@ -35,9 +35,11 @@ class Access:
     account_id: str
 
     def check(self, principal: model.Principal, demands: Sequence[model.Demand]) -> None:
-        """Raise AccessDenied unless everything is allowed."""
+        """Raise AccessDenied unless everything is allowed, MountReadOnly for a write to a mount."""
         for demand in demands:
             self.authoriser.check(principal, demand)
+        if self.store.mounts is not None:
+            self.store.mounts.check_reads(demands)
 
     def recheck(self, principal: model.Principal, demands: Sequence[model.Demand]) -> None:
         """Raise AccessDenied unless everything that was allowed before still is.
@@ -286,7 +288,7 @@ class Access:
             place = self.store.place(ident.table_bucket)
         except errors.NoSuchWarehouse:
             return None, None
-        with self.store.index.view() as view:
+        with self.store.view() as view:
             entry = self.store.find_pointer(view, place, object_type, ident)
         return place, None if entry is None else entry.pointer
 

@@ -313,6 +313,13 @@ class Commits:
         """Return a table as its pointer has it; a large file is decoded in a child process."""
         if pointer.metadata_location is None:
             raise _without_metadata(ident)
+        mounts = self._store.mounts
+        mount = None if mounts is None else mounts.find(place.table_bucket)
+        if mount is not None:
+            mounted = await mount.load(ident, pointer, self._store.decode_mounted)
+            return LoadedTable(
+                ident=ident, pointer=mounted.pointer, metadata=mounted.metadata, data=mounted.data
+            )
         file = await self._store.fetch_metadata(pointer.metadata_location, place=place)
         return LoadedTable(ident=ident, pointer=pointer, metadata=file.table, data=file.data)
 

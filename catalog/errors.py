@@ -140,6 +140,14 @@ class CommitStateUnknown(CatalogError):
     """Whether a commit became durable is unknown; nothing was removed."""
 
 
+class MountUnavailable(CatalogError):
+    """Another catalog that is mounted, or its storage, does not answer as it should."""
+
+
+class MountReadOnly(CatalogError):
+    """A write to a mounted catalog: it is only read."""
+
+
 class IntegrityBroken(CatalogError):
     """A stored record names something that does not exist; a fault of the server."""
 

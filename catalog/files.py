@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog import errors, locations, readers, unnamed_files
+from catalog.mounts import mirror
 from server.s3 import guard
 from storage import batch, blobs, checksums, model, objects, removals
 from storage import errors as storage_errors
@@ -28,22 +29,40 @@ _WRITTEN_ONCE: Final = model.Precondition(write_once=True)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenedFile:
-    """An existing file that may be read. uri: as in the metadata. Created only by Files."""
+    """An existing file that may be read. uri: as in the metadata. Created only by Files.
+
+    is_copy: it is a copy of a mount's file, which may be removed: nothing else names its body.
+    """
 
     uri: str
     info: model.ObjectInfo
+    is_copy: bool = False
 
 
 class Files:
     """Reads and writes files of tables. Stateless."""
 
-    def __init__(self, *, objects: objects.Objects, blobs: blobs.Blobs, guard: guard.Guard) -> None:
+    def __init__(
+        self,
+        *,
+        objects: objects.Objects,
+        blobs: blobs.Blobs,
+        guard: guard.Guard,
+        copies: mirror.Mirror | None = None,
+    ) -> None:
+        self._copies = copies
         self._objects = objects
         self._blobs = blobs
         self._guard = guard
 
     def open(self, file: readers.ReadableFile) -> OpenedFile:
         """Return a file with its current content. Raises MetadataFileMissing."""
+        if file.is_mounted:
+            if self._copies is None:
+                raise _missing(file.uri)
+            return OpenedFile(
+                uri=file.uri, info=self._copies.find(file.bucket, file.uri), is_copy=True
+            )
         try:
             return OpenedFile(uri=file.uri, info=self._objects.head(file.bucket, file.key))
         except (
@@ -164,8 +183,13 @@ class Files:
     async def link(self, file: OpenedFile, uri: str, *, table_bucket: str, owner: str) -> None:
         """Name the body of an existing file a second time, as a new file. No byte is copied.
 
-        Raises MetadataFileMissing if the file is gone, and as `put` does.
+        Raises MetadataFileMissing if the file is gone, InvalidCatalogRequest for one of a mount,
+        and as `put` does.
         """
+        if file.is_copy:
+            raise errors.InvalidCatalogRequest(
+                f"{file.uri} is a file of a mount, which only queries read"
+            )
         key = _key_of(uri, table_bucket)
         attributes = model.ObjectAttributes(
             headers={"content-type": "application/octet-stream"}, owner=owner

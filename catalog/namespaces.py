@@ -88,13 +88,13 @@ class Namespaces:
     def load(self, table_bucket: str, namespace: idents.Namespace) -> Namespace:
         """Return a namespace. Raises NoSuchWarehouse, NoSuchNamespace."""
         place = self._store.place(table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             return _namespace(place, self._store.namespace(view, place, namespace))
 
     def exists(self, table_bucket: str, namespace: idents.Namespace) -> bool:
         """Say whether there is such a namespace. Raises NoSuchWarehouse."""
         place = self._store.place(table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             return self._store.find_namespace(view, place, namespace) is not None
 
     def list(
@@ -103,7 +103,7 @@ class Namespaces:
         """Return the direct children of parent, in byte order. Raises NoSuchNamespace."""
         place = self._store.place(table_bucket)
         above = parent or ()
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             parent_id = records.ROOT_NAMESPACE_ID
             if above:
                 parent_id = self._store.namespace(view, place, above).row.namespace_id

@@ -57,7 +57,7 @@ class Pointers:
 
     def read(self, ident: idents.TableIdent) -> records.Pointer:
         """Return a pointer. Raises NoSuchWarehouse, and NoSuchTable or NoSuchView."""
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             return self.entry(view, self._store.place(ident.table_bucket, view), ident).pointer
 
     def entry(

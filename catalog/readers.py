@@ -11,6 +11,7 @@ manifests for the sweep.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,15 +24,25 @@ LOCATIONS_REMEMBERED_MAX: Final = 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadableFile:
-    """A file that its reader may read, whether it exists or not. uri: as in the metadata."""
+    """A file that its reader may read, whether it exists or not. uri: as in the metadata.
+
+    is_mounted: it is a file of the mount `bucket`, of which there is a copy if it was brought.
+    """
 
     uri: str
     bucket: str
     key: str
+    is_mounted: bool = False
 
 
 class ServerReader:
     """The server itself as the reader, for the sweep only; no client sees what it reads."""
+
+    is_mounted = False
+
+    async def bring(self, uris: Iterable[str]) -> None:
+        """Never called: the sweep reads no mounts."""
+        raise AssertionError("the sweep reads no mounts")
 
     def file(self, uri: str) -> ReadableFile:
         """Return a file that metadata names. Raises MetadataFileMissing for a foreign URI."""
@@ -66,12 +77,31 @@ class Reader:
         self._access = access
         self._principal = principal
         self._readable: list[str] = []
+        mounts = store.mounts
+        self._mount = None if mounts is None else mounts.find(table.ident.table_bucket)
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether the table is of another catalog; then `bring` copies files before `file`."""
+        return self._mount is not None
+
+    async def bring(self, uris: Iterable[str]) -> None:
+        """Copy files of a mounted table that are to be read.
+
+        Raises MetadataFileMissing, MountUnavailable, DiskFull.
+        """
+        if self._mount is not None:
+            await self._mount.bring(self.table.ident, uris)
 
     def file(self, uri: str) -> ReadableFile:
         """Return a file that the table's metadata names, if the principal may read it.
 
-        Raises ForeignFileRefused, and MetadataFileMissing for a URI that is not an object's.
+        Raises ForeignFileRefused, and MetadataFileMissing for a URI that is not an object's. What
+        a mounted table may name is decided where the file is copied from.
         """
+        if self._mount is not None:
+            bucket = self.table.ident.table_bucket
+            return ReadableFile(uri=uri, bucket=bucket, key=uri, is_mounted=True)
         file = _readable(uri)
         bucket, key = file.bucket, file.key
         path = f"{bucket}/{key}"

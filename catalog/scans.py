@@ -202,6 +202,8 @@ class Scans:
         location = snapshot.get("manifest-list")
         if location is None:
             return await self._manifests_of_old(snapshot, reader)
+        if reader.is_mounted:
+            await reader.bring((location,))
         file = self._files.open(reader.file(location))
         kept: tuple[ManifestFile, ...] | None = self._cache.get(file)
         if kept is None:
@@ -229,6 +231,8 @@ class Scans:
             )
         for path in paths:
             await asyncio.sleep(0)
+            if reader.is_mounted:
+                await reader.bring((path,))
             data = await self._read(self._files.open(reader.file(path)))
             try:
                 header = manifests.decode_header(data[:HEADER_BYTES_MAX])
@@ -282,6 +286,8 @@ class Scans:
     ) -> list[_Entries]:
         """Return the live entries of some manifests; those not cached are read concurrently."""
         kept: list[_Entries | None] = []
+        if reader.is_mounted:
+            await reader.bring([manifest.manifest_path for manifest in part])
         for manifest in part:
             file = self._files.open(reader.file(manifest.manifest_path))
             kept.append(self._cache.get(file, _inherited(manifest)))
@@ -295,6 +301,8 @@ class Scans:
         ]
 
     async def _read_manifest(self, manifest: ManifestFile, reader: readers.Reader) -> _Entries:
+        if reader.is_mounted:
+            await reader.bring((manifest.manifest_path,))
         file = self._files.open(reader.file(manifest.manifest_path))
         inherited = _inherited(manifest)
         kept: _Entries | None = self._cache.get(file, inherited)

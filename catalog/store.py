@@ -37,6 +37,7 @@ from catalog.metadata import checks as metadata_checks
 from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
+from catalog.mounts import mounted, overlay
 from storage import batch, blobs, buckets, index, lookups, model, objects, settings
 from storage import errors as storage_errors
 
@@ -146,8 +147,10 @@ class CatalogStore:
         new_id: model.NewId,
         day_ms: int = departures.DAY_MS,
         cache_bytes_max: int = CACHE_BYTES_MAX,
+        mounts: mounted.Mounts | None = None,
     ) -> None:
         self.index = index
+        self.mounts = mounts
         self.objects = objects
         self.buckets = buckets
         self.now_ms = now_ms
@@ -173,6 +176,9 @@ class CatalogStore:
 
         reading: a view that is open already.
         """
+        mount = None if self.mounts is None else self.mounts.find(table_bucket)
+        if mount is not None:
+            return mount.place
         try:
             info = self.buckets.get(table_bucket, reading)
         except storage_errors.NoSuchBucket:
@@ -180,6 +186,19 @@ class CatalogStore:
         if info is None or info.type != "table":
             raise errors.NoSuchWarehouse(f"Warehouse does not exist: {table_bucket}")
         return records.Place(bucket=info)
+
+    def is_mount(self, table_bucket: str) -> bool:
+        """Return whether a name is that of a mount."""
+        return self.mounts is not None and self.mounts.find(table_bucket) is not None
+
+    def check_stored(self, place: records.Place) -> None:
+        """Raise MountReadOnly for the place of a mount: this server stores nothing of it."""
+        if overlay.is_mount(place.bucket):
+            raise mounted.read_only(place.table_bucket)
+
+    def view(self) -> index.ReadView | overlay.OverlaidView:
+        """Open one consistent read of the index, with the names of mounts."""
+        return self.index.view() if self.mounts is None else self.mounts.view(self.index.view())
 
     def bucket(self, table_bucket: str) -> model.BucketInfo:
         """Return a table bucket. Raises NoSuchWarehouse, also for a general bucket."""
@@ -329,7 +348,7 @@ class CatalogStore:
         after: str,
         limit: int,
     ) -> list[str]:
-        with self.index.view() as view:
+        with self.view() as view:
             place = self.place(table_bucket, view)
             namespace_id = records.ROOT_NAMESPACE_ID
             if namespace:
@@ -513,6 +532,25 @@ class CatalogStore:
         table = await self._decoder.decode_metadata(data, is_foreign=is_foreign)
         return LoadedMetadata(location=location, data=data, table=table)
 
+    async def decode_mounted(self, location: str, data: bytes) -> LoadedMetadata:
+        """Return checked metadata of a table in another catalog. data: the file's bytes.
+
+        Raises InvalidMetadataFile, InvalidMetadata, DecodingInterrupted.
+        """
+        if is_compressed(location):
+            data = await asyncio.to_thread(_gunzip, data, location, NEW_METADATA_BYTES_MAX)
+        if len(data) <= SMALL_BYTES and not contents.are_many_values(data, SMALL_VALUES_MAX):
+            table = metadata_model.decode(data)
+            metadata_checks.check_table(table)
+        elif len(data) > NEW_METADATA_BYTES_MAX:
+            raise errors.InvalidMetadataFile(
+                f"{location} is larger than {NEW_METADATA_BYTES_MAX} bytes"
+            )
+        else:
+            async with self._large_reads:
+                table = await self._decoder.decode_metadata(data, is_foreign=True)
+        return LoadedMetadata(location=location, data=data, table=table)
+
     async def close(self) -> None:
         """End the child process that decodes large metadata, if there is one."""
         await self._decoder.close()
@@ -641,6 +679,8 @@ class CatalogStore:
         other table buckets that the plan changes. Raises what plan raises; CommitFailed after
         ATTEMPTS_MAX plans; DiskFull; CommitStateUnknown if the outcome is unknown.
         """
+        for each in (place, *further):
+            self.check_stored(each)
         async with self._turns.take(keys):
             for _ in range(ATTEMPTS_MAX):
                 policies = tuple(
@@ -694,6 +734,7 @@ class CatalogStore:
         judge and decision raise; CommitFailed if its idempotency key was used meanwhile; DiskFull;
         CommitStateUnknown.
         """
+        self.check_stored(place)
         for _ in range(ATTEMPTS_MAX):
             policies = settings.expect_policies(self.index, place.bucket_id)
             if judge is not None:

@@ -78,7 +78,7 @@ class Tables:
 
     def begin_fetch(self, ident: idents.TableIdent) -> LoadedTable | Awaitable[LoadedTable]:
         """Return what `fetch` does at once if its metadata is in memory, or an awaitable of it."""
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             place = self._store.place(ident.table_bucket, view)
             pointer = self._pointers.entry(view, place, ident).pointer
         if pointer.metadata_location is not None:
@@ -108,20 +108,20 @@ class Tables:
     def exists(self, ident: idents.TableIdent) -> bool:
         """Return whether the table exists. Raises NoSuchWarehouse."""
         place = self._store.place(ident.table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             return self._store.find_pointer(view, place, "table", ident) is not None
 
     def awaits_metadata(self, ident: idents.TableIdent) -> bool:
         """Return whether the table exists and was created without metadata and has none yet."""
         place = self._store.place(ident.table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             entry = self._store.find_pointer(view, place, "table", ident)
         return entry is not None and entry.pointer.metadata_location is None
 
     def list(self, table_bucket: str, namespace: idents.Namespace) -> list[idents.TableIdent]:
         """Return the tables of a namespace, in byte order. Raises NoSuchNamespace."""
         place = self._store.place(table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             namespace_row = self._store.namespace(view, place, namespace)
             names = self._store.names(view, place, "table", namespace_row.row.namespace_id)
         return [
@@ -140,7 +140,7 @@ class Tables:
     ) -> tuple[idents.TableIdent, records.Pointer]:
         """Return the table with this uuid, under its present name. Raises NoSuchTable."""
         place = self._store.place(table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             name = self._store.name_of_object(view, place, object_uuid)
             if name is None or name.object_type != "table":
                 raise errors.NoSuchTable(f"Table does not exist: {object_uuid}")
@@ -157,14 +157,14 @@ class Tables:
         Raises NoSuchTable, InvalidPageToken.
         """
         place = self._store.place(ident.table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             pointer = self._pointers.entry(view, place, ident).pointer
             return loads.page(view, place, pointer.object_uuid, after=after)
 
     def metrics(self, ident: idents.TableIdent) -> tuple[MetricsReport, ...]:
         """Return the newest reports of a table's clients, oldest first. Raises NoSuchTable."""
         place = self._store.place(ident.table_bucket)
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             pointer = self._pointers.entry(view, place, ident).pointer
             prefix = records.object_prefix(place.bucket_id, pointer.object_uuid)
             rows = [
@@ -679,6 +679,7 @@ class Tables:
                 f"A metrics report is at most {METRICS_BYTES_MAX} bytes long"
             )
         place = self._store.place(ident.table_bucket)
+        self._store.check_stored(place)
         pointer = self.pointer(ident)
         row = records.MetricsRow(received_at_ms=self._store.now_ms(), principal=by, report=report)
         missing = errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")

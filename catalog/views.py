@@ -63,7 +63,7 @@ class Views:
 
     async def fetch(self, ident: idents.TableIdent) -> LoadedView:
         """Return a view. Raises NoSuchWarehouse, NoSuchView, MetadataFileMissing."""
-        with self._store.index.view() as view:
+        with self._store.view() as view:
             place = self._store.place(ident.table_bucket, view)
             entry = self._pointers.entry(view, place, ident)
         data = await self._store.fetch_view(location_of(entry.pointer), place=place)

@@ -28,6 +28,7 @@ import starlette.types
 from catalog import access, decoding, drops, guard, namespaces, readers, scans, tables, views
 from catalog import files as catalog_files
 from catalog import store as catalog_store
+from catalog.mounts import mirror, mounted
 from catalog.rest import face as rest_face
 from catalog.rest import logged as rest_logged
 from catalog.rest import native as catalog_native
@@ -383,7 +384,25 @@ def _build_catalog(
     now_ms: storage_model.NowMs,
     new_id: storage_model.NewId,
 ) -> _Catalog:
+    copies = mirror.Mirror(
+        blobs=storage.blobs,
+        disk=storage.disk,
+        scratch=storage.path / "tmp",
+        new_id=new_id,
+        bytes_max=settings.mount_cache_mib << 20,
+    )
+    mounts = None
+    if settings.mounts:
+        mounts = mounted.Mounts(
+            settings.mounts,
+            owner=settings.account,
+            region=settings.region,
+            copies=copies,
+            local=storage.disk,
+            now_ms=now_ms,
+        )
     store = catalog_store.CatalogStore(
+        mounts=mounts,
         index=storage.index,
         buckets=storage.buckets,
         objects=storage.objects,
@@ -394,7 +413,7 @@ def _build_catalog(
     )
     table_guard = guard.TableGuard(store=store, region=settings.region, account_id=settings.account)
     table_files = catalog_files.Files(
-        objects=storage.objects, blobs=storage.blobs, guard=table_guard
+        objects=storage.objects, blobs=storage.blobs, guard=table_guard, copies=copies
     )
     decoder = decoding.ChildDecoder()
     return _Catalog(
@@ -604,6 +623,8 @@ def _lifespan(
             asyncio.create_task(storage.sweep.run()),
             asyncio.create_task(lifecycles.run()),
         ]
+        if catalog.store.mounts is not None:
+            chores.append(asyncio.create_task(catalog.store.mounts.list_all()))
         if settings.sweep_interval_seconds:
             sweeps = catalog.sweep.run(interval_s=settings.sweep_interval_seconds)
             chores.append(asyncio.create_task(sweeps))
@@ -619,6 +640,8 @@ def _lifespan(
             await catalog.sweep.stop()
             key_sets.close()
             await sql.stop()
+            if catalog.store.mounts is not None:
+                catalog.store.mounts.close()
             await catalog.decoder.close()
             await catalog.store.close()
             await rights.audit_log.stop()

@@ -102,6 +102,10 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     catalog_errors.DecodingInterrupted: wire_errors.WireError(
         status=503, code="ServiceUnavailableException"
     ),
+    catalog_errors.MountUnavailable: wire_errors.WireError(
+        status=503, code="ServiceUnavailableException"
+    ),
+    catalog_errors.MountReadOnly: wire_errors.WireError(status=403, code="ForbiddenException"),
     catalog_errors.StaleVersionToken: _conflict(
         "Provided version token does not match the table version token."
     ),

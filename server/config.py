@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from server import mounts
 from storage import errors as storage_errors
 from storage import names
 
@@ -199,6 +200,15 @@ SETTINGS: tuple[Setting, ...] = (
             "Room for SQL results that clients fetch in chunks, MiB in `DIR/cache/results`; the "
             "oldest are removed, and a larger one is refused. A result is removed 5 minutes after "
             "it was read or its session closed, and always after a day."
+        ),
+    ),
+    Setting(
+        name="mount_cache_mib",
+        type="count",
+        default=10240,
+        meaning=(
+            "Room for copies of files of `[[mounts]]` that queries read, MiB; those unused for "
+            "longest are removed, and a query that needs more at once is refused."
         ),
     ),
     Setting(
@@ -422,7 +432,7 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
 )
 """Settings of a new table bucket. Its index row stores the values that differ from defaults."""
 
-FURTHER_KEYS = ("users", "identity_provider_keys")
+FURTHER_KEYS = ("users", "identity_provider_keys", "mounts")
 USER_KEYS = (
     "name", "access_key", "secret_key", "policies", "account", "canonical_id", "display_name",
      "email", "public_keys",
@@ -470,6 +480,7 @@ class Config:
     sql_memory_mib: int
     sql_timeout_seconds: int
     sql_results_mib: int
+    mount_cache_mib: int
     audit: str
     sigv2_header: bool
     hide_table_buckets: bool
@@ -489,6 +500,8 @@ class Config:
     bucket_seeds: Mapping[str, Mapping[str, str | bool | int]] = field(default_factory=dict)
     """Table bucket -> its `[table_buckets.NAME]`: used when the bucket is created, ignored if it
     exists."""
+    mounts: tuple[mounts.Mount, ...] = field(default=())
+    """Other catalogs and tables, each shown as a read-only database."""
 
     @property
     def scheme(self) -> str:
@@ -525,8 +538,13 @@ def resolve(
     if not isinstance(entries, list):
         raise InvalidConfig("mini.toml users: not a list of [[users]] tables")
     users = tuple(_user(entry, index) for index, entry in enumerate(entries))
+    try:
+        mounted = mounts.parse(document.get("mounts", []))
+    except mounts.InvalidMount as error:
+        raise InvalidConfig(str(error)) from None
     config = Config(
         **values,
+        mounts=mounted,
         users=users,
         identity_provider_keys=_key_files(document.get("identity_provider_keys", {})),
         bucket_seeds=seeds,
@@ -609,6 +627,11 @@ def _check(config: Config) -> None:
         raise InvalidConfig("access_key and secret_key go together; one of them is missing")
     if (config.tls_cert is None) != (config.tls_key is None):
         raise InvalidConfig("--tls-cert and --tls-key go together; one of them is missing")
+    for mount in config.mounts:
+        if mount.name in (*config.table_buckets, *config.buckets):
+            raise InvalidConfig(f"mini.toml mount {mount.name}: a bucket has the same name")
+    if config.mount_cache_mib < 1:
+        raise InvalidConfig("--mount-cache-mib must be at least 1")
     people = [user.name for user in config.users]
     if len(set(people)) != len(people):
         raise InvalidConfig("mini.toml: two [[users]] have the same name")

@@ -296,8 +296,11 @@ def _check_shareable(source: pinned.PinnedTable, live: Sequence[manifests.DataFi
     """Raise Unshared for a file that means something else in another table.
 
     Delete files name data files by their path. A file of another partition spec than the default
-    one would need that spec. Row ids in a file may be given out again by the clone.
+    one would need that spec. Row ids in a file may be given out again by the clone. The files of a
+    mount are elsewhere, and here only copies that may be removed.
     """
+    if source.reader.is_mounted:
+        raise Unshared
     metadata = source.loaded.metadata
     for file in live:
         sizes = file.metrics.column_sizes

@@ -205,6 +205,7 @@ OF_CATALOG: Final[errortables.Table[Fault]] = {
     catalog_errors.InvalidCatalogRequest: _invalid,
     catalog_errors.ForeignFileRefused: errors.not_authorized,
     catalog_errors.Protected: errors.not_authorized,
+    catalog_errors.MountReadOnly: errors.not_authorized,
     catalog_errors.MetadataFileMissing: _unreadable,
     catalog_errors.InvalidMetadataFile: _unreadable,
     metadata_errors.MetadataError: _failed,

@@ -56,6 +56,11 @@ class Places:
         self._store = store
         self._access = access
 
+    async def refresh_mounts(self, text: str, session: sessions.Session) -> None:
+        """List the mounts again that a statement may name."""
+        if self._store.mounts is not None:
+            await self._store.mounts.refresh_named(text, session.database)
+
     def check_drop(
         self,
         principal: access_model.Principal,
@@ -92,7 +97,7 @@ class Places:
         """Return the present name of a table or view; None if it is gone."""
         try:
             place = self._store.place(database)
-            with self._store.index.view() as view:
+            with self._store.view() as view:
                 name = self._store.name_of_object(view, place, object_uuid)
                 if name is None:
                     return None
@@ -227,7 +232,7 @@ class Places:
 
         temporary_bucket: of the session whose temporary tables the statement meets.
         """
-        with self._store.index.view() as reading:
+        with self._store.view() as reading:
             yield CatalogView(
                 store=self._store,
                 access=self._access,
@@ -707,13 +712,24 @@ class CatalogView:
     # Rows
 
     def _table_buckets(self) -> list[str]:
-        return [
+        stored = [
             info.name for info in self._store.buckets.list(self._reading) if info.type == "table"
         ]
+        mounts = self._store.mounts
+        return stored if mounts is None else sorted({*stored, *mounts.names})
 
     def _find_database(self, ident: names.Ident) -> str | None:
         stored = self._table_buckets()
-        return names.find_database(ident, stored)
+        database = names.find_database(ident, stored)
+        if database is not None:
+            self._check_listed(database)
+        return database
+
+    def _check_listed(self, database: str) -> None:
+        """Raise MountUnavailable for a mount whose names could not be listed yet."""
+        mount = None if self._store.mounts is None else self._store.mounts.find(database)
+        if mount is not None:
+            mount.check_listed()
 
     def _place(self, database: str) -> records.Place | None:
         try:
@@ -744,6 +760,7 @@ class CatalogView:
         place = self._place(database)
         if place is None:
             return None
+        self._check_listed(database)
         for spelling in names.spellings(ident):
             namespace = tuple(spelling.split("."))
             if self._store.find_namespace(self._reading, place, namespace) is not None:

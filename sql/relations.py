@@ -331,6 +331,8 @@ class Relations:
     ) -> list[_File]:
         files: list[_File] = []
         needed = deletes.Needed()
+        if table.reader.is_mounted:
+            await table.reader.bring(self._uris(tasks))
         async for part in _in_steps(tasks):
             for task in part:
                 files.append(self._file(table, task))
@@ -342,6 +344,17 @@ class Relations:
             if number % limits.FILES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return files
+
+    @staticmethod
+    def _uris(tasks: Sequence[scans.FileTask]) -> list[str]:
+        """Return the files that tasks read, deletes too; those that are not read are left out."""
+        needed = deletes.Needed()
+        uris = []
+        for task in tasks:
+            needed.add(task.deletes)
+            if task.data_file.file_format == "PARQUET":
+                uris.append(task.data_file.file_path)
+        return uris + [delete.file_path for delete in needed.all()]
 
     def _file(self, table: pinned.PinnedTable, task: scans.FileTask) -> _File:
         file = task.data_file
@@ -401,6 +414,7 @@ class Relations:
         key = (
             footer,
             table.loaded.pointer.object_uuid,
+            metadata.table_uuid,  # in a mount another table may have come by this name
             table.schema.get("schema-id"),
             metadata.properties.get(filecolumns.NAME_MAPPING),
             metadata.properties.get(tabletypes.DECLARED),

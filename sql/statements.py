@@ -173,6 +173,7 @@ class Statements:
         text, bindings = await self._filled(text, bindings)
         compiled = None
         staged: staged_reads.Opened | None = None
+        await self._places.refresh_mounts(text, session)
         try:
             if not COPIES.match(text):
                 staged = await self._staged_reads.open(

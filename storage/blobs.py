@@ -156,6 +156,20 @@ class Blobs:
         """Make a finished local file a blob. It must lie in `tmp/`, and is moved away."""
         return await self.run(lambda: self._adopt(path, digests))
 
+    def shelve(self, path: Path) -> SegmentBody:
+        """Make a finished local file a blob that no record will name, and return its body. Blocks.
+
+        For copies of what lies elsewhere: it is not durable, the next start removes it, and its
+        owner removes it with `unlink`. path: in `tmp/`; it is moved away.
+        """
+        size_bytes = self._disk.size_bytes(path)
+        if not size_bytes:
+            self._disk.unlink(path)
+            return SegmentBody(segments=())
+        blob = self._new_id()
+        self._disk.move(path, self.path_of(blob))
+        return SegmentBody(segments=(Segment(blob=blob, offset=0, length=size_bytes),))
+
     async def discard(self, received: Received) -> None:
         """Remove the file of a body that no record names or will name."""
         if isinstance(received.body, InlineBody):

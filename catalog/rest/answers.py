@@ -44,6 +44,10 @@ def answer_table(
         vended = vend(service, call, loaded.ident, grant)
         config = vended.config
         listed = [vended.credential]
+    mounts = service.store.mounts
+    mount = None if mounts is None else mounts.find(loaded.ident.table_bucket)
+    if mount is not None:
+        config = mount.addresses(loaded.ident)
     data = loaded.data
     if refs_only and loaded.metadata_location is not None:
         data = service.store.refs_only(loaded.metadata_location, loaded.metadata)

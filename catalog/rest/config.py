@@ -18,7 +18,12 @@ async def get_config(service: Service, call: calls.Call) -> asgi.Response:
     return wire.encode(
         {
             "defaults": {
-                **credentials.addresses(origin, service.region),
+                # A mount's files are elsewhere: the answer about a table says where.
+                **(
+                    {}
+                    if service.store.is_mount(table_bucket)
+                    else credentials.addresses(origin, service.region)
+                ),
                 "oauth2-server-uri": f"{origin}/iceberg/v1/oauth/tokens",
             },
             "overrides": overrides,

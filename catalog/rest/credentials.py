@@ -68,7 +68,12 @@ class CredentialVending:
     def grant(
         self, caller: callers.Caller, ident: idents.TableIdent, pointer: records.Pointer
     ) -> FileGrant | None:
-        """Return the caller's rights on a table's files, None if there are none."""
+        """Return the caller's rights on a table's files, None if there are none.
+
+        The files of a mounted table are not this server's, which has no keys for them.
+        """
+        if self._access.store.is_mount(ident.table_bucket):
+            return None
         writes = True
         if not decide.is_unbound(caller.principal):
             demands = self._access.on_object(ident, pointer.object_uuid, rights.FILE_ACTIONS)

@@ -7,6 +7,7 @@ implemented, and is not advertised.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,7 +82,7 @@ def _row(
         path=path,
         operation=calls.Operation(
             name=name,
-            handler=handler,
+            handler=None if handler is None else _listed_first(handler),
             demands=demands,
             authentication=authentication,
             only_reads=only_reads,
@@ -90,6 +91,17 @@ def _row(
         advertised=advertised,
         commits=commits,
     )
+
+
+def _listed_first(handler: calls.Handler) -> calls.Handler:
+    """Return a handler before which a mount that its call names is listed again."""
+
+    def handle(service: Service, call: calls.Call) -> asgi.Response | Awaitable[asgi.Response]:
+        if service.store.mounts is None:
+            return handler(service, call)
+        return service.after_listing(handler, call)
+
+    return handle
 
 
 def _on_warehouse(action: str) -> calls.Demanding:

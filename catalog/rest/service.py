@@ -5,6 +5,7 @@ Resolves a warehouse to its table bucket, and a call to the table that it names.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,6 +58,16 @@ class Service:
         """Return the table bucket that a call names, whether it exists or not."""
         prefix: str | None = call.value.prefix
         return self.default_warehouse if prefix is None else check_shown(prefix)
+
+    async def after_listing(self, handler: calls.Handler, call: calls.Call) -> asgi.Response:
+        """Answer a call once the mount that it names is listed. Raises MountUnavailable."""
+        prefix = getattr(call.value, "prefix", None)
+        mounts = self.store.mounts
+        mount = None if mounts is None or prefix is None else mounts.find(prefix)
+        if mount is not None:
+            await mount.refresh()
+        outcome = handler(self, call)
+        return await outcome if inspect.isawaitable(outcome) else outcome
 
     def ident(self, call: calls.Call) -> idents.TableIdent:
         """Return the table or view that a call names."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from catalog import claims, errors, idents, properties, rights
+from catalog.rest import errors as rest_errors
 from catalog.rest import signable, wire
 from catalog.rest.service import Service, check_shown
 from server import asgi, calls, limits
@@ -72,6 +73,10 @@ def _table_of(
 async def _sign(
     service: Service, call: calls.Call, request: signable.SignRequest, ident: idents.TableIdent
 ) -> asgi.Response:
+    if service.store.is_mount(ident.table_bucket):
+        raise rest_errors.SigningRefused(
+            f"{ident.dotted()} is a table of a mount: its files are not on this server"
+        )
     pointer = service.tables.pointer(ident)
     location = properties.plain_uri(pointer.location)
     origin = call.request.origin

@@ -49,6 +49,8 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.LoadAlreadyTaken: (409, "CommitFailedException"),
     errors.StaleVersionToken: (409, "CommitFailedException"),
     errors.DecodingInterrupted: (503, "ServiceUnavailableException"),
+    errors.MountUnavailable: (503, "ServiceUnavailableException"),
+    errors.MountReadOnly: (403, "ForbiddenException"),
     errors.CommitStateUnknown: (500, "CommitStateUnknownException"),
     errors.IntegrityBroken: (500, "InternalServerError"),
     metadata_errors.InvalidMetadata: (400, "BadRequestException"),

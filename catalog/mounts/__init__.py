@@ -1,0 +1,1 @@
+"""The mounts: other catalogs and tables that the server shows, read-only."""
