@@ -316,6 +316,7 @@ class EngineQuery:
     without text, read the footers of the Parquet files at paths (columns `path` and `schema`, an
     Arrow schema as IPC); or decode the files of staged (one row `report`). owner: the name of the
     principal whose share of the children it uses.
+    is_aggregate: the rows of its result are groups of rows, so that it reads many.
     variants: indexes of result columns that hold VARIANTs as the engine has them (`sql.variants`);
     the child shows them as clients get them.
     """
@@ -333,6 +334,7 @@ class EngineQuery:
     unload: UnloadOrder | None = None
     paths: tuple[str, ...] = ()
     variants: tuple[int, ...] = ()
+    is_aggregate: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

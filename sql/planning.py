@@ -652,6 +652,7 @@ class Planning:
             ),
             purpose=purpose,
             variants=query.variants if text is None else (),
+            is_aggregate=query.is_aggregate,
         )
 
     def plain(

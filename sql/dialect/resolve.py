@@ -45,7 +45,8 @@ class BoundQuery:
     unnamed: columns that are called by their expression's text alone. constants: the values of the
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
     column counts, where the query is no more than that. row_count: of VALUES. wait_seconds: the
-    longest TIMELIMIT of a GENERATOR, for which the query lasts.
+    longest TIMELIMIT of a GENERATOR, for which the query lasts. is_aggregate: its rows are groups
+    of rows.
     """
 
     sql: str
@@ -60,6 +61,7 @@ class BoundQuery:
     row_count: int | None = None
     pivot: int | None = None
     wait_seconds: int = 0
+    is_aggregate: bool = False
 
     @property
     def variants(self) -> tuple[int, ...]:
@@ -315,6 +317,7 @@ class Binder:
             bind_count=count,
             unnamed=tuple(output.name for output in query.outputs if not output.is_named),
             wait_seconds=self.wait_seconds,
+            is_aggregate=relations.is_aggregate(query.rel),
         )
 
     def _result_column(self, output: Output) -> outcomes.Column:

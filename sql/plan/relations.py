@@ -237,3 +237,25 @@ def starts_enclosed(query: Rel) -> bool:
 def is_recursive(query: With) -> bool:
     """Whether one of the WITH expressions reads itself."""
     return any(isinstance(common.query, Recursive) for common in query.common)
+
+
+def is_aggregate(rel: Rel) -> bool:
+    """Return whether the rows of a query are groups of rows, or one group of all rows."""
+    step: Rel | None = rel
+    common: dict[str, Rel] = {}
+    while step is not None:
+        match step:
+            case Aggregate():
+                return True
+            case TableScan():
+                step = common.pop(step.relation, None)
+            case With():
+                common |= {each.name: each.query for each in step.common}
+                step = step.query
+            case Sort() | Limit() | Project() | RowFilter() | WindowRows() | Enclosed():
+                step = step.source
+            case Named():
+                step = step.query
+            case _:
+                step = None
+    return False

@@ -238,3 +238,27 @@ def test_explain_of_a_table_with_deleted_rows_names_the_table(tmp_path: Path) ->
         assert not any("__0_" in str(row) for row in rows)
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("query", "filters_while_reading"),
+    [
+        ("select * from t where a > 1", True),
+        ("select b from t where a > 1 order by a limit 3", True),
+        ("select row_number() over (order by b) from t where a > 1", True),
+        ("select z.b, u.b from t z join u on z.a = u.a where z.a > 1", True),
+        ("select min(b) from t where a > 1", False),
+        ("select b, count(a) from t where a > 1 group by b having count(a) > 0 order by b", False),
+        ("with x as (select b, min(a) m from t where a > 1 group by b) select * from x", False),
+        ("select distinct b from t where a > 1", True),
+    ],
+)
+def test_rows_of_groups_are_filtered_after_they_are_read(
+    tmp_path: Path, query: str, filters_while_reading: bool
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await prepared(local)
+        ((text,),) = await local.rows(f"explain using text {query}")
+        assert ("FilterExec" not in text) is filters_while_reading, text
+
+    local_sql.run_local(tmp_path, work)
