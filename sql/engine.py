@@ -169,13 +169,15 @@ class Relation:
     """The rows of one table name in the query's text.
 
     schema: Arrow schema (IPC) of the relation. Its rows are those of the groups, and of rows (an
-    Arrow IPC stream); with neither it is empty.
+    Arrow IPC stream); with neither it is empty. row_count: at most, as the files say; None if it
+    is not known.
     """
 
     name: str
     schema: bytes
     groups: tuple[Group, ...] = ()
     rows: bytes | None = None
+    row_count: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

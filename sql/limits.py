@@ -30,6 +30,8 @@ STOP_GRACE_SECONDS: Final = 1.0
 DEATH_SECONDS_MAX: Final = 5.0
 """How long a worker whose socket closed may take to end, so that its exit code can be read.
 On a busy machine the end of a large process takes more than a second."""
+ONE_THREAD_ROWS_MAX: Final = 10_000
+"""Rows of all tables of a query that one thread computes."""
 GATHERED_BYTES: Final = 32 << 20
 """Bytes of rows that are buffered before they are split by partition and written."""
 OPEN_FILES_MAX: Final = 64
@@ -261,7 +263,7 @@ RESULT_SECONDS: Final = 24 * 3600
 RESULT_READ_SECONDS: Final = 300
 """How long it is stored after the last fetch, once each chunk was fetched or its session ended."""
 RESULT_INLINE_BYTES_MAX: Final = 1 << 20
-RESULT_INLINE_ROWS_MAX: Final = 100_000
+RESULT_INLINE_ROWS_MAX: Final = 50_000
 """Bytes and rows in the answer itself; further rows are in chunks."""
 CHUNK_BYTES_MAX: Final = 8 << 20
 CHUNK_ROWS_MAX: Final = 200_000

@@ -646,7 +646,9 @@ class Planning:
             owner=execution.session.principal.name,
             relations=relations,
             functions=query.functions,
-            settings=engine.Settings(timezone=execution.zone),
+            settings=engine.Settings(
+                timezone=execution.zone, partitions=1 if _are_small(relations) else 0
+            ),
             limits=engine.QueryBounds(
                 seconds=self.seconds(execution), memory_bytes=self._limits.memory_bytes
             ),
@@ -718,6 +720,19 @@ def _types_of(
     """Return the declared types of a table's columns."""
     declared = tabletypes.declared_types(loaded.metadata.properties)
     return [tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in fields]
+
+
+def _are_small(relations: Sequence[engine.Relation]) -> bool:
+    """Return whether a query reads tables alone that have few rows together.
+
+    One thread computes it then, so that rows without ORDER BY come in the order of their commits.
+    """
+    counts = [each.row_count for each in relations]
+    return (
+        bool(counts)
+        and sum(limits.ONE_THREAD_ROWS_MAX + 1 if count is None else count for count in counts)
+        <= limits.ONE_THREAD_ROWS_MAX
+    )
 
 
 def _bound_relation(binding_by_name: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:

@@ -277,7 +277,12 @@ class Relations:
             equality_reads += sum(len(each.files) for each in group.equality_deletes)
             _check_equality_reads(equality_reads)
             groups.append(group)
-        return engine.Relation(name=name, schema=schema, groups=tuple(groups))
+        return engine.Relation(
+            name=name,
+            schema=schema,
+            groups=tuple(groups),
+            row_count=sum(task.data_file.record_count for task in tasks),
+        )
 
     async def count_rows(self, table: pinned.PinnedTable) -> int | None:
         """Return the number of rows from the table's manifests; None if it has delete files.
@@ -495,7 +500,10 @@ class Relations:
         members: Sequence[_File],
         numbers: Mapping[str, int] | None,
     ) -> engine.Group:
-        ordered = sorted(members, key=lambda file: file.task.data_file.file_path)
+        # One thread reads the files of a small table in this order, the oldest rows first.
+        ordered = sorted(
+            members, key=lambda file: (file.task.sequence_number, file.task.data_file.file_path)
+        )
         needed = deletes.Needed()
         for file in ordered:
             needed.add(file.task.deletes)

@@ -603,7 +603,7 @@ class SelectBinder:
                 return source.shown(column)
             return columns.ident(plain.this).folded
         text = str(node.meta.get(grammar.TEXT) or node.sql("snowflake"))
-        name = _upper_outside_quotes(text) if _has_quotes(text) else text.upper()
+        name = _upper_outside_names(text) if _has_quotes(text) else text.upper()
         self._unnamed.add(name)
         return name
 
@@ -855,13 +855,13 @@ def _has_quotes(text: str) -> bool:
     return "'" in text or '"' in text
 
 
-def _upper_outside_quotes(text: str) -> str:
+def _upper_outside_names(text: str) -> str:
     characters, quote = [], ""
     for char in text:
         if quote:
             quote = "" if char == quote else quote
-            characters.append(char)
-        else:
-            quote = char if char in "'\"" else ""
-            characters.append(char.upper())
+        elif char in "'\"":
+            quote = char
+        # Snowflake writes the texts of a name in upper case too, and names in quotes as they are.
+        characters.append(char if quote == '"' else char.upper())
     return "".join(characters)

@@ -191,7 +191,7 @@ def _as_type(target: sqltypes.SqlType | None, *type_names: str) -> builders.Buil
     """AS_INTEGER and its like: NULL for a VARIANT of another type. target None: a NUMBER."""
 
     def build(call: FunctionCall) -> Expr:
-        value = _semistructured(call.arg(0))
+        value = rewrites.to_variant(call.arg(0))
         only = code.kernel("_v_only", rewrites.as_arrow(value, sqltypes.TEXT), " ".join(type_names))
         chosen = exprs.derived(only, sqltypes.VARIANT, [value], nullable=True)
         wanted = target

@@ -423,6 +423,48 @@ def test_generators_by_time_describes_of_several_statements_and_defaults(
     assert said[11:] == [["int:2"]] * 3
 
 
+ORDER_LINES = """
+connection = connect(database="lake", paramstyle="qmark")
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+cursor.execute("create table t (a int)")
+for number in (1234, 234, 34, 4, 1000, 7):
+    cursor.execute("insert into t values (?)", (number,))
+say([row[0] for row in cursor.execute("select a from t").fetchall()])
+cursor.execute("delete from t where a = 34")
+cursor.execute("insert into t values (34)")
+say([row[0] for row in cursor.execute("select a from t where a < 500").fetchall()])
+cursor.execute("select 'b', 'NaN'::float, \\"A\\" + 1 from t limit 1")
+say([column.name for column in cursor.description])
+text = "select as_boolean(1), as_double(1.5), as_varchar('a'), as_date(to_date('2024-02-29'))"
+say(cursor.execute(text).fetchall())
+cursor.execute("select seq4() from table(generator(rowcount => 100000))")
+rows = [row[0] for batch in cursor.get_result_batches() for row in batch]
+say(len(cursor.get_result_batches()) > 1, len(rows), sum(rows))
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_rows_of_a_small_table_come_in_the_order_in_which_they_were_written(
+    server: server_kit.Running, driver: str
+) -> None:
+    said = drivers.run(
+        driver,
+        f"SCHEMA = 'o_{driver}_{uuid.uuid4().hex[:8]}'\n" + ORDER_LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    assert said[0] == [[f"int:{number}" for number in (1234, 234, 34, 4, 1000, 7)]]
+    assert said[1] == [[f"int:{number}" for number in (234, 4, 7, 34)]]
+    assert said[2] == [["'B'", "'NAN'::FLOAT", '"A" + 1']]
+    assert said[3] == [[[None, "float:1.5", "a", "date:2024-02-29"]]]
+    assert said[4] == [True, "int:100000", f"int:{100_000 * 99_999 // 2}"]
+
+
 def test_the_command_line_runs_a_query_against_the_running_server(
     server: server_kit.Running,
 ) -> None:

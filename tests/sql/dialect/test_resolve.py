@@ -170,7 +170,7 @@ def test_a_query_gives_the_rows_that_snowflake_gives(
     [
         ('select id, T.Id, "Mixed", mixed from t', ["ID", "ID", "Mixed", "Mixed"]),
         ("select count(*), 1+1, 'A', Sum(id) from t", ["COUNT(*)", "1+1", "'A'", "SUM(ID)"]),
-        ("select 'keeps Case' || id from t", ["'keeps Case' || ID"]),
+        ("select 'keeps Case' || id from t", ["'KEEPS CASE' || ID"]),
         ('select id as lower, id as "Quoted" from t', ["LOWER", "Quoted"]),
         ("select * from u", ["ID", "NAME"]),
         ("select 1, 1", ["1", "1"]),
