@@ -192,7 +192,30 @@ def _load_config(options: argparse.Namespace) -> Config:
     elif named:
         raise config.InvalidConfig(f"{path} does not exist")
     flags = {setting.name: getattr(options, setting.name, None) for setting in config.SETTINGS}
-    return config.resolve(flags, os.environ, document)
+    environment = dict(os.environ)
+    if "METASTORE_CONFIG" in environment:
+        environment.setdefault("BOATHOUSE_METASTORE_CONFIG", environment["METASTORE_CONFIG"])
+    settings = config.resolve(flags, environment, document)
+    if settings.metastore_config:
+        settings = config.with_metastore(settings, _read_yaml(settings.metastore_config))
+    return settings
+
+
+def _read_yaml(name: str) -> Any:
+    """Return a YAML file's content, all scalars as texts."""
+    import strictyaml
+
+    from server import config
+
+    try:
+        return strictyaml.dirty_load(Path(name).read_text(), allow_flow_style=True).data
+    except (OSError, UnicodeError) as error:
+        raise config.InvalidConfig(f"{name} cannot be read: {error}") from None
+    except strictyaml.YAMLError as error:
+        # The error's own text quotes the lines around it, which may hold a secret key.
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f", at line {mark.line + 1}"
+        raise config.InvalidConfig(f"{name} is not YAML that this server reads{line}") from None
 
 
 def _serve(options: argparse.Namespace) -> int:

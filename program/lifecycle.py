@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import uvicorn
 
+from catalog.namespaces import Namespaces
 from program.application import Program
 from server import config
 from server.transport import connection, watch
@@ -53,6 +54,7 @@ async def serve(
     second; None: SIGTERM and Ctrl-C call it. Raises what `seed` raises.
     """
     await seed(settings, program.storage)
+    await seed_schemas(settings, program.namespaces)
     application = program.application
     async with application.router.lifespan_context(application):
         await _serve(program, settings, listener, announce, end_by or _end_by_signals)
@@ -130,6 +132,15 @@ def _drain(program: Program, server: Server, watching: watch.Watch) -> None:
 def _end_if_failed(server: Server, announcing: asyncio.Task[None]) -> None:
     if not announcing.cancelled() and announcing.exception() is not None:
         server.should_exit = True
+
+
+async def seed_schemas(settings: config.Config, namespaces: Namespaces) -> None:
+    """Create the schemas that the configuration names."""
+    for table_bucket, schema in settings.schemas:
+        levels = tuple(schema.split("."))
+        for depth in range(1, len(levels) + 1):
+            if not namespaces.exists(table_bucket, levels[:depth]):
+                await namespaces.create(table_bucket, levels[:depth], by=settings.account)
 
 
 async def seed(settings: config.Config, storage: opening.Storage) -> None:

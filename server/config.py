@@ -9,6 +9,7 @@ and reads no environment itself.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import ipaddress
 import json
 import re
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from server import mounts
+from server import metastores, mounts
 from storage import errors as storage_errors
 from storage import names
 
@@ -209,6 +210,15 @@ SETTINGS: tuple[Setting, ...] = (
         meaning=(
             "Room for copies of files of `[[mounts]]` that queries read, MiB; those unused for "
             "longest are removed, and a query that needs more at once is refused."
+        ),
+    ),
+    Setting(
+        name="metastore_config",
+        type="text",
+        default=None,
+        meaning=(
+            "YAML file in the form of Embucket's METASTORE_CONFIG, a variable that is read too: "
+            "its databases become mounts, or table buckets."
         ),
     ),
     Setting(
@@ -481,6 +491,7 @@ class Config:
     sql_timeout_seconds: int
     sql_results_mib: int
     mount_cache_mib: int
+    metastore_config: str | None
     audit: str
     sigv2_header: bool
     hide_table_buckets: bool
@@ -502,6 +513,8 @@ class Config:
     exists."""
     mounts: tuple[mounts.Mount, ...] = field(default=())
     """Other catalogs and tables, each shown as a read-only database."""
+    schemas: tuple[tuple[str, str], ...] = field(default=())
+    """(table bucket, schema): created at the start where they are absent."""
 
     @property
     def scheme(self) -> str:
@@ -551,6 +564,36 @@ def resolve(
     )
     _check(config)
     return config
+
+
+def with_metastore(config: Config, document: Any) -> Config:
+    """Return a Config with what its `metastore_config` describes. document: the decoded file.
+
+    Raises InvalidConfig.
+    """
+    try:
+        described = metastores.parse(document, str(config.metastore_config))
+    except mounts.InvalidMount as error:
+        raise InvalidConfig(str(error)) from None
+    taken = {mount.name for mount in config.mounts}
+    for mount in described.mounts:
+        if mount.name in taken:
+            raise InvalidConfig(f"{config.metastore_config}: there are two mounts {mount.name}")
+        taken.add(mount.name)
+    buckets = dict.fromkeys((*config.table_buckets, *described.table_buckets))
+    for name in described.table_buckets:
+        try:
+            names.check_bucket_name(name, "table")
+        except storage_errors.InvalidBucketName as error:
+            raise InvalidConfig(f"{config.metastore_config}: {error}") from None
+    whole = dataclasses.replace(
+        config,
+        mounts=(*config.mounts, *described.mounts),
+        table_buckets=tuple(buckets),
+        schemas=described.schemas,
+    )
+    _check(whole)
+    return whole
 
 
 def bucket_settings_of(stored: Mapping[str, Any]) -> dict[str, Any]:

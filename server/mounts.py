@@ -69,6 +69,8 @@ class Mount:
     refresh_seconds: int = 10
     timeout_seconds: int = 10
     tables: tuple[MountedTable, ...] = ()
+    schemas: tuple[tuple[str, ...], ...] = ()
+    """Namespaces that are shown beside those of `tables`."""
 
 
 def parse(entries: Any) -> tuple[Mount, ...]:
@@ -94,7 +96,14 @@ def _mount(entry: Any, number: int) -> Mount:
     name = entry.get("name")
     if not isinstance(name, str):
         raise InvalidMount(f"{where}: name is missing")
-    where = f"mini.toml mount {name}"
+    return build(name, entry, f"mini.toml mount {name}")
+
+
+def build(name: str, entry: Mapping[str, Any], where: str, *, schemas: Sequence[str] = ()) -> Mount:
+    """Return the mount of an entry whose keys are known ones. Raises InvalidMount.
+
+    where: it is, for errors. schemas: to show beside those of its tables, levels joined by dots.
+    """
     try:
         names.check_bucket_name(name, "table")
     except storage_errors.InvalidBucketName as error:
@@ -107,7 +116,12 @@ def _mount(entry: Any, number: int) -> Mount:
         if type(value) is not int or not 0 <= value <= SECONDS_MAX:
             raise InvalidMount(f"{where}: {key} is not a whole number up to {SECONDS_MAX}")
     values = {key: entry[key] for key in (*_TEXTS, *_COUNTS) if key in entry}
-    mount = Mount(name=name, tables=parse_tables(entry.get("tables", {}), where), **values)
+    mount = Mount(
+        name=name,
+        tables=parse_tables(entry.get("tables", {}), where),
+        schemas=tuple(tuple(schema.split(".")) for schema in schemas),
+        **values,
+    )
     check(mount, where)
     return mount
 

@@ -179,7 +179,7 @@ class MountedCatalog:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _show_tables(self) -> None:
-        listing: catalogs.Listing = {}
+        listing: catalogs.Listing = {schema: [] for schema in self.settings.schemas}
         for table in self.settings.tables:
             listing.setdefault(table.namespace, []).append(table.name)
         self.rows = overlay.encode(self.place, listing, self._namespace_ids)

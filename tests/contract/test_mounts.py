@@ -329,3 +329,61 @@ def test_the_catalog_answers_503_for_a_mount_that_is_away_and_serves_the_rest(
     assert answer.status_code == 503
     assert "The mount far-away is not available" in answer.json()["error"]["message"]
     assert session.get(f"{mounting.iceberg}/v1/lake/namespaces").status_code == 200
+
+
+def test_embuckets_metastore_config_shows_a_table_bucket_by_signed_requests_and_files(
+    other: server_kit.Running,
+    written: tuple[Path, dict[str, str]],
+    tmp_path: Path,
+) -> None:
+    folder, tables = written
+    (tmp_path / "metastore.yaml").write_text(f"""
+# as Embucket's documentation has it
+volumes:
+  - ident: embucket
+    type: s3-tables
+    database: demo_lake
+    credentials:
+      credential_type: access_key
+      aws-access-key-id: {other.access_key}
+      aws-secret-access-key: {other.secret_key}
+    endpoint: {other.iceberg}
+    arn: arn:aws:s3tables:us-east-1:000000000000:bucket/lake
+  - ident: disk
+    type: file
+    path: {folder}
+  - ident: ram
+    type: memory
+databases:
+  - ident: local
+    volume: disk
+  - ident: scratch
+    volume: ram
+schemas:
+  - database: scratch
+    schema: public
+tables:
+  - database: local
+    schema: plain
+    table: words
+    metadata_location: {tables["plain.words"]}
+""")
+    running = server_kit.start(
+        tmp_path / "data", environment={"METASTORE_CONFIG": str(tmp_path / "metastore.yaml")}
+    )
+    try:
+        with lake_client.session(running) as sql:
+            assert sql.rows("select count(*) from demo_lake.sales.numbers") == [(1000,)]
+            assert sql.rows("select count(*) from local.plain.words") == [(10,)]
+            sql.answer("create table scratch.public.t as select 1 as a")
+            assert sql.rows("select a from scratch.public.t") == [(1,)]
+        assert other.secret_key not in running.log.read_text()
+    finally:
+        running.stop()
+
+
+def test_a_broken_metastore_config_is_refused_without_its_secrets(tmp_path: Path) -> None:
+    (tmp_path / "metastore.yaml").write_text("volumes:\n  - a: [hush\n    secret: hush\n")
+    with pytest.raises(AssertionError, match="is not YAML that this server reads") as refused:
+        server_kit.start(tmp_path / "data", "--metastore-config", str(tmp_path / "metastore.yaml"))
+    assert "hush" not in str(refused.value)
