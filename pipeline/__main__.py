@@ -104,6 +104,14 @@ def _ingest(
             "--schema": options.schema is not None,
             "--on-error reject": options.on_error != "fail",
         },
+        jdbc=files.JdbcArguments(
+            table=options.jdbc_table,
+            query=options.jdbc_query,
+            watermark=options.watermark,
+            jar=options.jdbc_jar,
+            properties=options.jdbc_properties,
+        ),
+        names=files.JDBC_FLAGS,
     )
     places = _places(options.source) if relation is None else ()
     if options.engine != "arrow":
@@ -599,6 +607,15 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--from", dest="source", action="append", required=True, metavar="PLACE",
                      help="s3://bucket/prefix, ./folder or /a/file, also with * and **; @FILE for "
                      "a list of them; may be repeated; or a table, table:lake.ns.name")  # fmt: skip
+    job.add_argument("--jdbc-table", metavar="NAME",
+                     help="with --from jdbc:...: the table, as SQL names it")  # fmt: skip
+    job.add_argument("--jdbc-query", metavar="SQL", help="with --from jdbc:...: a SELECT instead")
+    job.add_argument("--watermark", metavar="COLUMN",
+                     help="with --from jdbc:...: whole numbers that only grow; later loads read "
+                     "the rows above the last one")  # fmt: skip
+    job.add_argument("--jdbc-jar", metavar="FILE", help="the driver of the database")
+    job.add_argument("--jdbc-properties", metavar="FILE",
+                     help="lines NAME=VALUE, such as user and password")  # fmt: skip
     job.add_argument("--to", required=True, help="warehouse.namespace.table")
     job.add_argument("--format", choices=settings.FORMATS,
                      help="of all files (default: csv)")  # fmt: skip

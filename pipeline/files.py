@@ -15,6 +15,13 @@ from = ["s3://raw/orders/"]
 format = "csv"
 options = { nullValue = "NA" }
 
+[source]                           # or another table: from = ["table:lake.sales.events"]
+from = ["jdbc:postgresql://db/shop"]
+table = "public.orders"            # or query = "select ..."
+watermark = "id"
+jar = "/opt/postgresql.jar"
+properties = "/etc/shop.properties"
+
 [[transform]]
 name = "clean"
 sql = "select * from source where id is not null"
@@ -46,7 +53,8 @@ _KEYS: Mapping[str, str] = {
     "keep_runs_days": _NUMBER, "on_error": _TEXT,
 }  # fmt: skip
 _SOURCE_KEYS: Mapping[str, str] = {
-    "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE
+    "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE, "table": _TEXT,
+    "query": _TEXT, "watermark": _TEXT, "jar": _TEXT, "properties": _TEXT,
 }  # fmt: skip
 _TRANSFORM_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT}
 _CHECK_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT, "severity": _TEXT}
@@ -135,27 +143,74 @@ def merge(
     return jobs.Merge(key=key, order_by=order_by, delete_flag=delete_flag)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JdbcArguments:
+    """What a user says about a database, by the names of the command's flags or the file's keys."""
+
+    table: str | None = None
+    query: str | None = None
+    watermark: str | None = None
+    jar: str | None = None
+    properties: str | None = None
+
+
+JDBC_FLAGS: Mapping[str, str] = {
+    "table": "--jdbc-table", "query": "--jdbc-query", "watermark": "--watermark",
+    "jar": "--jdbc-jar", "properties": "--jdbc-properties",
+}  # fmt: skip
+JDBC_KEYS: Mapping[str, str] = {
+    "table": "source.table", "query": "source.query", "watermark": "source.watermark",
+    "jar": "source.jar", "properties": "source.properties",
+}  # fmt: skip
+
+
 def relation(
     texts: Sequence[str],
     target: settings.TargetTable,
     *,
     of_files: Mapping[str, bool],
+    jdbc: JdbcArguments,
+    names: Mapping[str, str],
 ) -> settings.Relation | None:
     """Return the source of a load if it has rows instead of files. Raises BadArgument.
 
-    of_files: for what a user can say about files alone, whether it was said.
+    of_files: for what a user can say about files alone, whether it was said. names: what the user
+    calls the parts of `jdbc`.
     """
-    parsed = [each for text in texts if (each := settings.parse_relation(text)) is not None]
-    if not parsed:
+    databases = [text for text in texts if text.startswith(settings.JDBC_BEGINNING)]
+    tables = [each for text in texts if (each := settings.parse_table_source(text)) is not None]
+    for url in databases:
+        settings.check_jdbc_url(url)
+    if not databases:
+        for part, name in names.items():
+            if getattr(jdbc, part) is not None:
+                raise errors.BadArgument(f"{name} is for a source like jdbc:postgresql://host/name")
+    if not databases and not tables:
         return None
+    source: settings.Relation = tables[0] if tables else _database(databases[0], jdbc, names)
     if len(texts) > 1:
-        raise errors.BadArgument(f"{parsed[0]} must be the only source of its load")
+        raise errors.BadArgument(f"{source} must be the only source of its load")
     for name, is_used in of_files.items():
         if is_used:
-            raise errors.BadArgument(f"{name} is for files, and {parsed[0]} has none")
-    if parsed[0].table == target:
+            raise errors.BadArgument(f"{name} is for files, and {source} has none")
+    if isinstance(source, settings.TableSource) and source.table == target:
         raise errors.BadArgument(f"{target.full} cannot be the source of its own rows")
-    return parsed[0]
+    return source
+
+
+def _database(url: str, jdbc: JdbcArguments, names: Mapping[str, str]) -> settings.JdbcSource:
+    if (jdbc.table is None) == (jdbc.query is None):
+        raise errors.BadArgument(f"{url} needs {names['table']} or {names['query']}, one of them")
+    if jdbc.jar is None:
+        raise errors.BadArgument(f"{url} needs {names['jar']}: the jar of the database's driver")
+    return settings.JdbcSource(
+        url=url,
+        jar=jdbc.jar,
+        table=jdbc.table,
+        query=jdbc.query,
+        watermark=jdbc.watermark,
+        properties_file=jdbc.properties,
+    )
 
 
 def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
@@ -187,6 +242,8 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
             **{f"source.{key}": key in source for key in ("format", "options", "schema")},
             "on_error": document.get("on_error", "fail") != "fail",
         },
+        jdbc=JdbcArguments(**{part: source.get(part) for part in JDBC_KEYS}),
+        names=JDBC_KEYS,
     )
     load = jobs.Load(
         places=tuple(settings.parse_place(text) for text in source["from"]) if rows is None else (),

@@ -72,7 +72,11 @@ def run(
                     still_wanted, load, wanted, say,
                     lambda wanted: arrow.run(server, load, s3, wanted, say=say),
                 )  # fmt: skip
-        with open_spark(load.table.warehouse) as spark, session.failures():
+        with (
+            open_spark(load.table.warehouse) as spark,
+            relations.without_secrets(load),
+            session.failures(),
+        ):
             return _tried(
                 still_wanted, load, wanted, say,
                 lambda wanted: _load(spark, server, load, s3, wanted, say),
@@ -94,7 +98,11 @@ def plan(
         with _for_spark(load, say) as by_arrow:
             if by_arrow:
                 return arrow.plan(server, load, s3, wanted)
-        with open_spark(load.table.warehouse) as spark, session.failures():
+        with (
+            open_spark(load.table.warehouse) as spark,
+            relations.without_secrets(load),
+            session.failures(),
+        ):
             return _plan(spark, server, load, s3, wanted)
 
 
@@ -178,6 +186,9 @@ def _load(
     say: progress.Say,
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
+    wanted = relations.resolved(spark, load, wanted)
+    if not wanted.fresh:
+        return _nothing(load, wanted, say)
     fresh, readable = wanted.fresh, wanted.readable
     if wanted.remark:
         say(wanted.remark)
@@ -211,6 +222,7 @@ def _load(
             written_rows = frame
             if with_lineage:
                 frame = merging.without_lineage(frame)
+            relations.check_record(server, load, wanted)
             transaction, added = _transaction(spark, load, frame, basis)
             with (
                 progress.watching("writing", spark.counters),
@@ -222,7 +234,7 @@ def _load(
                 checks = queries.checked(spark, load, frame, basis, say=say)
         with _given_back(transaction, files):
             is_live = load.mode != "replace" and basis.table is not None
-            is_checked = is_live and bool(load.checks)
+            is_checked = is_live and (bool(load.checks) or wanted.chain is not None)
             if is_live and load.merge is not None:
                 change = _overwrite(spark, transaction, basis, files)
             else:
@@ -312,7 +324,10 @@ def _plan(
     load: jobs.Load,
     s3: Any,
     wanted: sources.WantedSources,
-) -> jobs.LoadPlan:
+) -> jobs.LoadPlan | None:
+    wanted = relations.resolved(spark, load, wanted)
+    if not wanted.fresh:
+        return None
     columns = frames.live_columns(spark, load.table)
     frame = (
         frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)

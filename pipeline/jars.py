@@ -145,7 +145,7 @@ def _fetch(
     module = cache / "ivy.xml"
     module.write_text(IVY_XML)
     command = [str(runtime.command), *java.trust_options(cache, environment)]
-    command += ["-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-warn"]
+    command += ["-cp", str(ivy_jar()), "org.apache.ivy.Main", "-warn"]
     command += ["-settings", str(settings), "-ivy", str(module), "-types", "jar", "bundle"]
     command += ["-retrieve", str(folder / "[artifact]-[revision].[ext]")]
     deadline = time.monotonic() + FETCH_TIMEOUT_SECONDS
@@ -183,7 +183,8 @@ def _verify(folder: Path, locked: Mapping[str, str]) -> None:
             raise errors.JarsMissing(f"{name} does not match its checksum; it was removed")
 
 
-def _ivy_jar() -> Path:
+def ivy_jar() -> Path:
+    """Return Ivy, which PySpark carries. Raises JarsMissing."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise errors.JarsMissing("PySpark is not installed; run `make setup-all`")

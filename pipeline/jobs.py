@@ -93,7 +93,13 @@ class Load:
     @property
     def noun(self) -> str:
         """What one source of the load is called."""
-        return "object" if self.relation is None else "snapshot"
+        match self.relation:
+            case None:
+                return "object"
+            case settings.TableSource():
+                return "snapshot"
+            case settings.JdbcSource():
+                return "result"
 
     @property
     def digest(self) -> str | None:

@@ -87,7 +87,7 @@ def replacing(
 ) -> Portion:
     """Return what a load reads that makes its table equal the source: all of it, or nothing.
 
-    content: the rows of the record whose sources are the table's whole content; None: not etags.
+    content: the rows of the record whose sources are the table's whole content; None: unknown.
     Raises BadArgument for a table without a snapshot.
     """
     history = _history(source, metadata)

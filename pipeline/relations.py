@@ -1,21 +1,95 @@
-"""engine: sources of a load that are rows already: another Iceberg table.
+"""engine: sources of a load that are rows already: another Iceberg table, a database's rows.
 
-What of them a load reads is decided from their metadata and the record of loads before Spark
-starts. A snapshot never changes, so a load that has read one need not look at it again.
+What a load reads of a table is decided from its metadata and the record of loads before Spark
+starts; a snapshot never changes. What it reads of a database Spark looks up there first. In both
+cases the record's rows form a chain, and a load commits only if the chain has not changed since.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
-from pipeline import errors, jobs, lineage, loads, session, settings, sources
+from pipeline import (
+    errors,
+    jdbc,
+    jobs,
+    lineage,
+    loads,
+    session,
+    settings,
+    sources,
+    watermarks,
+)
+
+
+def check(load: jobs.Load) -> None:
+    """Raise BadArgument for a relation that does not go with the load's mode, or is unreadable."""
+    source = load.relation
+    if not isinstance(source, settings.JdbcSource):
+        return
+    if load.mode == "append" and source.watermark is None:
+        raise errors.BadArgument(
+            f"{source} has no record of what changed: name a column of whole numbers that only "
+            "grows as --watermark, or use --mode replace or merge"
+        )
+    jdbc.check(source)
 
 
 def wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> sources.WantedSources:
     """Return what to load of a load's relation. Raises BadArgument, NoServer."""
-    source = load.relation
-    assert source is not None
+    check(load)
+    match load.relation:
+        case settings.TableSource() as source:
+            return _wanted_of_table(server, load, source, s3)
+        case settings.JdbcSource() as source:
+            place = jdbc.place_of(source)
+            chain = None if load.mode == "replace" else _etags(server, load, place)
+            before = sources.Source(place=place, etag="", size_bytes=0)
+            return sources.WantedSources(fresh=(before,), skipped=0, chain=chain, noun=load.noun)
+        case None:
+            raise AssertionError("the load has files")
+
+
+def resolved(
+    spark: session.Spark, load: jobs.Load, wanted: sources.WantedSources
+) -> sources.WantedSources:
+    """Return what to load, with what only the source itself can say. wanted: of `wanted`."""
+    if isinstance(load.relation, settings.JdbcSource):
+        return jdbc.resolved(spark, load, load.relation, wanted.chain)
+    return wanted
+
+
+def check_record(
+    server: settings.ServerEndpoint, load: jobs.Load, wanted: sources.WantedSources
+) -> None:
+    """Raise Overtaken if another load of the relation was committed since its rows were chosen.
+
+    A load that replaces the table can have brought in rows that this one was about to add.
+    """
+    if wanted.chain is not None and _etags(server, load, wanted.fresh[0].place) != wanted.chain:
+        raise errors.Overtaken(
+            f"another job has just loaded {load.relation} into {load.table.full}"
+        )
+
+
+def without_secrets(load: jobs.Load) -> AbstractContextManager[None]:
+    """Return a block whose errors have no credentials in them."""
+    if isinstance(load.relation, settings.JdbcSource):
+        return jdbc.without_secrets(load.relation)
+    return contextlib.nullcontext()
+
+
+def _etags(server: settings.ServerEndpoint, load: jobs.Load, place: str) -> frozenset[str]:
+    """Return the ETags that the table's record of loads has of a source."""
+    return frozenset(etag for one, etag in loads.taken(server, load.table) if one == place)
+
+
+def _wanted_of_table(
+    server: settings.ServerEndpoint, load: jobs.Load, source: settings.TableSource, s3: Any
+) -> sources.WantedSources:
     # The record first: what another load adds to it afterwards is refused at the commit.
     is_replacing = load.mode == "replace"
     taken = None if is_replacing else loads.taken(server, load.table)
@@ -30,7 +104,11 @@ def wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> sources
         portion = lineage.replacing(source, metadata, content)
     else:
         portion = lineage.adding(source, metadata, taken, may_read_whole=load.mode == "merge")
+    places = {place for (place, _), _ in portion.fresh}
     return sources.WantedSources(
+        chain=None
+        if taken is None
+        else frozenset(etag for place, etag in taken if place in places),
         fresh=tuple(
             sources.Source(place=place, etag=etag, size_bytes=size_bytes)
             for (place, etag), size_bytes in portion.fresh
@@ -43,8 +121,16 @@ def wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> sources
     )
 
 
-def frame(spark: session.Spark, server: settings.ServerEndpoint, load: jobs.Load, rows: Any) -> Any:
-    """Return the rows as a frame. rows: of `wanted`."""
+def frame(
+    spark: session.Spark,
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    rows: lineage.SnapshotRange | watermarks.WatermarkRange,
+) -> Any:
+    """Return the rows as a frame. rows: of `resolved`."""
+    if isinstance(rows, watermarks.WatermarkRange):
+        assert isinstance(load.relation, settings.JdbcSource)
+        return jdbc.frame(spark, load.relation, rows)
     _open_catalog(spark, server, rows.table.warehouse, load.table.warehouse)
     options: Mapping[str, int] = (
         {"versionAsOf": rows.until}

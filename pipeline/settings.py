@@ -37,6 +37,9 @@ _WILDCARD = re.compile(r"(\*\*/|\*\*|\*)")
 _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 LOCAL_BEGINNINGS = ("/", "./", "../", "~/", "file:///")
 TABLE_BEGINNING = "table:"
+JDBC_BEGINNING = "jdbc:"
+JDBC_URL_CHARACTERS_MAX = 2000
+_CREDENTIALS = re.compile(r"(?i)(?:passw|pwd|passphrase|secret|token)[\w.]*\s*=|[^:/]@")
 UNITS = ("year", "month", "day", "hour")
 SIZED = ("bucket", "truncate")
 
@@ -122,7 +125,26 @@ class TableSource:
         return f"{TABLE_BEGINNING}{self.table.full}"
 
 
-Relation: TypeAlias = TableSource
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JdbcSource:
+    """A table or a query of a database as the source of a load.
+
+    watermark: a column of whole numbers that only grows. jar: the driver's. properties_file: of
+    lines NAME=VALUE, such as user and password.
+    """
+
+    url: str
+    jar: str
+    table: str | None = None
+    query: str | None = None
+    watermark: str | None = None
+    properties_file: str | None = None
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Relation: TypeAlias = TableSource | JdbcSource
 """A source that has rows instead of files."""
 
 
@@ -184,11 +206,22 @@ def parse_place(text: str) -> Place:
     )
 
 
-def parse_relation(text: str) -> Relation | None:
+def parse_table_source(text: str) -> TableSource | None:
     """Parse `table:warehouse.namespace.table`; None for another text. Raises BadArgument."""
     if not text.startswith(TABLE_BEGINNING):
         return None
     return TableSource(table=parse_table(text.removeprefix(TABLE_BEGINNING)))
+
+
+def check_jdbc_url(url: str) -> None:
+    """Raise BadArgument for a URL with credentials: it is printed, and kept with the table."""
+    if _CREDENTIALS.search(url) is not None:
+        raise errors.BadArgument(
+            "the JDBC URL has credentials in it; leave them out, and use BOATHOUSE_JDBC_USER and "
+            "BOATHOUSE_JDBC_PASSWORD, or --jdbc-properties"
+        )
+    if len(url) > JDBC_URL_CHARACTERS_MAX or not url.isprintable():
+        raise errors.BadArgument("the JDBC URL is too long, or has characters that are not text")
 
 
 def parse_list(text: str) -> tuple[Place, ...]:

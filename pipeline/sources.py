@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from pipeline import errors, lineage, progress, reading, settings
+from pipeline import errors, lineage, progress, reading, settings, watermarks
 
 SOURCES_MAX = 100_000
 BUFFER_BYTES = 1024 * 1024
@@ -68,16 +68,18 @@ class WantedSources:
 
     cleaned: for each source the file to read, without the rows that are rejected; None where no
     row is. rejected: those rows. rows: what is read instead of files, if the sources have none.
-    claims: rows of the record of loads beside those of the sources. noun: what a source is called.
-    remark: what a job prints before it reads them.
+    claims: rows of the record of loads beside those of the sources. chain: the ETags that the
+    record had of them when they were chosen, if the load continues these. noun: what a source is
+    called. remark: what a job prints before it reads them.
     """
 
     fresh: Sequence[Source]
     skipped: int
     cleaned: Sequence[Source] | None = None
     rejected: Sequence[RejectedRow] = ()
-    rows: lineage.SnapshotRange | None = None
+    rows: lineage.SnapshotRange | watermarks.WatermarkRange | None = None
     claims: Sequence[lineage.Pair] = ()
+    chain: frozenset[str] | None = None
     noun: str = "object"
     remark: str = ""
 

@@ -58,7 +58,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     place = Place(tmp_path)
     monkeypatch.setattr(jars, "LOCK", place.lock)
-    monkeypatch.setattr(jars, "_ivy_jar", lambda: tmp_path / "ivy.jar")
+    monkeypatch.setattr(jars, "ivy_jar", lambda: tmp_path / "ivy.jar")
     monkeypatch.setattr(jars, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(java, "trust_options", lambda cache, environment: ())
     return place

@@ -35,7 +35,7 @@ def new_table(lake: Lake, name: str, *ids: int) -> Any:
 def load_of(source: str, target: str, **changes: Any) -> jobs.Load:
     return jobs.Load(
         places=(),
-        relation=settings.parse_relation(f"table:{source}"),
+        relation=settings.parse_table_source(f"table:{source}"),
         reader=reading.of_rows(),
         table=settings.parse_table(f"lake.{target}"),
         **changes,

@@ -1,0 +1,203 @@
+"""engine: the rows of a table or query of a database, read by Spark with a JDBC driver.
+
+The driver is a jar that the user names; its class stands in the jar itself. User, password and
+other properties come from the environment or from a file, and never stand in a message, in the
+record of loads or in a URL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline import errors, jobs, session, settings, sources, watermarks
+
+USER, PASSWORD = "BOATHOUSE_JDBC_USER", "BOATHOUSE_JDBC_PASSWORD"
+DRIVERS = "META-INF/services/java.sql.Driver"
+FETCH_ROWS = "1000"
+HIDDEN = "..."
+SECRET_CHARACTERS_MIN = 3
+"""A shorter value would take harmless words out of a message."""
+NUMBERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def place_of(source: settings.JdbcSource) -> str:
+    """Return what the record of loads names the source: URL, and the table or the query's hash."""
+    if source.table is not None:
+        return f"{source.url} table {source.table}"
+    digest = hashlib.sha256((source.query or "").encode()).hexdigest()
+    return f"{source.url} query {digest}"
+
+
+def check(source: settings.JdbcSource) -> None:
+    """Raise BadArgument if the driver or the properties cannot be read."""
+    _driver(source)
+    _properties(source)
+
+
+@contextlib.contextmanager
+def without_secrets(source: settings.JdbcSource) -> Iterator[None]:
+    """Take the values of the source's properties out of errors that the block raises."""
+    try:
+        yield
+    except errors.PipelineError as error:
+        text = str(error)
+        for value in _properties(source).values():
+            if len(value) >= SECRET_CHARACTERS_MIN:
+                text = text.replace(value, HIDDEN)
+        error.args = (text,)
+        raise
+
+
+def resolved(
+    spark: session.Spark, load: jobs.Load, source: settings.JdbcSource, chain: frozenset[str] | None
+) -> sources.WantedSources:
+    """Return what to load. chain: as in WantedSources; None for a load that replaces its table.
+
+    Raises BadArgument, BadSource for a row without a watermark.
+    """
+    place, etags = place_of(source), chain or frozenset()
+    if source.watermark is None:
+        etag, claim = watermarks.whole(uuid.uuid4().hex)
+        # The claim exists once; a replacing load removes the earlier ones.
+        claims = () if claim in etags else ((place, claim),)
+        rows = watermarks.WatermarkRange()
+    else:
+        after = watermarks.end_of(place, etags)
+        until = _greatest(spark, source)
+        if until is None or (after is not None and until <= after):
+            return sources.WantedSources(fresh=(), skipped=len(etags) // 2, noun=load.noun)
+        rows = watermarks.WatermarkRange(after=after, until=until)
+        etag, claim = rows.etags
+        claims = ((place, claim),)
+    return sources.WantedSources(
+        fresh=(sources.Source(place=place, etag=etag, size_bytes=0),),
+        skipped=0,
+        claims=claims,
+        chain=chain,
+        rows=rows,
+        noun=load.noun,
+    )
+
+
+def frame(
+    spark: session.Spark, source: settings.JdbcSource, rows: watermarks.WatermarkRange
+) -> Any:
+    """Return the rows of a range as a frame."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    read = _read(spark, source, _relation(source))
+    if rows.until is None:
+        return read
+    column = functions.col(_quoted(source.watermark or ""))
+    read = read.filter(column <= functions.lit(rows.until))
+    return read if rows.after is None else read.filter(column > functions.lit(rows.after))
+
+
+def _greatest(spark: session.Spark, source: settings.JdbcSource) -> int | None:
+    """Return the greatest value of the watermark; None for a table without a row.
+
+    The database looks it up, as a row of the column: a bare MAX has no type in every database.
+    """
+    dialect = spark.jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(source.url)
+    everything = _read(spark, source, _relation(source))
+    names = {name.lower(): name for name in everything.columns}
+    name = names.get((source.watermark or "").lower())
+    if name is None:
+        raise errors.no_column("--watermark", source.watermark or "", everything.columns)
+    type_name = everything.schema[name].dataType.simpleString()
+    if type_name not in NUMBERS and not (
+        type_name.startswith("decimal(") and type_name.endswith(",0)")
+    ):
+        raise errors.BadArgument(
+            f"--watermark names {name!r}, a column of type {type_name}; it must hold whole numbers"
+        )
+    column, relation = dialect.quoteIdentifier(name), _relation(source)
+    nulls = f"(select {column} from {relation} boathouse_a where {column} is null)"
+    if _read(spark, source, f"{nulls} boathouse_n").first() is not None:
+        raise errors.BadSource(
+            f"--watermark names {name!r}, which is NULL in some rows; nothing was loaded"
+        )
+    greatest = f"(select max({column}) from {relation} boathouse_b)"
+    row = _read(
+        spark,
+        source,
+        f"(select {column} from {relation} boathouse_a where {column} = {greatest}) boathouse_m",
+    ).first()
+    return None if row is None else int(row[0])
+
+
+def _relation(source: settings.JdbcSource) -> str:
+    """Return what stands after FROM: a table's name as the user writes it, or the query."""
+    return source.table if source.table is not None else f"({source.query})"
+
+
+def _read(spark: session.Spark, source: settings.JdbcSource, relation: str) -> Any:
+    _open_driver(spark, source)
+    options = {"fetchsize": FETCH_ROWS, **_properties(source)}
+    if relation.startswith("(") and relation.endswith(")"):
+        relation += " boathouse_q"
+    return (
+        spark.session.read.format("jdbc")
+        .options(**options)
+        .option("url", source.url)
+        .option("driver", _driver(source))
+        .option("dbtable", relation)
+        .load()
+    )
+
+
+def _open_driver(spark: session.Spark, source: settings.JdbcSource) -> None:
+    """Let the session's JVM, and those of a cluster, load the driver."""
+    path = str(Path(source.jar).expanduser().resolve())
+    loader = spark.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    url = spark.jvm.java.io.File(path).toURI().toURL()
+    if str(url) in {str(one) for one in loader.getURLs()}:
+        return
+    loader.addURL(url)
+    if not spark.session.sparkContext.master.startswith("local"):
+        spark.session._jsc.addJar(path)  # noqa: SLF001 - py4j's only way
+
+
+def _driver(source: settings.JdbcSource) -> str:
+    """Return the class that a driver's jar names."""
+    try:
+        with zipfile.ZipFile(Path(source.jar).expanduser()) as jar:
+            lines = jar.read(DRIVERS).decode().splitlines()
+    except (OSError, zipfile.BadZipFile, KeyError, UnicodeDecodeError) as error:
+        raise errors.BadArgument(f"{source.jar} is not the jar of a JDBC driver") from error
+    names = [line.partition("#")[0].strip() for line in lines]
+    return next((name for name in names if name), "")
+
+
+def _properties(source: settings.JdbcSource) -> Mapping[str, str]:
+    """Return the properties of the connection, such as user and password. Raises BadArgument."""
+    present = {"user": os.environ.get(USER), "password": os.environ.get(PASSWORD)}
+    properties = {name: value for name, value in present.items() if value}
+    if source.properties_file is None:
+        return properties
+    try:
+        text = Path(source.properties_file).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.BadArgument(
+            f"the properties of the connection cannot be read: {source.properties_file}"
+        ) from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, separator, value = line.partition("=")
+        if not separator or not name.strip():
+            raise errors.BadArgument(f"{source.properties_file}: line {number} is not NAME=VALUE")
+        properties[name.strip()] = value.strip()
+    return properties
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
