@@ -265,6 +265,7 @@ RESULT_READ_SECONDS: Final = 300
 RESULT_INLINE_BYTES_MAX: Final = 1 << 20
 RESULT_INLINE_ROWS_MAX: Final = 50_000
 """Bytes and rows in the answer itself; further rows are in chunks."""
+WAREHOUSES_MAX: Final = 1_000
 CHUNK_BYTES_MAX: Final = 8 << 20
 CHUNK_ROWS_MAX: Final = 200_000
 CHUNK_URL_SECONDS: Final = 6 * 3600

@@ -8,7 +8,7 @@ caller may not see; no row exists for another object. Never decides what an obje
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -150,9 +150,14 @@ class ListedVariable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedWarehouse:
-    """A warehouse."""
+    """A warehouse. options: by Snowflake's names. created_at_ms: None of one that nothing made."""
 
     name: str
+    is_current: bool
+    options: Mapping[str, Any]
+    created_at_ms: int | None = None
+    changed_at_ms: int | None = None
+    owner: str = ""
 
 
 def text(name: str, value: Value | str | None = "") -> ListedColumn:

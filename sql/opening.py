@@ -65,6 +65,8 @@ from sql import (
     transactions,
     unloading,
     views,
+    warehouserows,
+    warehouses,
     writes,
 )
 from storage import opening as storage_opening
@@ -192,6 +194,7 @@ def open_statements(
         now_ms=store.now_ms,
         new_id=store.new_id,
     )
+    warehouse_rows = warehouserows.WarehouseRows(index=store.index)
     plans = planning.Planning(
         places=all_places,
         tables=tables,
@@ -202,6 +205,7 @@ def open_statements(
         views=stored,
         sequences=all_sequences,
         engine=engine,
+        warehouses=warehouse_rows,
         limits=limits,
     )
     all_replacements = replacements.Replacements(
@@ -268,6 +272,7 @@ def open_statements(
             accounts=all_accounts,
             runs=runs,
             access=access,
+            warehouses=warehouse_rows,
             default_database=default_database,
         ),
         planning=plans,
@@ -301,6 +306,9 @@ def open_statements(
                 store=store, namespaces=namespaces, region=region, seeds=seeds
             ),
             replays=all_replays,
+        ),
+        warehouses=warehouses.Warehouses(
+            index=store.index, access=access, replays=all_replays, now_ms=store.now_ms
         ),
         numbering=numbering.Numbering(
             places=all_places, sequences=all_sequences, replays=all_replays

@@ -34,6 +34,7 @@ from sql import (
     tabletypes,
     threads,
     transactions,
+    warehouserows,
     writes,
 )
 from sql.dialect import compilation, expressions, names, resolve, shapes, sqltypes
@@ -167,6 +168,7 @@ class Planning:
         views: stored_views.StoredViews,
         sequences: sequences.Sequences,
         engine: engine.Engine,
+        warehouses: warehouserows.WarehouseRows,
         limits: StatementLimits | None = None,
     ) -> None:
         self._places = places
@@ -178,6 +180,7 @@ class Planning:
         self._views = views
         self._sequences = sequences
         self._engine = engine
+        self._warehouses = warehouses
         self._limits = limits or StatementLimits()
 
     async def look_up(
@@ -708,10 +711,13 @@ class Planning:
 
     def seconds(self, execution: Execution) -> float:
         """Return the statement's time limit."""
-        name = "STATEMENT_TIMEOUT_IN_SECONDS"
-        requested = int(execution.parameters.get(name) or execution.session.parameter(name))
-        seconds_max = self._limits.timeout_seconds
-        return float(min(requested, seconds_max) if requested else seconds_max)
+        return float(
+            self._warehouses.statement_seconds(
+                execution.session,
+                execution.parameters,
+                seconds_max=self._limits.timeout_seconds,
+            )
+        )
 
 
 def _types_of(

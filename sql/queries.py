@@ -41,6 +41,7 @@ from sql import (
     sessions,
     shelves,
     transfers,
+    warehouserows,
 )
 from sql.dialect import filling, parse
 from storage import errors as storage_errors
@@ -203,9 +204,11 @@ class Queries:
         shelf: shelves.Shelf,
         now_ms: model.NowMs,
         new_id: model.NewId,
+        warehouses: warehouserows.WarehouseRows,
         limits: ResultLimits | None = None,
     ) -> None:
         self._statements = statements
+        self._warehouses = warehouses
         self._sessions = sessions
         self._split = split
         self._shelf = shelf
@@ -624,10 +627,9 @@ class Queries:
         return await self._encoded(outcome, session, Submission(text=""))
 
     def _timeout_seconds(self, session: sessions.Session, submission: Submission) -> int:
-        name = "STATEMENT_TIMEOUT_IN_SECONDS"
-        requested = int(submission.parameters.get(name) or session.parameter(name))
-        ours = self.limits.timeout_seconds
-        return min(requested, ours) if requested else ours
+        return self._warehouses.statement_seconds(
+            session, submission.parameters, seconds_max=self.limits.timeout_seconds
+        )
 
     # A statement's result
 

@@ -29,6 +29,7 @@ from sql import (
     stored_views,
     temporary_names,
     transactions,
+    warehouserows,
 )
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
@@ -60,8 +61,10 @@ class Shows:
         accounts: accounts.Accounts,
         runs: runs.Runs,
         access: access.Access,
+        warehouses: warehouserows.WarehouseRows,
         default_database: str | None,
     ) -> None:
+        self._warehouses = warehouses
         self._places = places
         self._described = described
         self._accounts = accounts
@@ -303,7 +306,7 @@ class Shows:
                 is_shown = visibility.shown_to(session.principal, self._access)
                 return self._runs.latest(visibility.RUNS_SHOWN, is_shown=is_shown)
             case "warehouses":
-                return (listings.ListedWarehouse(name=session.warehouse),)
+                return self._warehouses.listed(session.warehouse)
         return ()
 
     def _databases(

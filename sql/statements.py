@@ -62,6 +62,7 @@ from sql import (
     tabletypes,
     transactions,
     views,
+    warehouses,
 )
 from sql.dialect import (
     filling,
@@ -104,6 +105,7 @@ class Statements:
         definitions: definitions.Definitions,
         schemas: schemas.Schemas,
         databases: databases.Databases,
+        warehouses: warehouses.Warehouses,
         transactions: transactions.Transactions,
         alterations: alterations.Alterations,
         views: views.ViewStatements,
@@ -130,6 +132,7 @@ class Statements:
         self._definitions = definitions
         self._schemas = schemas
         self._databases = databases
+        self._warehouses = warehouses
         self._transactions = transactions
         self._alterations = alterations
         self._views = views
@@ -369,6 +372,15 @@ class Statements:
             case operations.DropDatabase():
                 await self._commit_waiting(execution)
                 return await self._databases.drop(execution, operation)
+            case operations.CreateWarehouse():
+                await self._commit_waiting(execution)
+                return await self._warehouses.create(execution, operation)
+            case operations.AlterWarehouse():
+                await self._commit_waiting(execution)
+                return await self._warehouses.alter(execution, operation)
+            case operations.DropWarehouse():
+                await self._commit_waiting(execution)
+                return await self._warehouses.drop(execution, operation)
             case operations.CreateSequence():
                 await self._commit_waiting(execution)
                 return await self._numbering.create(execution, operation)

@@ -53,6 +53,7 @@ class Store(enum.Enum):
     LIFECYCLES = "lifecycles"
     IDENTITIES = "identities"
     STAGES = "stages"
+    WAREHOUSES = "warehouses"
 
     __hash__ = object.__hash__  # members are singletons; Enum's own hash is a Python call
     # and costs more than a sixth of a lookup (tests/bench).

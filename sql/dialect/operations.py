@@ -266,6 +266,34 @@ class DropDatabase:
     cascade: bool = False
 
 
+WarehouseOptions: TypeAlias = tuple[tuple[str, str | int | bool], ...]
+"""Options of a warehouse, by Snowflake's names in upper case, and their values."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateWarehouse:
+    name: names.Ident
+    options: WarehouseOptions = ()
+    if_not_exists: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterWarehouse:
+    """ALTER WAREHOUSE. options: that it sets. removed: that it sets back to their defaults."""
+
+    name: names.Ident
+    options: WarehouseOptions = ()
+    removed: tuple[str, ...] = ()
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropWarehouse:
+    name: names.Ident
+    if_exists: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CreateSchema:
     name: names.Name
@@ -751,6 +779,9 @@ Operation: TypeAlias = (
     | CreateDatabase
     | AlterDatabase
     | DropDatabase
+    | CreateWarehouse
+    | AlterWarehouse
+    | DropWarehouse
     | CreateSequence
     | AlterSequence
     | DropSequence

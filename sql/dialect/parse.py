@@ -34,6 +34,7 @@ from sql.dialect import (
     show,
     staging,
     views,
+    warehouses,
 )
 
 
@@ -297,6 +298,8 @@ def _alter(reader: reading.TokenReader) -> operations.Operation:
         return sequences.read_alter(reader)
     if reader.accept("ALTER", "DATABASE"):
         return databases.read_alter(reader)
+    if reader.accept("ALTER", "WAREHOUSE"):
+        return warehouses.read_alter(reader)
     if reader.accept("ALTER", "USER"):
         return accounts.read_alter_user(reader)
     if reader.accept("ALTER", "ROLE"):
@@ -390,6 +393,8 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
         return sequences.read_drop(reader)
     if reader.accept("DROP", "DATABASE"):
         return databases.read_drop(reader)
+    if reader.accept("DROP", "WAREHOUSE"):
+        return warehouses.read_drop(reader)
     if reader.accept("DROP", "USER"):
         return accounts.read_drop(reader, "user")
     if reader.accept("DROP", "ROLE"):
@@ -442,6 +447,8 @@ def _create(reader: reading.TokenReader) -> operations.Operation:
         return accounts.read_create_user(reader)
     if not replace and reader.accept("ROLE"):
         return accounts.read_create_role(reader)
+    if reader.accept("WAREHOUSE"):
+        return warehouses.read_create(reader, replace=replace)
     if reader.accept("DATABASE") or reader.accept("TRANSIENT", "DATABASE"):
         return databases.read_create(reader, replace=replace)
     if reader.accept("SCHEMA") or reader.accept("TRANSIENT", "SCHEMA"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog import access, namespaces
 from server.access import principals, tokens
-from sql import authentication, contexts, queries, roles, sessions, shelves
+from sql import authentication, contexts, queries, roles, sessions, shelves, warehouserows
 from sql.rest import face, login
 from storage import model as storage_model
 from storage import opening as storage_opening
@@ -70,6 +70,7 @@ def open_face(
                 ),
                 now_ms=now_ms,
                 new_id=new_id,
+                warehouses=warehouserows.WarehouseRows(index=storage.index),
                 limits=queries.ResultLimits(
                     timeout_seconds=timeout_seconds, results_bytes_max=results_bytes_max
                 ),

@@ -69,6 +69,8 @@ from sql import (
     transactions,
     unloading,
     views,
+    warehouserows,
+    warehouses,
     writes,
 )
 from storage import disk
@@ -348,6 +350,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         region="us-east-1",
         new_id=new_id,
     )
+    warehouse_rows = warehouserows.WarehouseRows(index=lake.store.index)
     plans = planning.Planning(
         places=resolver,
         tables=lake.tables,
@@ -358,6 +361,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         views=stored,
         sequences=all_sequences,
         engine=the_engine,
+        warehouses=warehouse_rows,
     )
     all_replacements = replacements.Replacements(
         tables=lake.tables,
@@ -414,6 +418,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             accounts=all_accounts,
             runs=job_runs,
             access=access,
+            warehouses=warehouse_rows,
             default_database="lake",
         ),
         planning=plans,
@@ -447,6 +452,9 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
                 store=lake.store, namespaces=lake.namespaces, region="us-east-1", seeds={}
             ),
             replays=stored_replays,
+        ),
+        warehouses=warehouses.Warehouses(
+            index=lake.store.index, access=access, replays=stored_replays, now_ms=lake.clock
         ),
         numbering=numbering.Numbering(
             places=resolver, sequences=all_sequences, replays=stored_replays

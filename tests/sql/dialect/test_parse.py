@@ -61,7 +61,9 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
     ("text", "name"),
     [
         ("truncate materialized view v", "TRUNCATE MATERIALIZED VIEW"),
-        ("alter warehouse w suspend", "ALTER WAREHOUSE"),
+        ("alter warehouse w abort all queries", "ALTER WAREHOUSE ... ABORT"),
+        ("create warehouse w resource_monitor = m", "CREATE WAREHOUSE ... RESOURCE_MONITOR"),
+        ("alter warehouse w unset warehouse_size", "ALTER WAREHOUSE ... UNSET WAREHOUSE_SIZE"),
         ("create materialized view v as select 1", "CREATE MATERIALIZED VIEW"),
         ("alter view v add row access policy p on (a)", "ALTER VIEW ... ADD ROW"),
         ("create database d clone e", "CREATE DATABASE ... CLONE"),

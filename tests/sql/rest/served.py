@@ -29,6 +29,7 @@ from sql import (
     roles,
     sessions,
     shelves,
+    warehouserows,
 )
 from sql.rest import face, login
 from storage import index as indexes
@@ -234,6 +235,7 @@ def _parts(
         shelf=shelf,
         now_ms=clock.now_ms,
         new_id=programs.random_id,
+        warehouses=warehouserows.WarehouseRows(index=program.storage.index),
         limits=query_limits,
     )
     snowflake = face.SqlFace(
