@@ -7,8 +7,10 @@ programmatic token is an access token of the OAuth endpoint.
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from server.access import errors, model, passwords, principals, tokens
@@ -37,13 +39,16 @@ class Authenticator:
         self._ring = ring
         self._now_ms = now_ms
         self._hashing = asyncio.Semaphore(limits.PASSWORDS_AT_ONCE)
-        self._waiting = 0
+        self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
         self._open_to_all = open_to_all
 
-    async def check_password(self, user: str, password: str) -> model.Principal:
+    async def check_password(
+        self, user: str, password: str, *, client_ip: str = ""
+    ) -> model.Principal:
         """Return the principal of a name and password, or of a name or access key and secret key.
 
-        Raises WrongPassword, and SessionFault if too many logins wait.
+        Raises WrongPassword, and SessionFault if too many logins wait, those of this name or of
+        this address among them.
         """
         if self._open_to_all:
             return self._principals.root
@@ -52,18 +57,30 @@ class Authenticator:
         except errors.WrongPassword:
             entry = self._principals.by_name(user)
             hashed = "" if entry is None else entry.password_hash
-            if self._waiting >= limits.PASSWORDS_WAITING_MAX:
-                raise sql_errors.login_refused("Too many logins at once: try again.") from None
-            self._waiting += 1
-            try:
+            with self._waiting(user.casefold(), client_ip):
                 async with self._hashing:
                     is_right = await asyncio.to_thread(passwords.verify, hashed, password)
-            finally:
-                self._waiting -= 1
             entry = self._principals.by_name(user)  # it may have changed meanwhile
             if not is_right or entry is None or entry.is_disabled or entry.password_hash != hashed:
                 raise
             return dataclasses.replace(entry.principal, access_key="")
+
+    @contextlib.contextmanager
+    def _waiting(self, user: str, client_ip: str) -> Iterator[None]:
+        """Count a login that waits for its password to be hashed; raise if there are too many."""
+        bounds = {
+            ("", ""): limits.PASSWORDS_WAITING_MAX,
+            ("user", user): limits.PASSWORDS_OF_ONE_NAME_MAX,
+            ("address", client_ip): limits.PASSWORDS_OF_ONE_ADDRESS_MAX,
+        }
+        if any(self._counts[owner] >= bound for owner, bound in bounds.items()):
+            raise sql_errors.login_refused("Too many logins at once: try again.") from None
+        self._counts.update(bounds.keys())
+        try:
+            yield
+        finally:
+            self._counts.subtract(bounds.keys())
+            self._counts += collections.Counter()  # without those that are zero
 
     def check_token(self, token: str) -> model.Principal:
         """Return the principal of an access token. Raises InvalidJWT or ExpiredJWT."""

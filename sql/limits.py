@@ -216,6 +216,9 @@ ROLES_AT_ONCE: Final = 100
 """Roles whose trust policies are evaluated between two turns of the event loop."""
 PASSWORDS_WAITING_MAX: Final = 64
 """Logins that wait for their passwords to be hashed; a login beyond it is refused."""
+PASSWORDS_OF_ONE_NAME_MAX: Final = 16
+PASSWORDS_OF_ONE_ADDRESS_MAX: Final = 32
+"""Of these, logins of one user's name, and from one address; equal ones count once."""
 PASSWORDS_AT_ONCE: Final = 2
 """Passwords that are hashed at one time: each takes a thread and 19 MiB."""
 QUERY_IDS_MAX: Final = 64

@@ -381,13 +381,18 @@ class Transactions:
         session.transaction = session.held = None
         if transaction is not None:
             session.last_transaction = transaction.id
-            await self._discard(transaction)
+            # A statement that is cancelled leaves no file behind.
+            await asyncio.shield(self._begin_discard(transaction))
 
     def abandon(self, transaction: Transaction) -> None:
         """Remove, in the background, the files of a transaction whose session has ended."""
+        self._begin_discard(transaction)
+
+    def _begin_discard(self, transaction: Transaction) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._discard(transaction))
         self._discarding.add(task)
         task.add_done_callback(self._discarding.discard)
+        return task
 
     async def _discard(self, transaction: Transaction) -> None:
         async with transaction.lock:

@@ -7,6 +7,8 @@ module chooses the check; the access model does it.
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -28,7 +30,9 @@ ACCEPTED = (
 class CredentialChecker(Protocol):
     """Checks credentials against the access model; implemented by `sql.authentication`."""
 
-    async def check_password(self, user: str, password: str) -> access.Principal:
+    async def check_password(
+        self, user: str, password: str, *, client_ip: str = ""
+    ) -> access.Principal:
         """Return the principal of a name and password, or of a name or access key and secret key.
 
         Raises WrongPassword."""
@@ -73,6 +77,7 @@ class Logins:
         self._roles = roles
         self._now_ms = now_ms
         self._throttle = throttle.Throttle(now_ms=now_ms)
+        self._attempts: dict[tuple[str, str, str], asyncio.Task[access.Principal]] = {}
 
     async def open(
         self, operation: routes.Login, request: wire.LoginRequest, *, client_ip: str
@@ -122,11 +127,24 @@ class Logins:
                 )
 
     async def _by_password(self, request: wire.LoginRequest, client_ip: str) -> access.Principal:
+        """Check a password. Equal attempts at once are one: a pool of connections that opens costs
+        one hash, and counts as one attempt."""
         if not request.login_name or not request.password:
             raise errors.login_refused()
+        attempt = (request.login_name.casefold(), client_ip, request.password)
+        task = self._attempts.get(attempt)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._attempt(request, client_ip))
+            self._attempts[attempt] = task
+            task.add_done_callback(functools.partial(self._attempts.pop, attempt))
+        return await asyncio.shield(task)
+
+    async def _attempt(self, request: wire.LoginRequest, client_ip: str) -> access.Principal:
         try:
             with self._throttle.attempt(request.login_name, client_ip):
-                return await self._credentials.check_password(request.login_name, request.password)
+                return await self._credentials.check_password(
+                    request.login_name, request.password, client_ip=client_ip
+                )
         except auth_errors.TooManyFailures as error:
             raise errors.login_refused(
                 f"The user is locked for {error.retry_after_seconds} s at this address: too many "

@@ -465,6 +465,35 @@ def test_rows_of_a_small_table_come_in_the_order_in_which_they_were_written(
     assert said[4] == [True, "int:100000", f"int:{100_000 * 99_999 // 2}"]
 
 
+POOL_LINES = """
+import concurrent.futures
+connection = connect(database="lake")
+connection.cursor().execute(f"create user {NAME} password = 'a password'")
+def log_in(number):
+    one = connect(user=NAME, password="a password", login_timeout=60)
+    name = one.cursor().execute("select current_user()").fetchone()[0]
+    one.close()
+    return name
+with concurrent.futures.ThreadPoolExecutor(100) as pool:
+    say(sorted(set(pool.map(log_in, range(100)))))
+connection.cursor().execute(f"drop user {NAME}")
+"""
+
+
+def test_a_pool_of_a_hundred_connections_opens_at_once(server: server_kit.Running) -> None:
+    name = f"pool_{uuid.uuid4().hex[:8]}"
+
+    said = drivers.run(
+        drivers.PY4,
+        f"NAME = {name!r}\n" + POOL_LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    assert said == [[[name.upper()]]]
+
+
 def test_the_command_line_runs_a_query_against_the_running_server(
     server: server_kit.Running,
 ) -> None:

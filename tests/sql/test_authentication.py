@@ -72,9 +72,40 @@ def test_logins_beyond_those_that_may_wait_are_refused(monkeypatch: pytest.Monke
 
     async def work() -> list[str]:
         checks = authenticator()
-        attempts = [checks.check_password(f"user{number}", "wrong") for number in range(70)]
+        attempts = [
+            checks.check_password(f"user{number}", "wrong", client_ip=f"192.0.2.{number % 7}")
+            for number in range(70)
+        ]
         outcomes = await asyncio.gather(*attempts, return_exceptions=True)
         return [type(each).__name__ for each in outcomes]
 
     names = asyncio.run(work())
     assert (names.count("WrongPassword"), names.count("SessionFault")) == (64, 6)
+
+
+@pytest.mark.parametrize(("flood", "room"), [("name", 16), ("address", 32)])
+def test_a_flood_of_one_name_or_address_leaves_room_for_others(
+    monkeypatch: pytest.MonkeyPatch, flood: str, room: int
+) -> None:
+    monkeypatch.setattr(passwords, "verify", lambda hashed, password: False)
+
+    async def work() -> tuple[list[str], str, str]:
+        checks = authenticator()
+        attempts = [
+            checks.check_password(
+                "alice" if flood == "name" else f"user{number}",
+                f"wrong{number}",
+                client_ip=f"192.0.2.{number}" if flood == "name" else "192.0.2.1",
+            )
+            for number in range(70)
+        ]
+        other = checks.check_password("bob", "wrong", client_ip="198.51.100.1")
+        *outcomes, last = await asyncio.gather(*attempts, other, return_exceptions=True)
+        with pytest.raises(errors.WrongPassword) as again:  # nothing stays counted
+            await checks.check_password("alice", "wrong", client_ip="192.0.2.1")
+        names = [type(each).__name__ for each in outcomes]
+        return names, type(last).__name__, type(again.value).__name__
+
+    names, other, again = asyncio.run(work())
+    assert (names.count("WrongPassword"), names.count("SessionFault")) == (room, 70 - room)
+    assert other == again == "WrongPassword"

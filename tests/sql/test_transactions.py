@@ -328,6 +328,39 @@ def test_a_transaction_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     local_sql.run_local(tmp_path, work)
 
 
+def test_a_rollback_that_is_cancelled_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("insert into t values (1)")
+        await local.run("insert into t values (2)")
+        assert await local.rows("select count(*) from t") == [(2,)]
+        assert len(files_of(local, "ns.t")) == 2
+        begun, gate = asyncio.Event(), asyncio.Event()
+        staging = local.transactions._staging
+        discard = staging.discard
+
+        async def slow(*arguments: Any, **named: Any) -> None:
+            begun.set()
+            await gate.wait()
+            await discard(*arguments, **named)
+
+        monkeypatch.setattr(staging, "discard", slow)
+        rollback = asyncio.create_task(local.run("rollback"))
+        await begun.wait()
+        rollback.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await rollback
+        gate.set()
+        await local.transactions.stop()
+        assert files_of(local, "ns.t") == set()
+        assert await local.rows("select count(*), current_transaction() from t") == [(0, None)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_current_and_last_transaction_show_ids(tmp_path: Path) -> None:
     ids = "select current_transaction(), last_transaction()"
 

@@ -208,7 +208,7 @@ def test_wrong_passwords_that_arrive_together_are_slowed_down_too(face: served.S
 
     def guess(client: raw.Client) -> str:
         together.wait()
-        message = client.login(PASSWORD="wrong").body["message"]
+        message = client.login(PASSWORD=f"wrong {id(client)}").body["message"]
         assert isinstance(message, str)
         return message
 
