@@ -74,6 +74,17 @@ class Granting:
         self._roles = roles
         self._replays = replays
 
+    def grant_warehouse(
+        self, execution: planning.Execution, statement: operations.GrantWarehouse
+    ) -> outcomes.Outcome:
+        """Grant the use of a warehouse, which every user and role has already.
+
+        Raises SqlError for a role or user that does not exist, as the other grants do.
+        """
+        holder = self._holder(statement.holder)
+        self._check(execution, f"Put{holder.object_type.title()}Policy", holder.arn)
+        return outcomes.status(DONE)
+
     async def grant_privileges(
         self, execution: planning.Execution, statement: operations.GrantPrivileges
     ) -> outcomes.Outcome:

@@ -360,6 +360,9 @@ class Statements:
             case operations.GrantPrivileges():
                 await self._commit_waiting(execution)
                 return await self._granting.grant_privileges(execution, operation)
+            case operations.GrantWarehouse():
+                await self._commit_waiting(execution)
+                return self._granting.grant_warehouse(execution, operation)
             case operations.GrantRole():
                 await self._commit_waiting(execution)
                 return await self._granting.grant_role(execution, operation)

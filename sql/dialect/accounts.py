@@ -136,6 +136,12 @@ def _read_grant(reader: reading.TokenReader, *, is_grant: bool) -> operations.Op
         raise errors.unsupported(f"{statement} {reader.peek_word()}")
     privileges = _read_privileges(reader)
     reader.expect("ON")
+    if is_grant and privileges == ("USAGE",) and reader.accept("WAREHOUSE"):
+        warehouse = reader.ident()
+        reader.expect(preposition)
+        holder = _read_holder(reader)
+        _read_end(reader, statement)
+        return operations.GrantWarehouse(name=warehouse, holder=holder)
     target = _read_object(reader)
     reader.expect(preposition)
     holder = _read_holder(reader)

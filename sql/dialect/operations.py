@@ -594,6 +594,14 @@ class GrantPrivileges:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GrantWarehouse:
+    """GRANT USAGE ON WAREHOUSE, which every user and role has."""
+
+    name: names.Ident
+    holder: GrantHolder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GrantRole:
     """GRANT ROLE to a user, or REVOKE of it."""
 
@@ -773,6 +781,7 @@ Operation: TypeAlias = (
     | DropIdentity
     | DescribeUser
     | GrantPrivileges
+    | GrantWarehouse
     | GrantRole
     | ShowGrants
     | ExecuteImmediate

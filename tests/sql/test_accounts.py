@@ -284,7 +284,9 @@ def test_privileges_that_are_one_right_are_granted_together_or_refused(tmp_path:
             "grant ownership on table t to role etl",
             "grant select on table t to role etl with grant option",
             "grant select on future tables in schema ns to role etl",
-            "grant usage on warehouse w to role etl",
+            "grant operate on warehouse w to role etl",
+            "grant usage, monitor on warehouse w to role etl",
+            "revoke usage on warehouse w from role etl",
             "grant role etl to role etl",
             "grant usage on integration i to role etl",
         ):

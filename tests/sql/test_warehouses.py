@@ -128,6 +128,24 @@ def test_only_administrators_change_warehouses_and_everyone_uses_them(tmp_path: 
     local_sql.run_local(tmp_path, work)
 
 
+def test_the_use_of_a_warehouse_is_granted_to_all_and_cannot_be_revoked(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create role etl")
+        answer = await local.one("grant usage on warehouse w to role etl")
+        assert answer == "Statement executed successfully."
+        for text, code in (
+            ("grant usage on warehouse w to role nobody", "002003"),
+            ("revoke usage on warehouse w from role etl", "000002"),
+            ("grant modify on warehouse w to role etl", "000002"),
+        ):
+            with pytest.raises(errors.SqlError) as caught:
+                await local.run(text)
+            assert caught.value.code == code
+        assert await local.rows("show grants to role etl") == []
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_statements_of_warehouses_with_a_repeated_query_id_run_once(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         for text, other in (
