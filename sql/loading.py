@@ -262,8 +262,8 @@ class Loading:
             pattern = pattern or use.pattern
             if statement.match_by_name:
                 raise errors.unsupported("MATCH_BY_COLUMN_NAME with a transformation")
-            if statement.on_error == "CONTINUE" or statement.validation_mode:
-                raise errors.unsupported("ON_ERROR = CONTINUE and VALIDATION_MODE with a query")
+            if statement.validation_mode:
+                raise errors.unsupported("VALIDATION_MODE with a query")
         assert location is not None
         stage = self._stages.stage(session, location, writes=statement.purge)
         file_format = self._stages.format_of(session, clause, base=stage.file_format)
@@ -375,7 +375,14 @@ class Loading:
                 first = next((file for file in files if file.first is not None), None)
                 if first is not None and first.first is not None:
                     raise _abort(first, first.first) from None
-            raise faults.of_engine(fault, query_id=execution.query_id) from fault
+            error = faults.of_engine(fault, query_id=execution.query_id)
+            if fault.cause == "value" and load.transform and statement.on_error == "CONTINUE":
+                # Which rows of a query fail is not known, so none can be left out.
+                raise errors.unsupported(
+                    "ON_ERROR = CONTINUE with a query, one of whose values does not fit"
+                    f" ({error.message[:200]})"
+                ) from fault
+            raise error from fault
         answer = _answer(files, statement)
         sources = [
             {"source": _source(file.info), "etag": file.info.etag}

@@ -23,7 +23,9 @@ LOCATION: Final = re.compile(
 )
 NAME: Final = re.compile(reading.NAME_PART.pattern)
 UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f]")
-ON_ERROR: Final = re.compile(r"ABORT_STATEMENT|CONTINUE|SKIP_FILE(?:_[1-9][0-9]{0,8}%?)?")
+ON_ERROR: Final = re.compile(
+    r"ABORT_STATEMENT|CONTINUE|SKIP_FILE(?:_(?:[1-9][0-9]{0,8}|100%|[1-9][0-9]?%))?"
+)
 QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
 HEAD: Final = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*", re.DOTALL)
 PUT_PATH: Final = re.compile(r"PUT\s+(?P<path>file://[^\s;]*)", re.IGNORECASE)

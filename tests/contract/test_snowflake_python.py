@@ -465,6 +465,59 @@ def test_rows_of_a_small_table_come_in_the_order_in_which_they_were_written(
     assert said[4] == [True, "int:100000", f"int:{100_000 * 99_999 // 2}"]
 
 
+CONTINUE_LINES = """
+import pathlib
+import pandas
+from snowflake.connector.pandas_tools import write_pandas
+connection = connect(database="lake")
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+cursor.execute("create table t (a int, b varchar(3))")
+rows = pandas.DataFrame({"A": [1], "B": ["q"]})
+say(write_pandas(connection, rows, "T", on_error="continue")[:3])
+cursor.execute("create stage s")
+for name, text in (("good", "1,x"), ("broken", '2,"y'), ("word", "nix,z"), ("long", "7,zzzz")):
+    path = pathlib.Path(FOLDER) / f"{name}.csv"
+    path.write_text(text + "\\n")
+    cursor.execute(f"put file://{path} @s/{name}")
+    query = f"(select $1::int + 1, upper($2) from @s/{name})"
+    form = "file_format = (type = csv field_optionally_enclosed_by = '\\"') on_error = continue"
+    try:
+        say(cursor.execute(f"copy into t from {query} {form}").fetchall()[0][1:4])
+    except snowflake.connector.errors.ProgrammingError as error:
+        say(error.errno, "ON_ERROR = CONTINUE with a query" in str(error))
+say(cursor.execute("select * from t").fetchall())
+try:
+    cursor.execute("copy into t from @s on_error = 'skip_file_101%'")
+except snowflake.connector.errors.ProgrammingError as error:
+    say(error.errno)
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_copy_of_a_query_continues_past_records_that_cannot_be_read(
+    server: server_kit.Running, driver: str, tmp_path: Path
+) -> None:
+    said = drivers.run(
+        driver,
+        f"SCHEMA = 'n_{driver}_{uuid.uuid4().hex[:8]}'\nFOLDER = {str(tmp_path)!r}\n"
+        + CONTINUE_LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    assert said[0] == [[True, "int:1", "int:1"]]
+    assert said[1] == [["LOADED", "int:1", "int:1"]]
+    assert said[2] == [["LOAD_FAILED", "int:1", "int:0"]]
+    # Which rows of a query fail is not known, so the statement is refused and loads nothing.
+    assert said[3] == said[4] == ["int:2", True]
+    assert said[5] == [[["int:1", "q"], ["int:2", "X"]]]
+    assert said[6] == ["int:1008"]
+
+
 POOL_LINES = """
 import concurrent.futures
 connection = connect(database="lake")
