@@ -401,6 +401,7 @@ def _build_catalog(
             local=storage.disk,
             now_ms=now_ms,
         )
+        storage.buckets.reserve(dict.fromkeys(mounts.names, settings.account))
     store = catalog_store.CatalogStore(
         mounts=mounts,
         index=storage.index,

@@ -49,11 +49,16 @@ class Buckets:
     def __init__(self, *, index: Index, now_ms: NowMs) -> None:
         self._index = index
         self._now_ms = now_ms
+        self._reserved: Mapping[str, str] = {}
         # Keyed by the record, which holds the id: it belongs to one name for ever.
         self._decoded: dict[bytes, BucketInfo] = {}
         self._decoded_bytes = 0
         # With the index's count of changes before the record was read: no later change, no look.
         self._newest: dict[str, tuple[int, BucketInfo]] = {}
+
+    def reserve(self, owners: Mapping[str, str]) -> None:
+        """Refuse to create buckets of these names from now on. owners: by name."""
+        self._reserved = dict(owners)
 
     def get(self, name: str, reading: Lookup | None = None) -> BucketInfo:
         """Return a bucket. reading: an open view to read from, or None for the newest committed
@@ -145,6 +150,13 @@ class Buckets:
         object_lock: its versions can be locked; versioning is enabled with it.
         """
         names.check_bucket_name(name, bucket_type)
+        if name in self._reserved:
+            raise errors.BucketAlreadyExists(
+                f"the name {name!r} is taken by a mount",
+                name=name,
+                owner=self._reserved[name],
+                type="table",
+            )
         return await self._create(
             name,
             bucket_type=bucket_type,

@@ -52,7 +52,7 @@ class OtherCatalog:
         self._now_ms = now_ms
         self._settings: _Configuration | None = None
         self._token = mount.token
-        self._token_until = float("inf")
+        self._token_until = float("-inf") if mount.credential else float("inf")
 
     def listing(self) -> Listing:
         """Return the tables of all namespaces. Raises MountUnavailable.
@@ -154,7 +154,7 @@ class OtherCatalog:
     ) -> transport.HttpAnswer:
         answer = self._get_once(path, query, headers or {})
         if answer.status == 401 and self._mount.credential:
-            self._token_until = 0.0  # it may have been revoked
+            self._token_until = float("-inf")  # it may have been revoked
             answer = self._get_once(path, query, headers or {})
         return answer
 

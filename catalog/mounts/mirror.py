@@ -21,6 +21,8 @@ from catalog import errors
 from storage import blobs, disk, model
 
 KEPT_SECONDS: Final = 15 * 60
+FILES_AT_ONCE: Final = 24
+"""Files that one caller waits for: after a failure no further ones are begun."""
 
 Copy = Callable[[Callable[[bytes], None], int], int]
 """Passes a file's bytes to a function, of which there are at most so many; returns their number."""
@@ -65,9 +67,17 @@ class Mirror:
 
         copy: of a URI. Several callers that need one file wait for one copy.
         """
+        wanted = list(dict.fromkeys(uris))
+        for start in range(0, len(wanted), FILES_AT_ONCE):
+            await asyncio.sleep(0)
+            await self._bring_some(mount, wanted[start : start + FILES_AT_ONCE], copy, pool)
+
+    async def _bring_some(
+        self, mount: str, uris: Iterable[str], copy: Callable[[str], Copy], pool: Executor
+    ) -> None:
         waiting: list[asyncio.Future[None]] = []
         loop = asyncio.get_running_loop()
-        for uri in dict.fromkeys(uris):
+        for uri in uris:
             try:
                 self.find(mount, uri)
             except errors.MetadataFileMissing:

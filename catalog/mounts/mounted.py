@@ -26,13 +26,28 @@ from server import mounts as settings
 from server.access import model as access_model
 from storage import disk, model
 
-THREADS: Final = 6
-"""Requests to one mount at a time."""
+REQUESTS_MAX: Final = 4
+"""Requests to one other catalog at a time."""
+
+DOWNLOADS_MAX: Final = 6
+"""Files of one mount that are copied at a time."""
 
 FAILED_SECONDS: Final = 5.0
 """How long a mount that failed is not tried again."""
 
 TABLES_KEPT_MAX: Final = 200
+TABLE_BYTES_KEPT_MAX: Final = 64 << 20
+"""Bounds of the tables that one mount keeps, by their number and their metadata."""
+
+GRANTS_KEPT_MAX: Final = 10_000
+"""Tables of one mount of which it is known how their files are read: more than a statement has."""
+
+GRANTED_SECONDS: Final = 300
+"""How long keys that the other catalog gave are used at most, before it is asked for new ones."""
+
+OTHERS_SECONDS: Final = 60.0
+"""The age at which names of a mount that a statement does not name are listed again beside it:
+views that it reads may name the mount."""
 
 READ_ACTIONS: Final = frozenset(
     {
@@ -74,7 +89,6 @@ class LoadedCopy:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Table:
     loaded: LoadedCopy
-    vended: sources.StorageGrants
     at: float
 
 
@@ -96,35 +110,48 @@ class MountedCatalog:
         self._copies = copies
         self._other = catalogs.OtherCatalog(configured, now_ms=now_ms) if configured.uri else None
         self._source = sources.FileSource(configured, local=local, now_ms=now_ms)
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=f"mount-{configured.name}")
+        self._requests = ThreadPoolExecutor(REQUESTS_MAX, f"mount-{configured.name}")
+        self._downloads = ThreadPoolExecutor(DOWNLOADS_MAX, f"files-{configured.name}")
         self._namespace_ids: dict[idents.Namespace, int] = {}
         self._listed_at = float("-inf")
         self._listing: asyncio.Task[None] | None = None
         self._failed: tuple[float, errors.MountUnavailable] | None = None
+        self._unlisted: errors.MountUnavailable | None = None
         self._tables: OrderedDict[idents.TableIdent, _Table] = OrderedDict()
+        self._tables_bytes = 0
+        self._grants: OrderedDict[idents.TableIdent, sources.StorageGrants] = OrderedDict()
         if self._other is None:
             self._show_tables()
 
     def check_listed(self) -> None:
         """Raise MountUnavailable if the names could not be listed yet."""
-        if self._listed_at == float("-inf") and self._failed is not None:
-            raise errors.MountUnavailable(str(self._failed[1]))
+        if self._listed_at == float("-inf") and self._unlisted is not None:
+            raise errors.MountUnavailable(str(self._unlisted))
+
+    def refresh_beside(self) -> None:
+        """Begin to list the names again if they are old, and wait for nothing."""
+        age = time.monotonic() - self._listed_at
+        if age > max(OTHERS_SECONDS, self.settings.refresh_seconds) and self._listing is None:
+            self._begin_listing()
+
+    def _begin_listing(self) -> asyncio.Task[None]:
+        self._listing = asyncio.ensure_future(self._list())
+        self._listing.add_done_callback(self._end_listing)
+        return self._listing
 
     async def refresh(self) -> None:
         """List the names again if they are older than allowed. Raises MountUnavailable."""
         if time.monotonic() - self._listed_at <= self.settings.refresh_seconds:
             return
-        if self._listing is None:
-            self._listing = asyncio.ensure_future(self._list())
-            self._listing.add_done_callback(self._end_listing)
-        await asyncio.shield(self._listing)
+        await asyncio.shield(self._listing or self._begin_listing())
 
     async def load(
         self, ident: idents.TableIdent, pointer: records.Pointer, decode: Decode
     ) -> LoadedCopy:
         """Return a table. Raises MountUnavailable, NoSuchTable, InvalidMetadata."""
         kept = self._tables.get(ident)
-        if kept is not None and time.monotonic() - kept.at <= self.settings.refresh_seconds:
+        age_max = min(self.settings.refresh_seconds, GRANTED_SECONDS)
+        if kept is not None and time.monotonic() - kept.at <= age_max:
             return kept.loaded
         at = time.monotonic()
         answer = await self._run(lambda: self._load(ident))
@@ -146,37 +173,45 @@ class MountedCatalog:
             metadata=metadata,
             data=data,
         )
-        vended = sources.vended(answer.config, answer.storage_credentials)
-        self._tables.pop(ident, None)
-        self._tables[ident] = _Table(loaded=loaded, vended=vended, at=at)
-        while len(self._tables) > TABLES_KEPT_MAX:
-            self._tables.popitem(last=False)
+        self._grants.pop(ident, None)
+        self._grants[ident] = sources.vended(answer.config, answer.storage_credentials)
+        while len(self._grants) > GRANTS_KEPT_MAX:
+            self._grants.popitem(last=False)
+        self._keep(ident, _Table(loaded=loaded, at=at))
         return loaded
+
+    def _keep(self, ident: idents.TableIdent, table: _Table) -> None:
+        before = self._tables.pop(ident, None)
+        self._tables_bytes -= 0 if before is None else len(before.loaded.data)
+        self._tables[ident] = table
+        self._tables_bytes += len(table.loaded.data)
+        while len(self._tables) > TABLES_KEPT_MAX or self._tables_bytes > TABLE_BYTES_KEPT_MAX:
+            _, removed = self._tables.popitem(last=False)
+            self._tables_bytes -= len(removed.loaded.data)
 
     async def bring(self, ident: idents.TableIdent, uris: Iterable[str]) -> None:
         """Copy the files of a loaded table that are not here. Raises as `Mirror.bring` does."""
-        kept = self._tables.get(ident)
-        vended = sources.StorageGrants() if kept is None else kept.vended
+        vended = self._grants.get(ident, sources.StorageGrants())
 
         def copy(uri: str) -> mirror.Copy:
             return lambda write, bytes_max: self._source.read(
                 uri, write, vended=vended, bytes_max=bytes_max
             )
 
-        await self._copies.bring(self.settings.name, uris, copy, self._pool)
+        try:
+            await self._copies.bring(self.settings.name, uris, copy, self._downloads)
+        except errors.MountUnavailable as error:
+            self._note_failure(error)
+            raise
 
-    def addresses(self, ident: idents.TableIdent) -> dict[str, str]:
+    def addresses(self, ident: idents.TableIdent, location: str) -> dict[str, str]:
         """Return the settings of a client that reads a loaded table's files. They have no keys."""
-        kept = self._tables.get(ident)
-        return (
-            {}
-            if kept is None
-            else self._source.addresses(kept.loaded.pointer.location, kept.vended)
-        )
+        return self._source.addresses(location, self._grants.get(ident, sources.StorageGrants()))
 
     def close(self) -> None:
         """Give the threads up; those that wait for an answer end with their time-outs."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._requests.shutdown(wait=False, cancel_futures=True)
+        self._downloads.shutdown(wait=False, cancel_futures=True)
 
     def _show_tables(self) -> None:
         listing: catalogs.Listing = {schema: [] for schema in self.settings.schemas}
@@ -189,7 +224,11 @@ class MountedCatalog:
         other = self._other
         assert other is not None, "single tables are listed from the start"
         at = time.monotonic()
-        listing = await self._run(other.listing)
+        try:
+            listing = await self._run(other.listing)
+        except errors.MountUnavailable as error:
+            self._unlisted = error
+            raise
         self.rows = await asyncio.to_thread(
             overlay.encode, self.place, listing, self._namespace_ids
         )
@@ -208,19 +247,25 @@ class MountedCatalog:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
-                result = await asyncio.shield(loop.run_in_executor(self._pool, work))
+                result = await asyncio.shield(loop.run_in_executor(self._requests, work))
         except TimeoutError:
             error = errors.MountUnavailable(
                 f"The mount {self.settings.name} is not available: no answer within {seconds}"
-                " seconds"
+                " seconds",
+                is_away=True,
             )
-            self._failed = (time.monotonic(), error)
+            self._note_failure(error)
             raise error from None
         except errors.MountUnavailable as error:
-            self._failed = (time.monotonic(), error)
+            self._note_failure(error)
             raise
         self._failed = None
         return result
+
+    def _note_failure(self, error: errors.MountUnavailable) -> None:
+        """Remember a server that does not answer; one that refuses a request is tried again."""
+        if error.fields.get("is_away"):
+            self._failed = (time.monotonic(), error)
 
     def _load(self, ident: idents.TableIdent) -> catalogs.LoadAnswer:
         if self._other is not None:
@@ -297,6 +342,9 @@ class Mounts:
         mounts = [
             mount for name, mount in self._mounts.items() if name in lowered or name == database
         ]
+        for mount in self._mounts.values():
+            if mount not in mounts:
+                mount.refresh_beside()
         for result in await asyncio.gather(
             *(mount.refresh() for mount in mounts), return_exceptions=True
         ):

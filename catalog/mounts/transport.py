@@ -120,7 +120,7 @@ def _pieces(target: RequestTarget, response: http.client.HTTPResponse) -> Iterat
         while piece := response.read1(STEP_BYTES):
             yield piece
     except (OSError, http.client.HTTPException) as error:
-        raise _unavailable(target, type(error).__name__) from None
+        raise _unavailable(target, type(error).__name__, is_away=True) from None
 
 
 class _Exchange:
@@ -166,7 +166,7 @@ class _Exchange:
             return self._connection.getresponse()
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             self._close()
-            raise _unavailable(self._target, type(error).__name__) from None
+            raise _unavailable(self._target, type(error).__name__, is_away=True) from None
 
     def __exit__(self, *_: object) -> None:
         self._close()
@@ -211,7 +211,10 @@ def signature(keys: Keys, method: str, url: str, body: bytes, *, now_ms: int) ->
     return headers
 
 
-def _unavailable(target: RequestTarget, reason: str) -> errors.MountUnavailable:
+def _unavailable(
+    target: RequestTarget, reason: str, *, is_away: bool = False
+) -> errors.MountUnavailable:
+    """Return the error of a request. is_away: the other server does not answer at all."""
     return errors.MountUnavailable(
-        f"The mount {target.mount} is not available: {target.shown}: {reason}"
+        f"The mount {target.mount} is not available: {target.shown}: {reason}", is_away=is_away
     )

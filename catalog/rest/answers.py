@@ -47,7 +47,7 @@ def answer_table(
     mounts = service.store.mounts
     mount = None if mounts is None else mounts.find(loaded.ident.table_bucket)
     if mount is not None:
-        config = mount.addresses(loaded.ident)
+        config = mount.addresses(loaded.ident, loaded.pointer.location)
     data = loaded.data
     if refs_only and loaded.metadata_location is not None:
         data = service.store.refs_only(loaded.metadata_location, loaded.metadata)

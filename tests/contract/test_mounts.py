@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pyarrow as pa
 import pytest
 from pyiceberg import catalog, expressions, table
@@ -329,6 +330,51 @@ def test_the_catalog_answers_503_for_a_mount_that_is_away_and_serves_the_rest(
     assert answer.status_code == 503
     assert "The mount far-away is not available" in answer.json()["error"]["message"]
     assert session.get(f"{mounting.iceberg}/v1/lake/namespaces").status_code == 200
+
+
+def test_a_mount_is_no_table_bucket_of_s3tables_and_its_name_cannot_be_taken(
+    mounting: server_kit.Running,
+) -> None:
+    client = boto3.client(
+        "s3tables",
+        endpoint_url=mounting.url,
+        region_name="us-east-1",
+        aws_access_key_id=mounting.access_key,
+        aws_secret_access_key=mounting.secret_key,
+    )
+    assert [each["name"] for each in client.list_table_buckets()["tableBuckets"]] == ["lake"]
+    with pytest.raises(client.exceptions.ConflictException):
+        client.create_table_bucket(name="elsewhere")
+    arn = "arn:aws:s3tables:us-east-1:000000000000:bucket/elsewhere"
+    with pytest.raises(client.exceptions.NotFoundException):
+        client.list_tables(tableBucketARN=arn)
+
+
+def test_rights_on_a_mount_are_those_on_a_table_bucket_of_its_name(
+    mounting: server_kit.Running, sql: lake_client.Session
+) -> None:
+    for name, schema in (("reader", "sales"), ("stranger", "nothing")):
+        sql.answer(f"create user {name} password = 'a long password' default_role = r_{name}")
+        sql.answer(f"create role r_{name}")
+        sql.answer(f"grant role r_{name} to user {name}")
+        if schema == "sales":
+            sql.answer(f"grant usage on database elsewhere to role r_{name}")
+            sql.answer(f"grant usage on schema elsewhere.sales to role r_{name}")
+            sql.answer(f"grant select on all tables in schema elsewhere.sales to role r_{name}")
+
+    def rows(user: str, text: str) -> list[tuple[Any, ...]]:
+        client = shell.Client(url=mounting.url)
+        client.login(user=user, password="a long password", database="", schema="")
+        try:
+            return lake_client.Session(client).rows(text)
+        finally:
+            client.logout()
+
+    assert rows("reader", "select count(*) from elsewhere.sales.numbers") == [(1000,)]
+    with pytest.raises(shell.ShellError, match="002003"):
+        rows("stranger", "select count(*) from elsewhere.sales.numbers")
+    with pytest.raises(shell.ShellError, match="003001"):
+        rows("reader", "insert into elsewhere.sales.numbers values (1, 'x')")
 
 
 def test_embuckets_metastore_config_shows_a_table_bucket_by_signed_requests_and_files(
