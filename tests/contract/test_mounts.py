@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -433,3 +434,36 @@ def test_a_broken_metastore_config_is_refused_without_its_secrets(tmp_path: Path
     with pytest.raises(AssertionError, match="is not YAML that this server reads") as refused:
         server_kit.start(tmp_path / "data", "--metastore-config", str(tmp_path / "metastore.yaml"))
     assert "hush" not in str(refused.value)
+
+
+def test_files_beyond_the_cache_are_refused_and_a_killed_server_leaves_no_copy(
+    other: server_kit.Running, tmp_path: Path
+) -> None:
+    part = 700 * 1024
+    wide = lake_client.catalog(other).create_table(
+        "sales.wide", schema=pa.schema([("id", pa.int64()), ("noise", pa.binary())])
+    )
+    for number in range(3):
+        rows = {"id": [number], "noise": [random.Random(number).randbytes(part)]}
+        wide.append(pa.table(rows, schema=wide.schema().as_arrow()))
+    (tmp_path / "mini.toml").write_text(configuration(other, tmp_path, {"a.b": "/none"}))
+    flags = ("--config", str(tmp_path / "mini.toml"), "--mount-cache-mib", "1")
+    running = server_kit.start(tmp_path / "data", *flags)
+    try:
+        with lake_client.session(running) as sql:
+            one = "select count(noise) from elsewhere.sales.wide where id = 1"
+            assert sql.rows(one) == [(1,)]
+            with pytest.raises(shell.ShellError, match="raise mount_cache_mib"):
+                sql.rows("select count(noise) from elsewhere.sales.wide")
+            assert sql.rows(one) == [(1,)]
+        copies = [path for path in (tmp_path / "data" / "blobs").rglob("*") if path.is_file()]
+        assert any(path.stat().st_size > part for path in copies)
+        running.kill()
+        running = server_kit.start(tmp_path / "data", *flags)
+        copies = [path for path in (tmp_path / "data" / "blobs").rglob("*") if path.is_file()]
+        assert copies == []
+        with lake_client.session(running) as sql:
+            assert sql.rows(one) == [(1,)]
+    finally:
+        running.stop()
+    assert not [path for path in (tmp_path / "data" / "blobs").rglob("*") if path.is_file()]
