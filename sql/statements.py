@@ -61,6 +61,7 @@ from sql import (
     staged_statements,
     tabletypes,
     transactions,
+    transfers,
     views,
     warehouses,
 )
@@ -173,6 +174,7 @@ class Statements:
         RESULT_SCAN reads. flow_ids: the queries before it in a flow, the nearest last.
         is_immediate: the text comes from EXECUTE IMMEDIATE, and may not be another one.
         """
+        is_bound = bool(bindings)
         text, bindings = await self._filled(text, bindings)
         compiled = None
         staged: staged_reads.Opened | None = None
@@ -191,6 +193,10 @@ class Statements:
             if is_immediate and isinstance(operation, operations.PutFiles | operations.GetFiles):
                 # A driver moves files only for a text that begins with PUT or GET.
                 raise errors.unsupported("EXECUTE IMMEDIATE of PUT or GET")
+            if is_bound and isinstance(operation, operations.PutFiles):
+                transfers.check_bound_upload(
+                    operation.local, session.client_app_id, session.client_app_version
+                )
             await self._transactions.check_not_lost(session, operation)
             available_roles: tuple[str, ...] = ()
             if AVAILABLE_ROLES.search(text):

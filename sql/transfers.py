@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from server.access import tokens
 from server.auth import presign, sigv4
+from sql import errors
 
 SECONDS: Final = 3600
 """How long the keys and the URLs of one PUT or GET hold."""
@@ -52,6 +53,18 @@ def style_of(client_app_id: str, client_app_version: str) -> Style:
     major = client_app_version.partition(".")[0]
     is_python = client_app_id.upper() in ("PYTHONCONNECTOR", "PYTHONSNOWPARK")
     return "S3" if is_python and major.isdecimal() and int(major) >= 5 else "GCS"
+
+
+def check_bound_upload(local: str, client_app_id: str, client_app_version: str) -> None:
+    """Raise SqlError for a PUT of several files whose stage is a bind, by presigned URLs.
+
+    Drivers ask for each file's URL by the text of the PUT, and without the bind they do not: they
+    would upload all files to the one URL of this answer, each over the one before.
+    """
+    if style_of(client_app_id, client_app_version) == "GCS" and any(
+        character in local for character in "*?"
+    ):
+        raise errors.unsupported("PUT of several files to a stage that is a bind, by this driver")
 
 
 def answer(transfer: Transfer, *, origin: str) -> dict[str, Any]:

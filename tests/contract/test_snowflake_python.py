@@ -518,6 +518,46 @@ def test_copy_of_a_query_continues_past_records_that_cannot_be_read(
     assert said[6] == ["int:1008"]
 
 
+BULK_LINES = """
+import pandas
+from snowflake.connector.pandas_tools import write_pandas
+connection = connect(database="lake")
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+cursor.execute("create table t (a int)")
+rows = pandas.DataFrame({"A": range(4)})
+try:
+    say(write_pandas(connection, rows, "T", chunk_size=1, bulk_upload_chunks=True)[:3])
+except Exception as error:
+    say(type(error).__name__)
+say(cursor.execute("select a from t order by a").fetchall())
+say(write_pandas(connection, rows, "T", chunk_size=1)[:3])
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_chunks_that_are_uploaded_together_are_all_stored_or_refused(
+    server: server_kit.Running, driver: str
+) -> None:
+    said = drivers.run(
+        driver,
+        f"SCHEMA = 'b_{driver}_{uuid.uuid4().hex[:8]}'\n" + BULK_LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    if driver == drivers.PY5:
+        assert said[0] == [[True, "int:4", "int:4"]]
+        assert said[1] == [[[f"int:{number}"] for number in range(4)]]
+    else:
+        assert said[0] == ["KeyError"]  # it reads the refusal as an answer
+        assert said[1] == [[]]
+    assert said[2] == [[True, "int:4", "int:4"]]
+
+
 POOL_LINES = """
 import concurrent.futures
 connection = connect(database="lake")

@@ -17,7 +17,7 @@ import pytest
 
 from catalog import loads
 from server.access import model as access_model
-from sql import errors, stagerows, stages
+from sql import bindings, errors, stagerows, stages
 from sql.dialect import operations
 from storage import batch
 from storage import model as storage_model
@@ -990,5 +990,23 @@ def test_copy_fills_the_columns_that_it_does_not_list_with_their_defaults(tmp_pa
         ]
         await local.run("copy into t (name) from (select $1 from @s) force = true")
         assert await local.rows("select id from t order by id") == [(5,), (7,), (9,), (11,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_put_of_several_files_to_a_bound_stage_is_refused_for_presigned_urls(
+    tmp_path: Path,
+) -> None:
+    bound = {"1": bindings.Binding(type="text", values=("@s",), is_array=False)}
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create stage s")
+        await local.run("PUT file:///a.csv ?", bindings=bound)
+        for text in ("PUT 'file:///folder/*' ?", "PUT file:///a?.csv ? auto_compress=false"):
+            with pytest.raises(errors.SqlError) as caught:
+                await local.run(text, bindings=bound)
+            assert caught.value.code == "000002"
+            assert "PUT of several files to a stage that is a bind" in caught.value.message
+        await local.run("PUT 'file:///folder/*' @s")
 
     local_sql.run_local(tmp_path, work)
