@@ -467,3 +467,41 @@ def test_files_beyond_the_cache_are_refused_and_a_killed_server_leaves_no_copy(
     finally:
         running.stop()
     assert not [path for path in (tmp_path / "data" / "blobs").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_select_from_a_mount_leaves_out_rows_that_delete_files_delete(
+    other: server_kit.Running, sql: lake_client.Session, version: int
+) -> None:
+    with lake_client.session(other, "sales") as writing:
+        writing.answer(
+            f"create iceberg table sales.marked{version} (id int, word varchar)"
+            f" iceberg_version = {version} enable_iceberg_merge_on_read = true"
+        )
+        values = ", ".join(f"({number}, 'w{number}')" for number in range(50))
+        writing.answer(f"insert into sales.marked{version} values {values}")
+        writing.answer(f"delete from sales.marked{version} where id between 10 and 19")
+    marked = lake_client.catalog(other).load_table(f"sales.marked{version}")
+    assert marked.format_version == version
+    assert len(marked.inspect.delete_files()) == 1
+    counted = f"select count(*), sum(id) from elsewhere.sales.marked{version}"
+    assert sql.rows(counted) == [(40, 1225 - 145)]
+
+
+def test_a_view_of_the_lake_reads_a_mount_that_the_statement_does_not_name(
+    sql: lake_client.Session,
+) -> None:
+    sql.answer("create schema lake.seen")
+    sql.answer("create view lake.seen.v as select word from elsewhere.sales.numbers where id = 3")
+    assert sql.rows("select * from lake.seen.v") == [("w3",)]
+
+
+def test_a_table_of_a_mount_that_cannot_be_read_hides_no_other_from_listings(
+    sql: lake_client.Session,
+) -> None:
+    for listing in (
+        "show tables in schema folder.plain",
+        "select table_catalog, table_name from folder.information_schema.tables",
+        "select table_catalog, table_name from folder.information_schema.columns",
+    ):
+        assert "WORDS" in {str(row[1]).upper() for row in sql.rows(listing)}, listing
