@@ -70,6 +70,7 @@ from sql.dialect import (
     formats,
     names,
     operations,
+    reading,
     resolve,
     shapes,
 )
@@ -653,7 +654,7 @@ class Statements:
         await self._transactions.commit(execution.session)
 
 
-COPIES = re.compile(r"\W*COPY\b", re.IGNORECASE)
+COPIES = re.compile(rf"{reading.LEAD}COPY\b", re.IGNORECASE)
 """COPY reads its staged files itself."""
 
 GET_DDL = re.compile(r"\bGET_DDL\b", re.IGNORECASE)

@@ -19,9 +19,10 @@ from sql import bindings, errors
 from sql.dialect import parse, reading
 
 MENTIONS: Final = re.compile(
-    r"\bIDENTIFIER\s*\(\s*\?|\bINFER_SCHEMA\b|^\W*(?:COPY|PUT|GET|EXECUTE)\b", re.IGNORECASE
+    rf"\bIDENTIFIER\s*\(\s*\?|\bINFER_SCHEMA\b|^{reading.LEAD}(?:COPY|PUT|GET|EXECUTE)\b",
+    re.IGNORECASE,
 )
-MOVES: Final = re.compile(r"^\W*(?:PUT|GET)\b", re.IGNORECASE)
+MOVES: Final = re.compile(rf"{reading.LEAD}(?:PUT|GET)\b", re.IGNORECASE)
 WORD: Final = re.compile(r"(?<=\s)\?(?=\s|;|$)")
 """A placeholder of PUT or GET, whose paths are no tokens."""
 
@@ -35,12 +36,13 @@ def fill(
     """
     if not bound or MENTIONS.search(text) is None:
         return text, bound
-    if MOVES.match(text):
+    if moves := MOVES.match(text):
         binding = bound.get("1")
         if binding is None or len(bound) != 1:
             return text, bound
         literal = _literal(1, binding)
-        return WORD.sub(lambda _: literal, text, count=1), {}
+        lead, rest = text[: moves.end()], text[moves.end() :]
+        return lead + WORD.sub(lambda _: literal, rest, count=1), {}
     return _filled(text, bound)
 
 

@@ -11,6 +11,8 @@ from sql.dialect import names
 
 NAME_PART = re.compile(r'"(?:[^"]|"")+"|[A-Za-z_][\w$]*')
 SPELLED_NAME = re.compile(rf"(?:{NAME_PART.pattern})(?:\.(?:{NAME_PART.pattern})){{0,2}}")
+LEAD = r"(?:/\*(?s:.*?)(?:\*/|\Z)|(?:--|//)[^\n]*|\W)*+"
+"""What may stand before the first word of a statement: comments and signs."""
 
 
 def place_of(text: str, start: int) -> tuple[int, int]:

@@ -52,6 +52,17 @@ async def refused(local: local_sql.LocalSql, text: str) -> errors.SqlError:
     return raised.value
 
 
+@pytest.mark.parametrize("comment", ["/* from @a */ ", "-- a job\n", "// a job\n"])
+def test_copy_after_a_comment_loads_its_files(tmp_path: Path, comment: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@~", "a.csv", b"7\n")
+        await local.rows(f"{comment}COPY INTO t FROM @~/a.csv")
+        assert await local.rows("SELECT a FROM t") == [(7,)]
+
+    run(tmp_path, work)
+
+
 def parquet(**columns: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)

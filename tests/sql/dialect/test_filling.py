@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -48,3 +49,24 @@ def test_both_forms_of_placeholders_in_one_of_several_statements_are_refused() -
     with pytest.raises(errors.SqlError) as caught:
         filling.share(["select 1", "select ?, :1"], fixed(1))
     assert caught.value.code == "000002"
+
+
+LEADS = ("", "/* why ? */ ", "-- COPY 'it\n", "// a /* b\n", "/* a */ -- b\n/* c\n ** d */")
+
+
+@pytest.mark.parametrize("lead", LEADS)
+def test_binds_after_comments_are_filled_in(lead: str) -> None:
+    bound = {"1": bindings.Binding(type="text", values=("@~/a b",))}
+    filled = {
+        "copy into t from ?": "copy into t from '@~/a b'",
+        "execute immediate ?": "execute immediate '@~/a b'",
+        "PUT file:///tmp/x ?": "PUT file:///tmp/x '@~/a b'",
+    }
+    for text, expected in filled.items():
+        assert filling.fill(lead + text, bound) == (lead + expected, {})
+
+
+def test_open_comments_before_a_statement_cost_time_in_proportion_to_the_text() -> None:
+    started = time.process_time()
+    assert filling.MENTIONS.search("/* " * 300_000) is None
+    assert time.process_time() - started < 5
