@@ -1,7 +1,8 @@
 """engine: Avro files of stages, as JSON documents.
 
-A file is read block by block, so memory holds one of them. A schema of types that contain
-themselves is refused: its values nest as deep as a file says. Of logical types, those that
+A file is read block by block, so memory holds one of them. A schema is refused if the file's bytes
+do not bound its values: types that contain themselves nest as deep as a file says, and a list of
+values without bytes is as long as it says. Of logical types, those that
 `fastavro` knows become dates, times, timestamps, decimals and UUIDs. Source: Avro 1.12
 specification.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import fastavro
@@ -136,40 +138,75 @@ class _Container:
         return data
 
 
-def _check(schema: Schema) -> None:
-    """Raise BadAvro for a schema that nests too deeply, or in itself."""
-    heights: dict[str, int] = {}
-    nodes = 0
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Extent:
+    """How much one value of a type can hold.
 
-    def height(node: Schema, namespace: str, depth: int) -> int:
-        nonlocal nodes
-        nodes += 1
-        if depth > avro.SCHEMA_DEPTH_MAX or nodes > avro.SCHEMA_NODES_MAX:
+    height: levels. nodes: types, counted at every use, as references can nest to exponential size.
+    is_empty: a value takes no bytes.
+    """
+
+    height: int = 1
+    nodes: int = 1
+    is_empty: bool = False
+
+
+def _check(schema: Schema) -> None:
+    """Raise BadAvro for a schema whose values a file's bytes do not bound.
+
+    Its types nest too deeply, in themselves or to too many values, or a list holds values without
+    bytes, whose number is all that the file has of them.
+    """
+    extents: dict[str, _Extent] = {}
+    depth = 0
+
+    def extent_of(node: Schema, namespace: str) -> _Extent:
+        nonlocal depth
+        depth += 1
+        if depth > avro.SCHEMA_DEPTH_MAX:
             raise BadAvro("its schema is too large")
+        extent = uncounted(node, namespace)
+        depth -= 1
+        if extent.height > avro.SCHEMA_DEPTH_MAX or extent.nodes > avro.SCHEMA_NODES_MAX:
+            raise BadAvro("its schema nests too deeply, or is too large")
+        return extent
+
+    def uncounted(node: Schema, namespace: str) -> _Extent:
         if isinstance(node, list):
-            return 1 + max((height(each, namespace, depth + 1) for each in node), default=0)
+            return _around([extent_of(each, namespace) for each in node], is_empty=False)
         if isinstance(node, str):
             if node in PRIMITIVES:
-                return 1
-            inner_height = heights.get(_full_name(node, namespace), heights.get(node))
-            if inner_height is None:
+                return _Extent(is_empty=node == "null")
+            extent = extents.get(_full_name(node, namespace), extents.get(node))
+            if extent is None:
                 raise BadAvro("its schema has a type that contains itself, or is not defined")
-            return inner_height
+            return extent
         inner = node.get("type")
         if inner in ("record", "error", "enum", "fixed"):
             name = _full_name(str(node["name"]), str(node.get("namespace", namespace)))
             within = name.rpartition(".")[0]
-            members = [each["type"] for each in node.get("fields", ())]
-            total = 1 + max((height(each, within, depth + 1) for each in members), default=0)
-            heights[name] = total
-        else:
-            part = {"array": "items", "map": "values"}.get(inner if isinstance(inner, str) else "")
-            total = 1 + height(node[part] if part else inner, namespace, depth + 1)
-        if total > avro.SCHEMA_DEPTH_MAX:
-            raise BadAvro("its schema nests too deeply")
-        return total
+            members = [extent_of(each["type"], within) for each in node.get("fields", ())]
+            is_empty = all(member.is_empty for member in members)
+            if inner in ("enum", "fixed"):
+                is_empty = inner == "fixed" and not node.get("size")
+            extents[name] = _around(members, is_empty=is_empty)
+            return extents[name]
+        part = {"array": "items", "map": "values"}.get(inner if isinstance(inner, str) else "")
+        member = extent_of(node[part] if part else inner, namespace)
+        if part == "items" and member.is_empty:
+            raise BadAvro("its schema has a list of values without bytes")
+        return _around([member], is_empty=not part and member.is_empty)
 
-    height(schema, "", 0)
+    extent_of(schema, "")
+
+
+def _around(members: Sequence[_Extent], *, is_empty: bool) -> _Extent:
+    """Return the extent of a type with members."""
+    return _Extent(
+        height=1 + max((member.height for member in members), default=0),
+        nodes=1 + sum(member.nodes for member in members),
+        is_empty=is_empty,
+    )
 
 
 def _full_name(name: str, namespace: str) -> str:

@@ -211,6 +211,15 @@ def deep_chain() -> list[Any]:
     return chain
 
 
+def doubling() -> list[Any]:
+    """Types of which each holds the one before twice: a value of the last has 2 ** 40 members."""
+    chain: list[Any] = [{"type": "record", "name": "t0", "fields": []}]
+    for number in range(1, 41):
+        members = [{"name": name, "type": f"t{number - 1}"} for name in "ab"]
+        chain.append({"type": "record", "name": f"t{number}", "fields": members})
+    return chain
+
+
 def with_schema(schema: Any, codec: str = "null") -> bytes:
     """Return the header of a file whose schema is any JSON."""
     head = b"Obj\x01" + _long(2)
@@ -228,6 +237,12 @@ BROKEN = {
     "recursive": avro([{"next": {"next": None}}], NESTED),
     "chain": with_schema(deep_chain()),
     "nested": with_schema(json.loads("[" * 400 + "]" * 400)),
+    "doubling": with_schema(doubling()) + _long(1) + _long(1) + _long(40) + b"s" * 16,
+    "nulls": with_schema({"type": "array", "items": "null"})
+    + _long(1) + _long(5) + _long(1 << 25) + _long(0) + b"s" * 16,
+    "hollow": with_schema({"type": "array", "items": {"type": {"type": "record", "name": "r",
+        "fields": [{"name": "f", "type": {"type": "fixed", "name": "x", "size": 0}}]}}})
+    + _long(1) + _long(5) + _long(1 << 25) + _long(0) + b"s" * 16,
     "no schema": b"Obj\x01\x00" + b"s" * 16,
     "undefined": with_schema({"type": "record", "name": "r", "fields": [
         {"name": "a", "type": "nowhere"}]}),
