@@ -1,4 +1,4 @@
-"""wiring: `python -m pipeline ingest | compact | expire | samples | run | list | history | show |
+"""wiring: `python -m pipeline ingest | compact | expire | replicate | run | list | history | show |
 ...`.
 
 The outcome is one line on standard error and, with `--json`, one JSON object on standard output.
@@ -41,6 +41,7 @@ from pipeline import (
     progress,
     reading,
     rejects,
+    replication,
     runs,
     samples,
     servers,
@@ -563,6 +564,25 @@ def _statistics(
     return dict(stored), f"stored statistics in {stored['statistics_file']}"
 
 
+def _replicate(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    table = settings.parse_table(options.table)
+    to = replication.target(options.to, options.to_warehouse, options.location, os.environ)
+    if not options.master.startswith("local"):
+        raise errors.BadArgument(
+            "replicate writes files of this machine, which a Spark cluster cannot; "
+            "use --master 'local[*]'"
+        )
+    done = replication.run(server, table, to, open_spark=_opener(options, server, say), say=say)
+    if done is None:
+        return {"files": 0}, f"copied nothing: {to.uri} has the newest version of {table.full}"
+    return dataclasses.asdict(done), (
+        f"copied {progress.counted(done.files, 'file')}, {done.size_bytes / 1e6:.1f} MB, "
+        f"of {table.full} to {to.uri}"
+    )
+
+
 def _samples(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
@@ -576,6 +596,7 @@ JOBS = {
     "expire": _expire,
     "manifests": _manifests,
     "statistics": _statistics,
+    "replicate": _replicate,
     "samples": _samples,
     "run": _run,
     "history": _history,
@@ -671,6 +692,14 @@ def _parser() -> argparse.ArgumentParser:
                           help="store how many distinct values columns have")  # fmt: skip
     job.add_argument("--table", required=True, help="warehouse.namespace.table")
     job.add_argument("--columns", metavar="COLUMN[,COLUMN]", help="default: all of plain types")
+
+    job = jobs.add_parser("replicate", parents=[common, spark],
+                          help="copy a table with its history to another catalog")  # fmt: skip
+    job.add_argument("--table", required=True, help="warehouse.namespace.table")
+    job.add_argument("--to", required=True, metavar="URI", help="of the target's REST catalog")
+    job.add_argument("--to-warehouse", metavar="NAME", help="the target's warehouse")
+    job.add_argument("--location", metavar="S3_URI",
+                     help="of the copy (default: s3://WAREHOUSE/namespace/table)")  # fmt: skip
 
     job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
     job.add_argument("--warehouse", default="lake")

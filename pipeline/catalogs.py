@@ -25,6 +25,19 @@ def opened(server: settings.ServerEndpoint, warehouse: str) -> Any:
     )
 
 
+def opened_at(uri: str, warehouse: str, *, access_key: str, secret_key: str) -> Any:
+    """Return a REST catalog of another server, as `opened` does."""
+    return _bounded_catalog(
+        warehouse,
+        uri=uri,
+        warehouse=warehouse,
+        **{
+            "credential": f"{access_key}:{secret_key}",
+            "oauth2-server-uri": f"{uri}/v1/oauth/tokens",
+        },
+    )
+
+
 @contextlib.contextmanager
 def failures() -> Iterator[None]:
     """Turn what PyIceberg raises in the block into the pipeline's own errors."""

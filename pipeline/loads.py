@@ -110,7 +110,12 @@ def columns_if_any(server: settings.ServerEndpoint, table: settings.TargetTable)
 
 
 def metadata(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:
-    """Return a table's metadata; none of it if the table does not exist.
+    """Return a table's metadata; none of it if the table does not exist. Raises as `loaded`."""
+    return loaded(server, table).get("metadata", {})
+
+
+def loaded(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:
+    """Return the catalog's answer to a load of the table; without metadata if it does not exist.
 
     Raises BadArgument if the warehouse does not exist, NoServer.
     """
@@ -122,7 +127,7 @@ def metadata(server: settings.ServerEndpoint, table: settings.TargetTable) -> An
     )
     parts = (prefix, "namespaces", "\x1f".join(table.namespace), "tables", table.name)
     path = "/".join(urllib.parse.quote(part, safe="") for part in parts)
-    return _ask(_request(server, f"/iceberg/v1/{path}"), table=table).get("metadata", {})
+    return _ask(_request(server, f"/iceberg/v1/{path}"), table=table)
 
 
 def _request(server: settings.ServerEndpoint, path: str) -> urllib.request.Request:

@@ -327,9 +327,11 @@ def spark_settings(
     return settings
 
 
-def catalog_settings(server: ServerEndpoint, warehouse: str) -> dict[str, str]:
-    """Return Spark's settings for the catalog of one warehouse, which has the warehouse's name."""
-    catalog = f"spark.sql.catalog.{warehouse}"
+def catalog_settings(
+    server: ServerEndpoint, warehouse: str, *, name: str | None = None
+) -> dict[str, str]:
+    """Return Spark's settings for the catalog of one warehouse. name: default: the warehouse's."""
+    catalog = f"spark.sql.catalog.{warehouse if name is None else name}"
     return {
         catalog: CATALOG_CLASS,
         f"{catalog}.type": "rest",

@@ -98,6 +98,26 @@ class WantedSources:
 
 def client(server: settings.ServerEndpoint, service: Literal["s3", "s3tables"] = "s3") -> Any:
     """Return a boto3 client for the server."""
+    return client_at(
+        endpoint=server.url,
+        region=server.region,
+        access_key=server.access_key,
+        secret_key=server.secret_key,
+        session_token=server.session_token or None,
+        service=service,
+    )
+
+
+def client_at(
+    *,
+    endpoint: str | None,
+    region: str | None,
+    access_key: str,
+    secret_key: str,
+    session_token: str | None = None,
+    service: Literal["s3", "s3tables"] = "s3",
+) -> Any:
+    """Return a boto3 client for a store. endpoint: None for AWS's own."""
     # Imported here: a job's `--help` need not load an AWS SDK.
     import boto3
     from botocore.config import Config
@@ -105,11 +125,11 @@ def client(server: settings.ServerEndpoint, service: Literal["s3", "s3tables"] =
     make: Any = boto3.client  # its stubs have one overload for each service
     return make(
         service,
-        endpoint_url=server.url,
-        region_name=server.region,
-        aws_access_key_id=server.access_key,
-        aws_secret_access_key=server.secret_key,
-        aws_session_token=server.session_token or None,
+        endpoint_url=endpoint,
+        region_name=region,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        aws_session_token=session_token,
         config=Config(
             s3={"addressing_style": "path"},
             connect_timeout=CONNECT_SECONDS,

@@ -1,0 +1,191 @@
+"""A table with its history is copied to another server, and the copy kept current."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from pipeline import __main__ as command
+from pipeline import errors, interrupts, replication, servers, settings
+from tests.kit import server as server_kit
+from tests.pipeline import wire
+from tests.pipeline.lake import Lake
+
+NAMES = {"id": pa.int64(), "name": pa.string()}
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.ServerEndpoint]:
+    """A second server, with table bucket `lake`."""
+    running = server_kit.start(tmp_path_factory.mktemp("other") / "data")
+    yield servers.find(url=None, data=str(running.data), environment={}, region=None)
+    assert running.stop() == 0
+
+
+def target_of(other: settings.ServerEndpoint, url: str | None = None) -> replication.ReplicaTarget:
+    keys = {
+        replication.ACCESS_KEY: other.access_key,
+        replication.SECRET_KEY: other.secret_key,
+    }
+    return replication.target(f"{url or other.url}/iceberg", "lake", None, keys)
+
+
+def catalog_of(other: settings.ServerEndpoint) -> Any:
+    return load_catalog(
+        "other", type="rest", uri=other.iceberg, warehouse="lake",
+        **settings.catalog_credentials(other),
+    )  # fmt: skip
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table(
+        {"id": list(ids), "name": [f"n{each}" for each in ids]}, schema=pa.schema([*NAMES.items()])
+    )
+
+
+def new_table(lake: Lake, name: str) -> Any:
+    levels = name.split(".")[:-1]
+    for depth in range(1, len(levels) + 1):
+        lake.catalog.create_namespace_if_not_exists(tuple(levels[:depth]))
+    table = lake.catalog.create_table(name, schema=rows().schema)
+    table.append(rows(1, 2, 3))
+    return table
+
+
+def copied(lake: Lake, name: str, to: replication.ReplicaTarget) -> replication.Replicated | None:
+    table = settings.parse_table(f"lake.{name}")
+    return replication.run(lake.server, table, to, open_spark=lake.open_spark, say=lake.said.append)
+
+
+def history(table: Any) -> list[tuple[int, list[dict[str, Any]]]]:
+    """Return every snapshot of a table with its rows."""
+    return [
+        (
+            snapshot.snapshot_id,
+            sorted(
+                table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist(),
+                key=lambda row: int(row["id"]),
+            ),
+        )
+        for snapshot in table.metadata.snapshots
+    ]
+
+
+@pytest.mark.spark
+def test_a_copy_has_the_table_s_whole_history_and_follows_it(
+    lake: Lake, other: settings.ServerEndpoint
+) -> None:
+    table = new_table(lake, "rep_whole.deep.t")
+    lake.spark.session.sql(
+        "ALTER TABLE lake.rep_whole.deep.t SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')"
+    )
+    lake.spark.session.sql("DELETE FROM lake.rep_whole.deep.t WHERE id = 2")
+    table.refresh().manage_snapshots().create_tag(
+        table.refresh().current_snapshot().snapshot_id, "kept"
+    ).commit()
+    first = copied(lake, "rep_whole.deep.t", target_of(other))
+    assert first is not None
+    assert first.since is None
+    copy = catalog_of(other).load_table("rep_whole.deep.t")
+    assert history(copy) == history(table.refresh())
+    assert [len(at) for _, at in history(copy)] == [3, 2]
+    assert copy.metadata.table_uuid == table.metadata.table_uuid
+    assert copy.location() == "s3://lake/rep_whole/deep/t" != table.location()
+    assert set(copy.refs()) == {"main", "kept"}
+    assert copied(lake, "rep_whole.deep.t", target_of(other)) is None
+
+    version = table.metadata_location.rpartition("/")[2]
+    table.append(rows(4))
+    more = copied(lake, "rep_whole.deep.t", target_of(other))
+    assert more is not None
+    assert more.since == version
+    # The rows, one manifest, the list of manifests, the metadata.
+    assert more.files == 4
+    copy = catalog_of(other).load_table("rep_whole.deep.t")
+    assert history(copy) == history(table.refresh())
+    assert copy.metadata_location == more.metadata_location
+
+
+@pytest.mark.spark
+def test_a_target_that_is_no_copy_is_left_as_it_is(
+    lake: Lake, other: settings.ServerEndpoint
+) -> None:
+    table = new_table(lake, "rep_refused.t")
+    catalog = catalog_of(other)
+    catalog.create_namespace("rep_refused")
+    foreign = catalog.create_table("rep_refused.t", schema=rows().schema)
+    with pytest.raises(errors.BadArgument, match=r"has another table rep_refused\.t, which is no"):
+        copied(lake, "rep_refused.t", target_of(other))
+    assert catalog.load_table("rep_refused.t").metadata_location == foreign.metadata_location
+
+    new_table(lake, "rep_refused.u")
+    assert copied(lake, "rep_refused.u", target_of(other)) is not None
+    changed = catalog.load_table("rep_refused.u")
+    changed.append(rows(9))
+    table.append(rows(4))
+    with pytest.raises(errors.BadArgument, match="another client has changed it"):
+        copied(lake, "rep_refused.u", target_of(other))
+    assert catalog.load_table("rep_refused.u").metadata_location == changed.metadata_location
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_copy_cut_off_at_its_commit_is_whole_when_run_again(
+    lake: Lake, other: settings.ServerEndpoint, side: str
+) -> None:
+    name = f"rep_cut_{side}.t"
+    table = new_table(lake, name)
+    assert copied(lake, name, target_of(other)) is not None
+    before = catalog_of(other).load_table(name).metadata_location
+    assert before.startswith(f"{table.location()}-replica/metadata/")
+    table.append(rows(4))
+
+    def strike(method: str, path: str) -> bool:
+        if method == "POST" and path.endswith("/register"):
+            door.closed.set()
+        return door.closed.is_set()
+
+    watches = {side: strike}
+    with wire.door(other.url, **watches) as door:
+        with pytest.raises(errors.PipelineError):
+            copied(lake, name, target_of(other, door.url))
+        assert door.closed.is_set()
+    is_before = catalog_of(other).load_table(name).metadata_location == before
+    assert is_before == (side == "before")
+    again = copied(lake, name, target_of(other))
+    assert (again is None) == (side == "after")
+    assert history(catalog_of(other).load_table(name)) == history(table.refresh())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys", "reason"),
+    [
+        (["http://o/iceberg", "--to-warehouse", "lake"], False, "must name a key pair of the"),
+        (["arn:aws:s3tables:eu-west-1:1:bucket/b"], True, "is not the URI of a REST catalog"),
+        (["http://me:hush@o/iceberg"], True, "without credentials in it"),
+        (["http://o/iceberg"], True, "--to-warehouse is missing"),
+        (
+            ["http://o/iceberg", "--to-warehouse", "lake", "--master", "spark://o:7077"], True,
+            "which a Spark cluster cannot",
+        ),
+    ],
+)  # fmt: skip
+def test_arguments_of_a_copy_that_do_not_fit_are_refused(
+    server: server_kit.Running,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    keys: bool,
+    reason: str,
+) -> None:
+    for name in (replication.ACCESS_KEY, replication.SECRET_KEY):
+        monkeypatch.setenv(name, "k" * 20 if keys else "")
+    line = ["replicate", "--data", str(server.data), "--table", "lake.x.t", "--to", *arguments]
+    assert command.main(line, interrupts.Interrupts()) == 2
+    said = capsys.readouterr().err
+    assert reason in said
+    assert "hush" not in said
