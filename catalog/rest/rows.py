@@ -97,9 +97,10 @@ def _listed_first(handler: calls.Handler) -> calls.Handler:
     """Return a handler before which a mount that its call names is listed again."""
 
     def handle(service: Service, call: calls.Call) -> asgi.Response | Awaitable[asgi.Response]:
-        if service.store.mounts is None:
+        mount = service.mount(call)
+        if mount is None:
             return handler(service, call)
-        return service.after_listing(handler, call)
+        return service.after_listing(mount, handler, call)
 
     return handle
 

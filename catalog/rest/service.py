@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog import access, errors, idents, owners, readers, records, scan_pages
 from catalog.metadata import json_values
+from catalog.mounts import mounted
 from catalog.namespaces import Namespaces
 from catalog.rest import credentials, idempotency
 from catalog.rest.idempotency import Replay, Work
@@ -59,13 +60,17 @@ class Service:
         prefix: str | None = call.value.prefix
         return self.default_warehouse if prefix is None else check_shown(prefix)
 
-    async def after_listing(self, handler: calls.Handler, call: calls.Call) -> asgi.Response:
-        """Answer a call once the mount that it names is listed. Raises MountUnavailable."""
-        prefix = getattr(call.value, "prefix", None)
+    def mount(self, call: calls.Call) -> mounted.MountedCatalog | None:
+        """Return the mount that a call's path names; None for most calls."""
         mounts = self.store.mounts
-        mount = None if mounts is None or prefix is None else mounts.find(prefix)
-        if mount is not None:
-            await mount.refresh()
+        prefix = None if mounts is None else getattr(call.value, "prefix", None)
+        return None if mounts is None or prefix is None else mounts.find(prefix)
+
+    async def after_listing(
+        self, mount: mounted.MountedCatalog, handler: calls.Handler, call: calls.Call
+    ) -> asgi.Response:
+        """Answer a call once the mount that it names is listed. Raises MountUnavailable."""
+        await mount.refresh()
         outcome = handler(self, call)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
