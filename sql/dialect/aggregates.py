@@ -426,7 +426,7 @@ def approx_percentile(call: FunctionCall) -> Expr:
         raise call.invalid()
     if not 0 <= fraction <= 1:
         raise errors.number_out_of_range(str(fraction))
-    place = code.Token(text=repr(fraction))
+    place = code.Token(text=repr(float(fraction)))
     estimate = _over(call, "approx_percentile_cont", operand, place)
     return call.aggregated(estimate, sqltypes.REAL, [operand])
 

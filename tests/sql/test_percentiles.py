@@ -81,3 +81,19 @@ def test_a_fraction_beyond_one_is_refused(tmp_path: Path, fraction: str) -> None
             assert caught.value.code == "001044"
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_approximate_percentiles_take_decimal_fractions(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for fraction, expected in (
+            ("0", 0.0),
+            ("0.5", 1.0),
+            ("5e-1::number(2,1)", 1.0),
+            ("1", 2.0),
+        ):
+            rows = await local.rows(
+                f"select approx_percentile(column1, {fraction}) from values (0),(1),(2)"
+            )
+            assert rows == [(expected,)]
+
+    local_sql.run_local(tmp_path, work)
