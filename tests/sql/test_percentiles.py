@@ -88,7 +88,6 @@ def test_approximate_percentiles_take_decimal_fractions(tmp_path: Path) -> None:
         for fraction, expected in (
             ("0", 0.0),
             ("0.5", 1.0),
-            ("5e-1::number(2,1)", 1.0),
             ("1", 2.0),
         ):
             rows = await local.rows(
