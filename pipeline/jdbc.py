@@ -43,13 +43,13 @@ def check(source: settings.JdbcSource) -> None:
 
 @contextlib.contextmanager
 def without_secrets(source: settings.JdbcSource) -> Iterator[None]:
-    """Take the values of the source's properties out of errors that the block raises."""
+    """Take the values of the source's properties, but the user, out of the block's errors."""
     try:
         yield
     except errors.PipelineError as error:
         text = str(error)
-        for value in _properties(source).values():
-            if len(value) >= SECRET_CHARACTERS_MIN:
+        for name, value in _properties(source).items():
+            if name.lower() != "user" and len(value) >= SECRET_CHARACTERS_MIN:
                 text = text.replace(value, HIDDEN)
         error.args = (text,)
         raise

@@ -144,6 +144,26 @@ def test_a_load_of_a_database_beside_another_one_adds_no_row_twice(
 
 
 @pytest.mark.spark
+def test_a_merge_by_a_column_of_versions_brings_in_the_rows_that_changed(
+    lake: Lake, database: Database
+) -> None:
+    database.run("create table items (id integer, name text, version integer)")
+    database.run("insert into items values (1, 'a', 1), (2, 'b', 2)")
+    load = load_of(
+        database, "jdbc_versions.t", table="items", watermark="version", mode="merge",
+        merge=jobs.Merge(key=("id",), order_by="version"),
+    )  # fmt: skip
+    assert run(lake, load).merged == jobs.MergeCounts(inserted=2, updated=0, deleted=0)
+    database.run("update items set name = 'c', version = 3 where id = 1")
+    database.run("insert into items values (3, 'd', 4)")
+    assert run(lake, load).merged == jobs.MergeCounts(inserted=1, updated=1, deleted=0)
+    assert run(lake, load).snapshot_id is None
+    assert [(row["id"], row["name"]) for row in lake.rows("jdbc_versions.t")] == [
+        (1, "c"), (2, "b"), (3, "d"),
+    ]  # fmt: skip
+
+
+@pytest.mark.spark
 def test_watermarks_that_could_lose_rows_are_refused(lake: Lake, database: Database) -> None:
     database.add(1)
     database.run("alter table orders add column version integer")
@@ -162,7 +182,7 @@ def test_errors_of_a_database_show_no_password(
     lake: Lake, database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     properties = tmp_path / "shop.properties"
-    properties.write_text(f"# of the shop\nuser = me\npassword = {SECRET}\n")
+    properties.write_text(f"# of the shop\nuser = column\npassword = {SECRET}\n")
     query = f"select [{SECRET}] from orders"
     for more in ({"properties_file": str(properties)}, {}):
         with pytest.raises(errors.SparkFailed, match=r"no such column: \.\.\.\)?$"):
