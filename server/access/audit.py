@@ -282,7 +282,7 @@ class Audit:
         yield "# HELP boathouse_denials_total Actions that a principal was denied."
         yield "# TYPE boathouse_denials_total counter"
         by_principal: collections.Counter[str] = collections.Counter()
-        for (name, _), count in self._denials.items():
+        for name, _, count in self.denials():
             by_principal[name] += count
         for name, count in by_principal.items():
             label = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -290,7 +290,8 @@ class Audit:
 
     def denials(self) -> Iterator[tuple[str, str, int]]:
         """Yield principal, action and count of the denials since the start."""
-        for (name, action), count in self._denials.items():
+        # The writer thread counts what a transaction denies, so that the rows are copied at once.
+        for (name, action), count in tuple(self._denials.items()):
             yield name, action, count
 
     async def latest(self, topic: Topic) -> list[bytes]:

@@ -398,3 +398,18 @@ def test_denials_of_many_principals_are_counted_in_bounded_memory(tmp_path, monk
         'boathouse_denials_total{principal="b"} 1',
         'boathouse_denials_total{principal="others"} 2',
     ]
+
+
+def test_a_denial_while_denials_are_listed_does_not_end_the_list(tmp_path):
+    log = make(tmp_path)
+
+    def act():
+        log.record(dataclasses.replace(ROOT, arn="a"), WRITE, DENIED)
+        log.record(dataclasses.replace(ROOT, arn="b"), WRITE, DENIED)
+        listed = log.denials()
+        first = next(listed)
+        # In a server it is the writer thread that denies meanwhile.
+        log.record(dataclasses.replace(ROOT, arn="c"), WRITE, DENIED)
+        assert [first[0], *(name for name, _, _ in listed)] == ["a", "b"]
+
+    during(log, act)
