@@ -90,7 +90,8 @@ def _quotient_or_zero(match: re.Match[str]) -> Kernel:
         if dividend is None or divisor is None:
             return None
         quotient = DIGITS.divide(dividend, divisor)
-        if quotient.adjusted() >= PRECISION_MAX - scale:
+        # A zero has the exponent of its scale, which says nothing of its size.
+        if quotient and quotient.adjusted() >= PRECISION_MAX - scale:
             raise coded("100039", str(quotient))
         return quotient.quantize(decimal.Decimal(1).scaleb(-scale), context=DIGITS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from typing import Any
 
 import pyarrow as pa
@@ -93,3 +94,9 @@ def test_a_part_of_zero_is_the_first_and_a_null_argument_gives_null() -> None:
     numbers = [0, 2, -1, 9, -9, 1, 1, None, 1]
     expected = ["a", "b", "c", "", "", None, None, None, "a,b"]
     assert called("_split_part", texts, delimiters, numbers) == expected
+
+
+def test_zero_divided_by_a_number_of_many_decimal_places_is_zero() -> None:
+    half, none = decimal.Decimal("0.5"), decimal.Decimal(0)
+    for name in ("_div0", "_div0null"):
+        assert called(f"{name}_6_10_0_38_37", [none, none], [half, none]) == [none, none]
