@@ -88,10 +88,13 @@ def count_placeholders(texts: Sequence[str]) -> int:
 
 
 def _has_numbers(tokens: Sequence[Token]) -> bool:
-    """Return whether a placeholder is written as `:1`."""
+    """Return whether a placeholder is written as `:1`; after a text that is an object's member."""
+    before = [None, *(token.token_type for token in tokens)]
     return any(
-        token.token_type is TokenType.COLON and following.token_type is TokenType.NUMBER
-        for token, following in itertools.pairwise(tokens)
+        token.token_type is TokenType.COLON
+        and following.token_type is TokenType.NUMBER
+        and preceding is not TokenType.STRING
+        for preceding, (token, following) in zip(before, itertools.pairwise(tokens), strict=False)
     )
 
 

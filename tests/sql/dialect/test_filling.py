@@ -51,6 +51,11 @@ def test_both_forms_of_placeholders_in_one_of_several_statements_are_refused() -
     assert caught.value.code == "000002"
 
 
+def test_a_number_in_an_object_is_no_placeholder_of_several_statements() -> None:
+    texts = ["select ?", "select {'a':1, 'b': 2}, ?"]
+    assert values_of(filling.share(texts, fixed(1, 2))) == [{"1": 1}, {"1": 2}]
+
+
 LEADS = ("", "/* why ? */ ", "-- COPY 'it\n", "// a /* b\n", "/* a */ -- b\n/* c\n ** d */")
 
 
