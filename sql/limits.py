@@ -32,6 +32,8 @@ DEATH_SECONDS_MAX: Final = 5.0
 On a busy machine the end of a large process takes more than a second."""
 ONE_THREAD_ROWS_MAX: Final = 10_000
 """Rows of all tables of a query that one thread computes."""
+ONE_THREAD_GENERATED_MAX: Final = 1_000_000
+"""Rows of GENERATOR, in a query without tables, that one thread computes."""
 GATHERED_BYTES: Final = 32 << 20
 """Bytes of rows that are buffered before they are split by partition and written."""
 OPEN_FILES_MAX: Final = 64

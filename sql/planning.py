@@ -650,7 +650,7 @@ class Planning:
             relations=relations,
             functions=query.functions,
             settings=engine.Settings(
-                timezone=execution.zone, partitions=1 if _are_small(relations) else 0
+                timezone=execution.zone, partitions=1 if _is_small(query, relations) else 0
             ),
             limits=engine.QueryBounds(
                 seconds=self.seconds(execution), memory_bytes=self._limits.memory_bytes
@@ -728,11 +728,14 @@ def _types_of(
     return [tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in fields]
 
 
-def _are_small(relations: Sequence[engine.Relation]) -> bool:
-    """Return whether a query reads tables alone that have few rows together.
+def _is_small(query: resolve.BoundQuery, relations: Sequence[engine.Relation]) -> bool:
+    """Return whether a query reads tables alone, or GENERATOR alone, of few rows together.
 
-    One thread computes it then, so that rows without ORDER BY come in the order of their commits.
+    One thread computes it then, so that rows without ORDER BY come in the order of their commits,
+    and those of GENERATOR in the order of their numbers.
     """
+    if query.generated_rows:
+        return not relations and query.generated_rows <= limits.ONE_THREAD_GENERATED_MAX
     counts = [each.row_count for each in relations]
     return (
         bool(counts)

@@ -46,7 +46,7 @@ class BoundQuery:
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
     column counts, where the query is no more than that. row_count: of VALUES. wait_seconds: the
     longest TIMELIMIT of a GENERATOR, for which the query lasts. is_aggregate: its rows are groups
-    of rows.
+    of rows. generated_rows: of its GENERATORs.
     """
 
     sql: str
@@ -61,6 +61,7 @@ class BoundQuery:
     row_count: int | None = None
     pivot: int | None = None
     wait_seconds: int = 0
+    generated_rows: int = 0
     is_aggregate: bool = False
 
     @property
@@ -205,6 +206,7 @@ class Binder:
         self.relations = 0
         self.volatile_parts = 0
         self.wait_seconds = 0
+        self.generated_rows = 0
         self._columns = 0
         self._aliases = 0
         self._volatile_uses: dict[str, exp.Table] = {}
@@ -317,6 +319,7 @@ class Binder:
             bind_count=count,
             unnamed=tuple(output.name for output in query.outputs if not output.is_named),
             wait_seconds=self.wait_seconds,
+            generated_rows=self.generated_rows,
             is_aggregate=relations.is_aggregate(query.rel),
         )
 

@@ -119,6 +119,7 @@ class NameBinder(Protocol):
     relations: int
     volatile_parts: int  # so far
     wait_seconds: int
+    generated_rows: int
 
     def is_view(self, use: int) -> bool: ...
 

@@ -275,6 +275,7 @@ def _generator(call: TableFunction, scope: QueryScope, left: relations.Rel) -> r
     if not bounds:
         raise errors.unsupported("GENERATOR without ROWCOUNT and TIMELIMIT")
     count = min(*bounds, GENERATED_MAX)
+    scope.binder.generated_rows += count
     if "rowcount" not in call.arguments:
         seconds = bounds[0] // limits.GENERATED_PER_SECOND
         scope.binder.wait_seconds = max(scope.binder.wait_seconds, seconds)

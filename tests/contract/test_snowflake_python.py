@@ -440,7 +440,7 @@ text = "select as_boolean(1), as_double(1.5), as_varchar('a'), as_date(to_date('
 say(cursor.execute(text).fetchall())
 cursor.execute("select seq4() from table(generator(rowcount => 100000))")
 rows = [row[0] for batch in cursor.get_result_batches() for row in batch]
-say(len(cursor.get_result_batches()) > 1, len(rows), sum(rows))
+say(len(cursor.get_result_batches()) > 1, rows == list(range(100000)))
 cursor.execute(f"drop schema {SCHEMA}")
 connection.close()
 """
@@ -462,7 +462,7 @@ def test_rows_of_a_small_table_come_in_the_order_in_which_they_were_written(
     assert said[1] == [[f"int:{number}" for number in (234, 4, 7, 34)]]
     assert said[2] == [["'B'", "'NAN'::FLOAT", '"A" + 1']]
     assert said[3] == [[[None, "float:1.5", "a", "date:2024-02-29"]]]
-    assert said[4] == [True, "int:100000", f"int:{100_000 * 99_999 // 2}"]
+    assert said[4] == [True, True]
 
 
 CONTINUE_LINES = """
