@@ -22,6 +22,7 @@ import collections
 import contextlib
 import contextvars
 import functools
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -210,6 +211,8 @@ class Audit:
             topic: _Files(folder=folder, disk=disk, topic=topic, now_ms=now_ms) for topic in TOPICS
         }
         self._wake = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread_id = 0
         self._writer: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._fault: Exception | None = None
@@ -224,6 +227,7 @@ class Audit:
     async def start(self) -> None:
         """Start writing the queued lines."""
         self._disk.make_folder(self._folder)
+        self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._writer = asyncio.create_task(self._write_for_ever())
 
     async def stop(self) -> None:
@@ -254,7 +258,7 @@ class Audit:
         written.
         """
         if decision.allow and self._fault is not None:
-            self._wake.set()
+            self._wake_writer()
             if not demand.action.partition(":")[2].lower().startswith(("delete", "abort")):
                 if isinstance(self._fault, storage_errors.DiskReadOnly):
                     raise storage_errors.DiskReadOnly(
@@ -348,7 +352,16 @@ class Audit:
                 line["credential"] = entry.credential_id[:TEXT_BYTES_MAX]
         line["at_ms"] = self._now_ms()
         self._logs[topic].append(line)
-        self._wake.set()
+        self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        """Wake the task that writes; from any thread, because transactions deny too."""
+        if self._wake.is_set():
+            return
+        if self._loop is None or threading.get_ident() == self._thread_id:
+            self._wake.set()
+        else:
+            self._loop.call_soon_threadsafe(self._wake.set)
 
     async def _write_for_ever(self) -> None:
         while not self._stopping.is_set():

@@ -227,6 +227,24 @@ def test_writer_recovers_without_any_request(tmp_path, monkeypatch):
     assert len(lines(tmp_path)) == 1
 
 
+def test_a_denial_in_another_thread_wakes_the_writer(tmp_path):
+    log = make(tmp_path)
+
+    async def live():
+        await log.start()
+        await asyncio.sleep(0.3)  # the writer waits
+        asyncio.get_running_loop().set_debug(True)  # refuses what is not safe in threads
+        await asyncio.to_thread(log.record, ROOT, WRITE, DENIED)
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if lines(tmp_path):
+                break
+        await log.stop()
+
+    run(live())
+    assert [line["event"] for line in lines(tmp_path)] == ["deny"]
+
+
 def test_a_key_that_is_not_text_does_not_end_the_log(tmp_path):
     log = make(tmp_path)
     odd = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::b/\udcff", place="b/\udcff")
