@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare dbt-tests rck s3-tests slt connector-tests trino fsck clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare dbt-tests rck s3-tests slt connector-tests trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,7 +27,7 @@ setup-all: ## prepare everything: server, Spark with its jars, test tools and cl
 	@$(BIN)/python -m tests.kit.environments
 
 # What Python compiles is kept, whatever the environment says: the tests start hundreds of processes.
-test test-one test-clients test-long coverage: export PYTHONDONTWRITEBYTECODE :=
+test test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
@@ -55,6 +55,11 @@ coverage: ## measure what started programs execute; fails if it fell
 test-clients: ## the wide client matrix
 	@$(PROVISION) server test spark
 	@$(BIN)/python -m pytest tests -m clients $(ARGS)
+
+test-cluster: ## pipeline jobs on a Spark cluster of a master and two workers, started by the tests
+	@$(PROVISION) server test spark
+	@$(BIN)/python -m pipeline.jars
+	@$(BIN)/python -m pytest tests/cluster -m cluster $(ARGS)
 
 test-long: ## the long campaigns
 	@$(PROVISION) server test spark

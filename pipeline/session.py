@@ -100,12 +100,13 @@ def started(
     """Start the JVM and a session on one warehouse; end both with the block.
 
     memory_mib: of the JVM's heap. may_fetch: download Spark's jars if they are missing.
-    Raises NoJava, JarsMissing, SparkFailed.
+    Raises BadArgument, NoJava, JarsMissing, SparkFailed.
     """
+    settings.check_master(master)
     environment = dict(os.environ)
     runtime = java.find(environment)
     folder_of_jars = jars.ensure(runtime, environment, say=say, may_fetch=may_fetch)
-    if master.startswith("local"):
+    if settings.is_on_this_machine(master):
         environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     trust = java.trust_options(jars.cache_folder(environment), environment)
     wanted = settings.spark_settings(

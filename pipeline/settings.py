@@ -319,12 +319,29 @@ def spark_settings(
     }
     if java_options:
         settings["spark.driver.extraJavaOptions"] = " ".join(java_options)
-    if local:
+    if is_on_this_machine(master):
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
-    else:
+    if not local:
         settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
     return settings
+
+
+def check_master(master: str) -> None:
+    """Raise BadArgument for the address of a Spark Connect server."""
+    if master.startswith("sc://"):
+        raise errors.BadArgument(
+            f"--master {master} is a Spark Connect server, which has a driver of its own; a job "
+            "starts Spark's driver itself: name a master, like spark://host:7077"
+        )
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Return whether all of Spark runs here: no other machine has to reach the driver."""
+    if master.startswith("local"):
+        return True
+    hosts = [address.rpartition(":")[0] for address in master.partition("://")[2].split(",")]
+    return all(host in ("127.0.0.1", "localhost", "[::1]") for host in hosts)
 
 
 def catalog_settings(

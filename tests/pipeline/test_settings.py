@@ -138,3 +138,32 @@ def test_spark_settings_ship_the_jars_to_a_cluster(tmp_path: Path) -> None:
     )
     assert properties["spark.jars"] == str(tmp_path / "a.jar")
     assert "spark.driver.host" not in properties
+
+
+@pytest.mark.parametrize(
+    ("master", "is_here"),
+    [
+        ("local[*]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://localhost:7077,localhost:7078", True),
+        ("spark://[::1]:7077", True),
+        ("spark://127.0.0.1:7077,10.0.0.2:7077", False),
+        ("spark://m:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_the_driver_is_reached_from_other_machines_unless_all_of_spark_is_here(
+    tmp_path: Path, master: str, is_here: bool
+) -> None:
+    server = settings.ServerEndpoint(
+        url="http://127.0.0.1:1", access_key="A", secret_key="s", region="r"
+    )
+    wanted = settings.spark_settings(server, "lake", master=master, jars=tmp_path, java_options=())
+    assert (wanted.get("spark.driver.host") == "127.0.0.1") is is_here
+    assert ("spark.jars" in wanted) is not master.startswith("local")
+
+
+def test_a_spark_connect_server_is_no_master() -> None:
+    settings.check_master("spark://host:7077")
+    with pytest.raises(errors.BadArgument, match="Spark Connect"):
+        settings.check_master("sc://host:15002")

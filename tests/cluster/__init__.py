@@ -1,0 +1,1 @@
+"""Tests against a Spark cluster that they start: `make test-cluster`."""

@@ -1,0 +1,113 @@
+"""A Spark standalone cluster on this machine: a master and its workers, of PySpark's own jars."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from pipeline import java
+from tests.kit import server as server_kit
+
+MASTER, WORKER = (f"org.apache.spark.deploy.{name}" for name in ("master.Master", "worker.Worker"))
+START_SECONDS = 60
+HOST = "127.0.0.1"
+JARS = Path(pyspark.__file__).parent / "jars"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A running cluster. url: of its master. folder: its logs and work directories."""
+
+    url: str
+    folder: Path
+
+    def executors(self) -> int:
+        """Return how many executors the workers have started."""
+        logs = (self.folder / f"worker-{number}.log" for number in (1, 2))
+        return sum(log.read_text().count("Launch command:") for log in logs)
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[Cluster]:
+    """Start a master and two workers of one core and 1 GiB each; end them with the block."""
+    runtime = java.find(os.environ)
+    folder.mkdir()
+    scala = next(JARS.glob("spark-core_*.jar")).name.removeprefix("spark-core_").split("-")[0]
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(JARS.parent),
+        "SPARK_LOCAL_IP": HOST,
+        # Spark's launcher looks for it in the folder of a build, which PySpark is not.
+        "SPARK_SCALA_VERSION": scala,
+    }
+
+    def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(runtime.home / "bin" / "java"), "-Xmx256m", "-cp", f"{JARS}/*", *arguments]
+        command += ["--host", HOST, "--port", "0", "--webui-port", "0"]
+        with (folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(_end, processes := [start("master", MASTER)])
+        url = _wait_for(folder / "master.log", rf"spark://{re.escape(HOST)}:\d+")
+        for number in (1, 2):
+            sizes = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / str(number)))
+            processes.append(start(f"worker-{number}", WORKER, *sizes, url))
+        for number in (1, 2):
+            _wait_for(folder / f"worker-{number}.log", "Successfully registered with master")
+        yield Cluster(url=url, folder=folder)
+
+
+def _wait_for(log: Path, pattern: str) -> str:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        match = re.search(pattern, log.read_text())
+        if match is not None:
+            return match[0]
+        time.sleep(0.1)
+    raise AssertionError(f"{log.name} does not say {pattern}: {log.read_text()[-2000:]}")
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in reversed(processes):
+        process.terminate()
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        process.kill()
+
+
+def run_pipeline(running: server_kit.Running, cluster: Cluster, *arguments: str) -> None:
+    """Run one job on the cluster."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pipeline",
+            *arguments,
+            "--url",
+            running.url,
+            "--master",
+            cluster.url,
+        ],
+        env={
+            **os.environ,
+            "BOATHOUSE_ACCESS_KEY": running.access_key,
+            "BOATHOUSE_SECRET_KEY": running.secret_key,
+        },
+        cwd=server_kit.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
