@@ -23,7 +23,7 @@ setup: ## prepare the server's half of .venv
 
 setup-all: ## prepare everything: server, Spark with its jars, test tools and clients
 	@$(PROVISION) server spark test
-	@$(BIN)/python -m pipeline.jars
+	@$(BIN)/python -m pipeline.prepare
 	@$(BIN)/python -m tests.kit.environments
 
 # What Python compiles is kept, whatever the environment says: the tests start hundreds of processes.
@@ -32,7 +32,7 @@ test test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRI
 test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pipeline.jars
+	@$(BIN)/python -m pipeline.prepare
 	@$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not clients and not long and not alone" \
 		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
@@ -58,7 +58,7 @@ test-clients: ## the wide client matrix
 
 test-cluster: ## pipeline jobs on a Spark cluster of a master and two workers, started by the tests
 	@$(PROVISION) server test spark
-	@$(BIN)/python -m pipeline.jars
+	@$(BIN)/python -m pipeline.prepare
 	@$(BIN)/python -m pytest tests/cluster -m cluster $(ARGS)
 
 test-long: ## the long campaigns

@@ -837,6 +837,8 @@ def _ensure_spark(say: progress.Say) -> None:
     if done.returncode:
         raise errors.SparkFailed("PySpark could not be installed; see pip's message above")
     importlib.invalidate_caches()
+    # What it cannot prepare, the job asks for again and says so.
+    subprocess.run([sys.executable, "-m", "pipeline.prepare"], cwd=CHECKOUT, check=False)
 
 
 if __name__ == "__main__":

@@ -38,22 +38,26 @@ def running(
     *,
     folder: Path,
     environment: Mapping[str, str],
+    jvm_options: Sequence[str] = (),
+    stop_timeout_seconds: float = STOP_TIMEOUT_SECONDS,
 ) -> Iterator[Callable[[], None]]:
     """Run a JVM with these Spark settings; two environment variables lead PySpark to it.
 
     Yields a function that kills the JVM: every call to the JVM then fails at once.
     folder: a private temporary folder, for the settings' file and the JVM's log.
+    stop_timeout_seconds: a JVM that takes longer to end is killed.
     Raises SparkFailed.
     """
     properties = folder / "spark.properties"
     _write_private(properties, _properties_text(settings))
     connection_file = folder / "gateway"
     process_environment = _environment(runtime, environment, connection_file)
-    command = [
+    java_command, *arguments = [
         argument
         for argument in _launcher_command(runtime, properties, process_environment)
         if argument != UNWANTED_MODULE
     ]
+    command = [java_command, *jvm_options, *arguments]
     log = folder / "spark.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -77,7 +81,7 @@ def running(
         if process.stdin is not None:
             process.stdin.close()
         try:
-            process.wait(STOP_TIMEOUT_SECONDS)
+            process.wait(stop_timeout_seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

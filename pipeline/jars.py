@@ -2,7 +2,7 @@
 
 Ivy, which PySpark ships, resolves and downloads; this module names no repository. Each jar is
 compared with its checksum in `jars.lock`, so a cache is either complete or fetched again.
-`python -m pipeline.jars` prepares the cache ahead of time.
+`python -m pipeline.prepare` fetches them ahead of time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -192,10 +191,3 @@ def ivy_jar() -> Path:
     if not ivy_jars:
         raise errors.JarsMissing("PySpark carries no Ivy; its installation is damaged")
     return ivy_jars[0]
-
-
-if __name__ == "__main__":
-    try:
-        ensure(java.find(os.environ), os.environ, say=lambda line: print(line, flush=True))  # noqa: T201
-    except errors.PipelineError as error:
-        sys.exit(f"pipeline: {error}")

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pipeline import errors, gateway, jars, java, progress, servers, settings
+from pipeline import archive, errors, gateway, jars, java, progress, servers, settings
 
 LOG_LEVEL = "ERROR"
 # PySpark logs each failed analysis as JSON on standard error; the job prints it itself.
@@ -120,7 +120,13 @@ def started(
     say(f"starting Spark on {master}")
     with (
         gateway.private_folder() as folder,
-        gateway.running(runtime, wanted, folder=folder, environment=environment) as kill_jvm,
+        gateway.running(
+            runtime,
+            wanted,
+            folder=folder,
+            environment=environment,
+            jvm_options=archive.options(runtime, folder_of_jars),
+        ) as kill_jvm,
         servers.watched(server, give_up=kill_jvm),
     ):
         # Imported here: PySpark takes a second to import, and `--help` does not need it.
