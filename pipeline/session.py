@@ -128,36 +128,44 @@ def started(
             jvm_options=archive.options(runtime, folder_of_jars),
         ) as kill_jvm,
         servers.watched(server, give_up=kill_jvm),
+        opened(master) as spark,
     ):
-        # Imported here: PySpark takes a second to import, and `--help` does not need it.
-        from pyspark import SparkContext
-        from pyspark.logger import PySparkLogger
-        from pyspark.sql import SparkSession
-
-        for name in NOISY_LOGGERS:
-            PySparkLogger.getLogger(name).disabled = True
-        try:
-            with failures(), _own_interrupts():
-                session = SparkSession.builder.getOrCreate()
-                session.sparkContext.setLogLevel(LOG_LEVEL)
-        except errors.SparkFailed as error:
-            raise errors.SparkFailed(f"Spark did not start on {master}: {error}") from error
-        spark = Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
         try:
             yield spark
         finally:
-            # Without this the JVM waits ten seconds at its end for the catalog to renew its token.
+            # Without this the JVM waits ten seconds for the catalog to renew its token.
             with contextlib.suppress(Exception):
                 spark.catalog(warehouse).close()
-            # After an interrupted call py4j may refuse both; the JVM ends with its standard input.
+
+
+@contextmanager
+def opened(master: str) -> Iterator[Spark]:
+    """Open a session in the JVM that runs; end it with the block. Raises SparkFailed."""
+    # Imported here: PySpark takes a second to import, and `--help` does not need it.
+    from pyspark import SparkContext
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
+    for name in NOISY_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
+    try:
+        with failures(), _own_interrupts():
+            session = SparkSession.builder.getOrCreate()
+            session.sparkContext.setLogLevel(LOG_LEVEL)
+    except errors.SparkFailed as error:
+        raise errors.SparkFailed(f"Spark did not start on {master}: {error}") from error
+    try:
+        yield Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
+    finally:
+        # After an interrupted call py4j may refuse both; the JVM ends with its standard input.
+        with contextlib.suppress(Exception):
+            session.stop()
+        spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps no other reference
+        if spark_gateway is not None:
             with contextlib.suppress(Exception):
-                session.stop()
-            spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps no other reference
-            if spark_gateway is not None:
-                with contextlib.suppress(Exception):
-                    spark_gateway.shutdown()
-            SparkContext._gateway = None  # noqa: SLF001
-            SparkContext._jvm = None  # noqa: SLF001
+                spark_gateway.shutdown()
+        SparkContext._gateway = None  # noqa: SLF001
+        SparkContext._jvm = None  # noqa: SLF001
 
 
 @contextmanager

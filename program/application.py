@@ -192,6 +192,7 @@ def build(
             files=catalog.files,
             scans=catalog.scans,
             runs=job_runs,
+            child_variables=WORKER_VARIABLES,
             now_ms=now_ms,
             new_id=new_id,
         )

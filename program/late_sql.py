@@ -8,6 +8,8 @@ in a thread, so that other requests are answered meanwhile.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -32,11 +34,15 @@ from storage.opening import Storage
 
 if TYPE_CHECKING:
     from sql.engine import Engine
+    from sql.engine_spark import SparkEngine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
-    """The arguments that the SQL floor is built from."""
+    """The arguments that the SQL floor is built from.
+
+    child_variables: names of variables that children with Spark get.
+    """
 
     settings: Config
     storage: Storage
@@ -51,6 +57,7 @@ class Parts:
     files: Files
     scans: Scans
     runs: Runs
+    child_variables: frozenset[str]
     now_ms: NowMs
     new_id: NewId
 
@@ -125,6 +132,7 @@ class LateSql:
         from sql.rest import opening as face_opening
 
         parts = self._parts
+        engine = _sql_engine(parts.settings, parts.storage)
         default_database = parts.settings.table_buckets[0]
         opened = opening.open_statements(
             storage=parts.storage,
@@ -135,7 +143,8 @@ class LateSql:
             access=parts.access,
             files=parts.files,
             scans=parts.scans,
-            engine=_sql_engine(parts.settings, parts.storage),
+            engine=engine,
+            spark=_spark_engines(parts, engine),
             reading_children=limits.READERS_MAX if parts.settings.sql_workers else 0,
             default_database=default_database,
             seeds=parts.settings.bucket_seeds,
@@ -198,3 +207,26 @@ def _sql_engine(settings: Config, storage: Storage) -> Engine:
     from sql import engine_inline
 
     return engine_inline.InlineEngine(spill_directory=spill_directory)
+
+
+def _spark_engines(parts: Parts, engine: Engine) -> dict[str, SparkEngine]:
+    """Return the engines of declared warehouses, by name. No process starts before a query."""
+    from sql import engine_spark
+
+    kept = {name: os.environ[name] for name in parts.child_variables if name in os.environ}
+    return {
+        warehouse.name: engine_spark.SparkEngine(
+            engine_spark.SparkWarehouse(
+                master=warehouse.master,
+                memory_mib=warehouse.memory_mib,
+                idle_seconds=warehouse.idle_seconds,
+            ),
+            local=engine,
+            disk=parts.storage.disk,
+            scratch=parts.storage.path / "tmp",
+            variables=kept,
+            is_installed=lambda: importlib.util.find_spec("pyspark") is not None,
+            new_id=parts.new_id,
+        )
+        for warehouse in parts.settings.warehouses
+    }

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from server import metastores, mounts
+from server import metastores, mounts, warehouses
 from storage import errors as storage_errors
 from storage import names
 
@@ -442,7 +442,7 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
 )
 """Settings of a new table bucket. Its index row stores the values that differ from defaults."""
 
-FURTHER_KEYS = ("users", "identity_provider_keys", "mounts")
+FURTHER_KEYS = ("users", "identity_provider_keys", "mounts", "warehouses")
 USER_KEYS = (
     "name", "access_key", "secret_key", "policies", "account", "canonical_id", "display_name",
      "email", "public_keys",
@@ -513,6 +513,8 @@ class Config:
     exists."""
     mounts: tuple[mounts.Mount, ...] = field(default=())
     """Other catalogs and tables, each shown as a read-only database."""
+    warehouses: tuple[warehouses.Warehouse, ...] = field(default=())
+    """SQL warehouses whose queries run on Spark."""
     schemas: tuple[tuple[str, str], ...] = field(default=())
     """(table bucket, schema): created at the start where they are absent."""
 
@@ -553,11 +555,13 @@ def resolve(
     users = tuple(_user(entry, index) for index, entry in enumerate(entries))
     try:
         mounted = mounts.parse(document.get("mounts", []))
-    except mounts.InvalidMount as error:
+        declared = warehouses.parse(document.get("warehouses", []))
+    except (mounts.InvalidMount, warehouses.InvalidWarehouse) as error:
         raise InvalidConfig(str(error)) from None
     config = Config(
         **values,
         mounts=mounted,
+        warehouses=declared,
         users=users,
         identity_provider_keys=_key_files(document.get("identity_provider_keys", {})),
         bucket_seeds=seeds,

@@ -31,7 +31,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -385,10 +385,29 @@ class Engine(Protocol):
     async def close(self) -> None: ...
 
 
+class SentQuery(Protocol):
+    """What a child is sent, packed."""
+
+    @property
+    def query_id(self) -> str: ...
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def limits(self) -> QueryBounds: ...
+
+
+StartChild: TypeAlias = Callable[[Path], Awaitable[children.Child]]
+"""Starts a child that spills into a folder."""
+
+
 class WorkerEngine:
     """A pool of children. Each runs one query at a time.
 
     memory_bytes: of the memory pool of the largest query; a child's bound follows from it.
+    start: starts another sort of child, whose memory is not bounded here. idle_seconds: a child
+    ends when it has had no query for as long; 0 for never.
     """
 
     def __init__(
@@ -399,10 +418,15 @@ class WorkerEngine:
         disk: disk.Disk,
         memory_bytes: int = 2 << 30,
         planning_seconds_max: float = limits.PLANNING_SECONDS_MAX,
+        start: StartChild | None = None,
+        idle_seconds: float = 0,
     ) -> None:
         assert workers > 0
         self._turns = Turns(workers)
         self._growth_bytes = limits.worker_bytes_max(memory_bytes)
+        self._start = start or self._start_worker
+        self._idle_seconds = idle_seconds
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._planning_seconds_max = planning_seconds_max
         self._spill_directory = spill_directory
         self._disk = disk
@@ -419,7 +443,7 @@ class WorkerEngine:
         """The process ids of the running children."""
         return tuple(child.process_id for child in self._children)
 
-    async def run(self, query: EngineQuery) -> Results:
+    async def run(self, query: SentQuery) -> Results:
         """Start query in a child; raises EngineFault if it cannot be planned."""
         await self._turns.take(query.owner)
         try:
@@ -449,6 +473,8 @@ class WorkerEngine:
     async def close(self) -> None:
         """End all children."""
         self._closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         children, self._idle = list(self._children), []
         self._children.clear()
         await self._all(child.close() for child in children)
@@ -472,15 +498,7 @@ class WorkerEngine:
         try:
             folder = await asyncio.to_thread(self._spill_folder, folder)
             self._check_open()
-            child = _Child(
-                await children.start(
-                    "sql.worker",
-                    str(folder),
-                    str(self._growth_bytes),
-                    buffer_bytes=frames.BUFFER_BYTES,
-                    TOKIO_WORKER_THREADS=str(os.cpu_count() or 2),
-                )
-            )
+            child = _Child(await self._start(folder))
             if self._closed:
                 await child.close()
             self._check_open()
@@ -492,6 +510,15 @@ class WorkerEngine:
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
         return child
+
+    async def _start_worker(self, folder: Path) -> children.Child:
+        return await children.start(
+            "sql.worker",
+            str(folder),
+            str(self._growth_bytes),
+            buffer_bytes=frames.BUFFER_BYTES,
+            TOKIO_WORKER_THREADS=str(os.cpu_count() or 2),
+        )
 
     def _spill_folder(self, folder: Path) -> Path:
         """Create a child's folder; on a full disk elsewhere, so that queries still run."""
@@ -518,9 +545,27 @@ class WorkerEngine:
             del self._running[results.query.query_id]
         if results.child.is_alive and not self._closed:
             self._idle.append(results.child)
+            self._end_idle_later()
         else:
             self._children.discard(results.child)
         self._turns.give_back(results.query.owner)
+
+    def _end_idle_later(self) -> None:
+        """End the idle children when none of them has had a query for a while."""
+        if not self._idle_seconds:
+            return
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._idle_timer = loop.call_later(self._idle_seconds, self._end_idle)
+
+    def _end_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for child in idle:
+            self._children.discard(child)
+            ending = asyncio.ensure_future(child.close())
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
 
 
 class Turns:
@@ -685,7 +730,7 @@ class _ChildResults:
         self,
         *,
         child: _Child,
-        query: EngineQuery,
+        query: SentQuery,
         release: Callable[[_ChildResults], None],
         planning_seconds_max: float,
     ) -> None:

@@ -40,6 +40,7 @@ from sql import (
     defaults,
     definitions,
     engine,
+    engine_spark,
     foreign_keys,
     granting,
     information_schema,
@@ -78,6 +79,7 @@ class SqlEngines:
 
     statements: statements.Statements
     engine: engine.Engine
+    spark: tuple[engine_spark.SparkEngine, ...]
     compiler: compiler.Compiler
     transactions: transactions.Transactions
     stages: stages.Stages
@@ -88,6 +90,8 @@ class SqlEngines:
         await self.transactions.stop()
         await self.stages.stop()
         await self.temporary.stop()
+        for spark in self.spark:
+            await spark.close()
         await self.engine.close()
         await self.compiler.close()
 
@@ -112,12 +116,14 @@ def open_statements(
     ring: tokens.KeyRing,
     runs: job_runs.Runs,
     limits: planning.StatementLimits | None = None,
+    spark: Mapping[str, engine_spark.SparkEngine] | None = None,
 ) -> SqlEngines:
     """Return statements over an open data folder.
 
     engine: a WorkerEngine, or an InlineEngine where a setting asks for no children. Its spill
     directory may be the folder's `tmp`, which every start empties. reading_children: how many read
     large statements; 0 for none. seeds: by name, the settings of a new database's table bucket.
+    spark: by name, the warehouses whose queries run on Spark.
     """
     all_places = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
@@ -194,7 +200,7 @@ def open_statements(
         now_ms=store.now_ms,
         new_id=store.new_id,
     )
-    warehouse_rows = warehouserows.WarehouseRows(index=store.index)
+    warehouse_rows = warehouserows.WarehouseRows(index=store.index, declared=tuple(spark or ()))
     plans = planning.Planning(
         places=all_places,
         tables=tables,
@@ -373,10 +379,12 @@ def open_statements(
         ),
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
+        spark=spark,
     )
     return SqlEngines(
         statements=all_statements,
         engine=engine,
+        spark=tuple((spark or {}).values()),
         compiler=reading,
         transactions=all_transactions,
         stages=all_stages,

@@ -251,15 +251,20 @@ class Planning:
         expansion.opened[reference.use.index] = (view, needs)
 
     async def bound(
-        self, execution: Execution, query_names: Names | None = None
+        self,
+        execution: Execution,
+        query_names: Names | None = None,
+        *,
+        emits_spark: bool = False,
     ) -> tuple[resolve.BoundQuery, QueryTables]:
         """Return the statement's query bound to its tables, and the tables.
 
-        query_names: the query's names if they are looked up already.
+        query_names: the query's names if they are looked up already. emits_spark: its text is
+        wanted in Spark's language, too.
         """
         query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
-        environment = dataclasses.replace(environment, pivots={})
+        environment = dataclasses.replace(environment, pivots={}, emits_spark=emits_spark)
         query = await execution.compiled.bind_query(environment)
         while query.pivot is not None:
             values = await self._pivot_values(execution, query, query_tables)

@@ -38,6 +38,7 @@ from sql import (
     ddl_texts,
     definitions,
     engine,
+    engine_spark,
     errors,
     explaining,
     faults,
@@ -120,8 +121,10 @@ class Statements:
         ddl_texts: ddl_texts.DdlTexts,
         now_ms: storage_model.NowMs,
         about: About,
+        spark: Mapping[str, engine_spark.SparkEngine] | None = None,
     ) -> None:
         self._engine = engine
+        self._spark = spark or {}
         self._compiler = compiler
         self._places = places
         self._tables = tables
@@ -320,6 +323,8 @@ class Statements:
             case operations.Query():
                 return await self._query(execution)
             case operations.Explain():
+                if execution.session.warehouse in self._spark:
+                    raise errors.unsupported("EXPLAIN in a Spark warehouse")
                 return await self._explaining.explain(execution, operation)
             case operations.Show():
                 return await self._shows.show(execution.session, operation)
@@ -491,7 +496,8 @@ class Statements:
     # Queries
 
     async def _query(self, execution: planning.Execution) -> outcomes.Outcome:
-        query, query_tables = await self._planning.bound(execution)
+        spark = self._spark.get(execution.session.warehouse)
+        query, query_tables = await self._planning.bound(execution, emits_spark=spark is not None)
         constant = await self._row_without_engine(execution, query, query_tables)
         if constant is not None:
             return outcomes.Outcome(
@@ -500,6 +506,10 @@ class Statements:
                 statement_type_id=outcomes.StatementType.SELECT,
                 bind_count=query.bind_count,
             )
+        if not any(query_tables.tables):
+            spark = None  # it reads no table: no Java starts for what drivers and tools look up
+        if spark is not None and query.spark_refusal:
+            raise errors.SqlError.of_parts(query.spark_refusal)
         if execution.describe_only:
             results = await self._start(execution, query, query_tables, purpose="describe")
             await results.close()
@@ -509,7 +519,11 @@ class Statements:
                 bind_count=query.bind_count,
             )
         await asyncio.sleep(query.wait_seconds)
-        results = await self._start(execution, query, query_tables)
+        planned = await self._planning.query(execution, query, query_tables)
+        if spark is None:
+            results = await self._engine.run(planned)
+        else:
+            results = await spark.run(planned, query.spark)
         return outcomes.Outcome(
             columns=_columns(query, results.schema),
             batches=_batches(results, execution.query_id),

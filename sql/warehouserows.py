@@ -6,7 +6,7 @@ the defaults. docs/ON_DISK.md describes the rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -54,10 +54,11 @@ def decode(value: bytes) -> WarehouseRow:
 
 
 class WarehouseRows:
-    """Reads warehouses. Stateless."""
+    """Reads warehouses. Stateless. declared: the names of those in mini.toml."""
 
-    def __init__(self, *, index: indexes.Index) -> None:
+    def __init__(self, *, index: indexes.Index, declared: Sequence[str] = ()) -> None:
         self._index = index
+        self._declared = declared
 
     def statement_seconds(
         self, session: sessions.Session, own: Mapping[str, Any], *, seconds_max: int
@@ -74,7 +75,7 @@ class WarehouseRows:
         return min(each or seconds_max for each in (requested, of_warehouse, seconds_max))
 
     def listed(self, current: str) -> list[listings.ListedWarehouse]:
-        """Return all warehouses, the current one too if it has no row, by name."""
+        """Return all warehouses, by name; declared ones and the current one without a row, too."""
         with self._index.view() as view:
             rows = [decode(value) for _, value in view.scan(STORE, b"")]
         shown = [
@@ -88,8 +89,11 @@ class WarehouseRows:
             )
             for row in rows
         ]
-        if current and all(row.name != current for row in rows):
-            shown.append(listings.ListedWarehouse(name=current, is_current=True, options={}))
+        stored = {row.name for row in rows}
+        shown += [
+            listings.ListedWarehouse(name=name, is_current=name == current, options={})
+            for name in sorted({*self._declared, *([current] if current else ())} - stored)
+        ]
         return sorted(shown, key=lambda each: each.name)
 
 

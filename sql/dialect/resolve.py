@@ -31,7 +31,7 @@ from sql.dialect import (
     sqltypes,
 )
 from sql.dialect.scopes import Output, OutputScope, PlannedQuery, QueryScope
-from sql.plan import code, emit, padding, relations, sharing, substitution
+from sql.plan import code, emit, emit_spark, padding, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -46,7 +46,8 @@ class BoundQuery:
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
     column counts, where the query is no more than that. row_count: of VALUES. wait_seconds: the
     longest TIMELIMIT of a GENERATOR, for which the query lasts. is_aggregate: its rows are groups
-    of rows. generated_rows: of its GENERATORs.
+    of rows. generated_rows: of its GENERATORs. spark: where it is wanted, the text in Spark's
+    language. spark_refusal: the parts of the error that names what Spark cannot express instead.
     """
 
     sql: str
@@ -63,6 +64,8 @@ class BoundQuery:
     wait_seconds: int = 0
     generated_rows: int = 0
     is_aggregate: bool = False
+    spark: str = ""
+    spark_refusal: tuple[Any, ...] = ()
 
     @property
     def variants(self) -> tuple[int, ...]:
@@ -310,6 +313,7 @@ class Binder:
 
     def finish(self, query: PlannedQuery, count: int) -> BoundQuery:
         called: set[str] = set()
+        spark, spark_refusal = self._spark(query) if self.environment.emits_spark else ("", ())
         return BoundQuery(
             sql=emit.text(padding.hidden(query.rel, self.alias), called),
             columns=tuple(self._result_column(output) for output in query.outputs),
@@ -321,7 +325,18 @@ class Binder:
             wait_seconds=self.wait_seconds,
             generated_rows=self.generated_rows,
             is_aggregate=relations.is_aggregate(query.rel),
+            spark=spark,
+            spark_refusal=spark_refusal,
         )
+
+    def _spark(self, query: PlannedQuery) -> tuple[str, tuple[Any, ...]]:
+        """Return a query's text in Spark's language, or the parts of the refusal."""
+        if self.volatile_parts:
+            return "", errors.unsupported("RANDOM or UUID_STRING in Spark SQL").parts
+        try:
+            return emit_spark.text(query.rel), ()
+        except errors.SqlError as refusal:
+            return "", refusal.parts
 
     def _result_column(self, output: Output) -> outcomes.Column:
         column = sqltypes.column(output.name, output.type, nullable=output.nullable)

@@ -135,7 +135,7 @@ class Environment:
     known; None: such a PIVOT is refused. binds and variables hold bound literals by name ("1" for
     the first `?`). rows_relation: array binds are columns of the relation of that name, which a
     SELECT without FROM then reads. numbers: of each NEXTVAL, the first number and the step to the
-    next row's.
+    next row's. emits_spark: the query's text is wanted in Spark's language, too.
     """
 
     context: Context
@@ -146,6 +146,7 @@ class Environment:
     pivots: Mapping[int, tuple[Any, ...]] | None = None
     columns_max: int = limits.COLUMNS_MAX
     numbers: tuple[tuple[int, int], ...] = ()
+    emits_spark: bool = False
 
 
 class ManyColumns(Exception):

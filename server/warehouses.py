@@ -1,0 +1,83 @@
+"""rule: the `[[warehouses]]` of mini.toml: SQL warehouses whose queries run on Spark.
+
+Every other warehouse runs its queries on the server's own engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+WAREHOUSES_MAX: Final = 16
+ENGINES: Final = ("spark",)
+MEMORY_MIB_MIN: Final = 512
+"""Less is not enough for Spark's driver to start and run a query."""
+IDLE_SECONDS_MAX: Final = 86_400
+MASTER: Final = "local[2]"
+KEYS: Final = ("name", "engine", "master", "memory_mib", "idle_seconds")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,254}")
+_MASTER: Final = re.compile(r"local(\[(\*|[1-9][0-9]{0,3})\])?|spark://[A-Za-z0-9_.:,\[\]-]+")
+
+
+class InvalidWarehouse(Exception):
+    """A warehouse's entry is malformed; str() says how."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Warehouse:
+    """One warehouse. name: in upper case, as SQL has an unquoted name.
+
+    master: Spark's. memory_mib: of the heap of Spark's driver. idle_seconds: how long its process
+    stays without queries.
+    """
+
+    name: str
+    engine: str
+    master: str = MASTER
+    memory_mib: int = 1024
+    idle_seconds: int = 600
+
+
+def parse(entries: Any) -> tuple[Warehouse, ...]:
+    """Return the warehouses of the decoded `[[warehouses]]`. Raises InvalidWarehouse."""
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise InvalidWarehouse("mini.toml warehouses: not a list of [[warehouses]] tables")
+    if len(entries) > WAREHOUSES_MAX:
+        raise InvalidWarehouse(f"mini.toml: more than {WAREHOUSES_MAX} [[warehouses]]")
+    warehouses = tuple(_warehouse(entry, number) for number, entry in enumerate(entries, start=1))
+    taken = [warehouse.name for warehouse in warehouses]
+    if len(set(taken)) != len(taken):
+        raise InvalidWarehouse("mini.toml: two [[warehouses]] have the same name")
+    return warehouses
+
+
+def _warehouse(entry: Any, number: int) -> Warehouse:
+    where = f"mini.toml [[warehouses]] number {number}"
+    if not isinstance(entry, Mapping):
+        raise InvalidWarehouse(f"{where}: not a table")
+    for key in entry:
+        if key not in KEYS:
+            raise InvalidWarehouse(f"{where}: unknown key {key!r}; the keys are {', '.join(KEYS)}")
+    name = entry.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidWarehouse(
+            f"{where}: name is missing, or no plain name of letters, digits, _ and $"
+        )
+    where = f"mini.toml warehouse {name}"
+    if entry.get("engine") not in ENGINES:
+        raise InvalidWarehouse(f"{where}: engine is none of {', '.join(ENGINES)}")
+    master = entry.get("master", MASTER)
+    if not isinstance(master, str) or not _MASTER.fullmatch(master):
+        raise InvalidWarehouse(
+            f"{where}: master is neither local[N] nor a Spark cluster, like spark://host:7077"
+        )
+    for key, least, most in (
+        ("memory_mib", MEMORY_MIB_MIN, 1 << 24),
+        ("idle_seconds", 1, IDLE_SECONDS_MAX),
+    ):
+        value = entry.get(key, least)
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidWarehouse(f"{where}: {key} is not a whole number from {least} to {most}")
+    return Warehouse(**{**entry, "name": name.upper()})
