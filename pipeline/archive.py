@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeline import gateway, java, settings
+from pipeline import gateway, jars, java, settings
 
 NAME = "spark-classes-{digest}.jsa"
 STOP_TIMEOUT_SECONDS = 300
@@ -43,17 +43,29 @@ STATEMENTS = (
 """What jobs do, in small, on tables in a folder. Reference: Iceberg, Spark procedures."""
 
 
-def options(runtime: java.Java, jars: Path) -> tuple[str, ...]:
-    """Return the options of a JVM that uses the archive; none where there is no archive."""
-    path = location(runtime, jars)
+def options(runtime: java.Java, folder: Path) -> tuple[str, ...]:
+    """Return the options of a JVM that uses the archive; none where there is no archive.
+
+    folder: of Spark's jars.
+    """
+    path = location(runtime, folder)
     return (f"-XX:SharedArchiveFile={path}", *QUIET) if path.exists() else ()
 
 
-def location(runtime: java.Java, jars: Path) -> Path:
+def installed(runtime: java.Java, environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return the class path of Spark's jars, and the options that go with it; fetches nothing.
+
+    Raises JarsMissing.
+    """
+    folder = jars.ensure(runtime, environment, say=lambda _: None, may_fetch=False)
+    return f"{folder}/*", options(runtime, folder)
+
+
+def location(runtime: java.Java, folder: Path) -> Path:
     """Return the archive's place, beside the installed PySpark whose classes it holds."""
     release = runtime.home / "release"
     identity = hashlib.sha256()
-    for part in (str(runtime.home), str(gateway.spark_home()), str(jars)):
+    for part in (str(runtime.home), str(gateway.spark_home()), str(folder)):
         identity.update(part.encode() + b"\0")
     identity.update(release.read_bytes() if release.exists() else b"")
     return Path(sys.prefix) / "share" / "boathouse" / NAME.format(digest=identity.hexdigest()[:12])
@@ -61,7 +73,7 @@ def location(runtime: java.Java, jars: Path) -> Path:
 
 def ensure(
     runtime: java.Java,
-    jars: Path,
+    folder: Path,
     environment: Mapping[str, str],
     *,
     say: Callable[[str], None],
@@ -70,7 +82,7 @@ def ensure(
 
     say: takes one line of progress. Raises SparkFailed when the small job's JVM does not start.
     """
-    path = location(runtime, jars)
+    path = location(runtime, folder)
     if path.exists():
         return
     try:
@@ -87,7 +99,7 @@ def ensure(
         started = time.monotonic()
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
-        _run_small_job(runtime, jars, environment, partial)
+        _run_small_job(runtime, folder, environment, partial)
         for old in path.parent.glob(NAME.format(digest="*")):
             old.unlink()
         if partial.exists():
@@ -99,7 +111,7 @@ def ensure(
 
 
 def _run_small_job(
-    runtime: java.Java, jars: Path, environment: Mapping[str, str], archive: Path
+    runtime: java.Java, jars_folder: Path, environment: Mapping[str, str], archive: Path
 ) -> None:
     environment = {**environment, "SPARK_LOCAL_IP": "127.0.0.1"}
     with gateway.private_folder() as folder, _empty_server() as url:
@@ -108,7 +120,7 @@ def _run_small_job(
         )
         wanted = {
             **settings.spark_settings(
-                endpoint, "lake", master="local[2]", jars=jars, java_options=()
+                endpoint, "lake", master="local[2]", jars=jars_folder, java_options=()
             ),
             "spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.local.type": "hadoop",

@@ -4,8 +4,9 @@ Started by the server as `python -m pipeline.warehouse FD FOLDER SETTINGS`, with
 as FD. It runs one query at a time. A query names the Parquet files that it may read; this process
 has no catalog, no credentials and no address of the server. Rows leave Spark partition by
 partition, in order, so that neither this process nor the driver holds a result. It ends when its
-socket closes, also in the middle of a query, and Spark's JVM ends with it. FOLDER is its own: for
-what Spark spills, and for the JVM's log.
+socket closes or a query is cancelled, and Spark's JVM ends with it: tasks of some joins never look
+whether they are cancelled, and would hold the cores that the next query needs. FOLDER is its own:
+for what Spark spills, and for the JVM's log.
 
 A frame is one byte with its type, eight bytes of length, and the payload.
 """
@@ -21,21 +22,16 @@ import socket
 import struct
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import msgspec
 
-from pipeline import errors, gateway, java, session, settings
+from pipeline import archive, errors, gateway, java, session, settings
 
 HEADER: Final = struct.Struct(">BQ")
 REQUEST_BYTES_MAX: Final = 1 << 30
-CANCEL_SECONDS: Final = 0.1
-"""How often a cancelled query's jobs are cancelled: its next one may start after the first time."""
-REST_SECONDS: Final = 0.5
-"""How long the tasks of a cancelled query may go on before this process ends with them."""
 NICENESS: Final = 5
 """The serving process comes first when both need a processor."""
 
@@ -92,7 +88,7 @@ class QueryFault(Exception):
 
 
 class WarehouseWire:
-    """The frames from and to the server. Mutable: a thread reads; it knows of a CANCEL.
+    """The frames from and to the server. Mutable: a thread reads.
 
     kill_jvm: ends Spark's JVM, once there is one.
     """
@@ -100,7 +96,6 @@ class WarehouseWire:
     def __init__(self, connection: socket.socket) -> None:
         self._stream = connection.makefile("rwb", buffering=1 << 16)
         self._queries: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.canceled = threading.Event()
         self.kill_jvm: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -126,10 +121,9 @@ class WarehouseWire:
                 assert size_bytes <= REQUEST_BYTES_MAX
                 payload = self._stream.read(size_bytes)
                 if frame_type == WarehouseFrame.QUERY:
-                    self.canceled.clear()
                     self._queries.put(payload)
                 elif frame_type == WarehouseFrame.CANCEL:
-                    self.canceled.set()
+                    break
         self.leave()
 
     def leave(self) -> NoReturn:
@@ -146,56 +140,18 @@ def serve(wire: WarehouseWire, spark: session.Spark) -> None:
             _answer(msgspec.msgpack.decode(payload, type=WarehouseQuery), wire, spark)
             wire.send(WarehouseFrame.DONE, msgspec.msgpack.encode({}))
         except QueryFault as fault:
-            if fault.cause == "canceled":
-                _rest_or_leave(wire, spark)
             _send_fault(wire, fault)
-
-
-def _rest_or_leave(wire: WarehouseWire, spark: session.Spark) -> None:
-    """Return once no task runs any more; some joins never look whether they are cancelled.
-
-    They would hold the cores that the next query needs, so this process ends with them then.
-    """
-    tracker = spark.session.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - py4j's only way
-    deadline = time.monotonic() + REST_SECONDS
-    while any(each.numRunningTasks() for each in tracker.getExecutorInfos()):
-        if time.monotonic() > deadline:
-            wire.leave()
-        time.sleep(REST_SECONDS / 10)
 
 
 def _answer(query: WarehouseQuery, wire: WarehouseWire, spark: session.Spark) -> None:
     """Run a query and send its rows. Raises QueryFault."""
-    over = threading.Event()
-
-    def cancel() -> None:
-        while not over.wait(CANCEL_SECONDS):
-            if wire.canceled.is_set():
-                with contextlib.suppress(Exception):  # the query's own error says more
-                    spark.session.sparkContext.cancelAllJobs()
-
-    watching = threading.Thread(target=cancel, daemon=True)
-    watching.start()
     try:
         with contextlib.closing(_rows(query, spark)) as batches:
             wire.send(WarehouseFrame.SCHEMA, next(batches))
             for batch in batches:
-                _check_wanted(wire)
                 wire.send(WarehouseFrame.BATCH, batch)
-        _check_wanted(wire)
-    except QueryFault:
-        raise
     except Exception as error:
-        _check_wanted(wire)
         raise fault_of(error) from error
-    finally:
-        over.set()
-        watching.join()
-
-
-def _check_wanted(wire: WarehouseWire) -> None:
-    if wire.canceled.is_set():
-        raise QueryFault("canceled", "canceled")
 
 
 def _rows(query: WarehouseQuery, spark: session.Spark) -> Generator[bytes, None, None]:
@@ -291,9 +247,6 @@ def spark_settings(wanted: WarehouseSettings, folder: Path) -> dict[str, str]:
         "spark.driver.memory": f"{wanted.memory_mib}m",
         "spark.local.dir": str(folder / "spill"),
         "spark.ui.enabled": "false",
-        # An executor of a cluster whose tasks do not end when they are cancelled ends itself.
-        "spark.task.reaper.enabled": "true",
-        "spark.task.reaper.killTimeout": "10s",
         "spark.sql.warehouse.dir": (folder / "tables").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": "8" if wanted.master.startswith("local") else "200",
@@ -324,12 +277,14 @@ def main(arguments: list[str]) -> None:
         environment = dict(os.environ)
         if settings.is_on_this_machine(wanted.master):
             environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        runtime, own = java.find(environment), spark_settings(wanted, folder)
+        options: tuple[str, ...] = ()
+        # Queries need none of the jars; the archive of classes fits a class path with them only.
+        with contextlib.suppress(errors.JarsMissing):
+            own["spark.driver.extraClassPath"], options = archive.installed(runtime, environment)
         with (
             gateway.running(
-                java.find(environment),
-                spark_settings(wanted, folder),
-                folder=folder,
-                environment=environment,
+                runtime, own, folder=folder, environment=environment, jvm_options=options
             ) as wire.kill_jvm,
             session.opened(wanted.master) as spark,
         ):
