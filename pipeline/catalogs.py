@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from pipeline import errors, loads, settings
@@ -103,11 +104,7 @@ def commit(catalog: Any, changes: Sequence[CatalogChange]) -> None:
     }
     table = changes[0].table.full
     try:
-        answer = catalog._session.post(  # noqa: SLF001 - PyIceberg commits one table alone
-            catalog.url("transactions/commit"),
-            data=json.dumps(body),
-            headers={"Content-Type": "application/json"},
-        )
+        answer = posted(catalog, "transactions/commit", body)
     except requests.RequestException as error:
         raise errors.outcome_unknown(table) from error
     if answer.ok:
@@ -121,6 +118,20 @@ def commit(catalog: Any, changes: Sequence[CatalogChange]) -> None:
     if answer.status_code >= 500:
         raise errors.outcome_unknown(table)
     raise errors.PipelineError(f"the server refused: {message}")
+
+
+def posted(catalog: Any, path: str, body: Any) -> Any:
+    """Return a REST catalog's answer to a request that PyIceberg does not make.
+
+    A job can last longer than its token: after a 401, which changes nothing, it asks for another
+    and repeats the request once, as PyIceberg does for its own. Raises requests.RequestException.
+    """
+    for is_last in (False, True):
+        answer = catalog._session.post(catalog.url(path), json=body)  # noqa: SLF001 - PyIceberg's
+        if answer.status_code != HTTPStatus.UNAUTHORIZED or is_last:
+            break
+        catalog._refresh_token()  # noqa: SLF001 - PyIceberg's
+    return answer
 
 
 def _bounded_adapter() -> Any:

@@ -266,10 +266,11 @@ def _register(
     for depth in range(1, len(table.namespace) + 1):
         catalog.create_namespace_if_not_exists(table.namespace[:depth])
     levels = catalog._encode_namespace_path(table.namespace)  # noqa: SLF001 - PyIceberg's register has no overwrite
-    path = catalog.url("namespaces/{namespace}/register", namespace=levels)
     body: dict[str, Any] = {"name": table.name, "metadata-location": metadata_location}
-    answer = catalog._session.post(  # noqa: SLF001 - the same
-        path, json={**body, "overwrite": True} if overwrite else body
+    answer = catalogs.posted(
+        catalog,
+        f"namespaces/{levels}/register",
+        {**body, "overwrite": True} if overwrite else body,
     )
     if not answer.ok:
         raise errors.PipelineError(f"the target refused the copy: {answer.text[:300]}")
