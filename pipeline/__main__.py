@@ -57,7 +57,7 @@ LOOPBACK = "127.0.0.1,localhost,::1"
 ROW_CHARACTERS_MAX = 500
 """Characters that a plan shows of a row."""
 
-SHELL_OPTIONS = frozenset({"--data", "--url", "--region", "--master"})
+SHELL_OPTIONS = frozenset({"--data", "--url", "--region", "--master", "--spark-ui"})
 """Options of the shell, which its jobs share."""
 
 AGE = re.compile(r"(\d+)([dhms])\Z")
@@ -318,7 +318,9 @@ def _shell(
 
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
         _ensure_spark(say)
-        return session.started(server, warehouse, master=options.master, say=say)
+        return session.started(
+            server, warehouse, master=options.master, say=say, ui=options.spark_ui
+        )
 
     warm = serving.WarmSession(open_spark)
     count = failed = 0
@@ -621,6 +623,8 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="print the outcome as JSON")
     spark = argparse.ArgumentParser(add_help=False)
     spark.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    spark.add_argument("--spark-ui", action="store_true",
+                       help="serve Spark's own pages about the job while it runs")  # fmt: skip
     parser.set_defaults(warm=None)
     jobs = parser.add_subparsers(dest="job", required=True)
 
@@ -747,7 +751,9 @@ def _opener(
                 raise errors.SparkFailed("Spark is not installed; run `make setup-all`")
             return warm.opened(warehouse)
         _ensure_spark(say)
-        return session.started(server, warehouse, master=options.master, say=say)
+        return session.started(
+            server, warehouse, master=options.master, say=say, ui=options.spark_ui
+        )
 
     return open_spark
 

@@ -96,10 +96,12 @@ def started(
     say: progress.Say,
     memory_mib: int | None = None,
     may_fetch: bool = True,
+    ui: bool = False,
 ) -> Iterator[Spark]:
     """Start the JVM and a session on one warehouse; end both with the block.
 
-    memory_mib: of the JVM's heap. may_fetch: download Spark's jars if they are missing.
+    memory_mib: of the JVM's heap. may_fetch: download Spark's jars if they are missing. ui: serve
+    Spark's pages, and say where.
     Raises BadArgument, NoJava, JarsMissing, SparkFailed.
     """
     settings.check_master(master)
@@ -115,6 +117,7 @@ def started(
         master=master,
         jars=folder_of_jars,
         java_options=trust if runtime.bundled else (),
+        ui=ui,
         **({} if memory_mib is None else {"memory": f"{memory_mib}m"}),
     )
     say(f"starting Spark on {master}")
@@ -130,6 +133,8 @@ def started(
         servers.watched(server, give_up=kill_jvm),
         opened(master) as spark,
     ):
+        if ui:
+            say(f"Spark's pages: {spark.session.sparkContext.uiWebUrl}")
         try:
             yield spark
         finally:

@@ -299,10 +299,11 @@ def spark_settings(
     jars: Path,
     java_options: tuple[str, ...],
     memory: str = DRIVER_MEMORY,
+    ui: bool = False,
 ) -> dict[str, str]:
     """Return Spark's settings for one warehouse of the server. Sources: Spark and Iceberg docs.
 
-    memory: of the driver's heap, as Java writes it.
+    memory: of the driver's heap, as Java writes it. ui: whether Spark serves its pages.
     """
     local = master.startswith("local")
     settings = {
@@ -310,7 +311,7 @@ def spark_settings(
         "spark.app.name": "boathouse-pipeline",
         "spark.driver.memory": memory,
         "spark.driver.extraClassPath": f"{jars}/*",
-        "spark.ui.enabled": "false",
+        "spark.ui.enabled": "true" if ui else "false",
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8" if local else "200",

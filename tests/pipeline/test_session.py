@@ -58,6 +58,27 @@ def test_a_failure_of_any_length_is_cut() -> None:
 
 
 @pytest.mark.spark
+def test_spark_s_pages_are_served_where_they_are_said_to_be(
+    server: server_kit.Running,
+) -> None:
+    lines = [
+        "import os, sys, urllib.request",
+        "from pipeline import servers, session",
+        "said = []",
+        "server = servers.find(url=None, data=sys.argv[1], environment={}, region=None)",
+        "with session.started(server, 'lake', master='local[1]', say=said.append, ui=True):",
+        "    address = said[-1].partition('pages: ')[2]",
+        "    print(address, urllib.request.urlopen(address).status)",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), str(server.data)],
+        capture_output=True, text=True, check=False, cwd=server_kit.ROOT,
+    )  # fmt: skip
+    assert done.stdout.startswith("http://127.0.0.1:"), done.stderr
+    assert done.stdout.endswith(" 200\n")
+
+
+@pytest.mark.spark
 def test_an_invalid_spark_master_fails_with_one_sentence(server: server_kit.Running) -> None:
     arguments = ("compact", "--table", "lake.a.b", "--master", "nonsense")
     done = subprocess.run(
