@@ -199,16 +199,22 @@ def _extreme_of_reals(call: FunctionCall, name: str) -> Expr:
     """MIN and MAX of floats, of which NaN is the greatest.
 
     The engine compares the floats of a group so that a NaN stays or is passed over by its place
-    among the rows, so it gets the others alone.
+    among the rows, and starts from the least or greatest finite float, which stays where a group
+    has infinities alone. So it gets the others, and each of these is asked for by itself.
     """
     operand = call.arg(0)
     is_nan = code.call("isnan", operand)
-    extreme = _aggregate(call, name, code.case([(code.not_(is_nan), operand)]))
+    last = exprs.real(-math.inf if name == "max" else math.inf)
+    is_last = code.infix(operand, "=", last)
+    others = code.joined([code.not_(is_nan), code.not_(is_last)], "AND")
+    extreme = _aggregate(call, name, code.case([(others, operand)]))
     some_nan = (_aggregate(call, "bool_or", is_nan), exprs.real(math.nan))
+    some_last = (_aggregate(call, "bool_or", is_last), last)
     if name == "max":
-        chosen: code.Code = code.case([some_nan], extreme)
+        number = code.call("coalesce", extreme, code.case([some_last]))
+        chosen: code.Code = code.case([some_nan], number)
     else:
-        chosen = code.call("coalesce", extreme, code.case([some_nan]))
+        chosen = code.call("coalesce", extreme, code.case([some_last, some_nan]))
     return call.aggregated(chosen, operand.type, [operand])
 
 

@@ -584,6 +584,33 @@ def test_the_extremes_of_a_group_take_nan_for_the_greatest_wherever_it_stands(
     )
 
 
+def test_the_extremes_of_a_group_of_infinities_are_infinite(tmp_path: Path) -> None:
+    shown = "to_varchar(min(f)), to_varchar(max(f))"
+    answers(
+        tmp_path,
+        {
+            f"select g, {shown} from t group by g order by g": [
+                (1, "-inf", "-inf"),
+                (2, "inf", "inf"),
+                (3, "-inf", "inf"),
+                (4, "-inf", "NaN"),
+                (5, "inf", "NaN"),
+                (6, "-inf", "1.5"),
+                (7, "1.5", "inf"),
+            ],
+            f"select {shown} from t where g = 1": ("-inf", "-inf"),
+            "select g, to_varchar(max(distinct f)) from t where g in (1, 2) group by g order by g": [
+                (1, "-inf"),
+                (2, "inf"),
+            ],
+        },
+        "create table t (g int, f float)",
+        "insert into t select * from values (1, '-inf'::float), (1, null), (2, 'inf'), (2, 'inf'),"
+        " (3, 'inf'), (3, '-inf'), (4, '-inf'), (4, 'NaN'), (5, 'NaN'), (5, 'inf'),"
+        " (6, '-inf'), (6, 1.5), (7, 1.5), (7, 'inf')",
+    )
+
+
 def test_a_small_number_beside_numbers_beyond_64_bits_is_one_of_them(tmp_path: Path) -> None:
     large = Decimal(NINES)
     least = large.copy_negate()
