@@ -178,16 +178,16 @@ def relation(
     calls the parts of `jdbc`.
     """
     databases = [text for text in texts if text.startswith(settings.JDBC_BEGINNING)]
-    tables = [each for text in texts if (each := settings.parse_table_source(text)) is not None]
+    named = [each for text in texts if (each := settings.parse_catalog_source(text)) is not None]
     for url in databases:
         settings.check_jdbc_url(url)
     if not databases:
         for part, name in names.items():
             if getattr(jdbc, part) is not None:
                 raise errors.BadArgument(f"{name} is for a source like jdbc:postgresql://host/name")
-    if not databases and not tables:
+    if not databases and not named:
         return None
-    source: settings.Relation = tables[0] if tables else _database(databases[0], jdbc, names)
+    source: settings.Relation = named[0] if named else _database(databases[0], jdbc, names)
     if len(texts) > 1:
         raise errors.BadArgument(f"{source} must be the only source of its load")
     for name, is_used in of_files.items():

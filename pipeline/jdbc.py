@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -58,28 +57,22 @@ def without_secrets(source: settings.JdbcSource) -> Iterator[None]:
 def resolved(
     spark: session.Spark, load: jobs.Load, source: settings.JdbcSource, chain: frozenset[str] | None
 ) -> sources.WantedSources:
-    """Return what to load. chain: as in WantedSources; None for a load that replaces its table.
+    """Return what to load by the source's watermark.
 
-    Raises BadArgument, BadSource for a row without a watermark.
+    chain: as in WantedSources; None for a load that replaces its table. Raises BadArgument,
+    BadSource for a row without a watermark.
     """
     place, etags = place_of(source), chain or frozenset()
-    if source.watermark is None:
-        etag, claim = watermarks.whole(uuid.uuid4().hex)
-        # The claim exists once; a replacing load removes the earlier ones.
-        claims = () if claim in etags else ((place, claim),)
-        rows = watermarks.WatermarkRange()
-    else:
-        after = watermarks.end_of(place, etags)
-        until = _greatest(spark, source)
-        if until is None or (after is not None and until <= after):
-            return sources.WantedSources(fresh=(), skipped=len(etags) // 2, noun=load.noun)
-        rows = watermarks.WatermarkRange(after=after, until=until)
-        etag, claim = rows.etags
-        claims = ((place, claim),)
+    after = watermarks.end_of(place, etags)
+    until = _greatest(spark, source)
+    if until is None or (after is not None and until <= after):
+        return sources.WantedSources(fresh=(), skipped=len(etags) // 2, noun=load.noun)
+    rows = watermarks.WatermarkRange(after=after, until=until)
+    etag, claim = rows.etags
     return sources.WantedSources(
         fresh=(sources.Source(place=place, etag=etag, size_bytes=0),),
         skipped=0,
-        claims=claims,
+        claims=((place, claim),),
         chain=chain,
         rows=rows,
         noun=load.noun,

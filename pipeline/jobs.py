@@ -98,7 +98,7 @@ class Load:
                 return "object"
             case settings.TableSource():
                 return "snapshot"
-            case settings.JdbcSource():
+            case settings.ViewSource() | settings.JdbcSource():
                 return "result"
 
     @property

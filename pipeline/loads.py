@@ -14,7 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pipeline import errors, jobs, settings, sources
 
@@ -119,13 +119,26 @@ def loaded(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:
 
     Raises BadArgument if the warehouse does not exist, NoServer.
     """
+    return _entry(server, table, "tables")
+
+
+def view_metadata(server: settings.ServerEndpoint, view: settings.TargetTable) -> Any:
+    """Return a view's metadata; none of it if the view does not exist. Raises as `loaded`."""
+    return _entry(server, view, "views").get("metadata", {})
+
+
+def _entry(
+    server: settings.ServerEndpoint,
+    table: settings.TargetTable,
+    collection: Literal["tables", "views"],
+) -> Any:
     taken(server, table)  # raises if the warehouse does not exist
     config = urllib.parse.urlencode({"warehouse": table.warehouse})
     config_answer = _ask(_request(server, f"/iceberg/v1/config?{config}"))
     prefix = {**config_answer["defaults"], **config_answer["overrides"]}.get(
         "prefix", table.warehouse
     )
-    parts = (prefix, "namespaces", "\x1f".join(table.namespace), "tables", table.name)
+    parts = (prefix, "namespaces", "\x1f".join(table.namespace), collection, table.name)
     path = "/".join(urllib.parse.quote(part, safe="") for part in parts)
     return _ask(_request(server, f"/iceberg/v1/{path}"), table=table)
 

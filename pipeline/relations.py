@@ -1,16 +1,18 @@
-"""engine: sources of a load that are rows already: another Iceberg table, a database's rows.
+"""engine: sources of a load that are rows already: an Iceberg table or view, a database's rows.
 
 What a load reads of a table is decided from its metadata and the record of loads before Spark
-starts; a snapshot never changes. What it reads of a database Spark looks up there first. In both
+starts; a snapshot never changes. What it reads of a database Spark looks up there first. In all
 cases the record's rows form a chain, and a load commits only if the chain has not changed since.
+A view is read whole, as a database is without a watermark.
 """
 
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
 from pipeline import (
     errors,
@@ -24,10 +26,17 @@ from pipeline import (
     watermarks,
 )
 
+SPARK_DIALECT: Final = "spark"
+"""What Spark calls its SQL in an Iceberg view."""
+
 
 def check(load: jobs.Load) -> None:
     """Raise BadArgument for a relation that does not go with the load's mode, or is unreadable."""
     source = load.relation
+    if isinstance(source, settings.ViewSource) and load.mode == "append":
+        raise errors.BadArgument(
+            f"{source} has no record of what changed in its rows: use --mode replace or merge"
+        )
     if not isinstance(source, settings.JdbcSource):
         return
     if load.mode == "append" and source.watermark is None:
@@ -44,11 +53,11 @@ def wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> sources
     match load.relation:
         case settings.TableSource() as source:
             return _wanted_of_table(server, load, source, s3)
+        case settings.ViewSource() as source:
+            _check_view(server, source)
+            return _unresolved(server, load, str(source))
         case settings.JdbcSource() as source:
-            place = jdbc.place_of(source)
-            chain = None if load.mode == "replace" else _etags(server, load, place)
-            before = sources.Source(place=place, etag="", size_bytes=0)
-            return sources.WantedSources(fresh=(before,), skipped=0, chain=chain, noun=load.noun)
+            return _unresolved(server, load, jdbc.place_of(source))
         case None:
             raise AssertionError("the load has files")
 
@@ -57,8 +66,11 @@ def resolved(
     spark: session.Spark, load: jobs.Load, wanted: sources.WantedSources
 ) -> sources.WantedSources:
     """Return what to load, with what only the source itself can say. wanted: of `wanted`."""
-    if isinstance(load.relation, settings.JdbcSource):
-        return jdbc.resolved(spark, load, load.relation, wanted.chain)
+    match load.relation:
+        case settings.ViewSource() | settings.JdbcSource(watermark=None):
+            return _whole(load, wanted)
+        case settings.JdbcSource() as source:
+            return jdbc.resolved(spark, load, source, wanted.chain)
     return wanted
 
 
@@ -87,6 +99,51 @@ def _etags(server: settings.ServerEndpoint, load: jobs.Load, place: str) -> froz
     return frozenset(etag for one, etag in loads.taken(server, load.table) if one == place)
 
 
+def _unresolved(
+    server: settings.ServerEndpoint, load: jobs.Load, place: str
+) -> sources.WantedSources:
+    """Return a source of which only its name and its chain in the record of loads are known."""
+    chain = None if load.mode == "replace" else _etags(server, load, place)
+    before = sources.Source(place=place, etag="", size_bytes=0)
+    return sources.WantedSources(fresh=(before,), skipped=0, chain=chain, noun=load.noun)
+
+
+def _whole(load: jobs.Load, wanted: sources.WantedSources) -> sources.WantedSources:
+    """Return a load of all rows. wanted: of `_unresolved`."""
+    place = wanted.fresh[0].place
+    etag, claim = watermarks.whole(uuid.uuid4().hex)
+    return sources.WantedSources(
+        fresh=(sources.Source(place=place, etag=etag, size_bytes=0),),
+        skipped=0,
+        # The claim exists once; a replacing load removes the earlier ones.
+        claims=() if claim in (wanted.chain or ()) else ((place, claim),),
+        chain=wanted.chain,
+        rows=watermarks.WatermarkRange(),
+        noun=load.noun,
+    )
+
+
+def _check_view(server: settings.ServerEndpoint, source: settings.ViewSource) -> None:
+    """Raise BadArgument unless the view exists and has a text for Spark.
+
+    Spark would run another dialect's text as its own, with other results for the same words.
+    """
+    metadata = loads.view_metadata(server, source.view)
+    if not metadata:
+        raise errors.BadArgument(f"there is no view {source.view.full}")
+    dialects = sorted(
+        one["dialect"].lower()
+        for version in metadata["versions"]
+        if version["version-id"] == metadata["current-version-id"]
+        for one in version["representations"]
+    )
+    if SPARK_DIALECT not in dialects:
+        raise errors.BadArgument(
+            f"{source} has no text in Spark's SQL, only in that of {', '.join(dialects)}; load its "
+            "tables, with a SELECT of your own in a pipeline's file"
+        )
+
+
 def _wanted_of_table(
     server: settings.ServerEndpoint, load: jobs.Load, source: settings.TableSource, s3: Any
 ) -> sources.WantedSources:
@@ -96,7 +153,10 @@ def _wanted_of_table(
     content = loads.content(server, load.table, s3) if is_replacing else None
     metadata = loads.metadata(server, source.table)
     if not metadata:
-        raise errors.BadArgument(f"there is no table {source.table.full}")
+        hint = ""
+        if loads.view_metadata(server, source.table):
+            hint = f"; it is a view: write {settings.VIEW_BEGINNING}{source.table.full}"
+        raise errors.BadArgument(f"there is no table {source.table.full}{hint}")
     if taken is None:
         digests = {row for row in content or () if row[0] == loads.TRANSFORMS}
         if digests != set(loads.of_transforms(load)):
@@ -128,6 +188,10 @@ def frame(
     rows: lineage.SnapshotRange | watermarks.WatermarkRange,
 ) -> Any:
     """Return the rows as a frame. rows: of `resolved`."""
+    if isinstance(load.relation, settings.ViewSource):
+        view = load.relation.view
+        _open_catalog(spark, server, view.warehouse, load.table.warehouse)
+        return spark.session.table(view.quoted)
     if isinstance(rows, watermarks.WatermarkRange):
         assert isinstance(load.relation, settings.JdbcSource)
         return jdbc.frame(spark, load.relation, rows)

@@ -36,7 +36,7 @@ _TRANSFORM = re.compile(r"(\w+)\(\s*(?:(\d+)\s*,\s*)?([^(),]+?)\s*(?:,\s*(\d+)\s
 _WILDCARD = re.compile(r"(\*\*/|\*\*|\*)")
 _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 LOCAL_BEGINNINGS = ("/", "./", "../", "~/", "file:///")
-TABLE_BEGINNING = "table:"
+TABLE_BEGINNING, VIEW_BEGINNING = "table:", "view:"
 JDBC_BEGINNING = "jdbc:"
 JDBC_URL_CHARACTERS_MAX = 2000
 _CREDENTIALS = re.compile(r"(?i)(?:passw|pwd|passphrase|secret|token)[\w.]*\s*=|[^:/]@")
@@ -126,6 +126,16 @@ class TableSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ViewSource:
+    """A view as the source of a load: `view:lake.sales.totals`. view: its name."""
+
+    view: TargetTable
+
+    def __str__(self) -> str:
+        return f"{VIEW_BEGINNING}{self.view.full}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JdbcSource:
     """A table or a query of a database as the source of a load.
 
@@ -144,7 +154,7 @@ class JdbcSource:
         return self.url
 
 
-Relation: TypeAlias = TableSource | JdbcSource
+Relation: TypeAlias = TableSource | ViewSource | JdbcSource
 """A source that has rows instead of files."""
 
 
@@ -206,11 +216,16 @@ def parse_place(text: str) -> Place:
     )
 
 
-def parse_table_source(text: str) -> TableSource | None:
-    """Parse `table:warehouse.namespace.table`; None for another text. Raises BadArgument."""
-    if not text.startswith(TABLE_BEGINNING):
-        return None
-    return TableSource(table=parse_table(text.removeprefix(TABLE_BEGINNING)))
+def parse_catalog_source(text: str) -> TableSource | ViewSource | None:
+    """Parse `table:warehouse.namespace.name` and `view:`; None for another text.
+
+    Raises BadArgument.
+    """
+    if text.startswith(TABLE_BEGINNING):
+        return TableSource(table=parse_table(text.removeprefix(TABLE_BEGINNING)))
+    if text.startswith(VIEW_BEGINNING):
+        return ViewSource(view=parse_table(text.removeprefix(VIEW_BEGINNING)))
+    return None
 
 
 def check_jdbc_url(url: str) -> None:

@@ -1,7 +1,8 @@
-"""Rows of another table are loaded once: what was appended to it, snapshot by snapshot."""
+"""Rows of another table are loaded once, snapshot by snapshot; those of a view are read whole."""
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def new_table(lake: Lake, name: str, *ids: int) -> Any:
 def load_of(source: str, target: str, **changes: Any) -> jobs.Load:
     return jobs.Load(
         places=(),
-        relation=settings.parse_table_source(f"table:{source}"),
+        relation=settings.parse_catalog_source(f"table:{source}"),
         reader=reading.of_rows(),
         table=settings.parse_table(f"lake.{target}"),
         **changes,
@@ -150,6 +151,64 @@ def test_a_table_of_another_warehouse_is_a_source_too(lake: Lake) -> None:
     assert (plan.creates_table, plan.sources, plan.first_rows) == (True, 1, ({"id": 7},))
 
 
+def test_a_view_is_read_whole_to_replace_a_table_or_to_merge(lake: Lake) -> None:
+    table = new_table(lake, "rel_view.s", 1, 2)
+    lake.spark.session.sql(
+        "CREATE VIEW lake.rel_view.v AS SELECT id, id * 10 AS tens FROM lake.rel_view.s"
+    )
+    view = settings.parse_catalog_source("view:lake.rel_view.v")
+    replacing = dataclasses.replace(load_of("lake.rel_view.s", "rel_view.t"), relation=view)
+    with pytest.raises(errors.BadArgument, match="use --mode replace or merge"):
+        run(lake, replacing)
+    replacing = dataclasses.replace(replacing, mode="replace")
+    merging = dataclasses.replace(
+        replacing,
+        table=settings.parse_table("lake.rel_view.m"),
+        mode="merge",
+        merge=jobs.Merge(key=("id",)),
+    )
+    plan = ingest.plan(lake.server, replacing, open_spark=lake.open_spark, say=lake.said.append)
+    assert plan is not None
+    assert plan.first_rows == ({"id": 1, "tens": 10}, {"id": 2, "tens": 20})
+    assert run(lake, replacing).rows == 2
+    assert run(lake, merging).merged == jobs.MergeCounts(inserted=2, updated=0, deleted=0)
+    table.append(table_of(3))
+    lake.spark.session.sql(
+        "CREATE OR REPLACE VIEW lake.rel_view.v AS SELECT id, id * 11 AS tens FROM lake.rel_view.s"
+        " WHERE id > 1"
+    )
+    assert run(lake, replacing).rows == 2
+    assert run(lake, merging).merged == jobs.MergeCounts(inserted=1, updated=1, deleted=0)
+    assert lake.rows("rel_view.t") == [{"id": 2, "tens": 22}, {"id": 3, "tens": 33}]
+    assert lake.rows("rel_view.m") == [
+        {"id": 1, "tens": 10}, {"id": 2, "tens": 22}, {"id": 3, "tens": 33}
+    ]  # fmt: skip
+    with pytest.raises(errors.BadArgument, match=r"it is a view: write view:lake\.rel_view\.v"):
+        run(lake, load_of("lake.rel_view.v", "rel_view.t"))
+    absent = settings.parse_catalog_source("view:lake.rel_view.absent")
+    with pytest.raises(errors.BadArgument, match=r"there is no view lake\.rel_view\.absent"):
+        run(lake, dataclasses.replace(replacing, relation=absent))
+
+
+def test_a_view_without_a_text_for_spark_is_refused(lake: Lake) -> None:
+    new_table(lake, "rel_dialect.s", 1)
+    name = settings.parse_table("lake.rel_dialect.v")
+    catalog = lake.spark.catalog("lake")
+    builder = catalog.buildView(lake.spark.identifier(name))
+    schema = catalog.loadTable(
+        lake.spark.identifier(settings.parse_table("lake.rel_dialect.s"))
+    ).schema()
+    builder = builder.withSchema(schema).withQuery("snowflake", "select id from s")
+    builder.withDefaultNamespace(lake.spark.namespace(name.namespace)).create()
+    load = dataclasses.replace(
+        load_of("lake.rel_dialect.s", "rel_dialect.t"),
+        relation=settings.parse_catalog_source("view:lake.rel_dialect.v"),
+        mode="replace",
+    )
+    with pytest.raises(errors.BadArgument, match="no text in Spark's SQL, only in that of snow"):
+        run(lake, load)
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -162,6 +221,7 @@ def test_a_table_of_another_warehouse_is_a_source_too(lake: Lake) -> None:
             ["--from", "table:lake.x.s", "--to", "lake.x.t", "--engine", "arrow"],
             "there is no table",
         ),
+        (["--from", "view:lake.x.s", "--to", "lake.x.t"], "use --mode replace or merge"),
         (["--from", "table:nowhere.x.s", "--to", "lake.x.t"], "there is no table bucket 'nowhere'"),
     ],
 )
