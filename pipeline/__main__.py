@@ -631,7 +631,7 @@ def _parser() -> argparse.ArgumentParser:
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
     job.add_argument("--from", dest="source", action="append", required=True, metavar="PLACE",
                      help="s3://bucket/prefix, ./folder or /a/file, also with * and **; @FILE for "
-                     "a list of them; may be repeated; or table:lake.ns.name, view:lake.ns.name")  # fmt: skip
+                     "a list of them; may be repeated; or table: or view:lake.ns.name")  # fmt: skip
     job.add_argument("--jdbc-table", metavar="NAME",
                      help="with --from jdbc:...: the table, as SQL names it")  # fmt: skip
     job.add_argument("--jdbc-query", metavar="SQL", help="with --from jdbc:...: a SELECT instead")

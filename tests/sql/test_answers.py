@@ -599,7 +599,7 @@ def test_the_extremes_of_a_group_of_infinities_are_infinite(tmp_path: Path) -> N
                 (7, "1.5", "inf"),
             ],
             f"select {shown} from t where g = 1": ("-inf", "-inf"),
-            "select g, to_varchar(max(distinct f)) from t where g in (1, 2) group by g order by g": [
+            "select g, to_varchar(max(distinct f)) from t where g < 3 group by g order by g": [
                 (1, "-inf"),
                 (2, "inf"),
             ],
