@@ -277,7 +277,7 @@ def _without_files(state: object) -> object:
 
 
 class Job:
-    """`python -m pipeline ingest` in a process group of its own, to be killed."""
+    """`python -m pipeline` in a process group of its own, to be killed."""
 
     def __init__(
         self, folder: Path, server: server_kit.Running, *, engine: settings.Engine = "spark"
@@ -297,12 +297,17 @@ class Job:
         self.children: list[int] = []
 
     def run(self, url: str, source: str, table: str, *more: str) -> str:
+        """Load a source, as `run_command` does."""
+        return self.run_command(
+            "ingest", "--url", url, "--from", source, "--to", table, "--partition-by", "day",
+            "--master", "local[2]", "--engine", self.engine, *more,
+        )  # fmt: skip
+
+    def run_command(self, *arguments: str) -> str:
         """Start the job and wait until it ends, or is ended; return what it said."""
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline", "ingest", "--url", url, "--from", source,
-                 "--to", table, "--partition-by", "day", "--master", "local[2]",
-                 "--engine", self.engine, *more],
+                [sys.executable, "-m", "pipeline", *arguments],
                 cwd=server_kit.ROOT, env=self.environment, start_new_session=True,
                 stdout=output, stderr=output,
             )  # fmt: skip

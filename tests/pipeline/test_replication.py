@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from pipeline import errors, interrupts, replication, servers, settings
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake
+from tests.pipeline.test_killed import Job
 
 NAMES = {"id": pa.int64(), "name": pa.string()}
 
@@ -159,6 +162,69 @@ def test_a_copy_cut_off_at_its_commit_is_whole_when_run_again(
     again = copied(lake, name, target_of(other))
     assert (again is None) == (side == "after")
     assert history(catalog_of(other).load_table(name)) == history(table.refresh())
+
+
+def _puts_a_file(method: str, path: str) -> bool:
+    return method == "PUT" and path.startswith("/lake/")
+
+
+def _registers(method: str, path: str) -> bool:
+    return method == "POST" and path.endswith("/register")
+
+
+# name -> (which request, how many of them pass first, whether the copy is registered by then)
+MOMENTS = {
+    "with some files copied": (_puts_a_file, 2, False),
+    "with the copy registered and the answer lost": (_registers, 0, True),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "moment",
+    ["with some files copied", pytest.param([*MOMENTS][-1], marks=pytest.mark.long)],
+)
+def test_a_job_killed_as_it_copies_leaves_no_half_of_a_copy(
+    server: server_kit.Running,
+    lake: Lake,
+    other: settings.ServerEndpoint,
+    tmp_path: Path,
+    moment: str,
+) -> None:
+    matches, passing, is_registered = MOMENTS[moment]
+    name = f"rep_killed_{[*MOMENTS].index(moment)}.t"
+    table = new_table(lake, name)
+    table.append(rows(4))
+    job, seen, once = Job(tmp_path, server), threading.Semaphore(passing), threading.Lock()
+    job.environment |= {
+        replication.ACCESS_KEY: other.access_key,
+        replication.SECRET_KEY: other.secret_key,
+    }
+
+    def strike(method: str, path: str) -> bool:
+        if not matches(method, path) or seen.acquire(blocking=False):
+            return False
+        # First the door: between the kill and its closing another request could still pass.
+        door.closed.set()
+        if once.acquire(blocking=False):
+            job.kill()
+        return True
+
+    with wire.door(other.url, after=strike) as door:
+        said = job.run_command(
+            "replicate", "--url", server.url, "--table", f"lake.{name}",
+            "--to", f"{door.url}/iceberg", "--to-warehouse", "lake", "--master", "local[2]",
+        )  # fmt: skip
+        assert door.closed.is_set(), f"the moment never came:\n{said}\n{door.passed}"
+        if not is_registered:  # Spark has ended by then
+            job.wait_until_gone()
+    assert job.secrets_left() == []
+    catalog = catalog_of(other)
+    assert catalog.table_exists(name) == is_registered
+    again = copied(lake, name, target_of(other))
+    assert (again is None) == is_registered
+    assert history(catalog.load_table(name)) == history(table.refresh())
+    assert copied(lake, name, target_of(other)) is None
 
 
 @pytest.mark.parametrize(
