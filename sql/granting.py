@@ -74,7 +74,7 @@ class Granting:
         self._roles = roles
         self._replays = replays
 
-    def grant_warehouse(
+    async def grant_warehouse(
         self, execution: planning.Execution, statement: operations.GrantWarehouse
     ) -> outcomes.Outcome:
         """Grant the use of a warehouse, which every user and role has already.
@@ -433,7 +433,7 @@ class Granting:
                     raise errors.too_complex(f"more than {OBJECTS_MAX:,} objects in a GRANT")
                 yield grant
 
-    def _on_table(self, table: places.FoundTable) -> grants.GrantedRight:
+    def _on_table(self, table: places.NamedTable) -> grants.GrantedRight:
         object_type: grants.ObjectType = "VIEW" if table.pointer.object_type == "view" else "TABLE"
         arn = self._places.bucket_arn(table.ident.table_bucket)
         return _on_object(object_type, f"{arn}/table/{table.pointer.object_uuid}")

@@ -1,8 +1,9 @@
 """engine: one statement from its text to its outcome.
 
-The dialect parses a text into one operation of a closed set; each operation has one method here or
-in `sql.definitions`. `sql.planning` plans queries; DML and DDL end in one commit of the catalog. A
-statement that Boathouse does not implement is refused by its name before it changes anything.
+The dialect parses a text into one operation of a closed set. `Statements._statement_rows` has one
+row for each: its method, and what surrounds it. `sql.planning` plans queries; DML and DDL end in
+one commit of the catalog. A statement that Boathouse does not implement is refused by its name
+before it changes anything.
 
 `sql.transactions` takes the changes of DML: it commits them, or holds them back until COMMIT. DDL
 commits the open transaction first, as in Snowflake.
@@ -18,9 +19,9 @@ import functools
 import logging
 import re
 import zoneinfo
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
@@ -158,6 +159,7 @@ class Statements:
             changes=changes,
             definitions=definitions,
         )
+        self._rows = self._statement_rows()
 
     async def execute(
         self,
@@ -319,154 +321,108 @@ class Statements:
     async def _run(
         self, execution: planning.Execution, operation: operations.Operation
     ) -> outcomes.Outcome:
-        match operation:
-            case operations.Query():
-                return await self._query(execution)
-            case operations.Explain():
-                if execution.session.warehouse in self._spark:
-                    raise errors.unsupported("EXPLAIN in a Spark warehouse")
-                return await self._explaining.explain(execution, operation)
-            case operations.Show():
-                return await self._shows.show(execution.session, operation)
-            case operations.ExecuteImmediate():
-                return await self._execute_immediate(execution, operation)
-            case operations.ShowGrants():
-                return await self._granting.show(execution, operation)
-            case operations.DescribeUser():
-                return await self._accounts.describe_user(execution, operation)
-            case operations.Describe():
-                return await self._shows.describe(execution.session, operation)
-            case operations.Insert():
-                return await self._inserts.insert(execution, operation)
-            case operations.ChangeRows():
-                return await self._changes.change(execution, operation)
-            case operations.InsertAll():
-                return await self._multi_inserts.insert(execution, operation)
-        if execution.describe_only:
-            statement_type = STATEMENT_TYPES.get(type(operation), outcomes.StatementType.DDL)
-            return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=statement_type)
-        match operation:
-            case operations.Truncate():
-                return await self._inserts.truncate(execution, operation)
-            case operations.CreateTable():
-                await self._commit_waiting(execution)
-                return await self._definitions.create_table(execution, operation)
-            case operations.AlterTable():
-                await self._commit_waiting(execution)
-                return await self._alterations.alter_table(execution, operation)
-            case operations.CreateUser():
-                await self._commit_waiting(execution)
-                return await self._accounts.create_user(execution, operation)
-            case operations.AlterUser():
-                await self._commit_waiting(execution)
-                return await self._accounts.alter_user(execution, operation)
-            case operations.CreateRole():
-                await self._commit_waiting(execution)
-                return await self._accounts.create_role(execution, operation)
-            case operations.AlterRole():
-                await self._commit_waiting(execution)
-                return await self._accounts.alter_role(execution, operation)
-            case operations.DropIdentity():
-                await self._commit_waiting(execution)
-                return await self._accounts.drop(execution, operation)
-            case operations.GrantPrivileges():
-                await self._commit_waiting(execution)
-                return await self._granting.grant_privileges(execution, operation)
-            case operations.GrantWarehouse():
-                await self._commit_waiting(execution)
-                return self._granting.grant_warehouse(execution, operation)
-            case operations.GrantRole():
-                await self._commit_waiting(execution)
-                return await self._granting.grant_role(execution, operation)
-            case operations.CreateDatabase():
-                await self._commit_waiting(execution)
-                return await self._databases.create(execution, operation)
-            case operations.AlterDatabase():
-                await self._commit_waiting(execution)
-                return await self._databases.alter(execution, operation)
-            case operations.DropDatabase():
-                await self._commit_waiting(execution)
-                return await self._databases.drop(execution, operation)
-            case operations.CreateWarehouse():
-                await self._commit_waiting(execution)
-                return await self._warehouses.create(execution, operation)
-            case operations.AlterWarehouse():
-                await self._commit_waiting(execution)
-                return await self._warehouses.alter(execution, operation)
-            case operations.DropWarehouse():
-                await self._commit_waiting(execution)
-                return await self._warehouses.drop(execution, operation)
-            case operations.CreateSequence():
-                await self._commit_waiting(execution)
-                return await self._numbering.create(execution, operation)
-            case operations.AlterSequence():
-                await self._commit_waiting(execution)
-                return await self._numbering.alter(execution, operation)
-            case operations.DropSequence():
-                await self._commit_waiting(execution)
-                return await self._numbering.drop(execution, operation)
-            case operations.AlterSchema():
-                await self._commit_waiting(execution)
-                return await self._schemas.alter(execution, operation)
-            case operations.CreateSchema():
-                await self._commit_waiting(execution)
-                return await self._schemas.create(execution, operation)
-            case operations.UndropSchema():
-                await self._commit_waiting(execution)
-                return await self._schemas.undrop(execution, operation)
-            case operations.UndropTable():
-                await self._commit_waiting(execution)
-                return await self._definitions.undrop_table(execution, operation)
-            case operations.DropTable():
-                await self._commit_waiting(execution)
-                return await self._definitions.drop_table(execution, operation)
-            case operations.DropSchema():
-                await self._commit_waiting(execution)
-                return await self._schemas.drop(execution, operation)
-            case operations.CreateView():
-                await self._commit_waiting(execution)
-                return await self._views.create(execution, operation)
-            case operations.DropView():
-                await self._commit_waiting(execution)
-                return await self._views.drop(execution, operation)
-            case operations.AlterView():
-                await self._commit_waiting(execution)
-                return await self._views.alter(execution, operation)
-            case (
-                operations.CreateStage()
-                | operations.CreateFileFormat()
-                | operations.DropStaging()
-                | operations.DescribeStaging()
-                | operations.PutFiles()
-                | operations.GetFiles()
-                | operations.ListFiles()
-                | operations.RemoveFiles()
-                | operations.CopyInto()
-                | operations.Unload()
-            ):
-                match operation:
-                    case operations.CreateStage() | operations.CreateFileFormat():
-                        if not operation.temporary:
-                            await self._commit_waiting(execution)
-                    case operations.DropStaging():
-                        if not self._staged_statements.is_temporary(execution, operation):
-                            await self._commit_waiting(execution)
-                return await self._staged_statements.run(execution, operation)
-            case operations.Use():
-                return self._use(execution, operation)
-            case operations.SetVariables():
-                return await self._set_variables(execution, operation)
-            case operations.UnsetVariables():
-                return self._unset_variables(execution, operation)
-            case operations.AlterSession():
-                return await self._alter_session(execution, operation)
-            case operations.BeginTransaction():
-                return await self._begin(execution, operation)
-            case operations.CommitTransaction():
-                return await self._commit(execution)
-            case operations.RollbackTransaction():
-                return await self._rollback(execution)
-        raise AssertionError(operation)
+        row = self._rows[type(operation)]
+        if execution.describe_only and not row.describes:
+            return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=row.statement_type)
+        if row.commits_first(execution, operation):
+            await self._commit_waiting(execution)
+        return await row.run(execution, operation)
+
+    def _statement_rows(self) -> Mapping[type, StatementRow]:
+        """Return how each operation of the dialect runs: a statement is one row here."""
+        staged = self._staged_statements
+        types = outcomes.StatementType
+        rows = (
+            # Their columns are computed: the engine or the listing describes itself.
+            _row(operations.Query, self._query, describes=True),
+            _row(operations.Explain, self._explain, describes=True),
+            _row(operations.Show, self._show, describes=True),
+            _row(operations.ShowGrants, self._granting.show, describes=True),
+            _row(operations.Describe, self._describe, describes=True),
+            _row(operations.DescribeUser, self._accounts.describe_user, describes=True),
+            _row(operations.ExecuteImmediate, self._execute_immediate, describes=True),
+            _row(operations.Insert, self._inserts.insert, describes=True),
+            _row(operations.InsertAll, self._multi_inserts.insert, describes=True),
+            _row(operations.ChangeRows, self._changes.change, describes=True),
+            # Changes within a transaction, and its bounds.
+            _row(operations.Truncate, self._inserts.truncate),
+            _row(operations.BeginTransaction, self._begin, statement_type=types.BEGIN),
+            _row(operations.CommitTransaction, self._commit, statement_type=types.COMMIT),
+            _row(operations.RollbackTransaction, self._rollback, statement_type=types.BEGIN),
+            # The session.
+            _row(operations.Use, self._use, statement_type=types.USE),
+            _row(operations.SetVariables, self._set_variables, statement_type=types.ALTER_SESSION),
+            _row(
+                operations.UnsetVariables, self._unset_variables, statement_type=types.ALTER_SESSION
+            ),
+            _row(operations.AlterSession, self._alter_session, statement_type=types.ALTER_SESSION),
+            # Stages.
+            _row(operations.CreateStage, staged.run, commits_first=_is_lasting),
+            _row(operations.CreateFileFormat, staged.run, commits_first=_is_lasting),
+            _row(operations.DropStaging, staged.run, commits_first=self._drops_lasting),
+            _row(operations.DescribeStaging, staged.run),
+            _row(operations.PutFiles, staged.run, statement_type=types.PUT),
+            _row(operations.GetFiles, staged.run, statement_type=types.GET),
+            _row(operations.ListFiles, staged.run, statement_type=types.LIST),
+            _row(operations.RemoveFiles, staged.run, statement_type=types.REMOVE),
+            _row(operations.CopyInto, staged.run, statement_type=types.COPY),
+            _row(operations.Unload, staged.run, statement_type=types.UNLOAD),
+            # DDL commits the open transaction first.
+            _ddl(operations.CreateTable, self._definitions.create_table),
+            _ddl(operations.AlterTable, self._alterations.alter_table),
+            _ddl(operations.DropTable, self._definitions.drop_table),
+            _ddl(operations.UndropTable, self._definitions.undrop_table),
+            _ddl(operations.CreateView, self._views.create),
+            _ddl(operations.AlterView, self._views.alter),
+            _ddl(operations.DropView, self._views.drop),
+            _ddl(operations.CreateSequence, self._numbering.create),
+            _ddl(operations.AlterSequence, self._numbering.alter),
+            _ddl(operations.DropSequence, self._numbering.drop),
+            _ddl(operations.CreateSchema, self._schemas.create),
+            _ddl(operations.AlterSchema, self._schemas.alter),
+            _ddl(operations.DropSchema, self._schemas.drop),
+            _ddl(operations.UndropSchema, self._schemas.undrop),
+            _ddl(operations.CreateDatabase, self._databases.create),
+            _ddl(operations.AlterDatabase, self._databases.alter),
+            _ddl(operations.DropDatabase, self._databases.drop),
+            _ddl(operations.CreateWarehouse, self._warehouses.create),
+            _ddl(operations.AlterWarehouse, self._warehouses.alter),
+            _ddl(operations.DropWarehouse, self._warehouses.drop),
+            _ddl(operations.CreateUser, self._accounts.create_user),
+            _ddl(operations.AlterUser, self._accounts.alter_user),
+            _ddl(operations.CreateRole, self._accounts.create_role),
+            _ddl(operations.AlterRole, self._accounts.alter_role),
+            _ddl(operations.DropIdentity, self._accounts.drop),
+            _ddl(operations.GrantPrivileges, self._granting.grant_privileges),
+            _ddl(operations.GrantWarehouse, self._granting.grant_warehouse),
+            _ddl(operations.GrantRole, self._granting.grant_role),
+        )
+        by_type = dict(rows)
+        assert len(by_type) == len(rows), "an operation has one row"
+        assert by_type.keys() == set(get_args(operations.Operation)), "every operation has a row"
+        return by_type
+
+    def _drops_lasting(
+        self, execution: planning.Execution, operation: operations.DropStaging
+    ) -> bool:
+        return not self._staged_statements.is_temporary(execution, operation)
+
+    async def _explain(
+        self, execution: planning.Execution, operation: operations.Explain
+    ) -> outcomes.Outcome:
+        if execution.session.warehouse in self._spark:
+            raise errors.unsupported("EXPLAIN in a Spark warehouse")
+        return await self._explaining.explain(execution, operation)
+
+    async def _show(
+        self, execution: planning.Execution, operation: operations.Show
+    ) -> outcomes.Outcome:
+        return await self._shows.show(execution.session, operation)
+
+    async def _describe(
+        self, execution: planning.Execution, operation: operations.Describe
+    ) -> outcomes.Outcome:
+        return await self._shows.describe(execution.session, operation)
 
     async def _execute_immediate(
         self, execution: planning.Execution, statement: operations.ExecuteImmediate
@@ -495,7 +451,7 @@ class Statements:
 
     # Queries
 
-    async def _query(self, execution: planning.Execution) -> outcomes.Outcome:
+    async def _query(self, execution: planning.Execution, _: operations.Query) -> outcomes.Outcome:
         spark = self._spark.get(execution.session.warehouse)
         query, query_tables = await self._planning.bound(execution, emits_spark=spark is not None)
         constant = await self._row_without_engine(execution, query, query_tables)
@@ -565,7 +521,9 @@ class Statements:
 
     # The session
 
-    def _use(self, execution: planning.Execution, statement: operations.Use) -> outcomes.Outcome:
+    async def _use(
+        self, execution: planning.Execution, statement: operations.Use
+    ) -> outcomes.Outcome:
         session = execution.session
         statement_type = outcomes.StatementType.USE
         match statement.object_type:
@@ -618,7 +576,7 @@ class Statements:
             "Statement executed successfully.", outcomes.StatementType.ALTER_SESSION
         )
 
-    def _unset_variables(
+    async def _unset_variables(
         self, execution: planning.Execution, statement: operations.UnsetVariables
     ) -> outcomes.Outcome:
         for ident in statement.names:
@@ -655,11 +613,15 @@ class Statements:
         self._transactions.begin(execution.session, statement.name)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
-    async def _commit(self, execution: planning.Execution) -> outcomes.Outcome:
+    async def _commit(
+        self, execution: planning.Execution, _: operations.CommitTransaction
+    ) -> outcomes.Outcome:
         await self._transactions.commit(execution.session)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.COMMIT)
 
-    async def _rollback(self, execution: planning.Execution) -> outcomes.Outcome:
+    async def _rollback(
+        self, execution: planning.Execution, _: operations.RollbackTransaction
+    ) -> outcomes.Outcome:
         await self._transactions.rollback(execution.session)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
@@ -676,21 +638,51 @@ AVAILABLE_ROLES = re.compile(r"\bCURRENT_AVAILABLE_ROLES\b", re.IGNORECASE)
 """The roles of a user are looked up for a statement that names this function."""
 
 STATUS_COLUMNS = (outcomes.Column(name="status", type="text"),)
-STATEMENT_TYPES: Mapping[type, outcomes.StatementType] = {
-    operations.Use: outcomes.StatementType.USE,
-    operations.SetVariables: outcomes.StatementType.ALTER_SESSION,
-    operations.UnsetVariables: outcomes.StatementType.ALTER_SESSION,
-    operations.AlterSession: outcomes.StatementType.ALTER_SESSION,
-    operations.BeginTransaction: outcomes.StatementType.BEGIN,
-    operations.RollbackTransaction: outcomes.StatementType.BEGIN,
-    operations.CommitTransaction: outcomes.StatementType.COMMIT,
-    operations.PutFiles: outcomes.StatementType.PUT,
-    operations.GetFiles: outcomes.StatementType.GET,
-    operations.ListFiles: outcomes.StatementType.LIST,
-    operations.RemoveFiles: outcomes.StatementType.REMOVE,
-    operations.CopyInto: outcomes.StatementType.COPY,
-    operations.Unload: outcomes.StatementType.UNLOAD,
-}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatementRow:
+    """How an operation runs.
+
+    commits_first: whether the open transaction is committed before it. describes: whether a request
+    for its columns runs it, which then changes nothing; the others have the column `status`.
+    statement_type: what such a request answers.
+    """
+
+    run: Callable[[planning.Execution, Any], Awaitable[outcomes.Outcome]]
+    commits_first: Callable[[planning.Execution, Any], bool]
+    describes: bool
+    statement_type: outcomes.StatementType
+
+
+_Op = TypeVar("_Op")
+
+
+def _row(
+    operation_type: type[_Op],
+    run: Callable[[planning.Execution, _Op], Awaitable[outcomes.Outcome]],
+    *,
+    commits_first: Callable[[planning.Execution, _Op], bool] = lambda _, __: False,
+    describes: bool = False,
+    statement_type: outcomes.StatementType = outcomes.StatementType.DDL,
+) -> tuple[type, StatementRow]:
+    row = StatementRow(
+        run=run, commits_first=commits_first, describes=describes, statement_type=statement_type
+    )
+    return operation_type, row
+
+
+def _ddl(
+    operation_type: type[_Op],
+    run: Callable[[planning.Execution, _Op], Awaitable[outcomes.Outcome]],
+) -> tuple[type, StatementRow]:
+    return _row(operation_type, run, commits_first=lambda _, __: True)
+
+
+def _is_lasting(
+    _: planning.Execution, operation: operations.CreateStage | operations.CreateFileFormat
+) -> bool:
+    return not operation.temporary
 
 
 async def _batches(results: engine.Results, query_id: str) -> AsyncIterator[pa.RecordBatch]:
