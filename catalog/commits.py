@@ -108,11 +108,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     ident: idents.TableIdent
     namespace_id: int
-    before: store.FoundPointer | None
+    before: store.StoredPointer | None
     base: model.TableMetadata | None
     metadata: model.TableMetadata
     object_uuid: str
-    holder: store.FoundNamespace | None = None
+    holder: store.StoredNamespace | None = None
     extra: tuple[batch.Batch, ...] = ()
     summary: Mapping[str, Any] = {}
     large: bool = False
@@ -387,7 +387,7 @@ class Commits:
         )
 
     async def _base(
-        self, place: records.Place, entry: store.FoundPointer | None
+        self, place: records.Place, entry: store.StoredPointer | None
     ) -> store.LoadedMetadata | None:
         if entry is None or entry.pointer.metadata_location is None:
             return None
@@ -398,7 +398,7 @@ class Commits:
         place: records.Place,
         parts: Sequence[TableChange],
         *,
-        entry: store.FoundPointer | None,
+        entry: store.StoredPointer | None,
         file: store.LoadedMetadata | None,
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str] | None,

@@ -16,7 +16,7 @@ import msgspec
 
 from catalog import claims, commit, departures, errors, idents, locations, owners, records
 from catalog.pointers import DroppedEntry, Pointers, later
-from catalog.store import CatalogStore, FoundNamespace
+from catalog.store import CatalogStore, StoredNamespace
 from storage import batch
 
 ObjectType: TypeAlias = Literal["table", "view"]
@@ -54,7 +54,7 @@ class KeptContents:
 
 def plan_drop(
     place: records.Place,
-    namespaces: Sequence[FoundNamespace],
+    namespaces: Sequence[StoredNamespace],
     objects: Refs,
     *,
     by: str,
@@ -132,7 +132,7 @@ def plan(
     place: records.Place,
     entry: NamespaceEntry,
     contents: KeptContents,
-    parent: FoundNamespace | None,
+    parent: StoredNamespace | None,
     *,
     by: str,
     via: str,
@@ -143,7 +143,7 @@ def plan(
     Raises InvalidLocation if a table or view has the location of one of them now.
     """
     changes: list[commit.Change] = []
-    holders: dict[idents.Namespace, FoundNamespace | None] = {}
+    holders: dict[idents.Namespace, StoredNamespace | None] = {}
     for namespace, row in entry.dropped.namespaces:
         above = holders.get(namespace[:-1], parent)
         change, holders[namespace] = _returning(place, namespace, row, above, by, now_ms)
@@ -198,10 +198,10 @@ def _returning(
     place: records.Place,
     namespace: idents.Namespace,
     row: records.NamespaceRow,
-    parent: FoundNamespace | None,
+    parent: StoredNamespace | None,
     by: str,
     now_ms: int,
-) -> tuple[commit.Change, FoundNamespace]:
+) -> tuple[commit.Change, StoredNamespace]:
     """Return the change that restores one namespace, and its row as it is then."""
     row = msgspec.structs.replace(
         row, modified_at_ms=max(now_ms, row.modified_at_ms), modified_by=by
@@ -217,7 +217,7 @@ def _returning(
         holder=None if parent is None else parent.holder,
         summary=_summary(idents.dotted(namespace)),
     )
-    restored = FoundNamespace(
+    restored = StoredNamespace(
         namespace=namespace,
         key=records.pointer_key(place, "namespace", parent_id, namespace[-1]),
         value=records.encode(row),

@@ -30,7 +30,7 @@ from catalog import (
     records,
     sites,
 )
-from catalog.store import CatalogStore, FoundNamespace, FoundPointer, Planned
+from catalog.store import CatalogStore, Planned, StoredNamespace, StoredPointer
 from storage import batch
 from storage import errors as storage_errors
 
@@ -68,14 +68,14 @@ class Item:
     """A table or view of a namespace, as it was read."""
 
     ident: idents.TableIdent
-    entry: FoundPointer
+    entry: StoredPointer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamespaceContents:
     """What a namespace holds. namespaces: it and those in it, parents before their children."""
 
-    namespaces: tuple[FoundNamespace, ...]
+    namespaces: tuple[StoredNamespace, ...]
     items: tuple[Item, ...]
 
 
@@ -481,7 +481,7 @@ class Namespaces:
 
     def _parent(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
-    ) -> FoundNamespace | None:
+    ) -> StoredNamespace | None:
         if len(namespace) == 1:
             return None
         return self._store.namespace(reading, place, namespace[:-1])
@@ -491,7 +491,7 @@ def plan_creation(
     reading: batch.Reading,
     place: records.Place,
     namespace: idents.Namespace,
-    parent: FoundNamespace | None,
+    parent: StoredNamespace | None,
     *,
     properties: Mapping[str, str],
     object_uuid: str,
@@ -572,7 +572,7 @@ def _departing(item: Item, departure: departures.DropPlan) -> commit.Change:
     )
 
 
-def _check_unprotected(namespace_row: FoundNamespace) -> None:
+def _check_unprotected(namespace_row: StoredNamespace) -> None:
     what = f"Namespace {idents.dotted(namespace_row.namespace)}"
     departures.check_unprotected(namespace_row.row.properties, what)
 
@@ -588,7 +588,7 @@ def describe_update(result: UpdatedProperties) -> dict[str, list[str]]:
 
 def _change(
     namespace: idents.Namespace,
-    parent: FoundNamespace | None,
+    parent: StoredNamespace | None,
     *,
     before: bytes | None,
     after: records.NamespaceRow | None,
@@ -671,7 +671,7 @@ def _check_properties(changes: Mapping[str, str], *, table_bucket: str) -> None:
         locations.check_namespace_location(location, table_bucket=table_bucket)
 
 
-def _namespace(place: records.Place, namespace_row: FoundNamespace) -> Namespace:
+def _namespace(place: records.Place, namespace_row: StoredNamespace) -> Namespace:
     return _describe(place, namespace_row.namespace, namespace_row.row)
 
 

@@ -62,7 +62,7 @@ class Pointers:
 
     def entry(
         self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
-    ) -> store.FoundPointer:
+    ) -> store.StoredPointer:
         """Return a pointer's row. Raises NoSuchTable or NoSuchView."""
         entry = self._store.find_pointer(reading, place, self._object_type, ident)
         if entry is not None:
@@ -429,8 +429,8 @@ class Pointers:
         *,
         location: str,
         metadata_uuid: str | None,
-        holder: store.FoundNamespace,
-        before: store.FoundPointer | None,
+        holder: store.StoredNamespace,
+        before: store.StoredPointer | None,
         new_uuid: str,
         by: str,
         via: str,
@@ -497,7 +497,7 @@ class Pointers:
         self,
         place: records.Place,
         ident: idents.TableIdent,
-        entry: store.FoundPointer,
+        entry: store.StoredPointer,
         location: str,
         *,
         now_ms: int,
@@ -552,10 +552,10 @@ class Pointers:
         ident: idents.TableIdent,
         namespace_id: int,
         *,
-        before: store.FoundPointer | None,
+        before: store.StoredPointer | None,
         after: records.Pointer | None,
         summary: Mapping[str, Any],
-        holder: store.FoundNamespace | None = None,
+        holder: store.StoredNamespace | None = None,
         leaving: departures.Leaving | None = None,
     ) -> commit.Change:
         """Return a pointer's part of a commit. holder: the namespace of a new one."""

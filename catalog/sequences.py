@@ -50,13 +50,6 @@ class Sequences:
             rows = settings.read(view, key).get(SEQUENCES, {})
         return tuple(_sequence(name, rows[name]) for name in sorted(rows))
 
-    def find_sequence(
-        self, table_bucket: str, namespace: idents.Namespace, name: str
-    ) -> SequenceState | None:
-        """Return a sequence, None if there is none of this name. Raises NoSuchNamespace."""
-        listed = self.list(table_bucket, namespace)
-        return next((each for each in listed if each.name == name), None)
-
     async def create_sequence(
         self,
         table_bucket: str,
@@ -209,15 +202,6 @@ class Sequences:
             key = settings.table_key(place.bucket_id, object_uuid)
             stored = settings.read(view, key).get(COLUMNS, {})
         return {int(field_id): int(number) for field_id, number in stored.items()}
-
-    def plan_columns(
-        self, table_bucket: str, object_uuid: str, numbers: Mapping[int, int]
-    ) -> batch.Batch:
-        """Return the Batch that sets the next numbers of a new table's columns."""
-        place = self._store.place(table_bucket)
-        stored_numbers = {str(field_id): number for field_id, number in numbers.items()}
-        key = settings.table_key(place.bucket_id, object_uuid)
-        return settings.plan_change(key, lambda stored: {**stored, COLUMNS: stored_numbers})
 
     async def _change(
         self,

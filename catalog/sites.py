@@ -27,18 +27,18 @@ class Site:
     entry: the table that was created there without metadata, and now gets its first.
     """
 
-    holder: store.FoundNamespace
+    holder: store.StoredNamespace
     location: str
     object_uuid: str
     claim: batch.Batch
-    entry: store.FoundPointer | None = None
+    entry: store.StoredPointer | None = None
 
 
 def find_site(
     reading: batch.Reading,
     place: records.Place,
     ident: idents.TableIdent,
-    holder: store.FoundNamespace,
+    holder: store.StoredNamespace,
     *,
     object_type: Literal["table", "view"],
     requested: str | None,
@@ -128,9 +128,9 @@ def adopt(
     reading: batch.Reading,
     place: records.Place,
     ident: idents.TableIdent,
-    holder: store.FoundNamespace,
+    holder: store.StoredNamespace,
     *,
-    entry: store.FoundPointer,
+    entry: store.StoredPointer,
     requested: str | None,
     now_ms: int,
 ) -> Site:

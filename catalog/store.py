@@ -108,7 +108,7 @@ class Planned(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
     cached: tuple[tuple[int, LoadedMetadata], ...] = ()
 
 
-class FoundNamespace(msgspec.Struct, frozen=True, kw_only=True):
+class StoredNamespace(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace's row, stored and decoded. key: in POINTERS."""
 
     namespace: idents.Namespace
@@ -122,7 +122,7 @@ class FoundNamespace(msgspec.Struct, frozen=True, kw_only=True):
         return commit.ParentNamespace(key=self.key, value=self.value)
 
 
-class FoundPointer(msgspec.Struct, frozen=True, kw_only=True):
+class StoredPointer(msgspec.Struct, frozen=True, kw_only=True):
     """A table's or view's row, stored and decoded. namespace_id: of its namespace."""
 
     value: bytes
@@ -249,7 +249,7 @@ class CatalogStore:
 
     def find_namespace(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
-    ) -> FoundNamespace | None:
+    ) -> StoredNamespace | None:
         """Return a namespace's row, or None if there is no such namespace."""
         if not namespace:
             return None
@@ -266,11 +266,11 @@ class CatalogStore:
         if value is None:
             return None
         row = records.decode(value, records.NamespaceRow)
-        return FoundNamespace(namespace=namespace, key=key, value=value, row=row)
+        return StoredNamespace(namespace=namespace, key=key, value=value, row=row)
 
     def namespace(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
-    ) -> FoundNamespace:
+    ) -> StoredNamespace:
         """Return a namespace's row. Raises NoSuchNamespace."""
         namespace_row = self.find_namespace(reading, place, namespace)
         if namespace_row is None:
@@ -283,7 +283,7 @@ class CatalogStore:
         place: records.Place,
         object_type: records.ObjectType,
         ident: idents.TableIdent,
-    ) -> FoundPointer | None:
+    ) -> StoredPointer | None:
         """Return a table's or view's row, or None."""
         namespace_id = self.namespace_id(reading, place, ident.namespace)
         if not namespace_id or len(ident.name) > idents.NAME_BYTES_MAX:
@@ -298,7 +298,7 @@ class CatalogStore:
         if value is None:
             return None
         pointer = records.decode_pointer(value)
-        return FoundPointer(value=value, pointer=pointer, namespace_id=namespace_id)
+        return StoredPointer(value=value, pointer=pointer, namespace_id=namespace_id)
 
     def names(
         self,

@@ -26,7 +26,7 @@ from catalog import (
     records,
     sites,
 )
-from catalog.store import CatalogStore, FoundNamespace, Planned
+from catalog.store import CatalogStore, Planned, StoredNamespace
 from storage import batch, bodies, buckets, names, settings
 from storage import errors as storage_errors
 from storage import model as storage_model
@@ -291,7 +291,7 @@ class TableBuckets:
 
     def _contents(self, bucket: storage_model.BucketInfo) -> namespaces.NamespaceContents:
         """Return what a table bucket holds. Raises InvalidCatalogRequest for too much."""
-        levels: list[FoundNamespace] = []
+        levels: list[StoredNamespace] = []
         items: list[namespaces.Item] = []
         for name in self._namespaces.names(bucket.name):
             try:
@@ -355,7 +355,7 @@ def _refuse(ident: idents.TableIdent, pointer: records.Pointer) -> None:
     )
 
 
-def _check_namespace_unprotected(each: FoundNamespace) -> None:
+def _check_namespace_unprotected(each: StoredNamespace) -> None:
     what = f"Namespace {idents.dotted(each.namespace)}"
     departures.check_unprotected(each.row.properties, what)
 

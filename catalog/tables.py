@@ -719,7 +719,7 @@ def _permit_overwrite(
     permit: owners.Permit,
     place: records.Place,
     ident: idents.TableIdent,
-    standing: store.FoundPointer,
+    standing: store.StoredPointer,
 ) -> None:
     """Call permit for the location of the table that a register overwrites."""
     path = locations.path_in(standing.pointer.location, table_bucket=place.table_bucket)

@@ -1,10 +1,9 @@
 """rule: the face of a request.
 
 Chosen from the raw path, the Host and the service in a SigV4 credential scope; the first row that
-matches decides (DESIGN, "One port"). The path alone is not enough: `PUT /buckets` is S3's
-CreateBucket and s3tables' CreateTableBucket. Prefixes are compared as whole first segments, still
-percent-encoded, so the bucket `sessions-eu` is a bucket. The method decides for the path `/` alone.
-Never looks at a body.
+matches decides. The path alone is not enough: `PUT /buckets` is S3's CreateBucket and s3tables'
+CreateTableBucket. Prefixes are compared as whole first segments, still percent-encoded, so the
+bucket `sessions-eu` is a bucket. The method decides for the path `/` alone. Never looks at a body.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Alterations:
         execution: planning.Execution,
         statement: operations.AlterTable,
         catalog: places.CatalogView,
-        table: places.FoundTable,
+        table: places.NamedTable,
     ) -> idents.TableIdent | None:
         """Return the other name of RENAME TO and SWAP WITH. Raises SqlError."""
         session = execution.session
@@ -174,7 +174,7 @@ class Alterations:
         self,
         execution: planning.Execution,
         change: operations.SchemaChange,
-        table: places.FoundTable,
+        table: places.NamedTable,
         receipt: receipts.Receipt,
     ) -> None:
         """Commit a change of the metadata, planned on the newest state of the table."""

@@ -217,10 +217,10 @@ class Changes:
 
     async def _look_up(
         self, execution: planning.Execution, statement: operations.ChangeRows
-    ) -> tuple[places.FoundTable, planning.Names]:
+    ) -> tuple[places.NamedTable, planning.Names]:
         session = execution.session
 
-        def find_target(catalog: places.CatalogView) -> places.FoundTable:
+        def find_target(catalog: places.CatalogView) -> places.NamedTable:
             actions = rights.READ_ACTIONS[:2] if execution.describe_only else rights.COMMIT_ACTIONS
             return catalog.table(
                 statement.name, database=session.database, schema=session.schema, actions=actions

@@ -115,7 +115,7 @@ class Databases:
             raise
 
         def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
-            table = places.FoundTable(ident=ident, pointer=pointer)
+            table = places.NamedTable(ident=ident, pointer=pointer)
             self._places.check_drop(session.principal, table, actions=rights.PURGE_ACTIONS)
 
         try:

@@ -44,7 +44,7 @@ class _Listed:
     """
 
     schemas: tuple[tuple[str, idents.Namespace], ...]
-    tables: tuple[places.FoundTable, ...]
+    tables: tuple[places.NamedTable, ...]
     sequences: tuple[listings.ListedSequence, ...]
     formats: tuple[listings.ListedStaging, ...]
     comments: tuple[str, ...]
@@ -147,7 +147,7 @@ class DdlTexts:
             raise errors.of_other_type("TABLE", "VIEW")
         return await self._described_text(table, is_qualified)
 
-    async def _described_text(self, table: places.FoundTable, is_qualified: bool) -> str:
+    async def _described_text(self, table: places.NamedTable, is_qualified: bool) -> str:
         described = await self._described.describe_whole(table)
         if len(described.columns) > limits.COLUMNS_HERE_MAX:
             return await asyncio.to_thread(_relation, described, is_qualified=is_qualified)
@@ -190,7 +190,7 @@ class DdlTexts:
                 if not schema.namespace:
                     raise errors.unsupported("GET_DDL of INFORMATION_SCHEMA")
                 schemas = [(schema.database, schema.namespace)]
-            tables: list[places.FoundTable] = []
+            tables: list[places.NamedTable] = []
             for place in schemas:
                 for table in _readable(catalog, *place):
                     if len(tables) >= OBJECTS_MAX:
@@ -237,7 +237,7 @@ def _calls(text: str) -> list[tuple[str, str, bool]]:
 
 def _readable(
     catalog: places.CatalogView, database: str, namespace: idents.Namespace
-) -> Iterator[places.FoundTable]:
+) -> Iterator[places.NamedTable]:
     """Yield the tables, then the views, that the caller may load."""
     for ident in catalog.tables(database, namespace):
         table = catalog.find(ident)

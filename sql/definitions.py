@@ -64,7 +64,7 @@ class _NewTable:
 
     ident: idents.TableIdent
     receipt: receipts.Receipt | None
-    existing: places.FoundTable | None = None
+    existing: places.NamedTable | None = None
     adopts: bool = False
     is_done: bool = False
 
@@ -226,7 +226,7 @@ class Definitions:
         existing = table.existing
         assert existing is not None
         reads_itself = query_names is not None and any(
-            isinstance(meaning, places.FoundTable) and meaning.ident == existing.ident
+            isinstance(meaning, places.NamedTable) and meaning.ident == existing.ident
             for meaning in query_names.meanings.values()
         )
 

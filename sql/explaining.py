@@ -135,7 +135,7 @@ class Explaining:
     ) -> _Planned:
         session = execution.session
 
-        def find_target(catalog: places.CatalogView) -> places.FoundTable:
+        def find_target(catalog: places.CatalogView) -> places.NamedTable:
             return catalog.table(
                 statement.name,
                 database=session.database,
@@ -157,7 +157,7 @@ class Explaining:
     ) -> _Planned:
         session = execution.session
 
-        def find_targets(catalog: places.CatalogView) -> list[places.FoundTable]:
+        def find_targets(catalog: places.CatalogView) -> list[places.NamedTable]:
             return [
                 catalog.table(
                     clause.name,
@@ -203,7 +203,7 @@ def _unnumbered(execution: planning.Execution) -> planning.Execution:
     return dataclasses.replace(execution, describe_only=True)
 
 
-def _shown(table: places.FoundTable) -> str:
+def _shown(table: places.NamedTable) -> str:
     ident = table.ident
     return ".".join(
         map(names.shown, (names.of_database(ident.table_bucket), *ident.namespace, ident.name))

@@ -58,7 +58,7 @@ class Listed:
     may_describe: the caller may load it.
     """
 
-    table: places.FoundTable
+    table: places.NamedTable
     may_describe: bool
 
 
@@ -120,7 +120,7 @@ class InformationSchema:
         )
 
     async def _described(
-        self, table: places.FoundTable, *, with_columns: bool
+        self, table: places.NamedTable, *, with_columns: bool
     ) -> descriptions.Description:
         if table.pointer.object_type == "view":
             return await self._described_view(table, with_columns=with_columns)
@@ -149,7 +149,7 @@ class InformationSchema:
         )
 
     async def _described_view(
-        self, table: places.FoundTable, *, with_columns: bool
+        self, table: places.NamedTable, *, with_columns: bool
     ) -> descriptions.Description:
         view = await self._views.load(table)
         return descriptions.Description(
@@ -168,7 +168,7 @@ class InformationSchema:
             definition=stored_views.definition(view),
         )
 
-    async def describe_whole(self, table: places.FoundTable) -> descriptions.Description:
+    async def describe_whole(self, table: places.NamedTable) -> descriptions.Description:
         """Return the description of a table or view that the caller may load.
 
         Raises the errors of metadata that is absent or damaged.
@@ -394,7 +394,7 @@ def every_object(
     return listed
 
 
-def _owner(table: places.FoundTable) -> str:
+def _owner(table: places.NamedTable) -> str:
     return table.pointer.created_by.rpartition("/")[2].rpartition(":")[2]
 
 

@@ -42,7 +42,7 @@ class Inserts:
     ) -> outcomes.Outcome:
         session = execution.session
 
-        def find_target(catalog: places.CatalogView) -> places.FoundTable:
+        def find_target(catalog: places.CatalogView) -> places.NamedTable:
             return catalog.table(
                 statement.name,
                 database=session.database,

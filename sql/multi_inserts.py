@@ -77,7 +77,7 @@ class MultiInserts:
         session = execution.session
         actions = rights.READ_ACTIONS[:2] if execution.describe_only else rights.COMMIT_ACTIONS
 
-        def find_targets(catalog: places.CatalogView) -> list[places.FoundTable]:
+        def find_targets(catalog: places.CatalogView) -> list[places.NamedTable]:
             return [
                 catalog.table(
                     clause.name,

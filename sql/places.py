@@ -38,7 +38,7 @@ class Schema:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoundTable:
+class NamedTable:
     """A table that a name refers to. pointer: as of the view; the table may have no metadata."""
 
     ident: idents.TableIdent
@@ -64,7 +64,7 @@ class Places:
     def check_drop(
         self,
         principal: access_model.Principal,
-        table: FoundTable,
+        table: NamedTable,
         *,
         actions: Sequence[str] = rights.DROP_ACTIONS,
     ) -> None:
@@ -326,15 +326,15 @@ class CatalogView:
 
     def find(
         self, ident: idents.TableIdent, object_type: Literal["table", "view"] = "table"
-    ) -> FoundTable | None:
+    ) -> NamedTable | None:
         """Return a table, or an Iceberg view, by its stored name."""
         place = self._place(ident.table_bucket)
         row = None
         if place is not None:
             row = self._store.find_pointer(self._reading, place, object_type, ident)
-        return None if row is None else FoundTable(ident=ident, pointer=row.pointer)
+        return None if row is None else NamedTable(ident=ident, pointer=row.pointer)
 
-    def may_describe(self, table: FoundTable) -> bool:
+    def may_describe(self, table: NamedTable) -> bool:
         """Return whether the caller may load a table; else it may know its name and times alone."""
         if table.is_temporary:
             return True
@@ -414,7 +414,7 @@ class CatalogView:
         object_type: Literal["table", "view"] = "table",
         exactly: bool = False,
         only_lasting: bool = False,
-    ) -> FoundTable | None:
+    ) -> NamedTable | None:
         """Return the table, or the Iceberg view, that ident refers to in a schema, or None.
 
         A temporary table of the session hides a lasting one. exactly: an unquoted ident does not
@@ -453,7 +453,7 @@ class CatalogView:
 
     def find_temporary(
         self, place: Schema, ident: names.Ident, *, exactly: bool = False
-    ) -> FoundTable | None:
+    ) -> NamedTable | None:
         """Return the session's temporary table that ident refers to in a schema, or None."""
         if self._temporary_bucket is None or not self._has_namespace(place):
             return None
@@ -477,7 +477,7 @@ class CatalogView:
 
     def find_object(
         self, place: Schema, ident: names.Ident, *, only_lasting: bool = False
-    ) -> FoundTable | None:
+    ) -> NamedTable | None:
         """Return the table or view that CREATE or DROP of ident refers to in a schema, or None.
 
         Tables and views have one space of names. only_lasting: no temporary table is meant.
@@ -492,7 +492,7 @@ class CatalogView:
         database: str | None,
         schema: str | None,
         actions: Sequence[str] = rights.READ_ACTIONS,
-    ) -> FoundTable:
+    ) -> NamedTable:
         """Return a table, if the caller may do actions with it.
 
         Raises SqlError 002003 for a table that does not exist, or that the caller may neither list
@@ -511,7 +511,7 @@ class CatalogView:
         schema: str | None,
         actions: Sequence[str] = rights.READ_ACTIONS,
         only_lasting: bool = False,
-    ) -> FoundTable:
+    ) -> NamedTable:
         """Return a table or a view; its pointer says which. Raises SqlError as `table` does.
 
         actions: with a table. A view has no data, so reading one takes the right to load it.
@@ -623,7 +623,7 @@ class CatalogView:
             raise
 
     def check_table(
-        self, table: FoundTable, actions: Sequence[str], *, missing: errors.SqlError
+        self, table: NamedTable, actions: Sequence[str], *, missing: errors.SqlError
     ) -> None:
         """Raise SqlError 003001 unless the caller may do actions; missing for a hidden table."""
         if table.is_temporary:
@@ -702,7 +702,7 @@ class CatalogView:
         self.check(self._access.on_new_table(ident)[:1])
 
     def _demands(
-        self, table: FoundTable, actions: Sequence[str]
+        self, table: NamedTable, actions: Sequence[str]
     ) -> tuple[access_model.Demand, ...]:
         return self._access.on_object(table.ident, table.pointer.object_uuid, actions)
 

@@ -107,7 +107,7 @@ Fill: TypeAlias = Callable[
 default, by field id."""
 
 Meaning: TypeAlias = (
-    places.FoundTable | information_schema.Gathered | stored_views.View | staged_reads.StagedTable
+    places.NamedTable | information_schema.Gathered | stored_views.View | staged_reads.StagedTable
 )
 
 
@@ -138,7 +138,7 @@ class _Unread:
     """A view whose text is to be read before the names in it can be looked up."""
 
     reference: _Reference
-    view: places.FoundTable | stored_views.View
+    view: places.NamedTable | stored_views.View
 
 
 @dataclass(kw_only=True, slots=True)
@@ -240,7 +240,7 @@ class Planning:
         """Read a view's text, and the names in it. Raises SqlError."""
         reference = unread.reference
         view = unread.view
-        if isinstance(view, places.FoundTable):
+        if isinstance(view, places.NamedTable):
             view = await self._views.load(view)
         within = (*reference.within, view)
         try:
@@ -566,7 +566,7 @@ class Planning:
             if not _is_view(meaning):
                 meanings[use.index] = meaning
                 continue
-            assert isinstance(meaning, places.FoundTable | stored_views.View)
+            assert isinstance(meaning, places.NamedTable | stored_views.View)
             opened = expansion.opened.get(use.index)
             if opened is None:
                 unread.append(_Unread(reference=reference, view=meaning))
@@ -611,7 +611,7 @@ class Planning:
             if use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
             return self._described.gather(catalog, session, use.name[-1], schema)
-        table: places.FoundTable | stored_views.View | None = None
+        table: places.NamedTable | stored_views.View | None = None
         is_own = all(view.is_temporary for view in reference.within)
         if is_own:
             table = stored_views.find_temporary(session, schema, use.name[-1])
@@ -772,7 +772,7 @@ def _lists_names(execution: Execution, expansion: _Expansion) -> bool:
 
 
 def _is_view(meaning: Meaning) -> bool:
-    if isinstance(meaning, places.FoundTable):
+    if isinstance(meaning, places.NamedTable):
         return meaning.pointer.object_type == "view"
     return isinstance(meaning, stored_views.View)
 

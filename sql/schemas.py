@@ -98,7 +98,7 @@ class Schemas:
                 each()
 
         def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
-            table = places.FoundTable(ident=ident, pointer=pointer)
+            table = places.NamedTable(ident=ident, pointer=pointer)
             self._places.check_drop(session.principal, table)
 
         await self._namespaces.drop_whole(
@@ -177,7 +177,7 @@ class Schemas:
             raise
 
         def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
-            table = places.FoundTable(ident=ident, pointer=pointer)
+            table = places.NamedTable(ident=ident, pointer=pointer)
             self._places.check_drop(session.principal, table)
 
         try:

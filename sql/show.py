@@ -152,7 +152,7 @@ class Shows:
 
     def _find(
         self, session: sessions.Session, name: names.Name, *, object_type: str
-    ) -> places.FoundTable:
+    ) -> places.NamedTable:
         """Return a table or view. Raises SqlError 002003 with SQLSTATE 02000."""
         try:
             with self._places.view_of(session) as catalog:

@@ -51,7 +51,7 @@ class StoredViews:
     def __init__(self, *, views: views.Views) -> None:
         self._views = views
 
-    async def load(self, view: places.FoundTable) -> View:
+    async def load(self, view: places.NamedTable) -> View:
         """Return a view as it was when its pointer was read.
 
         Raises SqlError for a column of a type that Snowflake does not have, MetadataFileMissing,

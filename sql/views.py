@@ -45,7 +45,7 @@ class _Target:
 
     ident: idents.TableIdent
     receipt: receipts.Receipt | None
-    existing: places.FoundTable | None = None
+    existing: places.NamedTable | None = None
     is_done: bool = False
 
 
@@ -104,7 +104,7 @@ class ViewStatements:
         if not statement.is_temporary and any(view.is_temporary for view in inner):
             raise errors.unsupported("a view of a temporary view")
         if not statement.is_temporary and any(
-            isinstance(meaning, places.FoundTable) and meaning.is_temporary
+            isinstance(meaning, places.NamedTable) and meaning.is_temporary
             for meaning in query_names.meanings.values()
         ):
             raise errors.unsupported("a view of a temporary table")

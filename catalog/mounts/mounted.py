@@ -1,9 +1,9 @@
 """engine: the mounts: their names, tables and files, as the catalog reads them.
 
-Names are listed and tables loaded when a statement or request needs them and what is known is older
-than the mount's `refresh_seconds`. All requests to other catalogs run in threads of the mount's
-own, so one that does not answer delays those alone that read it; after a failure the mount fails
-at once for some seconds. Nothing is written but copies of files.
+Names are listed and tables loaded when a statement or request needs them and the last answer of the
+other catalog is older than the mount's `refresh_seconds`. All requests to another catalog run in
+threads of its mount, so that a catalog that does not answer delays only requests that read it;
+after a failure the mount fails at once for some seconds. Nothing is written but copies of files.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Mark:
     def owner(
         self, reading: batch.Lookup, place: records.Place, object_uuid: str, path: str
     ) -> retention.OwnerState:
-        """Return what is known of the thing that the location at path belongs to."""
+        """Return the state of the table or view that the location at path belongs to."""
         uri = locations.format_uri(place.table_bucket, path)
         if (place.bucket_id, object_uuid) in self._kept or uri in self._kept_places:
             return retention.OwnerState.KEPT

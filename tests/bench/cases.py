@@ -60,7 +60,7 @@ Pair: TypeAlias = tuple[machines.Figure, machines.Figure | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """One row of the table. run measures one round. target: of DESIGN's speed goals, where
+    """One row of the table. run measures one round. target: the goal, see docs/decisions/0029;
     `bare` is the CPU of a bare uvicorn per request. prepare: fills a new data folder before its
     server starts."""
 

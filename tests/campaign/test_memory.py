@@ -1,7 +1,7 @@
 """Memory of the started server: when idle, and while large bodies pass through it.
 
 Anonymous memory of the server and its children is what counts: pages of files that the system
-caches belong to no process. The bounds are DESIGN's; the bodies lie on the disk, and are removed.
+caches belong to no process. The bodies lie on the disk, and are removed.
 """
 
 import contextlib

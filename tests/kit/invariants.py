@@ -1,4 +1,4 @@
-"""What must hold of a data folder at any moment: DESIGN's invariants, read off the raw stores."""
+"""What must hold of a data folder at any moment, read off the raw stores."""
 
 from __future__ import annotations
 
