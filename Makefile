@@ -72,6 +72,7 @@ check: ## the checks: ruff, mypy, import-linter, tidy and docs tests
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m pytest tests/test_tidy.py tests/test_docs.py
+	@$(BIN)/python -m tests.longest
 
 fmt: ## format the code
 	@$(PROVISION) server test

@@ -16,7 +16,6 @@ import contextlib  # noqa: E402
 import errno  # noqa: E402
 import functools  # noqa: E402
 import gc  # noqa: E402
-import itertools  # noqa: E402
 import os  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
@@ -27,12 +26,9 @@ if sys.version_info < (3, 11):  # noqa: UP036 - an older Python cannot parse the
     sys.exit(f"Boathouse needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
 
 if TYPE_CHECKING:
-    from catalog import history
     from program.application import Program
     from server.config import Config
-    from storage import fsck
     from storage.opening import Storage
-    from storage.repair import Plan
 
 CHECKOUT = Path(__file__).resolve().parent
 COMMANDS = ("serve", "sql", "connect", "recover", "fsck")
@@ -41,9 +37,6 @@ RUNNING_FILE = "running.json"
 BACKLOG = 2048
 FILES_MAX = 10_240
 RECOVERY_LINES_MAX = 5
-FINDINGS_SHOWN_MAX = 1_000
-PROGRESS_SECONDS = 5
-"""How often `fsck` says on standard error how far it is."""
 FSCK_DAMAGED = 1
 FSCK_FAILED = 2
 SWITCH_SECONDS = 0.0005
@@ -531,157 +524,22 @@ def _connect(options: argparse.Namespace) -> int:
 
 
 def _recover(options: argparse.Namespace) -> int:
-    """Print what a repair of the data folder would do, and broken logs; with --yes, repair it."""
-    from catalog import history
-    from program import identities
-    from server import config
-    from storage import disk, opening, repair
-    from storage import errors as storage_errors
+    from program import checkups
 
     folder = Path(options.data)
-    try:
-        plan = repair.plan(folder, disk=disk.Disk())
-        with repair.examining(folder, disk=disk.Disk()) as view:
-            logs = history.check(view)
-        lines = [*_repair_lines(folder, plan), *_log_lines(logs)]
-        if options.yes and plan.changes_anything:
-            opening.open_storage(
-                folder,
-                disk=disk.Disk(),
-                now_ms=identities.now_ms,
-                new_id=identities.Ids(),
-                repair=True,
-            ).close()
-    except storage_errors.FolderInUse as error:
-        return _fail(f"mini.py: {error}{_holder(options.data)}; stop it first.")
-    except storage_errors.StorageError as error:
-        return _fail(f"mini.py: {error}")
-    except OSError as error:
-        return _fail(f"mini.py: {error.filename or folder}: {error.strerror or error}")
-    if not plan.changes_anything:
-        lines.append("nothing to repair")
-    elif options.yes:
-        lines.append("done")
-    else:
-        lines.append("nothing was changed; `mini.py recover --yes` repairs the folder")
-    sys.stdout.write(f"Boathouse {config.VERSION}  recover {folder}\n")
-    sys.stdout.write("".join(f"  {line}\n" for line in lines))
-    return 0
+    message = checkups.recover(folder, is_confirmed=options.yes, holder=_holder(options.data))
+    return 0 if message is None else _fail(f"mini.py: {message}")
 
 
 def _fsck(options: argparse.Namespace) -> int:
-    """Check the data folder, with --repair repair it, and print each damage."""
-    import time
-
-    from catalog import history
-    from server import config
-    from storage import disk, fsck, repair
-    from storage import errors as storage_errors
+    from program import checkups
 
     folder = Path(options.data)
-    shown = 0
-    said_at = time.monotonic()
-
-    def report(finding: fsck.Finding) -> None:
-        nonlocal shown
-        shown += 1
-        if shown <= FINDINGS_SHOWN_MAX:
-            sys.stdout.write(f"  {finding.damage}  {finding.where}: {finding.detail}\n")
-
-    def tell(progress: fsck.Progress) -> None:
-        nonlocal said_at
-        if time.monotonic() - said_at < PROGRESS_SECONDS:
-            return
-        said_at = time.monotonic()
-        share = 100 * progress.bodies // max(1, progress.bodies_all)
-        text = f"{progress.bodies} of {progress.bodies_all} bodies, {share} %"
-        if progress.phase == "names":
-            text = "names and counts"
-        sys.stderr.write(f"fsck: {text}, {progress.read_bytes >> 20} MiB read\n")
-
-    sys.stdout.write(f"Boathouse {config.VERSION}  fsck {folder}\n")
-    try:
-        result = fsck.check(folder, disk=disk.Disk(), mend=options.repair, report=report, tell=tell)
-        with repair.examining(folder, disk=disk.Disk()) as view:
-            logs = history.check(view)
-    except storage_errors.FolderInUse as error:
-        _fail(f"mini.py: {error}{_holder(options.data)}; stop it first.")
+    outcome = checkups.check(folder, repairs=options.repair, holder=_holder(options.data))
+    if isinstance(outcome, str):
+        _fail(f"mini.py: {outcome}")
         return FSCK_FAILED
-    except storage_errors.StorageError as error:
-        _fail(f"mini.py: {error}")
-        return FSCK_FAILED
-    except OSError as error:
-        _fail(f"mini.py: {error.filename or folder}: {error.strerror or error}")
-        return FSCK_FAILED
-    sys.stdout.write("".join(f"  {line}\n" for line in _fsck_lines(result, shown, logs)))
-    return 0 if result.is_sound and not logs.breaks else FSCK_DAMAGED
-
-
-def _fsck_lines(result: fsck.CheckResult, shown: int, logs: history.Check) -> list[str]:
-    """Describe the result of a check of a data folder."""
-    lines = []
-    if shown > FINDINGS_SHOWN_MAX:
-        lines.append(f"and {shown - FINDINGS_SHOWN_MAX} more")
-    lines.append(
-        f"checked  {result.bodies} bodies, {result.files} blob files, {result.read_bytes} bytes"
-    )
-    lines += _log_lines(logs)
-    for damage, count in result.findings.items():
-        repaired = result.repaired[damage]
-        if repaired:
-            end = "repaired"
-        elif damage in result.repairable:
-            end = "`mini.py fsck --repair` repairs it"
-        else:
-            end = "cannot be repaired: put the data back from a backup, or write it anew"
-        lines.append(f"{damage}  {count}, {end}")
-    if result.why_not_repaired is not None:
-        lines.append(f"not repaired: {result.why_not_repaired}")
-    if result.is_sound and not logs.breaks:
-        lines.append("sound")
-    return lines
-
-
-def _repair_lines(folder: Path, plan: Plan) -> list[str]:
-    """Describe a repair of a folder, one line per action."""
-    lines = [f"blobs    {plan.files_count} files, {plan.files_bytes} bytes"]
-    if plan.writes_format:
-        lines.append(f"format   write {folder / 'format.json'} from the index")
-    if plan.makes_blobs:
-        lines.append(f"folders  create {folder / 'blobs'}, empty: every body in it is lost")
-    if plan.unnamed_count:
-        share = 100 * plan.unnamed_count / plan.files_count
-        lines.append(
-            f"unnamed  remove {plan.unnamed_count} files, {plan.unnamed_bytes} bytes, "
-            f"{share:.1f} % of all: {plan.settled_count} were named by the index before, "
-            f"{plan.arriving_count} were being received"
-        )
-    if plan.missing:
-        lines.append(
-            f"missing  {len(plan.missing)} objects have lost their bodies; they stay listed:"
-        )
-    lines += [
-        f"         {each.bucket}/{each.key} (blob {each.blob})"
-        for each in plan.missing[:RECOVERY_LINES_MAX]
-    ]
-    return lines
-
-
-def _log_lines(logs: history.Check) -> list[str]:
-    """Describe the commit logs of table buckets, and each break, which no repair mends."""
-    if not logs.table_buckets:
-        return []
-    lines = [f"logs     {logs.commits} commits in {logs.table_buckets} table buckets"]
-    if logs.breaks:
-        lines.append(
-            f"broken   {len(logs.breaks)} logs; no repair mends a log: put index/ back from a "
-            "backup"
-        )
-    lines += [
-        f"         {table_bucket}: {broken}"
-        for table_bucket, broken in itertools.islice(logs.breaks.items(), RECOVERY_LINES_MAX)
-    ]
-    return lines
+    return 0 if outcome else FSCK_DAMAGED
 
 
 def _running_place(options: argparse.Namespace) -> Any:
