@@ -62,11 +62,14 @@ ABSENT: Final[Mapping[str, tuple[str, str]]] = {
 
 
 async def get_bucket_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """GetBucketTagging."""
     tags = _find(services, call, TAGS)
     return asgi.Response(200, wire.XML_HEADERS, wire.tagging(tags))
 
 
 async def put_bucket_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """PutBucketTagging: at most `fields.BUCKET_TAGS_MAX` tags."""
+
     def parse(data: bytes) -> Mapping[str, str]:
         return documents.parse_tagging(data, tags_max=fields.BUCKET_TAGS_MAX)
 
@@ -75,11 +78,14 @@ async def put_bucket_tagging(services: engines.S3Services, call: calls.Call) -> 
 
 
 async def get_bucket_cors(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """GetBucketCors."""
     rules = cors.decode(_find(services, call, cors.SETTING))
     return asgi.Response(200, wire.XML_HEADERS, wire.cors_configuration(rules))
 
 
 async def put_bucket_cors(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """PutBucketCors."""
+
     def parse(data: bytes) -> list[dict[str, Any]]:
         return cors.encode(documents.parse_cors(data))
 
@@ -88,6 +94,7 @@ async def put_bucket_cors(services: engines.S3Services, call: calls.Call) -> asg
 
 
 async def get_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """GetBucketLifecycleConfiguration; many rules are encoded in a thread."""
     _find(services, call, lifecycle.SETTING)
     bucket = services.buckets.get(call.value.bucket)
     record = services.buckets.lifecycle_of(bucket)
@@ -104,12 +111,14 @@ async def get_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -
 
 
 async def put_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """PutBucketLifecycleConfiguration."""
     data = await incoming.read_configuration(call, limit_bytes=limits.LIFECYCLE_BYTES_MAX)
     await _set_lifecycle(services, call, await incoming.parsed(lifecycles.parse, data))
     return asgi.Response(200, (lifecycles.TRANSITION_MINIMUM,))
 
 
 async def delete_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """DeleteBucketLifecycle."""
     await _set_lifecycle(services, call, ())
     return asgi.Response(204)
 
@@ -126,11 +135,17 @@ async def _set_lifecycle(
 
 
 async def get_bucket_policy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """GetBucketPolicy: the text as it was put."""
     text: str = _find(services, call, ownership.POLICY)
     return asgi.Response(200, POLICY_HEADERS, text.encode())
 
 
 async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """PutBucketPolicy.
+
+    Refuses a public policy where BlockPublicPolicy is set, and, unless the client confirms it, one
+    that takes the caller's own right to change it.
+    """
     operation: operations.PutConfiguration = call.value
     data = await incoming.read_configuration(call)
     policy = await incoming.parsed(_parse_policy, data)
@@ -155,28 +170,33 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
 
 
 async def get_bucket_policy_status(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """GetBucketPolicyStatus: public by policy or by access control list."""
     bucket = services.buckets.get(call.value.bucket)
     public = bool(bucket.settings.get(ownership.PUBLIC)) or _has_public_acl(bucket)
     return asgi.Response(200, wire.XML_HEADERS, wire.policy_status(public=public))
 
 
 async def get_public_access_block(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """GetPublicAccessBlock."""
     block = _find(services, call, bucketacls.PUBLIC_ACCESS_BLOCK)
     return asgi.Response(200, wire.XML_HEADERS, wire.public_access_block(block))
 
 
 async def put_public_access_block(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """PutPublicAccessBlock."""
     await _put(services, call, bucketacls.PUBLIC_ACCESS_BLOCK, documents.parse_public_access_block)
     return asgi.Response(200)
 
 
 async def get_bucket_logging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """GetBucketLogging: the bucket that access records go to."""
     bucket = services.buckets.get(call.value.bucket)
     target = targets.target_of(bucket.settings) if bucket.type == "general" else None
     return asgi.Response(200, wire.XML_HEADERS, wire.bucket_logging(target))
 
 
 async def put_bucket_logging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """PutBucketLogging. Raises UnusableTarget."""
     data = await incoming.read_configuration(call)
     target = await incoming.parsed(documents.parse_logging, data)
     if target is not None:
@@ -194,6 +214,7 @@ async def put_bucket_logging(services: engines.S3Services, call: calls.Call) -> 
 async def get_bucket_ownership_controls(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
+    """GetBucketOwnershipControls."""
     controls = _find(services, call, bucketacls.CONTROLS)
     return asgi.Response(200, wire.XML_HEADERS, wire.ownership_controls(controls))
 
@@ -201,6 +222,7 @@ async def get_bucket_ownership_controls(
 async def put_bucket_ownership_controls(
     services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
+    """PutBucketOwnershipControls."""
     data = await incoming.read_configuration(call)
     controls = await incoming.parsed(documents.parse_ownership, data)
 

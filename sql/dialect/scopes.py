@@ -173,6 +173,7 @@ class QueryScope:
 
     @property
     def rows(self) -> int | None:
+        """An upper bound of the number of rows of FROM; None if there is none."""
         row_count = 1
         for source in self.sources:
             if source.rows is None:
@@ -231,6 +232,7 @@ class QueryScope:
         return column
 
     def from_sources(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Expr | None:
+        """Return the column of FROM that a name refers to, None if there is none."""
         if not path and wanted.folded in self.merged:
             return self.merged[wanted.folded]
         place = self.place(wanted, path)
@@ -254,6 +256,7 @@ class QueryScope:
         return None
 
     def from_aliases(self, wanted: names.Ident) -> Expr | None:
+        """Return the expression of SELECT with this alias, None if there is none."""
         name = wanted.folded
         if name in self.bound_aliases:
             return self.bound_aliases[name]
@@ -365,6 +368,7 @@ class QueryScope:
         return dataclasses.replace(query, rel=relations.With(common=tuple(common), query=query.rel))
 
     def common_table(self, name: str) -> tuple[str, PlannedQuery] | None:
+        """Return a query of WITH, of this scope or one around it."""
         scope: QueryScope | None = self
         while scope is not None:
             if name in scope.common:
@@ -375,6 +379,7 @@ class QueryScope:
     # Queries inside expressions
 
     def scalar_query(self, node: Any) -> Expr:
+        """Return the expression of a subquery of one column and at most one row."""
         volatile_parts = self.binder.volatile_parts
         query = self.binder.query(_inner(node), self)
         if len(query.outputs) != 1:
@@ -394,6 +399,7 @@ class QueryScope:
         )
 
     def exists(self, node: Any) -> Expr:
+        """Return the expression of EXISTS: a filter of the engine, elsewhere a count."""
         inner = _inner(node.this)
         if not self.is_filtering and _counts_plainly(inner):
             # The engine supports EXISTS only in filters; a count is equivalent.
@@ -626,6 +632,7 @@ def _is_table_named(table: exp.Table, name: str) -> bool:
 
 
 def renamed(query: PlannedQuery, listed: list[names.Ident]) -> PlannedQuery:
+    """Return a query whose columns have the listed names; without a list, the query itself."""
     if not listed:
         return query
     if len(listed) != len(query.outputs):
@@ -682,6 +689,7 @@ def check_alias(path: tuple[names.Ident, ...], sources: Sequence[FromItem]) -> N
 
 
 def qualifies(path: tuple[names.Ident, ...], source: tuple[names.Ident, ...]) -> bool:
+    """Return whether path, the parts before a column's name, names the relation source."""
     if len(path) > len(source):
         return False
     return all(
@@ -758,6 +766,7 @@ def is_all(order: exp.Order, outputs: Sequence[Output]) -> bool:
 
 
 def ordinal(node: Any, count: int) -> int | None:
+    """Return the position that an item of ORDER BY or GROUP BY is, None if it is an expression."""
     if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
         return None
     place = int(node.name)

@@ -431,7 +431,7 @@ def test_a_document_that_its_signature_covers_is_within_its_bound_too():
 
 
 @contextmanager
-def served(app, http="auto"):
+def served(app, http=connection.Connection):
     settings = uvicorn.Config(
         app,
         http=http,
