@@ -309,7 +309,7 @@ class Accounts:
     async def users(self, session: sessions.Session) -> list[ListedUser]:
         """Return the users that a session may see: all, or its own."""
         login = session.login
-        sees_all = self._may(session.principal, "ListUsers", self._iam.user_arn("*"))
+        sees_all = self._may(session.principal, "ListUsers", self._iam.users_arn)
 
         def read() -> list[rows.UserRow]:
             with self._iam.identities.view() as view:
@@ -324,7 +324,7 @@ class Accounts:
     async def roles(self, session: sessions.Session) -> list[ListedRole]:
         """Return the roles that a session may see: all, or those that its user may be in."""
         users = await asyncio.to_thread(self.users_by_arn)
-        sees_all = self._may(session.principal, "ListRoles", self._iam.role_arn("*"))
+        sees_all = self._may(session.principal, "ListRoles", self._iam.roles_arn)
         listed = [
             ListedRole(
                 name=name, created_at_ms=None, is_current=name == session.role, users=0, comment=""

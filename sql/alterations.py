@@ -143,7 +143,7 @@ class Alterations:
                 raise errors.unsupported("ALTER TABLE of a temporary table into another schema")
             return msgspec.structs.replace(table.ident, name=name[-1].stored)
         hidden = catalog.no_table(schema, name)
-        catalog.check_new_table(ident, missing=hidden if len(name) > 1 else None)
+        catalog.check_new_name(ident, missing=hidden if len(name) > 1 else None)
         return ident
 
     async def _move(

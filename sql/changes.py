@@ -221,7 +221,7 @@ class Changes:
         session = execution.session
 
         def find_target(catalog: places.CatalogView) -> places.NamedTable:
-            actions = rights.READ_ACTIONS[:2] if execution.describe_only else rights.COMMIT_ACTIONS
+            actions = rights.LOAD_ACTIONS if execution.describe_only else rights.COMMIT_ACTIONS
             return catalog.table(
                 statement.name, database=session.database, schema=session.schema, actions=actions
             )

@@ -81,17 +81,15 @@ class Granting:
 
         Raises SqlError for a role or user that does not exist, as the other grants do.
         """
-        holder = self._holder(statement.holder)
-        self._check(execution, f"Put{holder.object_type.title()}Policy", holder.arn)
+        self._changeable(execution, statement.holder)
         return outcomes.status(DONE)
 
     async def grant_privileges(
         self, execution: planning.Execution, statement: operations.GrantPrivileges
     ) -> outcomes.Outcome:
         """Grant privileges on an object, or on all of a schema, or revoke them."""
-        holder = self._holder(statement.holder)
+        holder = self._changeable(execution, statement.holder)
         noun = holder.object_type.title()
-        self._check(execution, f"Put{noun}Policy", holder.arn)
         receipt = self._replays.receipt_in(replays.NO_BUCKET, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return outcomes.status(DONE)
@@ -144,12 +142,12 @@ class Granting:
         self, execution: planning.Execution, statement: operations.GrantRole
     ) -> outcomes.Outcome:
         """Grant a role to a user, or revoke it; raises SqlError."""
+        self._check(execution, "UpdateAssumeRolePolicy", self._iam.role_arn(statement.role.text))
         role = self._holder(operations.GrantHolder(object_type="role", name=statement.role))
         user = self._iam.user(statement.user.text)
         if user is None:
             raise errors.does_not_exist("User", statement.user.folded)
         granted_user = session_roles.GrantedUser(arn=self._iam.arn_of(user), user_id=user.user_id)
-        self._check(execution, "UpdateAssumeRolePolicy", role.arn)
         receipt = self._replays.receipt_in(replays.NO_BUCKET, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return outcomes.status(DONE)
@@ -254,20 +252,11 @@ class Granting:
             (each.arn, each.namespace)
             for each in await asyncio.to_thread(self._targets, execution, target)
         }
-        sees_all = {
-            noun: self._may(execution, f"Get{noun}Policy", arn)
-            for noun, arn in (
-                ("User", self._iam.user_arn("*")),
-                ("Role", self._iam.role_arn("*")),
-            )
-        }
 
         def read() -> list[tuple[Any, ...]]:
             granted: list[tuple[Any, ...]] = []
             for holder in self._holders():
-                if not (sees_all[holder.object_type.title()] or self._is_own(execution, holder)):
-                    continue
-                if grants.POLICY in holder.row.inline:
+                if grants.POLICY in holder.row.inline and self._may_read(execution, holder):
                     granted += self._rows_of(holder, objects)
             return granted
 
@@ -438,6 +427,18 @@ class Granting:
         arn = self._places.bucket_arn(table.ident.table_bucket)
         return _on_object(object_type, f"{arn}/table/{table.pointer.object_uuid}")
 
+    def _changeable(
+        self, execution: planning.Execution, named: operations.GrantHolder
+    ) -> GrantHolderRow:
+        """Return a user or role whose policies the caller may change; raises SqlError.
+
+        The right is asked first: callers without it do not learn which users and roles exist.
+        """
+        name, is_user = named.name.text, named.object_type == "user"
+        arn = self._iam.user_arn(name) if is_user else self._iam.role_arn(name)
+        self._check(execution, f"Put{named.object_type.title()}Policy", arn)
+        return self._holder(named)
+
     def _holder(self, named: operations.GrantHolder) -> GrantHolderRow:
         """Return a user or role; raises SqlError."""
         name = named.name.text
@@ -461,10 +462,15 @@ class Granting:
         if row is None:
             raise missing
         holder = GrantHolderRow(object_type=named.object_type, row=row, arn=self._iam.arn_of(row))
-        noun = named.object_type.title()
-        if self._is_own(execution, holder) or self._may(execution, f"Get{noun}Policy", holder.arn):
-            return holder
-        raise missing
+        if not self._may_read(execution, holder):
+            raise missing
+        return holder
+
+    def _may_read(self, execution: planning.Execution, holder: GrantHolderRow) -> bool:
+        noun = holder.object_type.title()
+        return self._is_own(execution, holder) or self._may(
+            execution, f"Get{noun}Policy", holder.arn
+        )
 
     def _is_own(self, execution: planning.Execution, holder: GrantHolderRow) -> bool:
         session = execution.session

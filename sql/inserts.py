@@ -47,9 +47,7 @@ class Inserts:
                 statement.name,
                 database=session.database,
                 schema=session.schema,
-                actions=rights.READ_ACTIONS[:2]
-                if execution.describe_only
-                else rights.COMMIT_ACTIONS,
+                actions=rights.LOAD_ACTIONS if execution.describe_only else rights.COMMIT_ACTIONS,
             )
 
         table, query_names = await self._planning.look_up(execution, find_target)

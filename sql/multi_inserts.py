@@ -75,7 +75,7 @@ class MultiInserts:
         self, execution: planning.Execution, statement: operations.InsertAll
     ) -> outcomes.Outcome:
         session = execution.session
-        actions = rights.READ_ACTIONS[:2] if execution.describe_only else rights.COMMIT_ACTIONS
+        actions = rights.LOAD_ACTIONS if execution.describe_only else rights.COMMIT_ACTIONS
 
         def find_targets(catalog: places.CatalogView) -> list[places.NamedTable]:
             return [

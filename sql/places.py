@@ -612,11 +612,10 @@ class CatalogView:
                 raise _no_database(name[0].folded) from None
             raise
 
-    def check_drop_schema(self, name: names.Name, place: Schema) -> None:
-        """Raise SqlError unless the caller may drop a schema; 002003 if it is hidden."""
+    def check_schema(self, name: names.Name, place: Schema, action: str) -> None:
+        """Raise SqlError unless the caller may do action; 002003 if the schema is hidden."""
         try:
-            demand = self._access.on_namespace(place.database, place.namespace, "DeleteNamespace")
-            self.check((demand,))
+            self.check((self._access.on_namespace(place.database, place.namespace, action),))
         except errors.SqlError:
             if not self._may_know_schema(place.database, place.namespace):
                 raise self.hidden(name, database=place.database) from None
@@ -655,14 +654,7 @@ class CatalogView:
 
         missing: raised instead if the sequence's schema is hidden.
         """
-        try:
-            self.check(self._access.on_sequence(ident, action))
-        except errors.SqlError:
-            if missing is not None and not self._may_know_schema(
-                ident.table_bucket, ident.namespace
-            ):
-                raise missing from None
-            raise
+        self._check_new(ident, self._access.on_sequence(ident, action), missing=missing)
 
     def lists_sequences(self, database: str, namespace: idents.Namespace) -> bool:
         """Return whether the caller may list a schema's sequences, as it may list its tables."""
@@ -681,8 +673,17 @@ class CatalogView:
 
         missing: raised instead if the table's schema is hidden.
         """
+        self._check_new(ident, self._access.on_new_table(ident), missing=missing)
+
+    def _check_new(
+        self,
+        ident: idents.TableIdent,
+        demands: Sequence[access_model.Demand],
+        *,
+        missing: errors.SqlError | None,
+    ) -> None:
         try:
-            self.check(self._access.on_new_table(ident))
+            self.check(demands)
         except errors.SqlError:
             if missing is not None and not self._may_know_schema(
                 ident.table_bucket, ident.namespace
@@ -697,9 +698,14 @@ class CatalogView:
         if not self._may_know_schema(place.database, place.namespace):
             raise missing
 
-    def check_new_name(self, ident: idents.TableIdent) -> None:
-        """Raise SqlError 003001 unless the caller may give a table or view this name."""
-        self.check(self._access.on_new_table(ident)[:1])
+    def check_new_name(
+        self, ident: idents.TableIdent, *, missing: errors.SqlError | None = None
+    ) -> None:
+        """Raise SqlError 003001 unless the caller may give a table or view this name.
+
+        missing: raised instead if the schema of the name is hidden.
+        """
+        self._check_new(ident, self._access.on_new_table(ident)[:1], missing=missing)
 
     def _demands(
         self, table: NamedTable, actions: Sequence[str]

@@ -616,8 +616,15 @@ class Planning:
         if is_own:
             table = stored_views.find_temporary(session, schema, use.name[-1])
         if table is None:
+            actions: Sequence[str] = rights.READ_ACTIONS
+            if use.is_target:
+                actions = rights.LOAD_ACTIONS if execution.describe_only else rights.COMMIT_ACTIONS
             table = catalog.relation(
-                use.name, database=database, schema=schema_name, only_lasting=not is_own
+                use.name,
+                database=database,
+                schema=schema_name,
+                actions=actions,
+                only_lasting=not is_own,
             )
         if _is_view(table):
             if use.moment is not None and use.moment.parameter in ("version", "ref"):

@@ -87,7 +87,7 @@ class Schemas:
             schema = catalog.schema((names.Ident(text=database, quoted=True), ident), database=None)
             if not schema.namespace:
                 raise errors.unsupported("CREATE OR REPLACE SCHEMA INFORMATION_SCHEMA")
-            catalog.check_drop_schema(statement.name, schema)
+            catalog.check_schema(statement.name, schema, "DeleteNamespace")
         judges = [
             self._places.judge_namespace(session.principal, database, schema.namespace, action)
             for action in ("DeleteNamespace", "CreateNamespace")
@@ -122,13 +122,14 @@ class Schemas:
         session, success = execution.session, outcomes.status("Statement executed successfully.")
         try:
             with self._places.view_of(session) as catalog:
-                schema = catalog.visible_schema(statement.name, database=session.database)
+                schema = catalog.schema(statement.name, database=session.database)
+                if not schema.namespace:
+                    raise errors.unsupported("ALTER SCHEMA INFORMATION_SCHEMA")
+                catalog.check_schema(statement.name, schema, "UpdateNamespace")
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
                 return success
             raise
-        if not schema.namespace:
-            raise errors.unsupported("ALTER SCHEMA INFORMATION_SCHEMA")
         receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return success
@@ -170,7 +171,7 @@ class Schemas:
                 schema = catalog.schema(statement.name, database=session.database, exactly=True)
                 if not schema.namespace:
                     raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
-                catalog.check_drop_schema(statement.name, schema)
+                catalog.check_schema(statement.name, schema, "DeleteNamespace")
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
                 return outcomes.already_dropped(shown)

@@ -8,7 +8,6 @@ source in the statement's scope, without those that the caller may not see.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
@@ -176,6 +175,18 @@ class Shows:
         with self._places.view_of(session) as catalog:
             return list(_tables_in(catalog, session, statement))
 
+    def _tables_of_database(
+        self, session: sessions.Session, database: str
+    ) -> list[information_schema.Listed]:
+        with self._places.view_of(session) as catalog:
+            return [
+                listed
+                for namespace in catalog.schemas(database)
+                for listed in information_schema.list_objects(
+                    catalog, database, namespace, ("table",)
+                )
+            ]
+
     def _objects(
         self,
         listing: show_listings.Listing,
@@ -233,7 +244,8 @@ class Shows:
         session: sessions.Session,
         statement: operations.Show,
     ) -> list[Any]:
-        """Return the keys, of any table of the database, that reference a table in scope."""
+        """Return the keys, of any table of the database that the caller may list, that reference
+        a table in scope."""
         wanted: set[tuple[str, ...]]
         if statement.scope_type == "table" and statement.scope:
             tables_in_scope = [self._find(session, statement.scope, object_type="Table")]
@@ -251,12 +263,7 @@ class Shows:
         }
         exported: list[Any] = []
         for database in {i.table_bucket for i in idents_in_scope}:
-            everywhere = dataclasses.replace(
-                statement,
-                scope_type="database",
-                scope=(names.Ident(text=database, quoted=True),),
-            )
-            for each in await asyncio.to_thread(self._tables_of, session, everywhere):
+            for each in await asyncio.to_thread(self._tables_of_database, session, database):
                 table = await self._described.describe(each, with_columns=False)
                 exported += [each for each in listing.parts(table) if each.key.referenced in wanted]
                 if len(exported) >= limits.SHOWN_ROWS_MAX:

@@ -296,7 +296,8 @@ class ViewStatements:
             new_ident = idents.TableIdent(
                 table_bucket=schema.database, namespace=schema.namespace, name=name[-1].stored
             )
-            catalog.check_new_name(new_ident)
+            hidden = catalog.no_table(schema, name)
+            catalog.check_new_name(new_ident, missing=hidden if len(name) > 1 else None)
         judge_old = self._places.judge(session.principal, ("RenameTable",))
         judge_new = self._places.judge_new_name(session.principal, new_ident)
 

@@ -71,6 +71,16 @@ class IamServices:
         row = self.user(name)
         return arns.user_arn(self.account, name, "/") if row is None else self.arn_of(row)
 
+    @property
+    def users_arn(self) -> str:
+        """Return the resource of listing all users."""
+        return arns.user_arn(self.account, "", "/")
+
+    @property
+    def roles_arn(self) -> str:
+        """Return the resource of listing all roles."""
+        return arns.role_arn(self.account, "/", "")
+
     def role_arn(self, name: str) -> str:
         """Return the ARN of a role that may not exist."""
         row = self.role(name)

@@ -258,3 +258,86 @@ def test_an_unquoted_name_means_the_stored_form_of_new_names_before_others(
         assert await local.one("select id from aBc") == 0
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_a_new_name_in_a_hidden_schema_answers_as_in_an_absent_one(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table ns.t (id int)")
+        await local.run("create view ns.v as select 1 as x")
+        await local.run("create schema bob")
+        be(local, "dave")
+        for name in ("table lake.ns.t", "view lake.ns.v"):
+            hidden = await answer_of(local, f"alter {name} rename to lake.bob.other")
+            absent = await answer_of(local, f"alter {name} rename to lake.nobody.other")
+            assert repr(hidden).replace("BOB", "NOBODY") == repr(absent)
+            assert repr(hidden).startswith("('002003'")
+
+    local_sql.run_local(tmp_path, work)
+
+
+IDENTITY_STATEMENTS = [
+    "grant select on table lake.ns.t to user {name}",
+    "revoke select on table lake.ns.t from user {name}",
+    "grant select on table lake.ns.t to role {name}",
+    "grant usage on warehouse local to user {name}",
+    "grant usage on warehouse local to role {name}",
+    "grant role {name} to user {name}",
+    "revoke role {name} from user {name}",
+    "show grants to user {name}",
+    "show grants of role {name}",
+    "alter user {name} set comment = 'x'",
+    "drop user {name}",
+    "drop role {name}",
+    "describe user {name}",
+]
+
+
+@pytest.mark.parametrize("name", ["carol", "alice"])
+def test_a_user_or_role_that_is_not_the_callers_answers_as_an_absent_one(
+    tmp_path: Path, name: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table ns.t (id int)")
+        await local.run("create user present")
+        await local.run("create role present")
+        be(local, name)
+        for text in IDENTITY_STATEMENTS:
+            present = await answer_of(local, text.format(name="present"))
+            absent = await answer_of(local, text.format(name="missing"))
+            assert repr(present).lower().replace("present", "missing") == repr(absent).lower(), text
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_grants_on_a_table_are_without_those_whose_policies_the_caller_may_not_read(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table ns.t (id int)")
+        for name in ("open", "closed"):
+            await local.run(f"create role {name}")
+            await local.run(f"grant select on table ns.t to role {name}")
+        statements = [
+            {"Effect": "Allow", "Action": "*", "Resource": "*"},
+            {
+                "Effect": "Deny",
+                "Action": "iam:GetRolePolicy",
+                "Resource": "arn:aws:iam::000000000000:role/closed",
+            },
+        ]
+        local.session = sessions.Session(id=1, principal=local_sql.user("reader", statements))
+        rows = await local.rows("show grants on table lake.ns.t")
+        assert {row[5] for row in rows} == {"OPEN"}
+        statements = [
+            {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"},
+            {
+                "Effect": "Allow",
+                "Action": "iam:GetRolePolicy",
+                "Resource": "arn:aws:iam::000000000000:role/o*",
+            },
+        ]
+        local.session = sessions.Session(id=1, principal=local_sql.user("reader", statements))
+        rows = await local.rows("show grants on table lake.ns.t")
+        assert {row[5] for row in rows} == {"OPEN"}
+
+    local_sql.run_local(tmp_path, work)
