@@ -37,9 +37,11 @@ def answer_table(
         return asgi.Response(304, (("etag", etag), wire.VARY))
     config: Mapping[str, str] = {}
     listed: list[Mapping[str, Any]] = []
+    signing: Mapping[str, Any] | None = None
     if grant is not None and wants_signing(call) and loaded.metadata_location is not None:
         endpoint = f"{_path(service, loaded.ident)}/sign"
         config = credentials.signing(call.request.origin, service.region, endpoint=endpoint)
+        signing = credentials.SIGNER
     elif grant is not None:
         vended = vend(service, call, loaded.ident, grant)
         config = vended.config
@@ -47,7 +49,7 @@ def answer_table(
     mounts = service.store.mounts
     mount = None if mounts is None else mounts.find(loaded.ident.table_bucket)
     if mount is not None:
-        config = mount.addresses(loaded.ident, loaded.pointer.location)
+        config, signing = mount.addresses(loaded.ident, loaded.pointer.location), None
     data = loaded.data
     if refs_only and loaded.metadata_location is not None:
         data = service.store.refs_only(loaded.metadata_location, loaded.metadata)
@@ -56,6 +58,7 @@ def answer_table(
         data=data,
         config=config,
         credentials=listed,
+        signing=signing,
         # A staged create does not exist yet, so no client can revalidate it.
         etag=None if loaded.metadata_location is None else etag,
     )

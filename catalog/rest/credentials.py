@@ -140,6 +140,12 @@ class CredentialVending:
         return keys
 
 
+SIGNER: Final[Mapping[str, Any]] = {"properties": {}, "headers": {}}
+"""The settings of a signer in the form that replaces `signer.uri` and `signer.endpoint`: properties
+and headers for its requests. The catalog knows table and caller from the request itself, so a
+signer passes nothing on, and asks at the table's own endpoint."""
+
+
 def signing(origin: str, region: str, *, endpoint: str) -> dict[str, str]:
     """Return the settings of a client whose requests to S3 the catalog signs, without any keys.
 

@@ -133,9 +133,13 @@ def encode_table(
     data: bytes,
     config: Mapping[str, str],
     credentials: Sequence[Mapping[str, Any]] = (),
+    signing: Mapping[str, Any] | None = None,
     etag: str | None,
 ) -> asgi.Response:
-    """Return the response of load, create and register. data: the metadata's JSON."""
+    """Return the response of load, create and register. data: the metadata's JSON.
+
+    signing: the remote-signing-config, None for clients whose requests are not signed here.
+    """
     before = b'{"metadata":'
     if metadata_location is not None:
         location = msgspec.json.encode(metadata_location)
@@ -143,6 +147,8 @@ def encode_table(
     after = [b',"config":', msgspec.json.encode(config)]
     if credentials:
         after += [b',"storage-credentials":', msgspec.json.encode(credentials)]
+    if signing is not None:
+        after += [b',"remote-signing-config":', msgspec.json.encode(signing)]
     after.append(b"}")
     headers = (JSON, VARY) if etag is None else (JSON, VARY, ("etag", etag))
     return asgi.Response(200, headers, _around(before, data, b"".join(after)))

@@ -120,6 +120,9 @@ def test_a_table_is_loaded_for_signing_by_clients_that_take_no_keys(
     assert (settings.get("s3.remote-signing-enabled") == "true") is signs
     assert ("storage-credentials" in table) is not signs
     assert ("s3.access-key-id" in settings) is not signs
+    # An empty one says: the table's own endpoint, no further properties and headers.
+    expected = {"properties": {}, "headers": {}} if signs else None
+    assert table.get("remote-signing-config") == expected
     if signs:
         assert settings["s3.signer.uri"] == settings["signer.uri"] == f"{place.url}/iceberg"
         assert settings["s3.signer.endpoint"] == settings["signer.endpoint"]
@@ -130,7 +133,9 @@ def test_a_table_is_loaded_for_signing_by_clients_that_take_no_keys(
 def test_a_table_that_the_caller_may_not_read_is_loaded_without_settings(
     place: kit.ObjectStore,
 ) -> None:
-    assert loaded(place, "remote-signing", "loader")[0]["config"] == {}
+    table, _ = loaded(place, "remote-signing", "loader")
+    assert table["config"] == {}
+    assert "remote-signing-config" not in table
 
 
 def test_pyicebergs_signer_reads_writes_lists_and_deletes(place: kit.ObjectStore) -> None:

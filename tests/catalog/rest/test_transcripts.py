@@ -195,6 +195,12 @@ STORY = (
     ),
     case("load-table-refs", "loadTable", f"GET {ORDERS}?snapshots=refs"),
     case(
+        "load-table-signing",
+        "loadTable",
+        f"GET {ORDERS}?snapshots=refs",
+        headers={"x-iceberg-access-delegation": "remote-signing"},
+    ),
+    case(
         "commit-transaction",
         "commitTransaction",
         "POST lake/transactions/commit",
