@@ -433,6 +433,22 @@ def internal_error(reference: str) -> SqlError:
     return SqlError("000603", "XX000", f"SQL execution internal error ({reference})")
 
 
+FALSE_STATISTICS = "091366"
+
+
+def false_statistics() -> SqlError:
+    """A table has values or rows beyond what its metadata states, and the statement relied on that.
+
+    A statement that has not answered yet is run again without.
+    """
+    return SqlError(
+        FALSE_STATISTICS,
+        "58030",
+        "The metadata of a table states bounds or a number of rows that its files exceed. Run the"
+        " statement again: it does not rely on them then",
+    )
+
+
 def canceled() -> SqlError:
     """The statement was cancelled by a client."""
     return SqlError("000604", "57014", "SQL execution canceled")

@@ -124,6 +124,8 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             return errors.null_into_not_null(value)
         case "100078":
             return errors.too_long(value)
+        case errors.FALSE_STATISTICS:
+            return errors.false_statistics()
         case errors.TOO_SHORT:
             shown, column, length = value.rsplit("|", 2)
             return errors.SqlError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -58,6 +58,13 @@ def nested_type(iceberg_type: Any, zone: str) -> pa.DataType:
 def read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.DataType:
     """Return the Arrow type in which a file's column is read as an Iceberg type."""
     if not isinstance(iceberg_type, dict):
+        if iceberg_type == "int" and file_column.type in WIDER_THAN_INT:
+            # The proofs that arithmetic does not overflow rely on 32 bits.
+            raise errors.SqlError(
+                "091364",
+                "58030",
+                f"Column {file_column.name} is an int, and a data file has {file_column.type}",
+            )
         return tabletypes.engine_type(iceberg_type, zone)
     if not _same_form(iceberg_type, file_column.type):
         raise errors.unsupported(
@@ -66,6 +73,10 @@ def read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.Da
     if not _same_children(iceberg_type, file_column.type):
         raise errors.unsupported(f"column {file_column.name}, whose nested fields were renamed")
     return nested_type(iceberg_type, zone)
+
+
+WIDER_THAN_INT: Final = frozenset({pa.int64(), pa.uint32(), pa.uint64()})
+"""Types of whole numbers that hold more than Iceberg's int."""
 
 
 def _is_list(arrow_type: pa.DataType) -> bool:

@@ -21,7 +21,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sql import choice_kernels, moment_kernels, outcomes, text_kernels, variant_kernels, variants
+from sql import (
+    choice_kernels,
+    errors,
+    moment_kernels,
+    outcomes,
+    text_kernels,
+    variant_kernels,
+    variants,
+)
 from sql.kernelforms import DIGITS, Kernel, by_row, coded, per_value, text_kernel
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on", "1"})
@@ -80,6 +88,29 @@ def _nonzero(_: re.Match[str]) -> Kernel:
         result=pa.float64(),
         volatility="volatile",
     )
+
+
+def _beyond(_: re.Match[str]) -> Kernel:
+    """The fault of each value: no bound holds for it that a table's writer stated."""
+
+    def function(array: Any) -> Any:
+        if array.null_count < len(array):
+            raise coded(errors.FALSE_STATISTICS, "")
+        return array
+
+    return Kernel(function=function, arguments=(pa.int64(),), result=pa.int64())
+
+
+def _within(_: re.Match[str]) -> Kernel:
+    """The first argument; a fault if a value of it is outside the bounds, the other two."""
+
+    def function(array: Any, low: Any, high: Any) -> Any:
+        outside = pc.or_(pc.less(array, low), pc.greater(array, high))
+        if pc.any(outside).as_py():
+            raise coded(errors.FALSE_STATISTICS, "")
+        return array
+
+    return Kernel(function=function, arguments=(pa.int64(),) * 3, result=pa.int64())
 
 
 DOMAINS: dict[str, tuple[float, float, bool]] = {
@@ -488,6 +519,8 @@ def _variant_of_instant(_: re.Match[str], zone: str) -> Kernel:
 
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile("_nonzero"), _nonzero),
+    (re.compile("_beyond"), _beyond),
+    (re.compile("_within"), _within),
     (
         re.compile(r"_v_to_(text|fixed_\d+_\d+|real|boolean|date|time|timestamp|binary)(_cut)?"),
         _of_variant,

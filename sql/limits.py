@@ -146,6 +146,7 @@ HISTORY_HERE_BYTES_MAX: Final = 256 << 10
 FOOTERS_KEPT_MAX: Final = 50_000
 WAYS_KEPT_MAX: Final = 5_000
 BOUNDS_KEPT_MAX: Final = 500
+DISTRUSTED_MAX: Final = 10_000
 BOUNDED_FILES_MAX: Final = 5_000
 BOUNDED_VALUES_MAX: Final = 250_000
 """Files of a table, and bounds of their whole-number columns, that are read to prove that

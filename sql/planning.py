@@ -55,6 +55,7 @@ class Execution:
     """One statement while it runs. transaction: the open one when the statement began.
 
     staged: the tables that stand for its staged files, by the names that its text has for them.
+    trusts_statistics: what the metadata of tables states of their values may be relied on.
     """
 
     session: sessions.Session
@@ -68,6 +69,7 @@ class Execution:
     results: results.StoredResults = field(repr=False)
     transaction: transactions.Transaction | None = None
     staged: Mapping[str, staged_reads.StagedTable] = field(default_factory=dict, repr=False)
+    trusts_statistics: bool = True
 
     @property
     def by(self) -> str:
@@ -520,6 +522,8 @@ class Planning:
                 )
             reader = self._readers.of(session.principal, loaded[key])
             table = await pinned.find_snapshot(reader, use.moment)
+            if not execution.trusts_statistics:
+                self._relations.distrust([table])
             ends = await self._relations.bounds(table) if needs.wants_bounds else None
             width = len(table.fields)
             described.append(

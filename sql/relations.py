@@ -13,7 +13,7 @@ import asyncio
 import bisect
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -89,6 +89,7 @@ class Relations:
         self._footers: OrderedDict[str, bytes] = OrderedDict()
         self._ways: OrderedDict[Any, _Way] = OrderedDict()
         self._bounds: OrderedDict[tuple[str, int], dict[int, tuple[int, int]]] = OrderedDict()
+        self._distrusted: OrderedDict[str, None] = OrderedDict()
 
     def shape(
         self,
@@ -108,7 +109,7 @@ class Relations:
             ends = (bounds or {}).get(field["id"])
             sql_type = sqltypes.at_microseconds(column.type)
             if ends is not None and sql_type.is_integer:
-                sql_type = sqltypes.integer(sql_type.precision, *ends)
+                sql_type = sqltypes.integer(sql_type.precision, *ends, is_claimed=True)
             shape_columns.append(
                 shapes.ShapeColumn(name=column.name, type=sql_type, nullable=column.nullable)
             )
@@ -122,15 +123,26 @@ class Relations:
             relation=relation,
             path=(names.of_database(database), schema, name),
             columns=tuple(shape_columns),
-            rows=pinned.rows_of(table),
+            rows=None if self._is_distrusted(table) else pinned.rows_of(table),
         )
+
+    def distrust(self, tables: Iterable[pinned.PinnedTable | None]) -> None:
+        """Rely no longer on what the metadata of tables states of their values and rows."""
+        for table in tables:
+            if table is not None:
+                self._distrusted[table.loaded.pointer.object_uuid] = None
+        while len(self._distrusted) > limits.DISTRUSTED_MAX:
+            self._distrusted.popitem(last=False)
+
+    def _is_distrusted(self, table: pinned.PinnedTable) -> bool:
+        return table.loaded.pointer.object_uuid in self._distrusted
 
     async def bounds(self, table: pinned.PinnedTable) -> Mapping[int, tuple[int, int]]:
         """Return the bounds of whole-number columns by field id, as far as the manifests have them.
 
-        Raises as `Scans.plan` does.
+        They are what a writer claims. Raises as `Scans.plan` does.
         """
-        if table.snapshot_id is None:
+        if table.snapshot_id is None or self._is_distrusted(table):
             return {}
         key = (table.loaded.pointer.object_uuid, table.snapshot_id)
         kept = self._bounds.get(key)
@@ -149,9 +161,8 @@ class Relations:
 
         A column is left out if the manifests lack its bounds for one file.
         """
-        wanted = [
-            field for field in table.fields if datatypes.name_of(field["type"]) in ("int", "long")
-        ]
+        # Arithmetic of a few columns of 32 bits needs no bounds but those of their type.
+        wanted = [field for field in table.fields if datatypes.name_of(field["type"]) == "long"]
         if not wanted:
             return {}
         files_max = min(limits.BOUNDED_FILES_MAX, limits.BOUNDED_VALUES_MAX // len(wanted))

@@ -12,6 +12,7 @@ commits the open transaction first, as in Snowflake.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -21,7 +22,7 @@ import re
 import zoneinfo
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
@@ -180,6 +181,39 @@ class Statements:
         RESULT_SCAN reads. flow_ids: the queries before it in a flow, the nearest last.
         is_immediate: the text comes from EXECUTE IMMEDIATE, and may not be another one.
         """
+        run = functools.partial(
+            self._execute,
+            session,
+            text,
+            bindings=bindings,
+            parameters=parameters,
+            describe_only=describe_only,
+            query_id=query_id,
+            results=results,
+            flow_ids=flow_ids,
+            is_immediate=is_immediate,
+        )
+        try:
+            return await run(trusts_statistics=True)
+        except errors.SqlError as error:
+            if error.code != errors.FALSE_STATISTICS:
+                raise
+        return await run(trusts_statistics=False)
+
+    async def _execute(
+        self,
+        session: sessions.Session,
+        text: str,
+        *,
+        bindings: Mapping[str, bindings.Binding],
+        parameters: Mapping[str, parameters.Value],
+        describe_only: bool,
+        query_id: str,
+        results: results.StoredResults,
+        flow_ids: Sequence[str],
+        is_immediate: bool,
+        trusts_statistics: bool,
+    ) -> outcomes.Outcome:
         is_bound = bool(bindings)
         text, bindings = await self._filled(text, bindings)
         compiled = None
@@ -220,6 +254,7 @@ class Statements:
                 available_roles,
                 ddl,
             )
+            execution = dataclasses.replace(execution, trusts_statistics=trusts_statistics)
             if staged is None:
                 return await self._run(execution, operation)
             if isinstance(operation, operations.CreateView):
@@ -480,12 +515,31 @@ class Statements:
             results = await self._engine.run(planned)
         else:
             results = await spark.run(planned, query.spark)
+        batches = self._batches(results, execution, query_tables)
+        if CHECKS.intersection(query.functions):
+            batches = await _begun(batches)
         return outcomes.Outcome(
             columns=_columns(query, results.schema),
-            batches=_batches(results, execution.query_id),
+            batches=batches,
             statement_type_id=outcomes.StatementType.SELECT,
             bind_count=query.bind_count,
         )
+
+    async def _batches(
+        self,
+        results: engine.Results,
+        execution: planning.Execution,
+        query_tables: planning.QueryTables,
+    ) -> AsyncIterator[pa.RecordBatch]:
+        try:
+            async for batch in results.batches():
+                yield batch
+        except engine.EngineFault as fault:
+            if fault.code == errors.FALSE_STATISTICS:
+                self._relations.distrust(query_tables.tables)
+            raise _sql_error(fault, execution.query_id) from fault
+        finally:
+            await results.close()
 
     async def _start(
         self,
@@ -685,14 +739,22 @@ def _is_lasting(
     return not operation.temporary
 
 
-async def _batches(results: engine.Results, query_id: str) -> AsyncIterator[pa.RecordBatch]:
-    try:
-        async for batch in results.batches():
-            yield batch
-    except engine.EngineFault as fault:
-        raise _sql_error(fault, query_id) from fault
-    finally:
-        await results.close()
+CHECKS: Final = frozenset({"_beyond", "_within"})
+"""The kernels that find that a table's metadata states what is not so."""
+
+
+async def _begun(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+    """Return the same batches when the first of them is there; raises what it raises."""
+    first = await anext(batches, None)
+
+    async def all_of_them() -> AsyncIterator[pa.RecordBatch]:
+        async with contextlib.aclosing(batches):  # type: ignore[type-var]  # it is a generator
+            if first is not None:
+                yield first
+            async for batch in batches:
+                yield batch
+
+    return all_of_them()
 
 
 async def _one_batch(batch: pa.RecordBatch) -> AsyncIterator[pa.RecordBatch]:

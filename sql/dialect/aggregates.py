@@ -1,7 +1,8 @@
 """rule: aggregate and window functions.
 
 A SUM of whole numbers stays in 64 bits only if the bounds of the summand and of the number of rows
-prove that it cannot overflow, because the engine wraps silently.
+prove that it cannot overflow, because the engine wraps silently. Both may be what a writer claims
+of a table; the engine checks a claim that the proof needs.
 """
 
 from __future__ import annotations
@@ -117,25 +118,47 @@ def total(call: FunctionCall) -> Expr:
     sql_type = operand.type
     if sql_type.name == "real":
         return call.aggregated(_aggregate(call, "sum", operand), sqltypes.REAL, [operand])
+    rows = min(call.rows or ROWS_MAX, ROWS_MAX)
     if sql_type.is_integer:
-        rows = min(call.rows or ROWS_MAX, ROWS_MAX)
-        low, high = min(sql_type.low * rows, 0), max(sql_type.high * rows, 0)
-        if low >= sqltypes.INT64_LOW and high <= sqltypes.INT64_HIGH:
+        operand = rewrites.proven(operand)
+        widest = max(abs(sql_type.low), abs(sql_type.high))
+        if widest * rows <= sqltypes.INT64_HIGH:
+            low, high = min(sql_type.low * rows, 0), max(sql_type.high * rows, 0)
             whole = sqltypes.integer(sqltypes.PRECISION_MAX, low, high)
-            return call.aggregated(_aggregate(call, "sum", operand), whole, [operand])
+            sum_of: code.Code = _aggregate(call, "sum", operand)
+            if widest * ROWS_MAX > sqltypes.INT64_HIGH:
+                sum_of = _of_at_most(call, rows, sum_of, whole)
+            return call.aggregated(sum_of, whole, [operand])
         digits = min(max(len(str(sql_type.low)) - 1, len(str(sql_type.high))), 19)
         operand = rewrites.cast(operand, sqltypes.number(digits))
         if operand.type.is_integer:
             wide = sqltypes.number(digits)
             operand = exprs.derived(code.exactly(operand, wide), wide, [operand])
     result = sqltypes.number(sqltypes.PRECISION_MAX, sql_type.scale)
-    rows = min(call.rows or ROWS_MAX, ROWS_MAX)
-    if operand.type.precision + len(str(rows)) > sqltypes.PRECISION_MAX:
+    precision = operand.type.precision
+    if precision + len(str(rows)) > sqltypes.PRECISION_MAX:
         # The engine's sum of such decimals wraps; one of twice the width is exact.
         exact = code.arrow(operand, rewrites.double_width(operand.type))
         operand = exprs.derived(exact, operand.type, [operand])
+    elif precision + len(str(ROWS_MAX)) > sqltypes.PRECISION_MAX:
+        exact_sum = code.exactly(_aggregate(call, "sum", operand), result)
+        return call.aggregated(_of_at_most(call, rows, exact_sum, result), result, [operand])
     added = code.exactly(_aggregate(call, "sum", operand), result)
     return call.aggregated(added, result, [operand])
+
+
+def _of_at_most(
+    call: FunctionCall, rows: int, computed: code.Part, sql_type: sqltypes.SqlType
+) -> code.Checked:
+    """Return what is computed of a group; the query fails if the group has more rows."""
+    counted = code.FunctionUse(name="count", arguments=(code.ALL_COLUMNS,), over=call.over)
+    return code.Checked(
+        operand=computed,
+        tested=code.exactly(counted, COUNT),
+        low=0,
+        high=rows,
+        target=sqltypes.arrow_name(sql_type),
+    )
 
 
 def average(call: FunctionCall) -> Expr:

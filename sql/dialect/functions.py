@@ -7,6 +7,7 @@ user's own call.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Mapping
@@ -102,7 +103,7 @@ def _count_of(argument: Expr) -> Expr:
     if isinstance(number.literal, int):
         return exprs.integer(max(number.literal, 0))
     count: code.Code = code.exactly(number, sqltypes.integer())
-    if not number.type.is_integer or number.type.low < 0:
+    if not number.type.is_integer or number.type.low < 0 or number.type.is_claimed:
         count = code.kernel("_not_negative", count)
     return exprs.derived(count, sqltypes.integer(), [number])
 
@@ -558,7 +559,7 @@ def _abs(call: FunctionCall) -> Expr:
         if sql_type.low == sqltypes.INT64_LOW:
             value = rewrites.cast(value, sqltypes.number(19)) if sql_type.wide else value
         bound = max(abs(sql_type.low), abs(sql_type.high))
-        sql_type = sqltypes.integer(sql_type.precision, 0, min(bound, sqltypes.INT64_HIGH))
+        sql_type = dataclasses.replace(sql_type, low=0, high=min(bound, sqltypes.INT64_HIGH))
     return exprs.derived(code.call("abs", value), sql_type, [value])
 
 

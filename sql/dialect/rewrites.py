@@ -265,7 +265,9 @@ def _cast_fixed(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
         low, high = -(10**target.precision) + 1, 10**target.precision - 1
         if low <= source.low and source.high <= high:
             # It stays a 64-bit integer; only its declared type changes.
-            sql_type = sqltypes.integer(target.precision, source.low, source.high)
+            if low > sqltypes.INT64_LOW:
+                operand = proven(operand)
+            sql_type = dataclasses.replace(operand.type, precision=target.precision)
             return exprs.retyped(operand, sql_type)
     wide = dataclasses.replace(target, wide=True)
     cast_code = code.exactly(operand, wide, lenient=lenient)
@@ -710,7 +712,7 @@ def add(left: Expr, right: Expr, *, negative: bool = False) -> Expr:
         return exprs.chained(left, sign, right, sqltypes.REAL)
     sql_type = sqltypes.added(left.type, right.type, negative=negative)
     if sql_type.is_integer:
-        return exprs.chained(left, sign, right, sql_type)
+        return exprs.chained(proven(left), sign, proven(right), sql_type)
     left, right = widened(left), widened(right)
     whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
     if whole + sql_type.scale + 1 > sqltypes.PRECISION_MAX:
@@ -815,6 +817,7 @@ def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -
         if moment.type.name == "timestamp_ltz":
             moved = at_instant(code.arrow(later, "Int64"), [moment]).code
     else:
+        steps = code.exactly(proven(count), sqltypes.integer())
         micros = code.infix(
             code.arrow(moment, "Int64"), sign, code.infix(steps, "*", MICROSECONDS[unit])
         )
@@ -893,7 +896,7 @@ def multiply(left: Expr, right: Expr) -> Expr:
         return exprs.chained(left, "*", right, sqltypes.REAL)
     sql_type = sqltypes.multiplied(left.type, right.type)
     if sql_type.is_integer:
-        return exprs.chained(left, "*", right, sql_type)
+        return exprs.chained(proven(left), "*", proven(right), sql_type)
     left, right = widened(left), widened(right)
     engine_scale = left.type.scale + right.type.scale
     if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
@@ -961,8 +964,7 @@ def negate(operand: Expr) -> Expr:
         difference = code.infix(exprs.real(0.0), "-", operand)
         return exprs.derived(difference, sqltypes.REAL, [operand])
     sql_type = sqltypes.negated(operand.type)
-    if not sql_type.is_integer:
-        operand = widened(operand)
+    operand = proven(operand) if sql_type.is_integer else widened(operand)
     return exprs.derived(code.Prefix(word="-", operand=operand), sql_type, [operand])
 
 
@@ -974,10 +976,23 @@ def round_half_away(operand: Expr) -> Expr:
     return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX))
 
 
+def proven(operand: Expr) -> Expr:
+    """Return a number whose bounds hold: where a writer claims them, the engine checks each value.
+
+    Without a check the engine's 64-bit arithmetic would wrap if they were false.
+    """
+    sql_type = operand.type
+    if not sql_type.is_claimed:
+        return operand
+    checked = code.Checked(operand=operand, low=sql_type.low, high=sql_type.high)
+    return exprs.derived(checked, dataclasses.replace(sql_type, is_claimed=False), [operand])
+
+
 def widened(operand: Expr) -> Expr:
     """Return a NUMBER as a decimal, with each of its digits."""
     if not operand.type.is_integer:
         return operand
+    operand = proven(operand)
     digits = min(max(len(str(operand.type.low)) - 1, len(str(operand.type.high))), 19)
     sql_type = sqltypes.number(max(digits, 1))
     exact = exprs.derived(code.exactly(operand, sql_type), sql_type, [operand])
@@ -1115,6 +1130,8 @@ def in_type(operand: Expr, sql_type: sqltypes.SqlType) -> Expr:
 def whole_digits(sql_type: sqltypes.SqlType) -> int:
     """Return the digits before the point that a NUMBER of this type can have."""
     if sql_type.is_integer:
+        if sql_type.is_claimed:
+            return len(str(sqltypes.INT64_HIGH))
         return len(str(max(abs(sql_type.low), abs(sql_type.high))))
     return sql_type.precision - sql_type.scale
 

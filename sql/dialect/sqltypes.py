@@ -2,8 +2,9 @@
 
 A NUMBER of scale 0 is computed as a 64-bit integer as long as its bounds prove that no operation
 overflows, else as a 128-bit decimal (`wide`). The engine's 64-bit arithmetic wraps silently, so
-every integer expression has bounds: exact for literals and for columns whose files have bounds,
-otherwise the type's.
+every integer expression has bounds: exact for literals, those that the manifests state for columns,
+otherwise the type's. A statement of a manifest is any writer's, so such bounds are claims: what
+relies on them is computed of values that the engine has checked (`rewrites.proven`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class SqlType:
     """A type. precision, scale: of fixed; scale also of times. length: of text and binary.
 
     wide: a fixed value is held as a 128-bit decimal. low, high: bounds of a fixed value of scale 0
-    that is not wide. is_nested: an object or array is held in the engine's own nested type, as
+    that is not wide. is_claimed: a writer states these bounds, and the values may break them.
+    is_nested: an object or array is held in the engine's own nested type, as
     Iceberg's struct, map and list are; it can be shown, and not be computed with. digits: of a
     time that is held in microseconds, how many of a second it is shown with; None means scale.
     """
@@ -41,6 +43,7 @@ class SqlType:
     wide: bool = False
     low: int = INT64_LOW
     high: int = INT64_HIGH
+    is_claimed: bool = False
     is_nested: bool = False
     digits: int | None = None
 
@@ -83,11 +86,17 @@ def number(precision: int, scale: int = 0) -> SqlType:
     return SqlType(name="fixed", precision=precision, scale=scale, wide=True)
 
 
-def integer(precision: int = 19, low: int = INT64_LOW, high: int = INT64_HIGH) -> SqlType:
+def integer(
+    precision: int = 19,
+    low: int = INT64_LOW,
+    high: int = INT64_HIGH,
+    *,
+    is_claimed: bool = False,
+) -> SqlType:
     """Return a NUMBER of scale 0 held as a 64-bit integer with these bounds."""
     assert low >= INT64_LOW
     assert high <= INT64_HIGH
-    return SqlType(name="fixed", precision=precision, low=low, high=high)
+    return SqlType(name="fixed", precision=precision, low=low, high=high, is_claimed=is_claimed)
 
 
 def text(length: int | None) -> SqlType:
@@ -253,6 +262,7 @@ def _same_name(left: SqlType, right: SqlType) -> SqlType | None:
                     max(left.precision, right.precision),
                     min(left.low, right.low),
                     max(left.high, right.high),
+                    is_claimed=left.is_claimed or right.is_claimed,
                 )
             scale = max(left.scale, right.scale)
             whole = max(left.precision - left.scale, right.precision - right.scale)

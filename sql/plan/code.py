@@ -133,6 +133,20 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """An operand; the query fails where a whole number is outside these bounds, both included.
+
+    tested: the number; None for the operand itself. target: the operand's Arrow type.
+    """
+
+    operand: Part
+    low: int
+    high: int
+    tested: Part | None = None
+    target: str = "Int64"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Subquery:
     """A query inside an expression."""
 
@@ -150,6 +164,7 @@ Code: TypeAlias = (
     | Postfix
     | Among
     | Case
+    | Checked
     | Subquery
 )
 Part: TypeAlias = "Code | expressions.Expr"

@@ -281,6 +281,25 @@ def _case(case: code.Case) -> Pieces:
     return pieces
 
 
+def _checked(checked: code.Checked) -> Pieces:
+    """Return an operand with a check that the engine computes by itself.
+
+    A kernel does it for operands that are no columns: they would stand there three times.
+    """
+    operand, tested = checked.operand, checked.tested
+    if tested is None and type(getattr(operand, "code", operand)) is not code.ColumnUse:
+        return [code.kernel("_within", operand, checked.low, checked.high)]
+    tested = operand if tested is None else tested
+    below, above = (
+        code.infix(tested, operator, end)
+        for operator, end in (("<", checked.low), (">", checked.high))
+    )
+    fault: code.Code = code.kernel("_beyond", tested)
+    if checked.target != "Int64":
+        fault = code.arrow(fault, checked.target)
+    return [code.case([(code.infix(below, "OR", above), fault)], operand)]
+
+
 def _named(quote: Quote, named: relations.Named) -> Pieces:
     alias = f" AS {quote(named.alias)}" if named.alias else ""
     return ["(", named.query, f"){alias}"]
@@ -395,6 +414,7 @@ def forms(quote: Quote) -> Forms:
         code.Postfix: lambda postfix: ["(", postfix.operand, f" {postfix.words})"],
         code.Among: _membership,
         code.Case: _case,
+        code.Checked: _checked,
         code.Subquery: lambda subquery: ["(", subquery.query, ")"],
         relations.OneRow: lambda _: [""],
         relations.TableScan: functools.partial(_scan, quote),

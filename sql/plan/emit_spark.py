@@ -278,6 +278,7 @@ FORMS: Final[emit.Forms] = {
     code.FunctionUse: _call,
     code.Cast: _cast,
     code.Infix: _infix,
+    code.Checked: lambda checked: [checked.operand],  # Spark's own arithmetic fails beyond 64 bits
     relations.Series: lambda series: [f"(SELECT id AS value FROM range({series.count}))"],
     relations.Unnest: _unnest,
     relations.Recursive: _recursive,
