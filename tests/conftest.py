@@ -154,3 +154,12 @@ def spark(server: server_kit.Running) -> Iterator[Any]:
     endpoint = servers.find(url=None, data=str(server.data), environment={}, region=None)
     with session.started(endpoint, "lake", master="local[2]", say=print) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def trino(server: server_kit.Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Trino (a `tests.kit.trino.Trino`) for the whole run, on warehouse `lake`."""
+    from tests.kit import trino as trino_kit
+
+    with trino_kit.started(server, tmp_path_factory.mktemp("trino")) as started:
+        yield started
