@@ -5,94 +5,23 @@ PyIceberg, DuckDB and SQL read back what Spark wrote.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from tests.kit import lake_client
 from tests.kit import s3 as s3_kit
 from tests.kit import server as server_kit
+from tests.kit.engines import Engines
 
 pytestmark = pytest.mark.spark
 
-
-class Clients:
-    """A Spark session with a catalog `documented`, and two other readers of the same server."""
-
-    def __init__(self, running: server_kit.Running, session: Any) -> None:
-        self.running = running
-        self.session = session
-
-    def sql(self, statement: str) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self.session.sql(statement).collect()]
-
-    def pyiceberg(self, table: str) -> Any:
-        from pyiceberg.catalog import load_catalog
-
-        catalog = load_catalog(
-            "documented",
-            type="rest",
-            uri=self.running.iceberg,
-            warehouse="lake",
-            credential=f"{self.running.access_key}:{self.running.secret_key}",
-            **{"oauth2-server-uri": f"{self.running.iceberg}/v1/oauth/tokens"},
-        )
-        return catalog.load_table(table)
-
-    def read_by_pyiceberg(self, table: str) -> list[tuple[Any, ...]]:
-        rows = self.pyiceberg(table).scan().to_arrow().to_pylist()
-        return sorted(tuple(row.values()) for row in rows)
-
-    @contextlib.contextmanager
-    def duckdb(self) -> Iterator[Any]:
-        import duckdb
-        from duckdb_extensions import import_extension
-
-        for extension in ("httpfs", "avro", "iceberg"):
-            import_extension(extension)
-        running = self.running
-        with duckdb.connect() as connection:
-            connection.execute("LOAD httpfs; LOAD iceberg;")
-            connection.execute(
-                f"CREATE SECRET boathouse (TYPE iceberg, CLIENT_ID '{running.access_key}', "
-                f"CLIENT_SECRET '{running.secret_key}', "
-                f"OAUTH2_SERVER_URI '{running.iceberg}/v1/oauth/tokens')"
-            )
-            connection.execute(
-                f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{running.iceberg}', "
-                "SECRET boathouse)"
-            )
-            yield connection
-
-    def read_by_duckdb(self, table: str) -> list[tuple[Any, ...]]:
-        with self.duckdb() as connection:
-            rows: list[tuple[Any, ...]] = connection.execute(f"FROM lake.{table}").fetchall()
-        return sorted(rows)
-
-    def read_by_sql(self, table: str) -> list[tuple[Any, ...]]:
-        with lake_client.session(self.running, table.partition(".")[0]) as session:
-            return sorted(session.rows(f"select * from {table}"))
+OTHERS = ("pyiceberg", "duckdb", "sql")
 
 
-@pytest.fixture(scope="module")
-def clients(server: server_kit.Running, spark: Any) -> Clients:
-    prefix = "spark.sql.catalog.documented"
-    documented = {
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "rest",
-        f"{prefix}.uri": server.iceberg,
-        f"{prefix}.warehouse": "lake",
-        f"{prefix}.credential": f"{server.access_key}:{server.secret_key}",
-    }
-    for name, value in documented.items():
-        spark.session.conf.set(name, value)
-    return Clients(server, spark.session)
-
-
-def test_spark_writes_and_changes_a_table_that_others_read(clients: Clients) -> None:
-    sql = clients.sql
+def test_spark_writes_and_changes_a_table_that_others_read(engines: Engines) -> None:
+    sql = engines.spark
     sql("CREATE NAMESPACE documented.spark_sql")
     assert ("spark_sql",) in sql("SHOW NAMESPACES IN documented")
     table = "documented.spark_sql.events"
@@ -118,13 +47,14 @@ def test_spark_writes_and_changes_a_table_that_others_read(clients: Clients) -> 
     assert [row[0] for row in sql(f"SELECT operation FROM {table}.snapshots")] == [
         "append", "overwrite", "overwrite", "delete", "append",
     ]  # fmt: skip
-    for read in (clients.read_by_pyiceberg, clients.read_by_duckdb, clients.read_by_sql):
-        rows = [(id_, event_type, score) for id_, event_type, _, score in read("spark_sql.events")]
-        assert rows == expected, read.__name__
+    columns = ("id", "kind", "score")
+    assert engines.rows_by_reader(OTHERS, "spark_sql.events", columns) == dict.fromkeys(
+        OTHERS, expected
+    )
 
 
-def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clients) -> None:
-    sql = clients.sql
+def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(engines: Engines) -> None:
+    sql = engines.spark
     sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_mor")
     for version in (2, 3):
         table = f"documented.spark_mor.v{version}"
@@ -140,10 +70,9 @@ def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clie
         assert sql(f"SELECT * FROM {table} ORDER BY id") == expected
         ((deletes,),) = sql(f"SELECT count(*) FROM {table}.delete_files")
         assert deletes > 0, "nothing was deleted by merge-on-read"
-        assert clients.read_by_pyiceberg(f"spark_mor.v{version}") == expected
-        assert clients.read_by_duckdb(f"spark_mor.v{version}") == expected
-        assert clients.read_by_sql(f"spark_mor.v{version}") == expected
-        with lake_client.session(clients.running, "spark_mor") as session:
+        name = f"spark_mor.v{version}"
+        assert engines.rows_by_reader(OTHERS, name) == dict.fromkeys(OTHERS, expected)
+        with lake_client.session(engines.running, "spark_mor") as session:
             session.rows(f"update v{version} set name = name || '!' where id in (4, 5)")
             row_ids = sql(f"SELECT id, _row_id FROM {table}") if version == 3 else []
             session.rows(f"delete from v{version} where name = 'n1'")
@@ -154,38 +83,94 @@ def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clie
             assert sorted(moved) == sorted(row for row in row_ids if row[0] != 1)
         expected = [(3, "n3"), (5, "n5!"), (7, "n7"), (9, "nine")]
         assert sql(f"SELECT * FROM {table} ORDER BY id") == expected
-        assert clients.read_by_pyiceberg(f"spark_mor.v{version}") == expected
-        assert clients.read_by_duckdb(f"spark_mor.v{version}") == expected
+        assert engines.rows_by_reader(OTHERS, name) == dict.fromkeys(OTHERS, expected)
 
 
-def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> None:
+MERGE = """
+MERGE INTO {table} AS t USING (SELECT id, concat('s', id) AS name FROM range(7, 12)) AS s
+ON t.id = s.id
+WHEN MATCHED AND s.id = 7 THEN DELETE
+WHEN MATCHED THEN UPDATE SET name = s.name
+WHEN NOT MATCHED THEN INSERT *
+WHEN NOT MATCHED BY SOURCE AND t.id = 0 THEN DELETE
+"""
+MERGED = [(number, f"n{number}") for number in range(1, 7)] + [
+    (number, f"s{number}") for number in range(8, 12)
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "deletes"),
+    [
+        (2, "copy-on-write", []),
+        (2, "merge-on-read", [("PARQUET", 4)]),
+        (3, "merge-on-read", [("PUFFIN", 4)]),
+    ],
+)
+def test_spark_merges_rows_that_others_read(
+    engines: Engines, version: int, mode: str, deletes: list[tuple[str, int]]
+) -> None:
+    sql = engines.spark
+    sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_merge")
+    name = f"spark_merge.v{version}_{mode.replace('-', '_')}"
+    table = f"documented.{name}"
+    sql(
+        f"CREATE TABLE {table} TBLPROPERTIES ('format-version'='{version}', "
+        f"'write.merge.mode'='{mode}') "
+        "AS SELECT id, concat('n', id) AS name FROM range(0, 10, 1, 1)"
+    )
+    sql(MERGE.format(table=table))
+    readers = ("spark", *OTHERS)
+    assert engines.rows_by_reader(readers, name) == dict.fromkeys(readers, MERGED)
+    assert sql(
+        f"SELECT file_format, sum(record_count) FROM {table}.delete_files GROUP BY 1"
+    ) == deletes  # fmt: skip
+    if version == 3:
+        # Row lineage: a kept and an updated row have their ids, new rows have new ones.
+        columns = "id, _row_id, _last_updated_sequence_number"
+        lineage = sorted(sql(f"SELECT {columns} FROM {table}"))
+        assert lineage[:8] == [
+            *((number, number, 1) for number in range(1, 7)), (8, 8, 2), (9, 9, 2),
+        ]  # fmt: skip
+        assert all(row_id >= 10 and sequence == 2 for _, row_id, sequence in lineage[8:])
+        assert len({row_id for _, row_id, _ in lineage}) == len(MERGED)
+        assert sorted(engines.duckdb(f"SELECT {columns} FROM lake.{name}")) == lineage
+
+
+def test_spark_ctas_replaces_renames_and_drops_with_purge(engines: Engines) -> None:
     from pyiceberg.exceptions import NoSuchTableError
 
-    sql = clients.sql
+    sql = engines.spark
     sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_ctas")
     source, target = "documented.spark_ctas.made", "documented.spark_ctas.renamed"
     sql(f"CREATE TABLE {source} AS SELECT id, id * id AS square FROM range(4)")
-    assert clients.read_by_duckdb("spark_ctas.made") == [(0, 0), (1, 1), (2, 4), (3, 9)]
+    assert engines.rows("duckdb", "spark_ctas.made") == [(0, 0), (1, 1), (2, 4), (3, 9)]
+    sql(f"REPLACE TABLE {source} PARTITIONED BY (id) AS SELECT id, 'again' AS word FROM range(3)")
+    expected = [(number, "again") for number in range(3)]
+    assert engines.rows_by_reader(OTHERS, "spark_ctas.made") == dict.fromkeys(OTHERS, expected)
+    assert sorted(sql(f"SELECT partition.id FROM {source}.files")) == [(0,), (1,), (2,)]
+    with pytest.raises(Exception, match="cannot be found"):
+        sql("REPLACE TABLE documented.spark_ctas.absent AS SELECT 1 AS one")
     sql(f"CREATE OR REPLACE TABLE {source} AS SELECT id FROM range(2)")
     sql(f"ALTER TABLE {source} RENAME TO spark_ctas.renamed")
-    assert clients.read_by_pyiceberg("spark_ctas.renamed") == [(0,), (1,)]
-    location = clients.pyiceberg("spark_ctas.renamed").location()
+    assert engines.rows("pyiceberg", "spark_ctas.renamed") == [(0,), (1,)]
+    location = engines.catalog.load_table("spark_ctas.renamed").location()
     sql(f"DROP TABLE {target} PURGE")
     assert sql("SHOW TABLES IN documented.spark_ctas") == []
     assert sql("SHOW VIEWS IN documented.spark_ctas") == []
     with pytest.raises(NoSuchTableError):
-        clients.pyiceberg("spark_ctas.renamed")
-    assert _keys_below(clients.running, location) == []
+        engines.catalog.load_table("spark_ctas.renamed")
+    assert _keys_below(engines.running, location) == []
     sql("DROP NAMESPACE documented.spark_ctas")
     assert ("spark_ctas",) not in sql("SHOW NAMESPACES IN documented")
 
 
 def test_tables_of_s3tables_take_rows_of_spark_and_spark_makes_tables_of_s3tables(
-    clients: Clients,
+    engines: Engines,
 ) -> None:
     import boto3
 
-    running = clients.running
+    running = engines.running
     client = boto3.client(
         "s3tables",
         endpoint_url=running.url,
@@ -212,22 +197,23 @@ def test_tables_of_s3tables_take_rows_of_spark_and_spark_makes_tables_of_s3table
         format="ICEBERG",
         metadata={"iceberg": {"schemaV2": {"type": "struct", "fields": fields}}},
     )
-    clients.sql("INSERT INTO documented.spark_both.orders VALUES (1L, array('a', 'b'))")
+    engines.spark("INSERT INTO documented.spark_both.orders VALUES (1L, array('a', 'b'))")
     after = client.get_table(**where, name="orders")
     assert after["versionToken"] != created["versionToken"]
-    assert clients.read_by_pyiceberg("spark_both.orders") == [(1, ["a", "b"])]
+    assert engines.rows("pyiceberg", "spark_both.orders") == [(1, ["a", "b"])]
 
-    clients.sql("CREATE TABLE documented.spark_both.made AS SELECT id FROM range(3)")
+    engines.spark("CREATE TABLE documented.spark_both.made AS SELECT id FROM range(3)")
     described = client.get_table(**where, name="made")
-    assert described["metadataLocation"] == clients.pyiceberg("spark_both.made").metadata_location
+    assert (
+        described["metadataLocation"]
+        == engines.catalog.load_table("spark_both.made").metadata_location
+    )
     location = client.get_table_metadata_location(**where, name="made")
     assert location["versionToken"] == described["versionToken"]
 
 
-def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(clients: Clients) -> None:
-    import pyarrow as pa
-
-    sql = clients.sql
+def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(engines: Engines) -> None:
+    sql = engines.spark
     sql("CREATE NAMESPACE documented.shared")
     sql("CREATE TABLE documented.shared.t (id BIGINT, name STRING)")
     rows: dict[int, str] = {}
@@ -236,8 +222,7 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(clients: Client
         expected = sorted(rows.items())
         sql("REFRESH TABLE documented.shared.t")  # a session keeps a loaded table for a while
         assert sorted(sql("SELECT id, name FROM documented.shared.t")) == expected
-        for read in (clients.read_by_pyiceberg, clients.read_by_duckdb, clients.read_by_sql):
-            assert read("shared.t") == expected, read.__name__
+        assert engines.rows_by_reader(OTHERS, "shared.t") == dict.fromkeys(OTHERS, expected)
 
     def by_spark() -> None:
         sql("INSERT INTO documented.shared.t VALUES (1, 'spark'), (2, 'spark')")
@@ -245,23 +230,22 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(clients: Client
 
     def by_pyiceberg() -> None:
         added = {"id": [3, 4], "name": ["pyiceberg", "pyiceberg"]}
-        clients.pyiceberg("shared.t").append(pa.table(added))
+        engines.catalog.load_table("shared.t").append(pa.table(added))
         rows.update({3: "pyiceberg", 4: "pyiceberg"})
 
     def by_duckdb() -> None:
-        with clients.duckdb() as connection:
-            connection.execute("INSERT INTO lake.shared.t VALUES (5, 'duckdb')")
-            connection.execute("DELETE FROM lake.shared.t WHERE id = 1")
+        engines.duckdb("INSERT INTO lake.shared.t VALUES (5, 'duckdb')")
+        engines.duckdb("DELETE FROM lake.shared.t WHERE id = 1")
         rows.update({5: "duckdb"})
         del rows[1]
 
     def by_sql() -> None:
-        with lake_client.session(clients.running, "shared") as session:
+        with lake_client.session(engines.running, "shared") as session:
             session.rows("insert into t values (6, 'sql')")
         rows.update({6: "sql"})
 
     def by_sql_replacing() -> None:
-        with lake_client.session(clients.running, "shared") as session:
+        with lake_client.session(engines.running, "shared") as session:
             session.rows("create or replace table t as select id, name from t")
             session.rows("create view newest as select max(id) as id from t")
         assert ("newest",) in [row[1:2] for row in sql("SHOW VIEWS IN documented.shared")]
@@ -277,8 +261,146 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(clients: Client
         everyone_sees()
 
 
-def test_spark_maintains_registers_branches_and_tags_a_table(clients: Clients) -> None:
-    sql = clients.sql
+ALTERATIONS = (
+    "ADD COLUMNS (note STRING COMMENT 'a note' AFTER id, first INT FIRST)",
+    "ADD COLUMN place.y DOUBLE",
+    "RENAME COLUMN name TO label",
+    "ALTER COLUMN id TYPE BIGINT",
+    "ALTER COLUMN price TYPE DECIMAL(12,2)",
+    "ALTER COLUMN ratio TYPE DOUBLE",
+    "ALTER COLUMN label DROP NOT NULL",
+    "ALTER COLUMN label COMMENT 'what it is called'",
+    "ALTER COLUMN first AFTER note",
+    "DROP COLUMN gone",
+    "SET IDENTIFIER FIELDS id",
+    "ADD PARTITION FIELD bucket(4, id) AS shard",
+    "ADD PARTITION FIELD day",
+    "REPLACE PARTITION FIELD day WITH month(day) AS month",
+    "WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY label DESC NULLS LAST, id",
+    "SET TBLPROPERTIES ('comment'='things', 'write.delete.mode'='merge-on-read')",
+    "UNSET TBLPROPERTIES ('write.delete.mode')",
+)
+ALTERED_SCHEMA = """1: id: required long
+9: note: optional string (a note)
+10: first: optional int
+2: label: optional string (what it is called)
+3: price: optional decimal(12, 2)
+4: ratio: optional double
+6: place: optional struct<8: x: optional int, 11: y: optional double>
+7: day: optional date"""
+
+
+def test_spark_alters_a_table_in_every_way_that_iceberg_has(engines: Engines) -> None:
+    sql = engines.spark
+    sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_alter")
+    name = "spark_alter.t"
+    table = f"documented.{name}"
+    sql(
+        f"CREATE TABLE {table} (id INT NOT NULL, name STRING NOT NULL, price DECIMAL(9,2), "
+        "ratio FLOAT, gone STRING, place STRUCT<x: INT>, day DATE)"
+    )
+    sql(f"INSERT INTO {table} VALUES (1, 'a', 1.25, 0.5, 'x', named_struct('x', 7), "
+        "DATE'2026-01-31')")  # fmt: skip
+    for alteration in ALTERATIONS:
+        sql(f"ALTER TABLE {table} {alteration}")
+    sql(
+        f"INSERT INTO {table} (id, label, price, ratio, place, day) VALUES (5000000000, NULL, "
+        "1234567890.50, 1e300, named_struct('x', 8, 'y', 0.5), DATE'2026-02-01')"
+    )
+
+    columns = ("id", "first", "label", "ratio", "note")
+    expected = [(1, None, "a", 0.5, None), (5_000_000_000, None, None, 1e300, None)]
+    readers = ("spark", *OTHERS)
+    assert engines.rows_by_reader(readers, name, columns) == dict.fromkeys(readers, expected)
+    prices = [
+        (Decimal("1.25"), {"x": 7, "y": None}),
+        (Decimal("1234567890.50"), {"x": 8, "y": 0.5}),
+    ]
+    for reader in ("pyiceberg", "duckdb"):
+        assert engines.rows(reader, name, ("price", "place")) == prices
+    loaded = engines.catalog.load_table(name)
+    fields = "\n".join(str(field) for field in loaded.schema().fields)
+    assert fields == ALTERED_SCHEMA
+    assert loaded.schema().identifier_field_names() == {"id"}
+    assert [(field.name, str(field.transform)) for field in loaded.spec().fields] == [
+        ("shard", "bucket[4]"), ("month", "month"),
+    ]  # fmt: skip
+    order = [(field.source_id, str(field.direction), str(field.null_order))
+             for field in loaded.sort_order().fields]  # fmt: skip
+    assert order == [(2, "DESC", "NULLS LAST"), (1, "ASC", "NULLS FIRST")]
+    assert loaded.properties["comment"] == "things"
+    assert loaded.properties["write.distribution-mode"] == "hash"
+    assert "write.delete.mode" not in loaded.properties
+
+    for alteration in (
+        "DROP PARTITION FIELD shard", "DROP IDENTIFIER FIELDS id", "WRITE UNORDERED",
+    ):  # fmt: skip
+        sql(f"ALTER TABLE {table} {alteration}")
+    loaded = engines.catalog.load_table(name)
+    assert [field.name for field in loaded.spec().fields] == ["month"]
+    assert loaded.schema().identifier_field_names() == set()
+    assert loaded.sort_order().order_id == 0
+    assert engines.rows_by_reader(readers, name, columns) == dict.fromkeys(readers, expected)
+
+
+def test_spark_reads_a_table_as_of_a_time_a_version_a_branch_and_a_tag(engines: Engines) -> None:
+    sql = engines.spark
+    sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_travel")
+    table = "documented.spark_travel.t"
+    sql(f"CREATE TABLE {table} (id BIGINT)")
+    sql(f"INSERT INTO {table} VALUES (1)")
+    engines.catalog.load_table("spark_travel.t").append(pa.table({"id": [2]}))
+    engines.duckdb("INSERT INTO lake.spark_travel.t VALUES (3)")
+    engines.sql("insert into t values (4)", schema="spark_travel")
+    sql(f"REFRESH TABLE {table}")
+    snapshots = sql(
+        "SELECT snapshot_id, CAST(committed_at AS STRING) "
+        f"FROM {table}.snapshots ORDER BY committed_at"
+    )
+    assert len(snapshots) == 4
+
+    def ids(suffix: str) -> list[int]:
+        return sorted(number for (number,) in sql(f"SELECT id FROM {table}{suffix}"))
+
+    for number, (snapshot_id, committed_at) in enumerate(snapshots, 1):
+        written = list(range(1, number + 1))
+        assert ids(f" VERSION AS OF {snapshot_id}") == written
+        assert ids(f" TIMESTAMP AS OF '{committed_at}'") == written
+        assert ids(f" FOR SYSTEM_TIME AS OF '{committed_at}'") == written
+        at = engines.duckdb(f"SELECT id FROM lake.spark_travel.t AT (VERSION => {snapshot_id})")
+        assert sorted(at) == [(each,) for each in written]
+        at = engines.sql(f"select id from t at(version => {snapshot_id})", schema="spark_travel")
+        assert sorted(at) == [(each,) for each in written]
+    with pytest.raises(Exception, match="Cannot find a snapshot older than"):
+        ids(" TIMESTAMP AS OF '1999-01-01'")
+
+    (first, _), (second, _), (third, _), (last, _) = snapshots
+    sql(f"ALTER TABLE {table} CREATE TAG pinned AS OF VERSION {second} RETAIN 365 DAYS")
+    sql(f"ALTER TABLE {table} CREATE BRANCH draft AS OF VERSION {first}")
+    sql(f"INSERT INTO {table}.branch_draft VALUES (100)")
+    for suffix in (" VERSION AS OF 'pinned'", ".tag_pinned"):
+        assert ids(suffix) == [1, 2]
+    for suffix in (" FOR VERSION AS OF 'draft'", ".branch_draft"):
+        assert ids(suffix) == [1, 100]
+    assert ids("") == [1, 2, 3, 4]
+    by_pyiceberg = engines.catalog.load_table("spark_travel.t").scan().use_ref("draft").to_arrow()
+    assert sorted(by_pyiceberg["id"].to_pylist()) == [1, 100]
+
+    sql(f"ALTER TABLE {table} REPLACE TAG pinned AS OF VERSION {third}")
+    assert ids(".tag_pinned") == [1, 2, 3]
+    sql(f"CALL documented.system.rollback_to_snapshot('spark_travel.t', {second})")
+    assert ids("") == [1, 2]
+    rows = [(1,), (2,)]
+    assert engines.rows_by_reader(OTHERS, "spark_travel.t") == dict.fromkeys(OTHERS, rows)
+    sql(f"CALL documented.system.set_current_snapshot('spark_travel.t', {last})")
+    assert ids("") == [1, 2, 3, 4]
+    sql(f"ALTER TABLE {table} DROP BRANCH draft")
+    sql(f"ALTER TABLE {table} DROP TAG pinned")
+    assert {name for (name,) in sql(f"SELECT name FROM {table}.refs")} == {"main"}
+
+
+def test_spark_maintains_registers_branches_and_tags_a_table(engines: Engines) -> None:
+    sql = engines.spark
     sql("CREATE NAMESPACE IF NOT EXISTS documented.upkeep")
     table = "documented.upkeep.t"
     sql(f"CREATE TABLE {table} (id BIGINT)")
@@ -305,11 +427,10 @@ def test_spark_maintains_registers_branches_and_tags_a_table(clients: Clients) -
     sql(f"CALL documented.system.remove_orphan_files(table => '{table}', prefix_listing => true)")
     assert sorted(sql(f"SELECT * FROM {table}")) == expected
     assert sorted(sql(f"SELECT * FROM {table} VERSION AS OF 'kept'")) == expected
-    for read in (clients.read_by_pyiceberg, clients.read_by_duckdb, clients.read_by_sql):
-        assert read("upkeep.t") == expected, read.__name__
+    assert engines.rows_by_reader(OTHERS, "upkeep.t") == dict.fromkeys(OTHERS, expected)
 
     # The location belongs to one table at a time, so the first one goes.
-    location = clients.pyiceberg("upkeep.t").metadata_location
+    location = engines.catalog.load_table("upkeep.t").metadata_location
     sql(f"DROP TABLE {table}")
     sql(
         "CALL documented.system.register_table("
@@ -318,8 +439,8 @@ def test_spark_maintains_registers_branches_and_tags_a_table(clients: Clients) -
     assert sorted(sql("SELECT * FROM documented.upkeep.again")) == expected
 
 
-def test_spark_makes_views_changes_them_and_selects_from_them(clients: Clients) -> None:
-    sql = clients.sql
+def test_spark_makes_views_changes_them_and_selects_from_them(engines: Engines) -> None:
+    sql = engines.spark
     home = "documented.spark_views"
     sql(f"CREATE NAMESPACE IF NOT EXISTS {home}")
     sql(f"CREATE TABLE {home}.t AS SELECT id, id % 2 AS parity FROM range(6)")
@@ -372,8 +493,8 @@ def _keys_below(running: server_kit.Running, location: str) -> list[str]:
     return [entry["Key"] for entry in listed.get("Contents", ())]
 
 
-def test_spark_lets_the_catalog_plan_its_scans(clients: Clients) -> None:
-    sql, session = clients.sql, clients.session
+def test_spark_lets_the_catalog_plan_its_scans(engines: Engines) -> None:
+    sql, session = engines.spark, engines.session
     prefix = "spark.sql.catalog.planned"
     for name in ("", ".type", ".uri", ".warehouse", ".credential"):
         session.conf.set(prefix + name, session.conf.get(f"spark.sql.catalog.documented{name}"))
@@ -409,16 +530,16 @@ def test_spark_lets_the_catalog_plan_its_scans(clients: Clients) -> None:
     assert sql(f"SELECT count(*) FROM planned.{table}") == [(38,)]
 
 
-def test_spark_writes_and_replaces_files_of_a_bucket_through_s3a(clients: Clients) -> None:
+def test_spark_writes_and_replaces_files_of_a_bucket_through_s3a(engines: Engines) -> None:
     """Hadoop's committer writes below `_temporary` and renames: copies and deletions by prefix."""
-    s3 = s3_kit.client(clients.running)
+    s3 = s3_kit.client(engines.running)
     bucket = s3_kit.new_bucket(s3)
     place = f"s3a://{bucket}/events"
-    rows = clients.session.range(300).selectExpr("id", "id % 3 AS part")
+    rows = engines.session.range(300).selectExpr("id", "id % 3 AS part")
     rows.repartition(2).write.partitionBy("part").parquet(place)
-    assert clients.session.read.parquet(place).where("part = 1").count() == 100
+    assert engines.session.read.parquet(place).where("part = 1").count() == 100
     rows.where("part < 2").coalesce(1).write.mode("overwrite").partitionBy("part").parquet(place)
-    assert clients.session.read.parquet(place).count() == 200
+    assert engines.session.read.parquet(place).count() == 200
     keys = [row["Key"] for row in s3.list_objects_v2(Bucket=bucket)["Contents"]]
     assert not any("_temporary" in key for key in keys)
     files = [key for key in keys if key.endswith(".parquet")]

@@ -1,0 +1,206 @@
+"""The engines that write and read tables of a running server, and one way to ask each of them.
+
+Each knows the catalog's address, the warehouse and a key pair alone: endpoint, region and keys of
+a table's files are those that loadTable answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extensions
+from pyiceberg.catalog import Catalog, load_catalog
+
+from tests.kit import lake_client, line_programs
+from tests.kit.server import Running
+from tests.kit.trino import Trino
+
+Row = tuple[Any, ...]
+
+SPARK_CATALOG = "documented"
+"""The catalog of a Spark session that is set up as the README says."""
+
+READERS_PROGRAM = """
+import os
+from pyiceberg.catalog import load_catalog
+
+def polars(table, columns):
+    import polars as pl
+    frame = pl.scan_iceberg(table)
+    return (frame.select(columns) if columns else frame).collect().rows()
+
+def daft(table, columns):
+    import daft
+    frame = daft.read_iceberg(table)
+    return list(zip(*(frame.select(*columns) if columns else frame).to_pydict().values()))
+
+def iceberg_rust(table, columns):
+    from datafusion import SessionContext
+    # PyIceberg 0.12 puts an object among these properties, and iceberg-rust takes texts.
+    table.io.properties.pop("auth.manager")
+    context = SessionContext()
+    context.register_table("t", table)
+    listed = ", ".join(columns) or "*"
+    return list(zip(*context.sql(f"select {listed} from t").to_pydict().values()))
+
+READERS = {"polars": polars, "daft": daft, "iceberg-rust": iceberg_rust}
+
+def answer(question):
+    catalog = load_catalog(
+        "boathouse",
+        type="rest",
+        uri=os.environ["URL"] + "/iceberg",
+        warehouse="lake",
+        credential=os.environ["KEY"] + ":" + os.environ["SECRET"],
+    )
+    return READERS[question["reader"]](catalog.load_table(question["table"]), question["columns"])
+"""
+
+CONNECTOR_PROGRAM = """
+import os
+import snowflake.connector
+
+connection = snowflake.connector.connect(
+    host=os.environ["HOST"], port=int(os.environ["PORT"]), protocol="http", account="boathouse",
+    user=os.environ["KEY"], password=os.environ["SECRET"], database="lake",
+)
+
+def answer(text):
+    return connection.cursor().execute(text).fetchall()
+"""
+
+
+class Engines:
+    """The clients of one server. Row lists of readers are sorted, values as in Python."""
+
+    def __init__(
+        self,
+        *,
+        running: Running,
+        session: Any,
+        duck: Any,
+        program: line_programs.LineProgram | None = None,
+        trino: Trino | None = None,
+    ) -> None:
+        """session: of Spark, with SPARK_CATALOG. program: READERS_PROGRAM, if it runs."""
+        self.running = running
+        self.session = session
+        self.catalog: Catalog = pyiceberg(running)
+        self._duck = duck
+        self._program = program
+        self._trino = trino
+
+    def having(self, *, program: line_programs.LineProgram, trino: Trino) -> Engines:
+        """Return these engines and more of them: see __init__."""
+        return Engines(
+            running=self.running,
+            session=self.session,
+            duck=self._duck,
+            program=program,
+            trino=trino,
+        )
+
+    def spark(self, statement: str) -> list[Row]:
+        return [tuple(row) for row in self.session.sql(statement).collect()]
+
+    def duckdb(self, statement: str) -> list[Row]:
+        rows: list[Row] = self._duck.execute(statement).fetchall()
+        return rows
+
+    def sql(self, statement: str, *, schema: str = "") -> list[Row]:
+        with lake_client.session(self.running, schema) as session:
+            return session.rows(statement)
+
+    def trino(self, statement: str) -> list[Row]:
+        assert self._trino is not None
+        return self._trino.sql(statement)
+
+    def rows(self, reader: str, table: str, columns: Sequence[str] = ()) -> list[Row]:
+        """Return a table's rows as a reader sees them now.
+
+        table: namespace.name. columns: all of them by default.
+        """
+        listed = ", ".join(columns) or "*"
+        read: Mapping[str, Callable[[], list[Row]]] = {
+            "spark": lambda: self._rows_of_spark(table, listed),
+            "pyiceberg": lambda: self._rows_of_pyiceberg(table, columns),
+            "duckdb": lambda: self.duckdb(f"SELECT {listed} FROM lake.{table}"),
+            "sql": lambda: self.sql(f"SELECT {listed} FROM {table}"),
+            "trino": lambda: self.trino(f"SELECT {listed} FROM lake.{table}"),
+        }
+        rows = read.get(reader, lambda: self._rows_of_program(reader, table, columns))()
+        return sorted(rows, key=nulls_first)
+
+    def rows_by_reader(
+        self, readers: Sequence[str], table: str, columns: Sequence[str] = ()
+    ) -> dict[str, list[Row]]:
+        return {reader: self.rows(reader, table, columns) for reader in readers}
+
+    def _rows_of_spark(self, table: str, listed: str) -> list[Row]:
+        self.spark(f"REFRESH TABLE {SPARK_CATALOG}.{table}")  # a session keeps a table for a while
+        rows = self.spark(f"SELECT {listed} FROM {SPARK_CATALOG}.{table}")
+        return [tuple(bytes(v) if isinstance(v, bytearray) else v for v in row) for row in rows]
+
+    def _rows_of_pyiceberg(self, table: str, columns: Sequence[str]) -> list[Row]:
+        loaded = self.catalog.load_table(table)
+        scanned = loaded.scan(selected_fields=tuple(columns) or ("*",)).to_arrow()
+        names = columns or scanned.column_names
+        return [tuple(row[name] for name in names) for row in scanned.to_pylist()]
+
+    def _rows_of_program(self, reader: str, table: str, columns: Sequence[str]) -> list[Row]:
+        assert self._program is not None
+        question = {"reader": reader, "table": table, "columns": list(columns)}
+        return [tuple(row) for row in self._program.ask(question)]
+
+
+def nulls_first(row: Row) -> list[tuple[bool, Any]]:
+    """The key that sorts rows of values that may be None."""
+    return [(value is not None, value) for value in row]
+
+
+@contextlib.contextmanager
+def duckdb_attached(running: Running, folder: Path) -> Iterator[Any]:
+    """Open DuckDB with the warehouse attached as `lake`. folder: for its extensions."""
+    with duckdb.connect() as connection:
+        connection.execute(f"SET extension_directory = '{folder}'")
+        connection.execute("SET autoinstall_known_extensions = false")
+        for extension in ("httpfs", "avro", "iceberg"):
+            duckdb_extensions.import_extension(extension, con=connection)
+            connection.execute(f"LOAD {extension}")
+        connection.execute(
+            f"CREATE SECRET boathouse (TYPE iceberg, CLIENT_ID '{running.access_key}', "
+            f"CLIENT_SECRET '{running.secret_key}', "
+            f"OAUTH2_SERVER_URI '{running.iceberg}/v1/oauth/tokens')"
+        )
+        connection.execute(
+            f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{running.iceberg}', SECRET boathouse)"
+        )
+        yield connection
+
+
+def pyiceberg(running: Running) -> Catalog:
+    return load_catalog(
+        "documented",
+        type="rest",
+        uri=running.iceberg,
+        warehouse="lake",
+        credential=f"{running.access_key}:{running.secret_key}",
+        **{"oauth2-server-uri": f"{running.iceberg}/v1/oauth/tokens"},
+    )
+
+
+def documented_in_spark(session: Any, running: Running) -> None:
+    """Give a Spark session the catalog SPARK_CATALOG: address, name and credential."""
+    prefix = f"spark.sql.catalog.{SPARK_CATALOG}"
+    for name, value in {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "rest",
+        f"{prefix}.uri": running.iceberg,
+        f"{prefix}.warehouse": "lake",
+        f"{prefix}.credential": f"{running.access_key}:{running.secret_key}",
+    }.items():
+        session.conf.set(name, value)
