@@ -36,12 +36,14 @@ from pipeline import (
     jobs,
     leases,
     loads,
+    machine,
     maintenance,
     previews,
     progress,
     reading,
     rejects,
     replication,
+    resources,
     runs,
     samples,
     servers,
@@ -57,7 +59,10 @@ LOOPBACK = "127.0.0.1,localhost,::1"
 ROW_CHARACTERS_MAX = 500
 """Characters that a plan shows of a row."""
 
-SHELL_OPTIONS = frozenset({"--data", "--url", "--region", "--master", "--spark-ui"})
+SHELL_OPTIONS = frozenset({
+    "--data", "--url", "--region", "--master", "--spark-ui", "--driver-memory", "--cores",
+    "--executor-memory", "--executor-cores", "--conf",
+})  # fmt: skip
 """Options of the shell, which its jobs share."""
 
 AGE = re.compile(r"(\d+)([dhms])\Z")
@@ -74,6 +79,7 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
         if options.job in LOCAL_JOBS:
             outcome, sentence = LOCAL_JOBS[options.job](options, say)
         else:
+            options.gets = _resources(options)
             server = servers.find(
                 url=options.url, data=options.data, environment=os.environ, region=options.region
             )
@@ -271,9 +277,8 @@ def _serve(
         lambda warehouse: session.started(
             server,
             warehouse,
-            master=options.master,
+            gets=options.gets,
             say=say,
-            memory_mib=options.memory_mib,
             may_fetch=False,
         )
     )
@@ -318,16 +323,14 @@ def _shell(
 
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
         _ensure_spark(say)
-        return session.started(
-            server, warehouse, master=options.master, say=say, ui=options.spark_ui
-        )
+        return session.started(server, warehouse, gets=options.gets, say=say, ui=options.spark_ui)
 
     warm = serving.WarmSession(open_spark)
     count = failed = 0
     with contextlib.closing(warm):
         for line in _lines(sys.stdin):
             count += 1
-            failed += not _typed(line, server, warm, say, as_json=options.json)
+            failed += not _typed(line, server, warm, say, shell=options)
     but = f", {failed} of them failed," if failed else ""
     if failed and not sys.stdin.isatty():
         raise errors.JobsFailed(f"{failed} of {progress.counted(count, 'job')} failed")
@@ -352,7 +355,7 @@ def _typed(
     warm: serving.WarmSession,
     say: progress.Say,
     *,
-    as_json: bool,
+    shell: argparse.Namespace,
 ) -> bool:
     """Do the job of one line of the shell; return whether it was done."""
     started = time.monotonic()
@@ -362,7 +365,7 @@ def _typed(
         if named:
             raise errors.BadArgument(f"{', '.join(named)} stands before the shell, not in it")
         options = _parser().parse_args(words)
-        options.warm = warm
+        options.warm, options.master = warm, shell.master
         if options.job in LOCAL_JOBS:
             outcome, sentence = LOCAL_JOBS[options.job](options, say)
         elif options.job in {"serve", "shell"}:
@@ -376,7 +379,7 @@ def _typed(
         return False
     seconds = time.monotonic() - started
     say(f"{sentence} in {seconds:.1f} s")
-    if as_json or options.json:
+    if shell.json or options.json:
         print(json.dumps({**outcome, "seconds": round(seconds, 3)}, default=str), flush=True)  # noqa: T201
     return True
 
@@ -625,7 +628,18 @@ def _parser() -> argparse.ArgumentParser:
     spark.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
     spark.add_argument("--spark-ui", action="store_true",
                        help="serve Spark's own pages about the job while it runs")  # fmt: skip
-    parser.set_defaults(warm=None)
+    spark.add_argument("--driver-memory", metavar="SIZE",
+                       help="of Spark's driver, like 2g; with --master local[...] all work is "
+                       "done in it (default: a quarter of the machine's, 1g to 8g)")  # fmt: skip
+    spark.add_argument("--cores", metavar="N",
+                       help="tasks at once on this machine, or cores of a spark:// cluster "
+                       "(default: all)")  # fmt: skip
+    spark.add_argument("--executor-memory", metavar="SIZE", help="of each executor of a cluster")
+    spark.add_argument("--executor-cores", metavar="N", help="of each executor of a cluster")
+    spark.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE",
+                       help="a setting of Spark that a job does not set itself; may be "
+                       "repeated")  # fmt: skip
+    parser.set_defaults(warm=None, gets=None)
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
@@ -733,7 +747,7 @@ def _parser() -> argparse.ArgumentParser:
     jobs.add_parser("shell", parents=[common, spark], help=text)
 
     job = jobs.add_parser("serve", parents=[common, spark], help="do the jobs that a server sends")
-    job.add_argument("--memory-mib", type=int, default=1024)
+    job.add_argument("--memory-mib", type=int, help="as --driver-memory, in MiB")
     job.add_argument("--folder", default=".", help="where relative paths of a job begin")
     return parser
 
@@ -751,11 +765,33 @@ def _opener(
                 raise errors.SparkFailed("Spark is not installed; run `make setup-all`")
             return warm.opened(warehouse)
         _ensure_spark(say)
-        return session.started(
-            server, warehouse, master=options.master, say=say, ui=options.spark_ui
-        )
+        return session.started(server, warehouse, gets=options.gets, say=say, ui=options.spark_ui)
 
     return open_spark
+
+
+def _resources(options: argparse.Namespace) -> resources.SparkResources | None:
+    """Return what Spark gets by the options; None for a job that has none of them."""
+    if not hasattr(options, "master"):
+        return None
+    memory = options.driver_memory
+    if options.job == "serve" and options.memory_mib is not None:
+        if memory is not None:
+            raise errors.BadArgument("--memory-mib and --driver-memory are the same; name one")
+        memory = f"{options.memory_mib}m"
+    return resources.resolve(
+        resources.Wishes(
+            master=options.master,
+            driver_memory=memory,
+            cores=options.cores,
+            executor_memory=options.executor_memory,
+            executor_cores=options.executor_cores,
+            conf=tuple(options.conf),
+        ),
+        os.environ,
+        machine.this(),
+        is_served=options.job == "serve",
+    )
 
 
 def _places(texts: list[str]) -> tuple[settings.Place, ...]:

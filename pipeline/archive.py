@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeline import gateway, jars, java, settings
+from pipeline import gateway, jars, java, resources, settings
 
 NAME = "spark-classes-{digest}.jsa"
 STOP_TIMEOUT_SECONDS = 300
@@ -28,6 +28,8 @@ STOP_TIMEOUT_SECONDS = 300
 
 # A JVM that cannot archive a class, as it cannot those of signed jars, says so for each.
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+SMALL = resources.SparkResources(master="local[2]")
 
 STATEMENTS = (
     "CREATE TABLE local.a.t (id bigint, name string, at timestamp, n decimal(12, 2)) USING iceberg "
@@ -120,7 +122,7 @@ def _run_small_job(
         )
         wanted = {
             **settings.spark_settings(
-                endpoint, "lake", master="local[2]", jars=jars_folder, java_options=()
+                endpoint, "lake", gets=SMALL, jars=jars_folder, java_options=()
             ),
             "spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.local.type": "hadoop",

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pipeline import archive, errors, gateway, jars, java, progress, servers, settings
+from pipeline import archive, errors, gateway, jars, java, progress, resources, servers, settings
 
 LOG_LEVEL = "ERROR"
 # PySpark logs each failed analysis as JSON on standard error; the job prints it itself.
@@ -92,18 +92,18 @@ def started(
     server: settings.ServerEndpoint,
     warehouse: str,
     *,
-    master: str,
+    gets: resources.SparkResources,
     say: progress.Say,
-    memory_mib: int | None = None,
     may_fetch: bool = True,
     ui: bool = False,
 ) -> Iterator[Spark]:
     """Start the JVM and a session on one warehouse; end both with the block.
 
-    memory_mib: of the JVM's heap. may_fetch: download Spark's jars if they are missing. ui: serve
-    Spark's pages, and say where.
+    gets: the master, and how much of it. may_fetch: download Spark's jars if they are missing. ui:
+    serve Spark's pages, and say where.
     Raises BadArgument, NoJava, JarsMissing, SparkFailed.
     """
+    master = gets.master
     settings.check_master(master)
     environment = dict(os.environ)
     runtime = java.find(environment)
@@ -114,11 +114,10 @@ def started(
     wanted = settings.spark_settings(
         server,
         warehouse,
-        master=master,
+        gets=gets,
         jars=folder_of_jars,
         java_options=trust if runtime.bundled else (),
         ui=ui,
-        **({} if memory_mib is None else {"memory": f"{memory_mib}m"}),
     )
     say(f"starting Spark on {master}")
     with (

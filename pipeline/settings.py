@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pipeline import errors
+from pipeline import errors, resources
 
 Format: TypeAlias = Literal["csv", "json", "parquet", "orc", "avro"]
 FORMATS: tuple[Format, ...] = ("csv", "json", "parquet", "orc", "avro")
@@ -28,7 +28,6 @@ ON_ERROR: tuple[OnError, ...] = ("fail", "reject")
 
 CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-DRIVER_MEMORY = "1g"
 
 _WORD = r"[^\s.`'\"/]+"
 _TABLE = re.compile(rf"({_WORD})\.((?:{_WORD}\.)+)({_WORD})\Z")
@@ -310,32 +309,30 @@ def spark_settings(
     server: ServerEndpoint,
     warehouse: str,
     *,
-    master: str,
+    gets: resources.SparkResources,
     jars: Path,
     java_options: tuple[str, ...],
-    memory: str = DRIVER_MEMORY,
     ui: bool = False,
 ) -> dict[str, str]:
     """Return Spark's settings for one warehouse of the server. Sources: Spark and Iceberg docs.
 
-    memory: of the driver's heap, as Java writes it. ui: whether Spark serves its pages.
+    gets: master, memory, cores and the user's own settings. ui: whether Spark serves its pages.
     """
-    local = master.startswith("local")
+    local = gets.master.startswith("local")
     settings = {
-        "spark.master": master,
         "spark.app.name": "boathouse-pipeline",
-        "spark.driver.memory": memory,
         "spark.driver.extraClassPath": f"{jars}/*",
         "spark.ui.enabled": "true" if ui else "false",
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8" if local else "200",
+        **gets.settings,
         **catalog_settings(server, warehouse),
         **_s3a_settings(server),
     }
     if java_options:
         settings["spark.driver.extraJavaOptions"] = " ".join(java_options)
-    if is_on_this_machine(master):
+    if is_on_this_machine(gets.master):
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
     if not local:

@@ -584,14 +584,15 @@ async def _start_worker(
 ) -> workers.Worker:
     storage = program.storage
     kept = {name: value for name, value in os.environ.items() if name in WORKER_VARIABLES}
+    gets = {"--cores": settings.jobs_cores, "--memory-mib": settings.jobs_memory_mib}
     return await workers.start(
         workers.WorkerCommand(
             arguments=(
                 sys.executable, "-m", "pipeline", "serve",
                 "--url", url,
                 "--region", settings.region,
-                "--master", f"local[{settings.jobs_cores}]",
-                "--memory-mib", str(settings.jobs_memory_mib),
+                *(f"{name}={value}" for name, value in gets.items() if value is not None),
+                *(f"--conf={pair}" for pair in settings.jobs_conf),
                 "--folder", str(Path.cwd()),
             ),
             variables={**kept, **variables},

@@ -25,6 +25,7 @@ _ACCOUNT = re.compile(r"[0-9]{12}")
 _REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DOMAIN = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?")
 _USER_NAME = re.compile(r"[A-Za-z0-9+=,.@_-]{1,64}")
+_SPARK_SETTING = re.compile(r"spark(\.[A-Za-z0-9_-]+)+=.*", re.DOTALL)
 _CANONICAL_ID = re.compile(r"[0-9a-f]{64}")
 
 VERSION = "0.1.0"
@@ -296,14 +297,29 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="jobs_memory_mib",
         type="count",
-        default=1024,
-        meaning="Heap of the one Spark process that runs pipelines and compaction, MiB.",
+        default=None,
+        meaning=(
+            "Heap of the one Spark process that runs pipelines and compaction, MiB; none: a "
+            "quarter of the machine's memory, 1024 to 8192."
+        ),
     ),
     Setting(
         name="jobs_cores",
         type="count",
-        default=2,
-        meaning="Tasks that this process runs at once.",
+        default=None,
+        meaning=(
+            "Tasks that this process runs at once; none: half of the machine's cores, 2 to 8."
+        ),
+    ),
+    Setting(
+        name="jobs_conf",
+        type="names",
+        default=(),
+        repeated_flag="--jobs-conf",
+        meaning=(
+            "Further settings of this Spark, `spark.key=value` each; not those that a job sets "
+            "itself."
+        ),
     ),
     Setting(
         name="lifecycle_day_seconds",
@@ -500,8 +516,9 @@ class Config:
     sweep_interval_seconds: int
     pipelines: str
     maintenance_interval_seconds: int
-    jobs_memory_mib: int
-    jobs_cores: int
+    jobs_memory_mib: int | None
+    jobs_cores: int | None
+    jobs_conf: tuple[str, ...]
     lifecycle_day_seconds: int
     tls_cert: str | None
     tls_key: str | None
@@ -650,10 +667,13 @@ def _check(config: Config) -> None:
         raise InvalidConfig(f"--audit {config.audit!r} is none of {', '.join(AUDITED)}")
     if config.log_level not in LOG_LEVELS:
         raise InvalidConfig(f"--log-level {config.log_level!r} is none of {', '.join(LOG_LEVELS)}")
-    if config.jobs_memory_mib < JOBS_MEMORY_MIB_MIN:
+    if config.jobs_memory_mib is not None and config.jobs_memory_mib < JOBS_MEMORY_MIB_MIN:
         raise InvalidConfig(f"--jobs-memory-mib must be at least {JOBS_MEMORY_MIB_MIN}")
-    if config.jobs_cores < 1:
+    if config.jobs_cores is not None and config.jobs_cores < 1:
         raise InvalidConfig("--jobs-cores must be at least 1")
+    for pair in config.jobs_conf:
+        if _SPARK_SETTING.fullmatch(pair) is None:
+            raise InvalidConfig(f"--jobs-conf {pair!r} is not spark.key=value")
     if config.lifecycle_day_seconds < 1:
         raise InvalidConfig("--lifecycle-day-seconds must be at least 1")
     if not config.table_buckets:

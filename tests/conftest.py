@@ -33,6 +33,8 @@ os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
 # Spark's tests are short: code compiled for long runs costs them twice the CPU.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Several processes with tests share one machine: none takes what a job alone would.
+os.environ.setdefault("BOATHOUSE_DRIVER_MEMORY", "1g")
 
 
 def has_terminal() -> bool:
@@ -149,10 +151,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server_kit.Runn
 @pytest.fixture(scope="session")
 def spark(server: server_kit.Running) -> Iterator[Any]:
     """One Spark session (a `pipeline.session.Spark`) for the whole run, on warehouse `lake`."""
-    from pipeline import servers, session
+    from pipeline import resources, servers, session
 
     endpoint = servers.find(url=None, data=str(server.data), environment={}, region=None)
-    with session.started(endpoint, "lake", master="local[2]", say=print) as started:
+    gets = resources.SparkResources(master="local[2]")
+    with session.started(endpoint, "lake", gets=gets, say=print) as started:
         yield started
 
 

@@ -277,10 +277,11 @@ def _ask_s3(running: server_kit.Running) -> Answer:
 
 
 def _ask_spark(running: server_kit.Running) -> Answer:
-    from pipeline import servers, session
+    from pipeline import machine, resources, servers, session
 
     server = servers.find(url=None, data=str(running.data), environment={}, region=None)
-    with session.started(server, "lake", master="local[*]", say=lambda line: None) as spark:
+    gets = resources.resolve(resources.Wishes(), {}, machine.this())
+    with session.started(server, "lake", gets=gets, say=lambda line: None) as spark:
         rows = spark.session.sql(QUESTION.format(f"lake.{TABLE}")).collect()
         return {row["carrier"]: (row["flights"], row["delay"]) for row in rows}
 

@@ -106,10 +106,11 @@ print(json.dumps(sorted(seconds[3:])[int(sys.argv[3]) // 2]))
 """
 SPARK_PROGRAM: Final = """
 import sys, time
-from pipeline import servers, session
+from pipeline import resources, servers, session
 endpoint = servers.find(url=None, data=sys.argv[1], environment={}, region=None)
 say = lambda text: print(text, file=sys.stderr)
-with session.started(endpoint, "lake", master="local[2]", say=say) as spark:
+gets = resources.SparkResources(master="local[2]")
+with session.started(endpoint, "lake", gets=gets, say=say) as spark:
     spark.session.sql("select count(*) from lake.bench.changes").collect()
     started = time.perf_counter()
     spark.session.sql(sys.argv[2])

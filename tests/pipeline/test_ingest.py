@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from pipeline import errors, ingest, jobs, loads, settings, sources
+from pipeline import errors, ingest, jobs, loads, resources, settings, sources
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, a_load
 
@@ -575,7 +575,11 @@ def catalog_of(lake: Lake, warehouse: str, *, url: str) -> Any:
     """Give the session one more warehouse, at url; return what opens it."""
     place = dataclasses.replace(lake.server, url=url)
     spark_settings = settings.spark_settings(
-        place, warehouse, master="local", jars=Path("/jars"), java_options=()
+        place,
+        warehouse,
+        gets=resources.SparkResources(master="local"),
+        jars=Path("/jars"),
+        java_options=(),
     )
     for key, value in spark_settings.items():
         if key.startswith(f"spark.sql.catalog.{warehouse}"):

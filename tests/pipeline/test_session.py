@@ -63,10 +63,11 @@ def test_spark_s_pages_are_served_where_they_are_said_to_be(
 ) -> None:
     lines = [
         "import os, sys, urllib.request",
-        "from pipeline import servers, session",
+        "from pipeline import resources, servers, session",
         "said = []",
         "server = servers.find(url=None, data=sys.argv[1], environment={}, region=None)",
-        "with session.started(server, 'lake', master='local[1]', say=said.append, ui=True):",
+        "gets = resources.SparkResources(master='local[1]')",
+        "with session.started(server, 'lake', gets=gets, say=said.append, ui=True):",
         "    address = said[-1].partition('pages: ')[2]",
         "    print(address, urllib.request.urlopen(address).status)",
     ]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import errors, settings
+from pipeline import errors, resources, settings
 
 
 def test_parse_table_takes_any_depth_of_namespace() -> None:
@@ -122,7 +122,11 @@ def test_spark_settings_hold_nothing_that_the_server_hands_out_itself() -> None:
         url="http://127.0.0.1:5253", access_key="AK", secret_key="SK", region="us-east-1"
     )
     properties = settings.spark_settings(
-        server, "lake", master="local[*]", jars=Path("/jars"), java_options=()
+        server,
+        "lake",
+        gets=resources.SparkResources(master="local[*]"),
+        jars=Path("/jars"),
+        java_options=(),
     )
     assert properties["spark.sql.catalog.lake.uri"] == "http://127.0.0.1:5253/iceberg"
     assert properties["spark.sql.catalog.lake.credential"] == "AK:SK"
@@ -134,7 +138,11 @@ def test_spark_settings_ship_the_jars_to_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "a.jar").touch()
     server = settings.ServerEndpoint(url="http://h:1", access_key="a", secret_key="s", region="r")
     properties = settings.spark_settings(
-        server, "lake", master="spark://m:7077", jars=tmp_path, java_options=()
+        server,
+        "lake",
+        gets=resources.SparkResources(master="spark://m:7077"),
+        jars=tmp_path,
+        java_options=(),
     )
     assert properties["spark.jars"] == str(tmp_path / "a.jar")
     assert "spark.driver.host" not in properties
@@ -158,7 +166,8 @@ def test_the_driver_is_reached_from_other_machines_unless_all_of_spark_is_here(
     server = settings.ServerEndpoint(
         url="http://127.0.0.1:1", access_key="A", secret_key="s", region="r"
     )
-    wanted = settings.spark_settings(server, "lake", master=master, jars=tmp_path, java_options=())
+    gets = resources.SparkResources(master=master)
+    wanted = settings.spark_settings(server, "lake", gets=gets, jars=tmp_path, java_options=())
     assert (wanted.get("spark.driver.host") == "127.0.0.1") is is_here
     assert ("spark.jars" in wanted) is not master.startswith("local")
 

@@ -42,6 +42,15 @@ def test_resolve_reads_lists_and_flags_from_the_environment() -> None:
     assert (resolved.no_auth, resolved.sample_data) == (True, False)
 
 
+def test_the_jobs_of_the_server_have_what_the_settings_say_else_what_the_machine_does() -> None:
+    resolved = config.resolve({}, {}, {})
+    assert (resolved.jobs_memory_mib, resolved.jobs_cores, resolved.jobs_conf) == (None, None, ())
+    environment = {"BOATHOUSE_JOBS_CONF": "spark.a=1, spark.b=2", "BOATHOUSE_JOBS_CORES": "3"}
+    resolved = config.resolve({}, environment, {"jobs_memory_mib": 2048})
+    assert (resolved.jobs_memory_mib, resolved.jobs_cores) == (2048, 3)
+    assert resolved.jobs_conf == ("spark.a=1", "spark.b=2")
+
+
 def test_table_buckets_are_named_by_a_list_or_by_a_table_each() -> None:
     tables = {"curated": {"layout": "strict", "require_registered": True}, "lake": {}}
     resolved = config.resolve({}, {}, {"table_buckets": tables})
@@ -145,6 +154,10 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
         ({"audit": "some"}, {}, {}, "--audit 'some' is none of changes, all"),
         ({"namespace_separator": "/"}, {}, {}, "--namespace-separator '/' is none of . ~ : $"),
         ({}, {"BOATHOUSE_NAMESPACE_SEPARATOR": ".."}, {}, "--namespace-separator '..' is none"),
+        ({"jobs_cores": 0}, {}, {}, "--jobs-cores must be at least 1"),
+        ({}, {"BOATHOUSE_JOBS_MEMORY_MIB": "511"}, {}, "--jobs-memory-mib must be at least 512"),
+        ({}, {"BOATHOUSE_JOBS_CONF": "a=1"}, {}, "--jobs-conf 'a=1' is not spark.key=value"),
+        ({}, {}, {"jobs_conf": ["spark.a"]}, "--jobs-conf 'spark.a' is not spark.key=value"),
     ],
 )
 def test_resolve_refuses_and_names_the_setting(
