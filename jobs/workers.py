@@ -3,7 +3,7 @@
 The server writes a job as one line of JSON, and reads lines back: progress, and the job's answer. A
 child that ends in the middle of a job has changed nothing, or what its commit says; its job ends
 with WorkerEnded. The child ends when its standard input does, so none outlives a killed server. Its
-standard error, with Spark's own output, goes to a file of the data folder.
+standard error goes to a file of the data folder, and Spark's own output to another one beside it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 LOGS_MAX: Final = 10
 """Logs of earlier children that are kept."""
 LOG_PREFIX: Final = "jobs-"
+LOG_VARIABLE: Final = "BOATHOUSE_JOB_LOG"
+"""Tells the child the path of its own log."""
 STOP_SECONDS: Final = 8.0
 """How long a child may take to end itself and its JVM before it is killed."""
 
@@ -55,9 +57,14 @@ class Worker:
     """A started child. Mutable: it ends once."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, *, stop_seconds: float = STOP_SECONDS
+        self,
+        process: asyncio.subprocess.Process,
+        *,
+        log: str = "its log",
+        stop_seconds: float = STOP_SECONDS,
     ) -> None:
         self._process = process
+        self._log = log
         self._stop_seconds = stop_seconds
         self._is_reading = False
 
@@ -99,7 +106,7 @@ class Worker:
         code = self._process.returncode
         assert code is not None, "it has ended"
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        raise WorkerEnded(f"the process of the job ended {how}; see its log")
+        raise WorkerEnded(f"the process of the job ended {how}; see {self._log}")
 
     async def stop(self) -> None:
         """End the child, also in the middle of a job, and wait for its end."""
@@ -119,7 +126,7 @@ class Worker:
 
 async def start(command: WorkerCommand, *, disk: Disk, logs: Path) -> Worker:
     """Start a child, with its standard error in a new file of the folder of logs."""
-    log = await asyncio.to_thread(_open_log, disk, logs)
+    path, log = await asyncio.to_thread(_open_log, disk, logs)
     try:
         process = await asyncio.create_subprocess_exec(
             *command.arguments,
@@ -127,16 +134,16 @@ async def start(command: WorkerCommand, *, disk: Disk, logs: Path) -> Worker:
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             cwd=command.folder,
-            env=children.environment(os.environ, **command.variables),
+            env=children.environment(os.environ, **command.variables, **{LOG_VARIABLE: str(path)}),
             limit=LINE_BYTES_MAX,
             start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
         )
     finally:
         disk.close(log)
-    return Worker(process)
+    return Worker(process, log=str(path))
 
 
-def _open_log(disk: Disk, folder: Path) -> int:
+def _open_log(disk: Disk, folder: Path) -> tuple[Path, int]:
     disk.make_folder(folder)
     names = sorted(
         name
@@ -146,4 +153,5 @@ def _open_log(disk: Disk, folder: Path) -> int:
     for name in names[: max(0, len(names) - LOGS_MAX + 1)]:
         disk.unlink(folder / name)
     number = int(names[-1][len(LOG_PREFIX) : -4]) + 1 if names else 1
-    return disk.create(folder / f"{LOG_PREFIX}{number:06d}.log")
+    path = folder / f"{LOG_PREFIX}{number:06d}.log"
+    return path, disk.create(path)

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
@@ -36,6 +36,7 @@ from pipeline import (
     jobs,
     leases,
     loads,
+    logs,
     machine,
     maintenance,
     previews,
@@ -72,6 +73,7 @@ AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
     """Run one job; return the exit code. interruption: the process's answer to SIGINT, SIGTERM."""
     options = _parser().parse_args(arguments)
+    options.spark_logs = []
     say = progress.speaker()
     started = time.monotonic()
     _reach_this_machine_without_proxy()
@@ -85,6 +87,7 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
             )
             outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
     except errors.PipelineError as error:
+        _say_log(options, say)
         say(f"{options.job} failed: {error}")
         return 2 if isinstance(error, errors.BadArgument) else 1
     except KeyboardInterrupt:
@@ -280,28 +283,34 @@ def _serve(
             gets=options.gets,
             say=say,
             may_fetch=False,
+            new_log=_logger(options, say),
         )
     )
     waiting.start()
     count = 0
     with contextlib.closing(warm):
         for arguments in waiting:
-            wire.send(_served(arguments, server, warm))
+            wire.send(_served(arguments, server, warm, child=options))
             count += 1
     return {"jobs": count}, f"did {progress.counted(count, 'job')}"
 
 
 def _served(
-    arguments: list[str], server: settings.ServerEndpoint, warm: serving.WarmSession
+    arguments: list[str],
+    server: settings.ServerEndpoint,
+    warm: serving.WarmSession,
+    *,
+    child: argparse.Namespace,
 ) -> dict[str, Any]:
     """Do one job; return its answer. An interruption passes on, without an answer."""
     say = progress.speaker()
     say("$ " + " ".join(arguments))
     try:
         options = _parser().parse_args(arguments)
-        options.warm = warm
+        options.warm, options.spark_logs = warm, child.spark_logs
         outcome, sentence = JOBS[options.job](options, server, say)
     except errors.PipelineError as error:
+        _say_log(child, say)
         say(f"failed: {error}")
         return {"code": 1, "error": str(error)}
     except SystemExit:
@@ -323,7 +332,14 @@ def _shell(
 
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
         _ensure_spark(say)
-        return session.started(server, warehouse, gets=options.gets, say=say, ui=options.spark_ui)
+        return session.started(
+            server,
+            warehouse,
+            gets=options.gets,
+            say=say,
+            ui=options.spark_ui,
+            new_log=_logger(options, say),
+        )
 
     warm = serving.WarmSession(open_spark)
     count = failed = 0
@@ -366,6 +382,7 @@ def _typed(
             raise errors.BadArgument(f"{', '.join(named)} stands before the shell, not in it")
         options = _parser().parse_args(words)
         options.warm, options.master = warm, shell.master
+        options.spark_logs = shell.spark_logs
         if options.job in LOCAL_JOBS:
             outcome, sentence = LOCAL_JOBS[options.job](options, say)
         elif options.job in {"serve", "shell"}:
@@ -375,6 +392,7 @@ def _typed(
     except SystemExit:  # argparse has said why, or has printed the help
         return False
     except (errors.PipelineError, ValueError) as error:
+        _say_log(shell, say)
         say(f"failed: {error}")
         return False
     seconds = time.monotonic() - started
@@ -639,7 +657,9 @@ def _parser() -> argparse.ArgumentParser:
     spark.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE",
                        help="a setting of Spark that a job does not set itself; may be "
                        "repeated")  # fmt: skip
-    parser.set_defaults(warm=None, gets=None)
+    spark.add_argument("--verbose", action="store_true",
+                       help="say where Spark's log is, also if the job goes well")  # fmt: skip
+    parser.set_defaults(warm=None, gets=None, logs=None)
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
@@ -748,6 +768,7 @@ def _parser() -> argparse.ArgumentParser:
 
     job = jobs.add_parser("serve", parents=[common, spark], help="do the jobs that a server sends")
     job.add_argument("--memory-mib", type=int, help="as --driver-memory, in MiB")
+    job.add_argument("--logs", help="folder of the logs of Spark")
     job.add_argument("--folder", default=".", help="where relative paths of a job begin")
     return parser
 
@@ -765,9 +786,37 @@ def _opener(
                 raise errors.SparkFailed("Spark is not installed; run `make setup-all`")
             return warm.opened(warehouse)
         _ensure_spark(say)
-        return session.started(server, warehouse, gets=options.gets, say=say, ui=options.spark_ui)
+        return session.started(
+            server,
+            warehouse,
+            gets=options.gets,
+            say=say,
+            ui=options.spark_ui,
+            new_log=_logger(options, say),
+        )
 
     return open_spark
+
+
+def _logger(options: argparse.Namespace, say: progress.Say) -> Callable[[], Path | None]:
+    """Return the function that makes the log of a JVM; the job remembers it."""
+
+    def new_log() -> Path | None:
+        folder = logs.folder(os.environ) if options.logs is None else Path(options.logs)
+        path = logs.new(folder)
+        if path is not None:
+            options.spark_logs.append(path)
+            if options.verbose:
+                _say_log(options, say)
+        return path
+
+    return new_log
+
+
+def _say_log(options: argparse.Namespace, say: progress.Say) -> None:
+    """Say where the output of the job's Spark is, if it had one."""
+    for path in options.spark_logs[-1:]:
+        say(f"Spark's log: {path}")
 
 
 def _resources(options: argparse.Namespace) -> resources.SparkResources | None:

@@ -16,12 +16,13 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline import errors, java
+from pipeline import errors, java, logs
 
 START_TIMEOUT_SECONDS = 120
 STOP_TIMEOUT_SECONDS = 30
@@ -39,12 +40,14 @@ def running(
     folder: Path,
     environment: Mapping[str, str],
     jvm_options: Sequence[str] = (),
+    log: Path | None = None,
     stop_timeout_seconds: float = STOP_TIMEOUT_SECONDS,
 ) -> Iterator[Callable[[], None]]:
     """Run a JVM with these Spark settings; two environment variables lead PySpark to it.
 
     Yields a function that kills the JVM: every call to the JVM then fails at once.
-    folder: a private temporary folder, for the settings' file and the JVM's log.
+    folder: a private temporary folder, for the settings' file. log: of the JVM's output; None for
+    one in that folder.
     stop_timeout_seconds: a JVM that takes longer to end is killed.
     Raises SparkFailed.
     """
@@ -58,30 +61,41 @@ def running(
         if argument != UNWANTED_MODULE
     ]
     command = [java_command, *jvm_options, *arguments]
-    log = folder / "spark.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=process_environment,
-            start_new_session=True,
-        )
-    try:
-        port, secret = _wait_for_gateway(process, connection_file, log)
+    log = log or folder / "spark.log"
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=process_environment,
+        start_new_session=True,
+    )
+    assert process.stdout is not None, "it was started with pipes"
+    with (
+        process.stdout as output,
+        logs.copying(output, log) as copied,
+        _ended(process, stop_timeout_seconds),
+    ):
+        port, secret = _wait_for_gateway(process, connection_file, log, copied)
         # Spark has read the file by now; a killed job must not leave the keys on disk.
         properties.unlink()
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
         yield process.kill
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes], timeout_seconds: float) -> Iterator[None]:
+    """End the JVM with the block; one that takes longer is killed."""
+    try:
+        yield
     finally:
         os.environ.pop("PYSPARK_GATEWAY_PORT", None)
         os.environ.pop("PYSPARK_GATEWAY_SECRET", None)
         if process.stdin is not None:
             process.stdin.close()
         try:
-            process.wait(stop_timeout_seconds)
+            process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -137,7 +151,7 @@ def _launcher_command(
 
 
 def _wait_for_gateway(
-    process: subprocess.Popen[bytes], connection_file: Path, log: Path
+    process: subprocess.Popen[bytes], connection_file: Path, log: Path, copied: threading.Thread
 ) -> tuple[int, str]:
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
@@ -152,6 +166,7 @@ def _wait_for_gateway(
             break
         time.sleep(POLL_SECONDS)
     process.kill()
+    copied.join(logs.END_SECONDS)
     log_lines = log.read_text(errors="replace").splitlines()
     raise errors.SparkFailed(f"Spark's JVM did not start: {_last_words(log_lines)}")
 

@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pipeline import archive, errors, gateway, jars, java, progress, resources, servers, settings
 
-LOG_LEVEL = "ERROR"
+LOG_LEVEL = "WARN"
 # PySpark logs each failed analysis as JSON on standard error; the job prints it itself.
 NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 READING = re.compile(r"while reading file s3a(://.+?)\. ")
@@ -96,11 +97,13 @@ def started(
     say: progress.Say,
     may_fetch: bool = True,
     ui: bool = False,
+    new_log: Callable[[], Path | None] = lambda: None,
 ) -> Iterator[Spark]:
     """Start the JVM and a session on one warehouse; end both with the block.
 
     gets: the master, and how much of it. may_fetch: download Spark's jars if they are missing. ui:
-    serve Spark's pages, and say where.
+    serve Spark's pages, and say where. new_log: returns the file for Spark's output; without one
+    it is not kept.
     Raises BadArgument, NoJava, JarsMissing, SparkFailed.
     """
     master = gets.master
@@ -127,6 +130,7 @@ def started(
             wanted,
             folder=folder,
             environment=environment,
+            log=new_log(),
             jvm_options=archive.options(runtime, folder_of_jars),
         ) as kill_jvm,
         servers.watched(server, give_up=kill_jvm),

@@ -584,6 +584,7 @@ async def _start_worker(
 ) -> workers.Worker:
     storage = program.storage
     kept = {name: value for name, value in os.environ.items() if name in WORKER_VARIABLES}
+    logs = storage.path.absolute() / "logs"
     gets = {"--cores": settings.jobs_cores, "--memory-mib": settings.jobs_memory_mib}
     return await workers.start(
         workers.WorkerCommand(
@@ -594,12 +595,13 @@ async def _start_worker(
                 *(f"{name}={value}" for name, value in gets.items() if value is not None),
                 *(f"--conf={pair}" for pair in settings.jobs_conf),
                 "--folder", str(Path.cwd()),
+                "--logs", str(logs),
             ),
             variables={**kept, **variables},
             folder=children.CHECKOUT,
         ),
         disk=storage.disk,
-        logs=storage.path.absolute() / "logs",
+        logs=logs,
     )  # fmt: skip
 
 

@@ -266,3 +266,5 @@ def test_spark_compacts_a_table_that_needs_it_and_runs_a_pipeline_with_transform
     assert (run["state"], run["answer"]["engine"]) == ("succeeded", "spark"), run["error"]
     rows = catalog.load_table("served.transformed").scan().to_arrow()["id"].to_pylist()
     assert sorted(rows) == [2, 4]
+    kept = list((served.running.data / "logs").glob("spark-*.log"))
+    assert any("WARN" in path.read_text() for path in kept), kept

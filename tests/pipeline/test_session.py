@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,40 +60,51 @@ def test_a_failure_of_any_length_is_cut() -> None:
 
 
 @pytest.mark.spark
-def test_spark_s_pages_are_served_where_they_are_said_to_be(
-    server: server_kit.Running,
+def test_spark_serves_its_pages_and_its_log_is_kept_without_secrets(
+    server: server_kit.Running, tmp_path: Path
 ) -> None:
+    log = tmp_path / "spark.log"
     lines = [
-        "import os, sys, urllib.request",
+        "import os, pathlib, sys, urllib.request",
         "from pipeline import resources, servers, session",
         "said = []",
         "server = servers.find(url=None, data=sys.argv[1], environment={}, region=None)",
         "gets = resources.SparkResources(master='local[1]')",
-        "with session.started(server, 'lake', gets=gets, say=said.append, ui=True):",
+        "log = lambda: pathlib.Path(sys.argv[2])",
+        "options = {'gets': gets, 'ui': True, 'new_log': log}",
+        "with session.started(server, 'lake', say=said.append, **options):",
         "    address = said[-1].partition('pages: ')[2]",
         "    print(address, urllib.request.urlopen(address).status)",
     ]
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines), str(server.data)],
+        [sys.executable, "-c", "\n".join(lines), str(server.data), str(log)],
         capture_output=True, text=True, check=False, cwd=server_kit.ROOT,
     )  # fmt: skip
     assert done.stdout.startswith("http://127.0.0.1:"), done.stderr
     assert done.stdout.endswith(" 200\n")
+    assert "WARN" in log.read_text()
+    assert server.secret_key not in log.read_text()
 
 
 @pytest.mark.spark
-def test_an_invalid_spark_master_fails_with_one_sentence(server: server_kit.Running) -> None:
+def test_an_invalid_spark_master_fails_with_one_sentence(
+    server: server_kit.Running, tmp_path: Path
+) -> None:
     arguments = ("compact", "--table", "lake.a.b", "--master", "nonsense")
     done = subprocess.run(
         [sys.executable, "-m", "pipeline", *arguments, "--data", str(server.data)],
         cwd=server_kit.ROOT,
-        env=server_kit.client_environment(),
+        env={**server_kit.client_environment(), "BOATHOUSE_LOGS": str(tmp_path / "logs")},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 1
+    (log,) = (tmp_path / "logs").iterdir()
+    assert "Master must either be yarn" in log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert done.stderr.splitlines()[1:] == [
+        f"pipeline: Spark's log: {log}",
         "pipeline: compact failed: Spark's JVM did not start: "
-        "Master must either be yarn or start with spark, k8s, or local"
+        "Master must either be yarn or start with spark, k8s, or local",
     ]

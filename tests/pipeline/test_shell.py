@@ -77,6 +77,7 @@ def test_jobs_of_a_shell_share_one_session_also_after_a_job_with_a_wrong_source(
     assert done.returncode == 1, done.stderr
     assert "2 different rows with id = 3" in done.stderr
     assert "1 of 4 jobs failed" in done.stderr
+    assert done.stderr.count("Spark's log: ") == 1, done.stderr
     assert done.stderr.count("starting Spark") == 1, done.stderr
     first, second, third = [json.loads(line) for line in done.stdout.splitlines()]
     assert first["merged"] == {"inserted": 2, "updated": 0, "deleted": 0}
