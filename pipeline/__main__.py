@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import shlex
+import stat
 import subprocess
 import sys
 import time
@@ -123,7 +124,7 @@ def _ingest(
         ),
         names=files.JDBC_FLAGS,
     )
-    places = _places(options.source) if relation is None else ()
+    places = files.places(options.source, _read_list, "--from") if relation is None else ()
     if options.engine != "arrow":
         _check_readable(places, options.master)
     load = jobs.Load(
@@ -467,7 +468,14 @@ def _pipeline(name: str, folder: Path) -> files.Pipeline:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise errors.BadArgument(f"{path} cannot be read: {error}") from error
-    return files.parse(name, text)
+
+    def read_list(name: str) -> str:
+        listed = folder / name
+        if listed.stat().st_mode & stat.S_IWOTH:
+            raise errors.BadArgument(f"every user may write {listed}; run `chmod o-w` on it")
+        return listed.read_text(encoding="utf-8")
+
+    return files.parse(name, text, read_list)
 
 
 def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
@@ -843,18 +851,8 @@ def _resources(options: argparse.Namespace) -> resources.SparkResources | None:
     )
 
 
-def _places(texts: list[str]) -> tuple[settings.Place, ...]:
-    places: list[settings.Place] = []
-    for text in texts:
-        if not text.startswith("@"):
-            places.append(settings.parse_place(text))
-            continue
-        try:
-            listed = Path(text[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise errors.BadArgument(f"--from {text}: the list cannot be read: {error}") from error
-        places.extend(settings.parse_list(listed))
-    return tuple(places)
+def _read_list(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 def _schema(server: settings.ServerEndpoint, text: str, file_format: str) -> dict[str, str]:

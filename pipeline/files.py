@@ -11,7 +11,7 @@ schedule = "30 2 * * *"            # when the server runs it (UTC), or after = "
 run_as = "ana"                     # whose rights it has then
 
 [source]
-from = ["s3://raw/orders/"]
+from = ["s3://raw/orders/"]        # or "@orders.txt": a list, beside this file
 format = "csv"
 options = { nullValue = "NA" }
 
@@ -36,9 +36,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 from pipeline import errors, jobs, reading, settings
 
@@ -58,6 +58,15 @@ _SOURCE_KEYS: Mapping[str, str] = {
 }  # fmt: skip
 _TRANSFORM_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT}
 _CHECK_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT, "severity": _TEXT}
+
+
+ReadList: TypeAlias = Callable[[str], str]
+"""Returns the text of a list of sources, by its path. Raises OSError, UnicodeDecodeError."""
+
+
+def no_list(path: str) -> str:
+    """Stand in where no lists are read. Raises BadArgument."""
+    raise errors.BadArgument(f"@{path} is a list of sources, and none is read here")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,14 +107,17 @@ def check_name(name: str) -> None:
         )
 
 
-def parse(name: str, text: str) -> Pipeline:
-    """Parse a pipeline's file. Raises BadArgument, which names the key."""
+def parse(name: str, text: str, read_list: ReadList = no_list) -> Pipeline:
+    """Parse a pipeline's file. Raises BadArgument, which names the key.
+
+    read_list: for lists of sources that the file names, relative to it.
+    """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise errors.BadArgument(f"{name}.toml: {error}") from error
     try:
-        return _pipeline(name, document)
+        return _pipeline(name, document, read_list)
     except errors.BadArgument as error:
         raise errors.BadArgument(f"{name}.toml: {error}") from error
 
@@ -213,7 +225,30 @@ def _database(url: str, jdbc: JdbcArguments, names: Mapping[str, str]) -> settin
     )
 
 
-def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
+def places(texts: Iterable[str], read_list: ReadList, option: str) -> tuple[settings.Place, ...]:
+    """Return the places that texts name; `@FILE` stands for a list of them. Raises BadArgument.
+
+    option: what the user calls the texts.
+    """
+    named: list[settings.Place] = []
+    for text in texts:
+        if not text.startswith("@"):
+            named.append(settings.parse_place(text))
+            continue
+        try:
+            listed = read_list(text[1:])
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.BadArgument(
+                f"{option} {text}: the list cannot be read: {error}"
+            ) from error
+        try:
+            named.extend(settings.parse_list(listed))
+        except errors.BadArgument as error:
+            raise errors.BadArgument(f"{option} {text}: {error}") from error
+    return tuple(named)
+
+
+def _pipeline(name: str, document: Mapping[str, Any], read_list: ReadList) -> Pipeline:
     _check_keys(document, _KEYS, "", needed=("target", "source"))
     source = document["source"]
     _check_keys(source, _SOURCE_KEYS, "source.", needed=("from",))
@@ -246,7 +281,7 @@ def _pipeline(name: str, document: Mapping[str, Any]) -> Pipeline:
         names=JDBC_KEYS,
     )
     load = jobs.Load(
-        places=tuple(settings.parse_place(text) for text in source["from"]) if rows is None else (),
+        places=places(source["from"], read_list, "source.from") if rows is None else (),
         relation=rows,
         reader=reading.reader(
             cast(settings.Format, file_format),

@@ -367,3 +367,36 @@ def test_a_pipeline_of_local_files_does_not_run_on_a_cluster(
     assert "a Spark cluster cannot read ./files/" in said[0]
     code, said = run(capsys, "history", "--limit", "0", *data)
     assert (code, said) == (2, ["pipeline: history failed: --limit is 0; it must be at least 1"])
+
+
+def test_a_pipelines_list_of_sources_lies_beside_its_file(
+    server: server_kit.Running, raw: Raw, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        raw.put(f"in/{name}.csv", f"name\n{name}\n")
+    listed = tmp_path / "lists" / "of.txt"
+    listed.parent.mkdir()
+    listed.write_text(f"# two of three\n{raw.uri('in/a.csv')}\n{raw.uri('in/c.csv')}\n")
+    text = 'target = "lake.listed.t"\n[source]\nfrom = ["@lists/of.txt"]\n'
+    (tmp_path / "listed.toml").write_text(text)
+    arguments = ("run", "listed", "--pipelines", str(tmp_path), "--data", str(server.data))
+    code, said = run(capsys, *arguments)
+    assert code == 0, said
+    assert "loaded 2 rows from 2 objects" in said[-1]
+
+    listed.chmod(0o666)
+    code, said = run(capsys, *arguments)
+    reason = f"every user may write {listed}; run `chmod o-w` on it"
+    assert (code, said) == (2, [f"pipeline: run failed: listed.toml: {reason}"])
+    listed.chmod(0o600)
+    listed.write_text("# none\n")
+    code, said = run(capsys, *arguments)
+    assert said == [
+        "pipeline: run failed: listed.toml: source.from @lists/of.txt: the list of sources is empty"
+    ]
+    listed.unlink()
+    code, said = run(capsys, *arguments)
+    assert code == 2
+    assert said[0].startswith(
+        "pipeline: run failed: listed.toml: source.from @lists/of.txt: the list cannot be read"
+    )
