@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
@@ -88,17 +88,25 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
             )
             outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
     except errors.PipelineError as error:
-        _say_log(options, say)
+        if not isinstance(error, errors.JobsFailed):
+            _say_log(options, say)
         say(f"{options.job} failed: {error}")
         return 2 if isinstance(error, errors.BadArgument) else 1
     except KeyboardInterrupt:
         say(f"{options.job} was interrupted; run the same command again to finish it")
         return INTERRUPTED
     seconds = time.monotonic() - started
-    say(f"{sentence} in {seconds:.1f} s")
+    say(_timed(sentence, outcome, seconds))
     if options.json:
         print(json.dumps({**outcome, "seconds": round(seconds, 3)}, default=str))  # noqa: T201
     return 0
+
+
+def _timed(sentence: str, outcome: Mapping[str, Any], seconds: float) -> str:
+    """Return a job's closing sentence with its time, and the rate at which it read."""
+    read_bytes = outcome.get("bytes_read")
+    rate = f", {progress.sized(read_bytes / seconds)}/s" if read_bytes and seconds > 0 else ""
+    return f"{sentence} in {seconds:.1f} s{rate}"
 
 
 def _ingest(
@@ -231,10 +239,12 @@ def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
     if done.rejected:
         rejected = progress.counted(done.rejected, "row")
         columns += f", rejected {rejected} into {rejects.table_of(load).full}"
+    read = "" if done.bytes_read is None else f" of {progress.sized(done.bytes_read)}"
     return (
         f"loaded {progress.counted(done.rows, 'row')} "
-        f"from {progress.counted(done.sources, load.noun)} into {load.table.full} "
-        f"as {progress.counted(done.files, 'file')}{columns}"
+        f"from {progress.counted(done.sources, load.noun)}{read} into {load.table.full} "
+        f"as {progress.counted(done.files, 'file')} of {progress.sized(done.bytes_written)}"
+        f"{columns}"
     )
 
 
@@ -397,7 +407,7 @@ def _typed(
         say(f"failed: {error}")
         return False
     seconds = time.monotonic() - started
-    say(f"{sentence} in {seconds:.1f} s")
+    say(_timed(sentence, outcome, seconds))
     if shell.json or options.json:
         print(json.dumps({**outcome, "seconds": round(seconds, 3)}, default=str), flush=True)  # noqa: T201
     return True

@@ -33,6 +33,7 @@ from pipeline import (
     rejects,
     settings,
     sources,
+    steps,
     textcolumns,
 )
 
@@ -70,14 +71,21 @@ def run(
     wanted: sources.WantedSources,
     *,
     say: progress.Say,
+    taken: steps.Steps,
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises NotForArrow, Overtaken, PipelineError."""
     _check_size(load, wanted.readable)
     with _failures():
         target = _target(server, load)
         say(wanted.sentence)
-        rows = _read(load, s3, wanted.readable, target.table)
-        return _loaded(load, s3, wanted, target, rows, say)
+        so_far = _Reading(len(wanted.readable))
+        with (
+            taken.taking("read") as counts,
+            progress.watching("reading", so_far.counters, total_bytes=wanted.size_bytes),
+        ):
+            rows = _read(load, s3, wanted.readable, target.table, so_far)
+            counts.rows, counts.size_bytes = rows.num_rows, wanted.size_bytes
+        return _loaded(load, s3, wanted, target, rows, taken)
 
 
 def plan(
@@ -91,7 +99,8 @@ def plan(
     _check_size(load, wanted.readable)
     with _failures():
         target = _target(server, load)
-        rows = _read(load, s3, wanted.readable, target.table)
+        so_far = _Reading(len(wanted.readable))
+        rows = _read(load, s3, wanted.readable, target.table, so_far)
         if target.table is None:
             before = None
             schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(rows.schema))
@@ -203,7 +212,7 @@ def _loaded(
     wanted: sources.WantedSources,
     target: _Target,
     rows: Any,
-    say: progress.Say,
+    taken: steps.Steps,
 ) -> jobs.Loaded:
     """Write and commit the rows."""
     fresh, load_id = wanted.fresh, uuid.uuid4()
@@ -211,20 +220,28 @@ def _loaded(
         transaction, added = _transaction(target, load, rows)
         tasks = _write_tasks(transaction.table_metadata, rows, load_id)
         with _given_back(s3, _paths(transaction.table_metadata, tasks)):
-            files = _write(transaction, tasks)
+            writing = _Writing(len(tasks))
+            with (
+                taken.taking("write") as counts,
+                progress.watching("writing", writing.counters),
+            ):
+                files = _write(transaction, tasks, writing)
+                counts.rows = rows.num_rows
+                counts.size_bytes = sum(file.file_size_in_bytes for file in files)
             summary = loads.summary(s3, fresh, load, load_id=load_id.hex)
             snapshot_id = _append(transaction, files, summary, load)
             others = rejects.changes(target.catalog, load, wanted)
             moved = sources.changed(s3, load.places, fresh)
             if moved:
                 raise errors.source_changed(moved[0].place)
-            say(f"committing {progress.counted(len(files), 'file')}")
-            if others:
-                own = catalogs.change_of(load.table, transaction)
-                catalogs.commit(target.catalog, (own, *others))
-            else:
-                with _contested(load.table):
-                    transaction.commit_transaction()
+            announced = f"committing {progress.counted(len(files), 'file')}"
+            with taken.taking("commit", announced=announced):
+                if others:
+                    own = catalogs.change_of(load.table, transaction)
+                    catalogs.commit(target.catalog, (own, *others))
+                else:
+                    with _contested(load.table):
+                        transaction.commit_transaction()
     return jobs.Loaded(
         rows=rows.num_rows,
         sources=len(fresh),
@@ -234,6 +251,9 @@ def _loaded(
         snapshot_id=snapshot_id,
         engine="arrow",
         rejected=len(wanted.rejected),
+        bytes_read=wanted.size_bytes,
+        bytes_written=sum(file.file_size_in_bytes for file in files),
+        steps=taken.done,
     )
 
 
@@ -267,7 +287,49 @@ def _check_table(table: Any, load: jobs.Load) -> None:
 # Reading.
 
 
-def _read(load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any) -> Any:
+class _Reading:
+    """How many sources and bytes were read. Mutable: the load counts, a thread shows."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = self._read_bytes = 0
+
+    def end(self, source: sources.Source) -> None:
+        """Count a source whose rows are read."""
+        self._done += 1
+        self._read_bytes += source.size_bytes
+
+    def counters(self) -> progress.Counters:
+        return progress.Counters(
+            rows=None,
+            done=self._done,
+            total=self._total,
+            noun="objects",
+            read_bytes=self._read_bytes,
+        )
+
+
+class _Writing:
+    """How many files were written, with how many rows. Mutable: threads count."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._rows_of: list[int] = []
+
+    def end(self, file: Any) -> None:
+        """Count a file that is written."""
+        self._rows_of.append(int(file.record_count))
+
+    def counters(self) -> progress.Counters:
+        written = self._rows_of
+        return progress.Counters(
+            rows=sum(written), done=len(written), total=self._total, noun="files"
+        )
+
+
+def _read(
+    load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any, so_far: _Reading
+) -> Any:
     """Return the rows of the sources as an Arrow table, in the types to write."""
     # Imported here: jobs of Spark need none of them.
     from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -277,7 +339,7 @@ def _read(load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any)
         if table is not None
         else None
     )
-    contents = _contents(s3, fresh)
+    contents = _contents(s3, fresh, so_far)
     if load.reader.format == "csv":
         columns = {name.lower(): _iceberg_name(one) for name, one in _fields(own).items()}
         jobs.check_schema(load.types, columns)
@@ -289,7 +351,9 @@ def _read(load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any)
     return _spelled(rows, _fields(own))
 
 
-def _contents(s3: Any, fresh: Iterable[sources.Source]) -> Iterator[tuple[sources.Source, bytes]]:
+def _contents(
+    s3: Any, fresh: Iterable[sources.Source], so_far: _Reading
+) -> Iterator[tuple[sources.Source, bytes]]:
     """Yield each source with its unpacked bytes, without empty ones."""
     left = UNPACKED_BYTES_MAX
     for source in fresh:
@@ -301,6 +365,7 @@ def _contents(s3: Any, fresh: Iterable[sources.Source]) -> Iterator[tuple[source
         if left < 0:
             raise _too_large()
         yield source, content
+        so_far.end(source)
 
 
 def _too_large() -> errors.NotForArrow:
@@ -780,7 +845,7 @@ def _paths(metadata: Any, tasks: Iterable[Any]) -> list[str]:
     ]
 
 
-def _write(transaction: Any, tasks: Sequence[Any]) -> list[Any]:
+def _write(transaction: Any, tasks: Sequence[Any], writing: _Writing) -> list[Any]:
     """Write the tasks' files; return them, uncommitted. No task runs on when it returns or raises.
 
     PyIceberg's own pool would go on with other tasks after one has raised.
@@ -790,11 +855,14 @@ def _write(transaction: Any, tasks: Sequence[Any]) -> list[Any]:
 
     table = transaction._table  # noqa: SLF001 - PyIceberg offers no other way to its files
     metadata = transaction.table_metadata
+
+    def write(task: Any) -> Any:
+        file = next(write_file(table.io, metadata, iter([task])))
+        writing.end(file)
+        return file
+
     with concurrent.futures.ThreadPoolExecutor(WRITERS) as pool:
-        written = [
-            pool.submit(lambda task: next(write_file(table.io, metadata, iter([task]))), task)
-            for task in tasks
-        ]
+        written = [pool.submit(write, task) for task in tasks]
     return [future.result() for future in written]
 
 

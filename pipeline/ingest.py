@@ -31,6 +31,7 @@ from pipeline import (
     session,
     settings,
     sources,
+    steps,
 )
 
 # What the catalog client throws when the server refused a commit and wrote nothing.
@@ -51,35 +52,39 @@ def run(
     open_spark: session.Open,
     say: progress.Say,
     only: Sequence[sources.Source] | None = None,
+    taken: steps.Steps | None = None,
 ) -> jobs.Loaded:
     """Load the sources that the table does not have yet. Raises PipelineError if nothing changed.
 
     open_spark: called only if there is something to load. only: load no other than these, which
-    the load's places listed.
+    the load's places listed. taken: gains the steps of the load.
     """
+    taken = taken or steps.Steps(say)
     s3 = sources.client(server)
     with rejects.splitting_of(server, load, s3) as split:
 
         def still_wanted() -> sources.WantedSources:
             return split(_wanted(server, load, s3, only))
 
-        wanted = still_wanted()
+        with taken.taking("list sources") as counts:
+            wanted = still_wanted()
+            counts.size_bytes = wanted.size_bytes
         if not wanted.fresh:
             return _nothing(load, wanted, say)
         with _for_spark(load, say) as by_arrow:
             if by_arrow:
                 return _tried(
                     still_wanted, load, wanted, say,
-                    lambda wanted: arrow.run(server, load, s3, wanted, say=say),
+                    lambda wanted: arrow.run(server, load, s3, wanted, say=say, taken=taken),
                 )  # fmt: skip
-        with (
-            open_spark(load.table.warehouse) as spark,
-            relations.without_secrets(load),
-            session.failures(),
-        ):
+        with contextlib.ExitStack() as block:
+            with taken.taking("start Spark"):
+                spark = block.enter_context(open_spark(load.table.warehouse))
+            block.enter_context(relations.without_secrets(load))
+            block.enter_context(session.failures())
             return _tried(
                 still_wanted, load, wanted, say,
-                lambda wanted: _load(spark, server, load, s3, wanted, say),
+                lambda wanted: _load(spark, server, load, s3, wanted, say, taken),
             )  # fmt: skip
 
 
@@ -184,6 +189,7 @@ def _load(
     s3: Any,
     wanted: sources.WantedSources,
     say: progress.Say,
+    taken: steps.Steps,
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
     wanted = relations.resolved(spark, load, wanted)
@@ -204,7 +210,7 @@ def _load(
             else relations.frame(spark, server, load, wanted.rows)
         )
         with contextlib.ExitStack() as block:
-            frame = block.enter_context(queries.transformed(spark, load, frame))
+            frame = block.enter_context(queries.transformed(spark, load, frame, taken))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
             counts, with_lineage = None, False
             if load.merge is None:
@@ -225,13 +231,21 @@ def _load(
             relations.check_record(server, load, wanted)
             transaction, added = _transaction(spark, load, frame, basis)
             with (
-                progress.watching("writing", spark.counters),
+                taken.taking("write") as counted,
+                progress.watching(
+                    f"writing {progress.counted(len(fresh), load.noun)}",
+                    spark.counting(),
+                    total_bytes=wanted.size_bytes,
+                ),
                 frames.located(s3, load.reader, readable),
             ):
                 clustered = _clustered(written_rows, load, transaction.table())
                 files = _write(spark, transaction, clustered, load_id)
+                written = [(int(file.recordCount()), int(file.fileSizeInBytes())) for file in files]
+                counted.rows = sum(rows for rows, _ in written)
+                counted.size_bytes = sum(size_bytes for _, size_bytes in written)
             with _given_back(transaction, files):
-                checks = queries.checked(spark, load, frame, basis, say=say)
+                checks = queries.checked(spark, load, frame, basis, say=say, taken=taken)
         with _given_back(transaction, files):
             is_live = load.mode != "replace" and basis.table is not None
             is_checked = is_live and (bool(load.checks) or wanted.chain is not None)
@@ -251,8 +265,8 @@ def _load(
             if moved:
                 raise errors.source_changed(moved[0].place)
             snapshot = transaction.table().currentSnapshot()
-            say(f"committing {progress.counted(len(files), 'file')}")
-            with _contested(load.table):
+            announced = f"committing {progress.counted(len(files), 'file')}"
+            with taken.taking("commit", announced=announced), _contested(load.table):
                 if is_checked:
                     _check_unchanged(basis)
                 if others:
@@ -263,20 +277,23 @@ def _load(
                     _commit_once(transaction, basis)
                 else:
                     transaction.commitTransaction()
-        written = dict(snapshot.summary())
+        summary = dict(snapshot.summary())
         return jobs.Loaded(
-            rows=int(written.get("added-records", 0))
+            rows=int(summary.get("added-records", 0))
             if counts is None
             else counts.inserted + counts.updated,
             sources=len(fresh),
             skipped=wanted.skipped,
-            files=int(written.get("added-data-files", 0)),
+            files=int(summary.get("added-data-files", 0)),
             columns_added=added,
             snapshot_id=int(snapshot.snapshotId()),
             engine="spark",
             merged=counts,
             checks=checks,
             rejected=len(wanted.rejected),
+            bytes_read=wanted.size_bytes,
+            bytes_written=int(summary.get("added-files-size", 0)),
+            steps=taken.done,
         )
 
 

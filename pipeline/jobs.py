@@ -111,11 +111,23 @@ class Load:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StepDone:
+    """A step of a load that has ended. rows, size_bytes: what it counted; None if it did not."""
+
+    name: str
+    seconds: float
+    rows: int | None = None
+    size_bytes: int | None = None
+    has_failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
     """What a load did. snapshot_id is None if there was nothing to load.
 
     rows: added, with a merge also changed. merged: None for other modes. rejected: rows that went
-    to the table of rejected rows.
+    to the table of rejected rows. bytes_read: of the sources as they are stored; None where they
+    have no size. bytes_written: of the new files.
     """
 
     rows: int
@@ -128,6 +140,9 @@ class Loaded:
     merged: MergeCounts | None = None
     checks: tuple[CheckOutcome, ...] = ()
     rejected: int = 0
+    bytes_read: int | None = 0
+    bytes_written: int = 0
+    steps: tuple[StepDone, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -211,7 +211,7 @@ def _call(
     label: str,
 ) -> Mapping[str, Any]:
     statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
-    with session.failures(), progress.watching(label, spark.counters):
+    with session.failures(), progress.watching(label, spark.counting()):
         rows = spark.session.sql(statement).collect()
     return dict(rows[0].asDict()) if rows else {}
 

@@ -21,17 +21,30 @@ REASON_MAX = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SparkCounters:
-    """Rows written so far, tasks done, and all tasks that Spark has planned so far."""
+class Counters:
+    """How far a job is. rows: written or read so far. done, total: tasks that Spark has done and
+    planned so far, or files, by noun. read_bytes: of the sources; None if it is not counted."""
 
-    rows: int
-    tasks_done: int
-    tasks: int
+    rows: int | None
+    done: int
+    total: int
+    noun: str = "tasks"
+    read_bytes: int | None = None
 
 
 def counted(number: int, noun: str) -> str:
     """Return a number of things in words: `1 object`, `2,000 objects`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def sized(size_bytes: float) -> str:
+    """Return a number of bytes in words: `17 bytes`, `2.5 kB`, `31.0 MB`, `1.2 GB`."""
+    if size_bytes < 1_000:
+        return counted(round(size_bytes), "byte")
+    for unit, scale in (("kB", 1e3), ("MB", 1e6)):
+        if size_bytes < scale * 1_000:
+            return f"{size_bytes / scale:.1f} {unit}"
+    return f"{size_bytes / 1e9:,.1f} GB"
 
 
 def speaker() -> Say:
@@ -47,11 +60,16 @@ def speaker() -> Say:
 
 @contextmanager
 def watching(
-    label: str, counters: Callable[[], SparkCounters], *, stream: TextIO | None = None
+    label: str,
+    counters: Callable[[], Counters],
+    *,
+    total_bytes: int | None = None,
+    stream: TextIO | None = None,
 ) -> Iterator[None]:
-    """Show label, rows, tasks and seconds until the block ends.
+    """Show label, rows, tasks, bytes, rate, time left and seconds until the block ends.
 
     counters: called from a separate thread; an error that it raises ends the display, with a line.
+    total_bytes: of the sources, if they have a size.
     """
     stream = stream or sys.stderr
     ended = threading.Event()
@@ -73,10 +91,7 @@ def watching(
                 stream.write(f"{wipe}pipeline: {label}: progress cannot be shown: {reason}\n")
                 stream.flush()
                 return
-            line = (
-                f"pipeline: {label}: {counts.rows:,} rows, "
-                f"{counts.tasks_done}/{counts.tasks} tasks, {now - started:.0f} s"
-            )
+            line = f"pipeline: {label}: {_shown(counts, total_bytes, now - started)}"
             stream.write(f"{wipe}{line}" if redraw else f"{line}\n")
             stream.flush()
 
@@ -90,3 +105,16 @@ def watching(
         if redraw:
             stream.write("\r\x1b[K")
             stream.flush()
+
+
+def _shown(counts: Counters, total_bytes: int | None, seconds: float) -> str:
+    parts = [] if counts.rows is None else [counted(counts.rows, "row")]
+    parts.append(f"{counts.done:,}/{counts.total:,} {counts.noun}")
+    read_bytes = counts.read_bytes
+    if read_bytes is not None and total_bytes:
+        parts.append(f"{sized(min(read_bytes, total_bytes))} of {sized(total_bytes)}")
+        if seconds > 0 and read_bytes:
+            parts.append(f"{sized(read_bytes / seconds)}/s")
+        if 0 < read_bytes < total_bytes:
+            parts.append(f"{seconds * (total_bytes - read_bytes) / read_bytes:.0f} s left")
+    return ", ".join([*parts, f"{seconds:.0f} s"])

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline import errors, jobs, merging, progress, session
+from pipeline import errors, jobs, merging, progress, session, steps
 
 _STATEMENTS = (
     "org.apache.spark.sql.catalyst.plans.logical.Command",
@@ -21,7 +21,9 @@ _STATEMENTS = (
 
 
 @contextlib.contextmanager
-def transformed(spark: session.Spark, load: jobs.Load, frame: Any) -> Iterator[Any]:
+def transformed(
+    spark: session.Spark, load: jobs.Load, frame: Any, taken: steps.Steps
+) -> Iterator[Any]:
     """Return the rows of a load's last transform. Queries may name them inside the block.
 
     frame: the rows of the sources. Raises BadArgument for a transform that is no SELECT or that
@@ -35,7 +37,9 @@ def transformed(spark: session.Spark, load: jobs.Load, frame: Any) -> Iterator[A
         frame.createOrReplaceTempView(jobs.SOURCE_VIEW)
         named.append(jobs.SOURCE_VIEW)
         for transform in load.transforms:
-            frame = _selected(spark, f"transform {transform.name}", transform.sql)
+            name = f"transform {transform.name}"
+            with taken.taking(name, announced=f"planning {name}"):
+                frame = _selected(spark, name, transform.sql)
             frame.createOrReplaceTempView(transform.name)
             named.append(transform.name)
         yield frame
@@ -52,6 +56,7 @@ def checked(
     basis: merging.Basis,
     *,
     say: progress.Say,
+    taken: steps.Steps,
 ) -> tuple[jobs.CheckOutcome, ...]:
     """Return the results of a load's checks. frame: the rows that it writes.
 
@@ -63,9 +68,11 @@ def checked(
     _target(spark, load, frame, basis).createOrReplaceTempView(jobs.TARGET_VIEW)
     try:
         for check in load.checks:
-            say(f"checking {check.name}")
-            rows = _selected(spark, f"check {check.name}", check.sql)
-            first = rows.limit(jobs.ROWS_COUNTED_MAX).collect()
+            name = f"check {check.name}"
+            with taken.taking(name, announced=f"checking {check.name}") as counts:
+                rows = _selected(spark, name, check.sql)
+                first = rows.limit(jobs.ROWS_COUNTED_MAX).collect()
+                counts.rows = len(first)
             texts = tuple(
                 json.dumps(row.asDict(recursive=True), default=str, ensure_ascii=False)
                 for row in first[: jobs.ROWS_SHOWN_MAX]

@@ -65,8 +65,22 @@ class Spark:
         )
         return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
 
-    def counters(self) -> progress.SparkCounters:
-        """Return the progress of Spark's stages."""
+    def counting(self) -> Callable[[], progress.Counters]:
+        """Return a function that counts what Spark's stages have done from now on."""
+        earlier = {stage_id for stage_id, *_ in self._stages()}
+
+        def counters() -> progress.Counters:
+            rows = done = total = read_bytes = 0
+            for stage_id, its_rows, its_bytes, its_done, its_total in self._stages():
+                if stage_id not in earlier:
+                    rows, read_bytes = max(rows, its_rows), read_bytes + its_bytes
+                    done, total = done + its_done, total + its_total
+            return progress.Counters(rows=rows, done=done, total=total, read_bytes=read_bytes)
+
+        return counters
+
+    def _stages(self) -> list[tuple[int, int, int, int, int]]:
+        """Return of each stage its id, rows written, bytes read, tasks done, and all its tasks."""
         store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
         no_list, no_quantiles = (
@@ -75,13 +89,16 @@ class Spark:
         )
         # Java does not see Scala's default arguments: every status, without details.
         stages = store.stageList(no_list, False, False, no_quantiles, no_list)
-        rows = done = total = 0
-        for number in range(stages.size()):
-            stage = stages.apply(number)
-            rows = max(rows, int(stage.outputRecords()))
-            done += int(stage.numCompleteTasks())
-            total += int(stage.numTasks())
-        return progress.SparkCounters(rows=rows, tasks_done=done, tasks=total)
+        return [
+            (
+                int(stage.stageId()),
+                int(stage.outputRecords()),
+                int(stage.inputBytes()),
+                int(stage.numCompleteTasks()),
+                int(stage.numTasks()),
+            )
+            for stage in map(stages.apply, range(stages.size()))
+        ]
 
 
 # Opens a session for a warehouse, by its name.

@@ -89,11 +89,17 @@ class WantedSources:
         return self.fresh if self.cleaned is None else self.cleaned
 
     @property
+    def size_bytes(self) -> int | None:
+        """The bytes of what is loaded, as it is stored; None for sources without a size."""
+        size_bytes = sum(source.size_bytes for source in self.fresh)
+        return size_bytes if size_bytes or self.noun == "object" else None
+
+    @property
     def sentence(self) -> str:
         """What a job prints when it begins to load."""
-        size_mb = sum(source.size_bytes for source in self.fresh) / 1e6
         what = progress.counted(len(self.fresh), self.noun)
-        return f"loading {what}, {size_mb:.1f} MB; {self.skipped} loaded before"
+        size = "" if self.size_bytes is None else f", {progress.sized(self.size_bytes)}"
+        return f"loading {what}{size}; {self.skipped} loaded before"
 
 
 def client(server: settings.ServerEndpoint, service: Literal["s3", "s3tables"] = "s3") -> Any:

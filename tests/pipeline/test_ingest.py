@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from pipeline import errors, ingest, jobs, loads, resources, settings, sources
+from pipeline import errors, ingest, jobs, loads, progress, resources, settings, sources
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, a_load
 
@@ -51,7 +51,12 @@ def test_ingest_makes_the_namespace_the_table_and_its_rows_in_one_commit(
         columns_added=(),
         snapshot_id=snapshot.snapshot_id,
         engine="spark",
+        bytes_read=60 + 36,
+        bytes_written=int(snapshot.summary["added-files-size"]),
     )
+    names = [step.name for step in done.steps]
+    assert names == ["list sources", "start Spark", "write", "commit"]
+    assert [step.rows for step in done.steps] == [None, None, 3, None]
     utc = datetime.UTC
     assert lake.rows("made.deeper.t") == [
         {"id": 1, "name": "a", "at": datetime.datetime(2013, 1, 31, 10, tzinfo=utc)},
@@ -319,15 +324,17 @@ def test_ingest_by_replace_after_appends_leaves_just_the_sources_it_is_given(
 
 
 def test_what_spark_has_done_is_counted_for_its_progress(lake: Lake, raw: Raw) -> None:
-    before = lake.spark.counters()
+    counters = lake.spark.counting()
+    assert counters() == progress.Counters(rows=0, done=0, total=0, read_bytes=0)
     raw.put("in/1.csv", "id\n" + "".join(f"{number}\n" for number in range(500)))
 
     lake.ingest(raw, "counted.t")
 
-    after = lake.spark.counters()
-    assert after.tasks > before.tasks
-    assert after.tasks_done >= before.tasks_done + 1
-    assert after.rows >= 500
+    after = counters()
+    assert after.total >= after.done >= 1
+    assert after.rows == 500
+    assert after.read_bytes is not None
+    assert after.read_bytes >= 3 + 10 * 2 + 90 * 3 + 400 * 4
 
 
 def test_ingest_of_more_sources_than_a_summary_holds_takes_each_in(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import threading
+from typing import Any
 
 import pytest
 
 from pipeline import progress
 
-SEEN = progress.SparkCounters(rows=1_234_567, tasks_done=3, tasks=8)
+SEEN = progress.Counters(rows=1_234_567, done=3, total=8)
 LIMIT_SECONDS = 30
 
 
@@ -66,6 +67,37 @@ def test_watching_adds_lines_where_no_terminal_is(monkeypatch: pytest.MonkeyPatc
     assert set(lines) == {"pipeline: writing: 1,234,567 rows, 3/8 tasks, 0 s"}
 
 
+@pytest.mark.parametrize(
+    ("size_bytes", "said"),
+    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (2_500, "2.5 kB"), (31_000_000, "31.0 MB"),
+     (1_234_000_000, "1.2 GB"), (5_600_000_000_000, "5,600.0 GB")],
+)  # fmt: skip
+def test_sized_puts_bytes_in_words(size_bytes: int, said: str) -> None:
+    assert progress.sized(size_bytes) == said
+
+
+@pytest.mark.parametrize(
+    ("counts", "total_bytes", "said"),
+    [
+        # 30 of 120 MB in 10 s: 3 MB/s, and three times as long again.
+        ({"read_bytes": 30_000_000}, 120_000_000,
+         "1,000 rows, 3/8 tasks, 30.0 MB of 120.0 MB, 3.0 MB/s, 30 s left, 10 s"),
+        ({"read_bytes": 0}, 120_000_000, "1,000 rows, 3/8 tasks, 0 bytes of 120.0 MB, 10 s"),
+        # A merge reads its sources more than once.
+        ({"read_bytes": 150_000_000}, 120_000_000,
+         "1,000 rows, 3/8 tasks, 120.0 MB of 120.0 MB, 15.0 MB/s, 10 s"),
+        ({"read_bytes": 5_000}, None, "1,000 rows, 3/8 tasks, 10 s"),
+        ({"rows": None, "noun": "objects", "read_bytes": 1_000}, 2_000,
+         "3/8 objects, 1.0 kB of 2.0 kB, 100 bytes/s, 10 s left, 10 s"),
+    ],
+)  # fmt: skip
+def test_what_is_shown_has_bytes_rate_and_the_time_left(
+    counts: dict[str, Any], total_bytes: int | None, said: str
+) -> None:
+    counters = progress.Counters(**{"rows": 1_000, "done": 3, "total": 8, **counts})
+    assert progress._shown(counters, total_bytes, 10.0) == said
+
+
 def test_watching_says_nothing_of_a_short_job() -> None:
     screen = Screen(terminal=False)
     with progress.watching("writing", lambda: SEEN, stream=screen):
@@ -76,7 +108,7 @@ def test_watching_says_nothing_of_a_short_job() -> None:
 def test_watching_outlives_counters_that_fail_and_says_why_nothing_is_shown() -> None:
     polled = threading.Event()
 
-    def counters() -> progress.SparkCounters:
+    def counters() -> progress.Counters:
         polled.set()
         raise RuntimeError("the JVM went away")
 
