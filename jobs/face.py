@@ -20,6 +20,8 @@ from server.access import model
 
 TARGET_MAX: Final = 1_000
 """Characters of the name of a run's table."""
+RUNS_LISTED: Final = 1
+"""Runs of each pipeline in the list of all, without a limit."""
 BODY_BYTES_MAX: Final = 64 * 1024
 ENDED: Final = tuple(state for state in get_args(rows.State) if state != "running")
 
@@ -44,8 +46,16 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 async def list_jobs(services: JobsServices, call: calls.Call) -> asgi.Response:
     """Answer the latest runs that the caller may see, the newest first."""
-    is_shown = visibility.shown_to(call.principal, services.access)
-    listed = services.runs.latest(visibility.RUNS_SHOWN, is_shown=is_shown)
+    chosen = _chosen(call)
+    is_visible = visibility.shown_to(call.principal, services.access)
+    name = native.parameters_of(call).get("pipeline")
+
+    def is_shown(run: rows.RunRow) -> bool:
+        is_named = name is None or (run.task == "pipeline" and run.name == name)
+        return is_named and is_visible(run)
+
+    listed = services.runs.latest(rows.RUNS_MAX, is_shown=is_shown)
+    listed = [run for run in listed if chosen.state in (None, run.state)][: chosen.limit]
     return asgi.json_response({"jobs": [_shown(run) for run in listed]})
 
 
@@ -103,17 +113,21 @@ async def cancel_job(services: JobsServices, call: calls.Call) -> asgi.Response:
 
 
 async def list_pipelines(services: JobsServices, call: calls.Call) -> asgi.Response:
-    """Answer the pipelines of the server's folder."""
+    """Answer the pipelines of the server's folder, each with its latest runs."""
+    chosen = _chosen(call, limit=RUNS_LISTED)
     statuses = await services.scheduler.pipelines()
-    return asgi.json_response({"pipelines": [_pipeline(each) for each in statuses]})
+    return asgi.json_response(
+        {"pipelines": [_pipeline(each, services.runs, chosen) for each in statuses]}
+    )
 
 
 async def get_pipeline(services: JobsServices, call: calls.Call) -> asgi.Response:
-    """Answer one pipeline."""
+    """Answer one pipeline, with its latest runs."""
+    chosen = _chosen(call)
     name = call.value["pipeline"]
     for status in await services.scheduler.pipelines():
         if status.pipeline.name == name:
-            return asgi.json_response(_pipeline(status))
+            return asgi.json_response(_pipeline(status, services.runs, chosen))
     raise errors.NoSuchPipeline(f"there is no pipeline {name[:100]!r}")
 
 
@@ -159,7 +173,27 @@ def _shown(run: rows.RunRow) -> dict[str, Any]:
     }
 
 
-def _pipeline(status: scheduler.PipelineStatus) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Chosen:
+    """Which runs an answer lists: of one state, None for each; how many."""
+
+    state: str | None
+    limit: int
+
+
+def _chosen(call: calls.Call, *, limit: int = visibility.RUNS_SHOWN) -> _Chosen:
+    """Return which runs a call asks for. limit: without one. Raises BadJobRequest."""
+    parameters = native.parameters_of(call)
+    state, text = parameters.get("state"), parameters.get("limit", str(limit))
+    if state is not None and state not in get_args(rows.State):
+        raise errors.BadJobRequest(f"state is one of {', '.join(get_args(rows.State))}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 4):
+        raise errors.BadJobRequest(f"limit {text[:100]!r} is no number of runs")
+    return _Chosen(state=state, limit=min(int(text), rows.RUNS_MAX))
+
+
+def _pipeline(status: scheduler.PipelineStatus, kept: runs.Runs, chosen: _Chosen) -> dict[str, Any]:
+    listed = kept.of_pipeline(status.pipeline.name, chosen.limit, state=chosen.state)
     pipeline = status.pipeline
     return {
         "name": pipeline.name,
@@ -170,6 +204,7 @@ def _pipeline(status: scheduler.PipelineStatus) -> dict[str, Any]:
         "error": pipeline.error,
         "due_at_ms": status.due_at_ms,
         "is_running": status.is_running,
+        "runs": [_shown(run) for run in listed],
     }
 
 
@@ -206,6 +241,11 @@ PIPELINE: Final = native.object_of(
     error=native.TEXT_OR_NULL,
     due_at_ms=native.WHOLE_OR_NULL,
     is_running=native.FLAG,
+    runs=native.list_of(JOB),
+)
+_RUNS: Final = (
+    native.QueryParameter(name="state", meaning="of runs of this state alone"),
+    native.QueryParameter(name="limit", meaning="how many runs at most", schema=native.WHOLE),
 )
 ASKED: Final = native.object_of(asked=native.TEXT)
 
@@ -241,6 +281,10 @@ ROWS: Final = (
     _row(
         "GET", "jobs", "listJobs", list_jobs, "The latest runs of jobs",
         answer=native.object_of(jobs=native.list_of(JOB)), demands=_NOTHING,
+        parameters=(
+            native.QueryParameter(name="pipeline", meaning="of runs of this pipeline alone"),
+            *_RUNS,
+        ),
     ),
     _row("GET", "jobs/{job}", "getJob", get_job, "One run", answer=JOB, demands=_NOTHING),
     _row(
@@ -261,11 +305,11 @@ ROWS: Final = (
     ),
     _row(
         "GET", "pipelines", "listPipelines", list_pipelines, "The server's pipelines",
-        answer=native.object_of(pipelines=native.list_of(PIPELINE)),
+        answer=native.object_of(pipelines=native.list_of(PIPELINE)), parameters=_RUNS,
     ),
     _row(
         "GET", "pipelines/{pipeline}", "getPipeline", get_pipeline, "One pipeline",
-        answer=PIPELINE,
+        answer=PIPELINE, parameters=_RUNS,
     ),
     _row(
         "POST", "pipelines/{pipeline}/run", "runPipeline", run_pipeline, "Run a pipeline now",

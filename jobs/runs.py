@@ -27,6 +27,10 @@ TEXT_MAX: Final = 2_000
 ANSWER_MAX: Final = 8_000
 """Characters of an answer; a longer one is not kept."""
 
+EARLIER_MAX: Final = 20
+"""How far back runs without a result are looked for."""
+EARLIER_FIELDS: Final = ("run_id", "state", "started_at_ms", "ended_at_ms", "error")
+
 _JOBS: Final = batch.Store.JOBS
 
 
@@ -166,6 +170,34 @@ class Runs:
             stored = (records.decode(value, rows.RunRow) for _, value in scanned)
             listed = list(itertools.islice(filter(is_shown, stored), count))
         return [self._shown(run, now_ms) for run in listed]
+
+    def of_pipeline(
+        self, name: str, count: int, *, state: str | None = None, target: str | None = None
+    ) -> list[rows.RunRow]:
+        """Return the latest runs of a pipeline, the newest first. state, target: of those alone."""
+
+        def is_of(run: rows.RunRow) -> bool:
+            return (
+                run.task == "pipeline"
+                and run.name == name
+                and (target is None or run.target == target)
+            )
+
+        shown = self.latest(rows.RUNS_MAX, is_shown=is_of)
+        return [run for run in shown if state in (None, run.state)][:count]
+
+    def without_result(self, run: rows.RunRow) -> list[dict[str, object]]:
+        """Return the runs of a pipeline before this one, back to the last with a result.
+
+        The pipeline's table of runs may lack them: their processes could not write a row.
+        """
+        ended: list[dict[str, object]] = []
+        for earlier in self.of_pipeline(run.name, EARLIER_MAX, target=run.target):
+            if earlier.state in ("succeeded", "nothing"):
+                break
+            if earlier.run_id != run.run_id:
+                ended.append({name: getattr(earlier, name) for name in EARLIER_FIELDS})
+        return ended
 
     def is_running(self, task: rows.Task, name: str, target: str) -> bool:
         """Return whether a run of a job has not ended."""

@@ -343,6 +343,8 @@ class Scheduler:
         arguments = [*work.arguments]
         if work.task == "pipeline":
             arguments += ["--run-id", run.run_id]
+            if earlier := self._runs.without_result(run):
+                arguments += ["--earlier", json.dumps(earlier)]
         try:
             worker = await self._worker_of(work.owner)
             if run.run_id in self._cancelled:

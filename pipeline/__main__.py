@@ -61,11 +61,17 @@ LOOPBACK = "127.0.0.1,localhost,::1"
 ROW_CHARACTERS_MAX = 500
 """Characters that a plan shows of a row."""
 
+COMMAND_CHARACTERS_MAX = 300
+"""Characters that a log has of a server's job."""
+
 SHELL_OPTIONS = frozenset({
     "--data", "--url", "--region", "--master", "--spark-ui", "--driver-memory", "--cores",
     "--executor-memory", "--executor-cores", "--conf",
 })  # fmt: skip
 """Options of the shell, which its jobs share."""
+
+JOB_LOG_VARIABLE = "BOATHOUSE_JOB_LOG"
+"""By it a server tells its child where the child's own output is."""
 
 AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -255,18 +261,31 @@ def _run(
     _check_readable(pipeline.load.places, options.master)
     _check_rejectable(pipeline.load, options.master)
 
-    def run(run_id: str, say: progress.Say) -> tuple[runs.PipelineRun, jobs.Loaded]:
+    def run(
+        run_id: str, say: progress.Say, around: runs.Surroundings
+    ) -> tuple[runs.PipelineRun, jobs.Loaded]:
         open_spark = _opener(options, server, say)
-        return runs.run(server, pipeline, open_spark=open_spark, say=say, run_id=run_id)
+        return runs.run(
+            server, pipeline, open_spark=open_spark, say=say, run_id=run_id, around=around
+        )
 
     if options.run_id is not None:  # the server began the run
-        kept, done = run(options.run_id, say)
+        around = runs.Surroundings(
+            log=lambda: _log_of(options),
+            earlier=lambda: runs.without_result(json.loads(options.earlier), but=options.run_id),
+            interrupted_as=lambda: leases.interrupted_as(server, options.run_id),
+        )
+        kept, done = run(options.run_id, say, around)
     else:
         target = pipeline.load.table.full
         with leases.held(
             server, pipeline.name, target, give_up=leases.interrupt_this_process
         ) as own:
-            kept, done = run(own.run_id, own.heard(say))
+            around = runs.Surroundings(
+                log=lambda: _log_of(options),
+                earlier=lambda: leases.earlier(server, pipeline.name, own.run_id),
+            )
+            kept, done = run(own.run_id, own.heard(say), around)
             own.state, own.answer = kept.status, dataclasses.asdict(kept)
     return dataclasses.asdict(kept), f"run {kept.run_id}: {_loaded_sentence(pipeline.load, done)}"
 
@@ -315,7 +334,7 @@ def _served(
 ) -> dict[str, Any]:
     """Do one job; return its answer. An interruption passes on, without an answer."""
     say = progress.speaker()
-    say("$ " + " ".join(arguments))
+    say(("$ " + " ".join(arguments))[:COMMAND_CHARACTERS_MAX])
     try:
         options = _parser().parse_args(arguments)
         options.warm, options.spark_logs = warm, child.spark_logs
@@ -454,7 +473,7 @@ def _history(
         raise errors.BadArgument(f"--limit is {options.limit}; it must be at least 1")
     rows = runs.history(server, options.warehouse, pipeline=options.name, limit=options.limit)
     for row in rows:
-        said = row["error"] or progress.counted(row["rows"], "row")
+        said = row["error"] or progress.counted(row["rows"] or 0, "row")
         say(
             f"{row['started_at']:%Y-%m-%d %H:%M:%S} {row['run_id']} {row['pipeline']} "
             f"{row['status']} in {row['seconds']:.1f} s: {said}"
@@ -766,6 +785,7 @@ def _parser() -> argparse.ArgumentParser:
     job = jobs.add_parser("run", parents=[common, spark, folder], help="run a pipeline")
     job.add_argument("name", help="of pipelines/NAME.toml")
     job.add_argument("--run-id", help=argparse.SUPPRESS)
+    job.add_argument("--earlier", default="[]", help=argparse.SUPPRESS)
 
     jobs.add_parser("list", parents=[common, folder], help="list the pipelines")
 
@@ -829,6 +849,13 @@ def _logger(options: argparse.Namespace, say: progress.Say) -> Callable[[], Path
         return path
 
     return new_log
+
+
+def _log_of(options: argparse.Namespace) -> str | None:
+    """Return where a run's output is: that of its Spark, else of a server's child, else none."""
+    for path in options.spark_logs[-1:]:
+        return str(path.absolute())
+    return os.environ.get(JOB_LOG_VARIABLE)
 
 
 def _say_log(options: argparse.Namespace, say: progress.Say) -> None:

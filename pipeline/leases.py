@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
-from pipeline import errors, progress, settings
+from pipeline import errors, progress, runs, settings
 
 ANSWER_SECONDS = 30.0
 PROLONG_SECONDS = 15.0
@@ -86,6 +86,26 @@ def held(
             _ask(server, "PATCH", path, report)
 
 
+def earlier(server: settings.ServerEndpoint, pipeline: str, run_id: str) -> list[runs.EndedRun]:
+    """Return the runs of a pipeline before this one, back to the last that ended with a result.
+
+    None where the server does not say: what it misses, the next run asks for.
+    """
+    query = urlencode({"pipeline": pipeline})
+    with contextlib.suppress(errors.PipelineError):
+        listed = _ask(server, "GET", f"jobs?{query}")["jobs"]
+        return runs.without_result(listed, but=run_id)
+    return []
+
+
+def interrupted_as(server: settings.ServerEndpoint, run_id: str) -> str:
+    """Return the status of a run that is interrupted: whether a user has cancelled it."""
+    with contextlib.suppress(errors.PipelineError):
+        if _ask(server, "GET", f"jobs/{quote(run_id, safe='')}")["is_cancelled"]:
+            return "cancelled"
+    return "interrupted"
+
+
 def cancel(server: settings.ServerEndpoint, run_id: str) -> Mapping[str, Any]:
     """Cancel a run. Raises PipelineError if there is none, or it has ended."""
     return _ask(server, "DELETE", f"jobs/{quote(run_id, safe='')}")
@@ -98,7 +118,7 @@ def interrupt_this_process() -> None:
 
 def _ask(
     server: settings.ServerEndpoint,
-    method: Literal["POST", "PATCH", "DELETE"],
+    method: Literal["GET", "POST", "PATCH", "DELETE"],
     path: str,
     body: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:

@@ -1,21 +1,23 @@
 """engine: runs of pipelines, and the table of the lake that keeps them: `system.pipeline_runs`.
 
 A run is one load. Its row is written when it ends, into the warehouse of its target, and any client
-may read the table. A run that is killed leaves no row, and changes nothing.
+may read the table. A run that is killed leaves no row; the next run of its pipeline writes it, from
+the server's list of runs, with nulls for what is not known of it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import catalogs, errors, files, ingest, jobs, progress, session, settings
+from pipeline import catalogs, errors, files, ingest, jobs, progress, session, settings, steps
 
 NAMESPACE, TABLE = "system", "pipeline_runs"
 RETRY_SECONDS = 2.0
@@ -29,6 +31,8 @@ APPENDS_MAX = 5
 """How often a run's row is written again because another run's came first."""
 HISTORY_AGES = tuple(datetime.timedelta(days=days) for days in (1, 7, 30))
 """The times that a history reads, one after the other until it has enough runs, then all."""
+ADDED = frozenset({"bytes_read", "bytes_written", "steps", "log"})
+"""Columns that a table of an earlier release lacks."""
 _PROPERTIES = {"commit.manifest-merge.enabled": "true"}
 """Each run is a commit; without this each would add a manifest that every reader opens."""
 
@@ -37,7 +41,9 @@ _PROPERTIES = {"commit.manifest-merge.enabled": "true"}
 class PipelineRun:
     """One run of a pipeline as the table keeps it; times are in UTC.
 
-    status: succeeded, nothing (there was nothing to load) or failed. detail: of checks, as JSON.
+    status: succeeded, nothing (there was nothing to load), failed, cancelled or interrupted.
+    detail: of checks, as JSON; steps: what they are, as JSON. log: where its output is. None stands
+    for what is not known of a run that was killed.
     """
 
     run_id: str
@@ -46,14 +52,39 @@ class PipelineRun:
     status: str
     started_at: datetime.datetime
     seconds: float
-    attempts: int
-    sources: int
-    rows: int
-    files: int
-    snapshot_id: int | None
-    engine: str
+    attempts: int | None = None
+    sources: int | None = None
+    rows: int | None = None
+    files: int | None = None
+    snapshot_id: int | None = None
+    engine: str | None = None
+    error: str | None = None
+    detail: str = "{}"
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    steps: str = "[]"
+    log: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndedRun:
+    """A run as the server's list has it. state: as the status of a run; times in milliseconds."""
+
+    run_id: str
+    state: str
+    started_at_ms: int
+    ended_at_ms: int | None
     error: str | None
-    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What a run asks of its process. log: where its output is. earlier: the runs before it that
+    ended without a result. interrupted_as: the status of a run that is interrupted."""
+
+    log: Callable[[], str | None] = lambda: None
+    earlier: Callable[[], Sequence[EndedRun]] = tuple
+    interrupted_as: Callable[[], str] = lambda: "cancelled"
 
 
 def run(
@@ -64,6 +95,7 @@ def run(
     say: progress.Say,
     wait: Callable[[float], None] = time.sleep,
     run_id: str | None = None,
+    around: Surroundings | None = None,
 ) -> tuple[PipelineRun, jobs.Loaded]:
     """Run a pipeline and keep the run. Raises PipelineError, as `ingest.run`, after keeping it.
 
@@ -71,6 +103,8 @@ def run(
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     attempts = 0
+    taken = steps.Steps(say)
+    around = around or Surroundings()
 
     def keep(status: str, loaded: jobs.Loaded | None, error: str | None) -> PipelineRun:
         kept = PipelineRun(
@@ -88,9 +122,13 @@ def run(
             engine=loaded.engine if loaded else "none",
             error=error,
             detail=_detail(loaded),
+            bytes_read=loaded.bytes_read if loaded else 0,
+            bytes_written=loaded.bytes_written if loaded else 0,
+            steps=_steps(taken.done),
+            log=around.log(),
         )
         try:
-            _append(server, pipeline.load.table.warehouse, kept)
+            _append(server, pipeline.load.table.warehouse, kept, _lost(pipeline, around.earlier()))
         except errors.PipelineError as failure:
             say(f"the run could not be kept in {NAMESPACE}.{TABLE}: {failure}")
             return kept
@@ -106,8 +144,14 @@ def run(
 
     while True:
         attempts += 1
+        taken = steps.Steps(say)
         try:
-            loaded = ingest.run(server, pipeline.load, open_spark=open_spark, say=say)
+            loaded = ingest.run(server, pipeline.load, open_spark=open_spark, say=say, taken=taken)
+        except KeyboardInterrupt:
+            # What a job says after an interruption raises it again.
+            with contextlib.suppress(KeyboardInterrupt):
+                keep(around.interrupted_as(), None, "the run was interrupted")
+            raise
         except errors.PipelineError as error:
             if attempts <= pipeline.retries and isinstance(error, RETRIED):
                 pause = RETRY_SECONDS * 2 ** (attempts - 1)
@@ -117,6 +161,23 @@ def run(
             keep("failed", None, str(error))
             raise
         return keep("nothing" if loaded.snapshot_id is None else "succeeded", loaded, None), loaded
+
+
+def without_result(listed: Iterable[Mapping[str, Any]], *, but: str) -> list[EndedRun]:
+    """Return the runs that ended without a result, of a pipeline's runs in the server's list.
+
+    listed: the newest first; those before one with a result have their rows. but: the run that
+    asks, which goes on.
+    """
+    ended = []
+    for run in listed:
+        if run["state"] in {"succeeded", "nothing"}:
+            break
+        if run["run_id"] != but and run["state"] != "running":
+            ended.append(
+                EndedRun(**{field.name: run[field.name] for field in dataclasses.fields(EndedRun)})
+            )
+    return ended
 
 
 def history(
@@ -170,6 +231,38 @@ def _detail(loaded: jobs.Loaded | None) -> str:
     return json.dumps(detail, ensure_ascii=False)
 
 
+def _steps(done: Sequence[jobs.StepDone]) -> str:
+    """Return the steps of a run as JSON, each with what it counted alone."""
+    described: list[dict[str, Any]] = []
+    for step in done:
+        counted = {"rows": step.rows, "bytes": step.size_bytes, "failed": step.has_failed or None}
+        described.append(
+            {"step": step.name, "seconds": step.seconds}
+            | {name: value for name, value in counted.items() if value is not None}
+        )
+    return json.dumps(described, ensure_ascii=False)
+
+
+def _lost(pipeline: files.Pipeline, earlier: Sequence[EndedRun]) -> list[PipelineRun]:
+    """Return the rows of runs of which the server alone knows how they ended."""
+    return [
+        PipelineRun(
+            run_id=run.run_id,
+            pipeline=pipeline.name,
+            target=pipeline.load.table.full,
+            status=run.state,
+            started_at=_moment(run.started_at_ms),
+            seconds=((run.ended_at_ms or run.started_at_ms) - run.started_at_ms) / 1000,
+            error=run.error,
+        )
+        for run in earlier
+    ]
+
+
+def _moment(at_ms: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+
+
 def _schema() -> Any:
     # Imported here: jobs of Spark need none of it.
     import pyarrow as pa
@@ -190,11 +283,24 @@ def _schema() -> Any:
         ("engine", text),
         ("error", text),
         ("detail", text),
+        ("bytes_read", number),
+        ("bytes_written", number),
+        ("steps", text),
+        ("log", text),
     ]
     return pa.schema(fields)
 
 
-def _append(server: settings.ServerEndpoint, warehouse: str, kept: PipelineRun) -> None:
+def _append(
+    server: settings.ServerEndpoint,
+    warehouse: str,
+    kept: PipelineRun,
+    lost: Sequence[PipelineRun] = (),
+) -> None:
+    """Add the row of a run, and those of lost ones that the table does not have.
+
+    A table of an earlier release gains the columns that it lacks.
+    """
     # Imported here: jobs of Spark need none of them.
     import pyarrow as pa
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
@@ -202,20 +308,43 @@ def _append(server: settings.ServerEndpoint, warehouse: str, kept: PipelineRun) 
     with _failures():
         catalog = catalogs.opened(server, warehouse)
         catalog.create_namespace_if_not_exists(NAMESPACE)
-        row = {name: getattr(kept, name) for name in _schema().names}
-        rows = pa.Table.from_pylist([row], schema=_schema())
+        schema = _schema()
         for number in range(APPENDS_MAX):
             try:
                 with contextlib.suppress(TableAlreadyExistsError):
                     if not catalog.table_exists((NAMESPACE, TABLE)):
                         catalog.create_table(
-                            (NAMESPACE, TABLE), schema=_schema(), properties=_PROPERTIES
+                            (NAMESPACE, TABLE), schema=schema, properties=_PROPERTIES
                         )
-                catalog.load_table((NAMESPACE, TABLE)).append(rows)
+                table = catalog.load_table((NAMESPACE, TABLE))
+                lacking = set(schema.names) - set(table.schema().column_names)
+                if lacking and lacking <= ADDED:  # else it is another table of this name
+                    with table.update_schema() as update:
+                        update.union_by_name(schema)
+                present = _present(table, lost)
+                rows = [kept, *(run for run in lost if run.run_id not in present)]
+                columns = [{name: getattr(run, name) for name in schema.names} for run in rows]
+                table.append(pa.Table.from_pylist(columns, schema=schema))
                 return
             except CommitFailedException:
                 if number + 1 == APPENDS_MAX:
                     raise
+
+
+def _present(table: Any, lost: Sequence[PipelineRun]) -> set[str]:
+    """Return the ids of those runs that the table has."""
+    if not lost:
+        return set()
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg import expressions
+
+    ids, since = _untyped(expressions.In), _untyped(expressions.GreaterThanOrEqual)
+    first = min(run.started_at for run in lost)
+    condition = expressions.And(
+        ids("run_id", [run.run_id for run in lost]), since("started_at", first.isoformat())
+    )
+    scanned = table.scan(row_filter=condition, selected_fields=("run_id",))
+    return set(scanned.to_arrow()["run_id"].to_pylist())
 
 
 def _expire(

@@ -62,6 +62,24 @@ def test_a_client_whose_run_is_cancelled_learns_it_when_it_prolongs_the_run(
     assert (prolonged.is_cancelled, prolonged.progress) == (True, "more")
 
 
+def test_the_runs_before_one_without_a_result_end_at_the_last_with_one(lake: lakes.Lake) -> None:
+    kept = runs_of(lake)
+    states: tuple[rows.State, ...] = ("failed", "nothing", "interrupted", "cancelled")
+    run_ids = []
+    for state in states:
+        lake.clock.now_ms += 1
+        run = begin(kept)
+        asyncio.run(kept.end(run, state, error=f"it was {state}"))
+        asyncio.run(kept.end(begin(kept, "another"), "failed"))
+        run_ids.append(run.run_id)
+    lake.clock.now_ms += 1
+    own = begin(kept)
+    assert [(each["run_id"], each["error"]) for each in kept.without_result(own)] == [
+        (run_ids[3], "it was cancelled"), (run_ids[2], "it was interrupted")
+    ]  # fmt: skip
+    assert [run.run_id for run in kept.of_pipeline("p", 2, state="failed")] == run_ids[:1]
+
+
 def test_the_oldest_runs_are_removed_beyond_a_thousand(
     lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

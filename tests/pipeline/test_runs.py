@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import errors, files, jobs, runs, settings, sources
+from pipeline import catalogs, errors, files, jobs, runs, settings, sources
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Lake, Raw, Small, no_spark
 
@@ -101,6 +101,111 @@ def test_a_failed_run_is_tried_again_and_kept(small: Small, raw: Raw) -> None:
     rows = runs.history(small.server, "lake", pipeline="fails", limit=1)
     assert (rows[0]["status"], rows[0]["attempts"], waited) == ("failed", 1, [])
     assert "1.json" in rows[0]["error"]
+
+
+def test_a_run_keeps_its_bytes_its_steps_and_where_its_output_is(small: Small, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n2\n")
+    around = runs.Surroundings(log=lambda: "/logs/spark-1.log")
+    pipeline = pipeline_of(raw, "measured")
+    kept, done = runs.run(
+        small.server, pipeline, open_spark=no_spark, say=small.said.append, around=around
+    )
+    row = runs.find(small.server, "lake", kept.run_id)
+    assert (row["bytes_read"], row["log"]) == (7, "/logs/spark-1.log")
+    assert row["bytes_written"] == done.bytes_written > 0
+    steps = json.loads(row["steps"])
+    assert [step["step"] for step in steps] == ["list sources", "read", "write", "commit"]
+    assert (steps[2]["rows"], steps[2]["bytes"]) == (2, done.bytes_written)
+    assert all(step["seconds"] >= 0 and "failed" not in step for step in steps)
+
+
+def test_a_failed_run_keeps_the_step_that_failed(small: Small, raw: Raw) -> None:
+    raw.put("in/1.json", "{")
+    pipeline = pipeline_of(raw, "broken", 'format = "json"\n')
+    with pytest.raises(errors.BadSource):
+        runs.run(small.server, pipeline, open_spark=no_spark, say=small.said.append)
+    (row,) = runs.history(small.server, "lake", pipeline="broken", limit=9)
+    steps = json.loads(row["steps"])
+    assert [(step["step"], step.get("failed")) for step in steps] == [
+        ("list sources", None), ("read", True)
+    ]  # fmt: skip
+
+
+def test_an_interrupted_run_is_kept_as_what_it_was(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: Any, **options: Any) -> jobs.Loaded:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs.ingest, "run", interrupt)
+    for status in ("cancelled", "interrupted"):
+        around = runs.Surroundings(interrupted_as=lambda status=status: status)
+        with pytest.raises(KeyboardInterrupt):
+            runs.run(
+                small.server,
+                pipeline_of(raw, status),
+                open_spark=no_spark,
+                say=small.said.append,
+                around=around,
+            )
+        (row,) = runs.history(small.server, "lake", pipeline=status, limit=9)
+        assert (row["status"], row["error"]) == (status, "the run was interrupted")
+
+
+def test_the_next_run_keeps_those_that_were_killed_once(small: Small, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    listed = [
+        {"run_id": "now", "state": "running", "started_at_ms": 9, "ended_at_ms": None},
+        {"run_id": "k2", "state": "cancelled", "started_at_ms": 5_000, "ended_at_ms": 5_250},
+        {"run_id": "k1", "state": "interrupted", "started_at_ms": 1_000, "ended_at_ms": None},
+        {"run_id": "ok", "state": "nothing", "started_at_ms": 0, "ended_at_ms": 1},
+        {"run_id": "old", "state": "failed", "started_at_ms": 0, "ended_at_ms": 1},
+    ]
+    earlier = runs.without_result([{**run, "error": "gone"} for run in listed], but="now")
+    around = runs.Surroundings(earlier=lambda: earlier)
+    for _ in range(2):
+        runs.run(
+            small.server,
+            pipeline_of(raw, "lost"),
+            open_spark=no_spark,
+            say=small.said.append,
+            around=around,
+        )
+    rows = runs.history(small.server, "lake", pipeline="lost", limit=9)
+    assert [row["status"] for row in rows] == ["nothing", "succeeded", "cancelled", "interrupted"]
+    killed = rows[2]
+    assert (killed["run_id"], killed["seconds"], killed["error"]) == ("k2", 0.25, "gone")
+    assert killed["started_at"] == datetime.datetime.fromtimestamp(5, datetime.UTC)
+    unknown = ("attempts", "rows", "files", "snapshot_id", "engine", "bytes_read", "log")
+    assert [killed[name] for name in unknown] == [None] * len(unknown)
+
+
+def test_a_table_of_runs_of_an_earlier_release_gains_the_columns_it_lacks(
+    small: Small, raw: Raw
+) -> None:
+    import pyarrow as pa
+
+    sources.client(small.server, "s3tables").create_table_bucket(name="earlier-runs")
+    catalog = catalogs.opened(small.server, "earlier-runs")
+    catalog.create_namespace("system")
+    schema = pa.schema([field for field in runs._schema() if field.name not in runs.ADDED])
+    table = catalog.create_table("system.pipeline_runs", schema=schema)
+    table.append(pa.Table.from_pylist([{"run_id": "old", "pipeline": "p"}], schema=schema))
+    now = datetime.datetime.now(datetime.UTC)
+    for run_id in ("new", "newer"):
+        runs._append(
+            small.server,
+            "earlier-runs",
+            runs.PipelineRun(
+                run_id=run_id, pipeline="p", target="t", status="failed", started_at=now,
+                seconds=1.0, bytes_read=5, steps="[1]", log="/l",
+            ),
+        )  # fmt: skip
+    rows = catalog.load_table("system.pipeline_runs").scan().to_arrow().to_pylist()
+    assert sorted((row["run_id"], row["bytes_read"], row["log"]) for row in rows) == [
+        ("new", 5, "/l"), ("newer", 5, "/l"), ("old", None, None)
+    ]  # fmt: skip
+    assert len(catalog.load_table("system.pipeline_runs").schemas()) == 2
 
 
 def test_an_attempt_that_another_may_follow_waits_longer_each_time(

@@ -157,6 +157,41 @@ def test_a_run_by_hand_and_one_of_the_server_exclude_each_other(served: Served) 
     assert (run["state"], run["by_server"], run["answer"]) == ("succeeded", False, {"rows": 1})
 
 
+def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
+    run_ids = []
+    for state in ("succeeded", "failed", "failed"):
+        with leases.held(served.endpoint, "told", "lake.served.t", give_up=lambda: None) as own:
+            own.state = state
+            run_ids.append(own.run_id)
+    with leases.held(served.endpoint, "untold", "lake.served.t", give_up=lambda: None) as own:
+        pass
+    served.put("told")
+
+    def listed(path: str) -> list[str]:
+        status, answer = served.ask("GET", path)
+        assert status == 200, answer
+        return [run["run_id"] for run in answer.get("jobs", answer.get("runs"))]
+
+    newest_first = run_ids[::-1]
+    assert listed("jobs?pipeline=told") == newest_first
+    assert listed("jobs?limit=1") == [own.run_id]
+    assert listed("jobs?pipeline=told&state=failed&limit=1") == newest_first[:1]
+    assert listed("pipelines/told") == newest_first
+    assert listed("pipelines/told?state=succeeded") == run_ids[:1]
+    assert listed("pipelines/told?limit=2") == newest_first[:2]
+    for query, count in (("", 1), ("?limit=0", 0), ("?limit=9&state=failed", 2)):
+        pipelines = served.ask("GET", f"pipelines{query}")[1]["pipelines"]
+        (told,) = [each for each in pipelines if each["name"] == "told"]
+        assert len(told["runs"]) == count
+    for query in ("state=done", "limit=-1", "limit=x", "limit=10000"):
+        status, refusal = served.ask("GET", f"jobs?{query}")
+        assert (status, refusal["type"]) == (400, "BadRequest")
+    earlier = leases.earlier(served.endpoint, "told", "0" * 32)
+    assert [run.run_id for run in earlier] == newest_first[:2]
+    assert leases.interrupted_as(served.endpoint, run_ids[0]) == "interrupted"
+    (served.folder / "told.toml").unlink()
+
+
 def test_a_run_by_hand_ends_when_it_is_cancelled(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +204,7 @@ def test_a_run_by_hand_ends_when_it_is_cancelled(
         ) as own,
     ):
         assert leases.cancel(served.endpoint, own.run_id)["is_cancelled"]
+        assert leases.interrupted_as(served.endpoint, own.run_id) == "cancelled"
         until(lambda: given_up)
         raise KeyboardInterrupt  # as give_up makes one in a program
     assert [run["state"] for run in served.jobs("long")] == ["cancelled"]
@@ -226,7 +262,17 @@ def test_a_killed_child_loads_nothing_twice(served: Served) -> None:
     (first, *_) = served.ended("killed")
     assert first["state"] in {"interrupted", "succeeded"}
     served.ask("POST", "pipelines/killed/run")
-    assert served.ended("killed", 2)[-1]["state"] in {"succeeded", "nothing"}
+    last = served.ended("killed", 2)[-1]
+    assert last["state"] in {"succeeded", "nothing"}
+    # The next run has written the row of the one that was killed.
+    kept = runs.find(served.endpoint, "lake", first["run_id"])
+    assert kept["status"] == first["state"]
+    if first["state"] == "interrupted":
+        assert (kept["rows"], kept["engine"]) == (None, None)
+        assert kept["error"] == first["error"]
+        assert str(served.running.data / "logs" / "jobs-") in first["error"]
+    written = runs.find(served.endpoint, "lake", last["run_id"])["log"]
+    assert Path(written).parent == served.running.data.absolute() / "logs"
     table = catalogs.opened(served.endpoint, "lake").load_table("served.killed")
     assert table.scan().to_arrow().num_rows == 40 * 50
 
