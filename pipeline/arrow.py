@@ -299,8 +299,8 @@ class _Reading:
         self._done += 1
         self._read_bytes += source.size_bytes
 
-    def counters(self) -> progress.Counters:
-        return progress.Counters(
+    def counters(self) -> progress.JobCounters:
+        return progress.JobCounters(
             rows=None,
             done=self._done,
             total=self._total,
@@ -320,9 +320,9 @@ class _Writing:
         """Count a file that is written."""
         self._rows_of.append(int(file.record_count))
 
-    def counters(self) -> progress.Counters:
+    def counters(self) -> progress.JobCounters:
         written = self._rows_of
-        return progress.Counters(
+        return progress.JobCounters(
             rows=sum(written), done=len(written), total=self._total, noun="files"
         )
 

@@ -21,7 +21,7 @@ REASON_MAX = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counters:
+class JobCounters:
     """How far a job is. rows: written or read so far. done, total: tasks that Spark has done and
     planned so far, or files, by noun. read_bytes: of the sources; None if it is not counted."""
 
@@ -61,7 +61,7 @@ def speaker() -> Say:
 @contextmanager
 def watching(
     label: str,
-    counters: Callable[[], Counters],
+    counters: Callable[[], JobCounters],
     *,
     total_bytes: int | None = None,
     stream: TextIO | None = None,
@@ -107,7 +107,7 @@ def watching(
             stream.flush()
 
 
-def _shown(counts: Counters, total_bytes: int | None, seconds: float) -> str:
+def _shown(counts: JobCounters, total_bytes: int | None, seconds: float) -> str:
     parts = [] if counts.rows is None else [counted(counts.rows, "row")]
     parts.append(f"{counts.done:,}/{counts.total:,} {counts.noun}")
     read_bytes = counts.read_bytes

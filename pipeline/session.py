@@ -65,17 +65,17 @@ class Spark:
         )
         return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
 
-    def counting(self) -> Callable[[], progress.Counters]:
+    def counting(self) -> Callable[[], progress.JobCounters]:
         """Return a function that counts what Spark's stages have done from now on."""
         earlier = {stage_id for stage_id, *_ in self._stages()}
 
-        def counters() -> progress.Counters:
+        def counters() -> progress.JobCounters:
             rows = done = total = read_bytes = 0
             for stage_id, its_rows, its_bytes, its_done, its_total in self._stages():
                 if stage_id not in earlier:
                     rows, read_bytes = max(rows, its_rows), read_bytes + its_bytes
                     done, total = done + its_done, total + its_total
-            return progress.Counters(rows=rows, done=done, total=total, read_bytes=read_bytes)
+            return progress.JobCounters(rows=rows, done=done, total=total, read_bytes=read_bytes)
 
         return counters
 

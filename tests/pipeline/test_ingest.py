@@ -325,7 +325,7 @@ def test_ingest_by_replace_after_appends_leaves_just_the_sources_it_is_given(
 
 def test_what_spark_has_done_is_counted_for_its_progress(lake: Lake, raw: Raw) -> None:
     counters = lake.spark.counting()
-    assert counters() == progress.Counters(rows=0, done=0, total=0, read_bytes=0)
+    assert counters() == progress.JobCounters(rows=0, done=0, total=0, read_bytes=0)
     raw.put("in/1.csv", "id\n" + "".join(f"{number}\n" for number in range(500)))
 
     lake.ingest(raw, "counted.t")

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline import progress
 
-SEEN = progress.Counters(rows=1_234_567, done=3, total=8)
+SEEN = progress.JobCounters(rows=1_234_567, done=3, total=8)
 LIMIT_SECONDS = 30
 
 
@@ -94,7 +94,7 @@ def test_sized_puts_bytes_in_words(size_bytes: int, said: str) -> None:
 def test_what_is_shown_has_bytes_rate_and_the_time_left(
     counts: dict[str, Any], total_bytes: int | None, said: str
 ) -> None:
-    counters = progress.Counters(**{"rows": 1_000, "done": 3, "total": 8, **counts})
+    counters = progress.JobCounters(**{"rows": 1_000, "done": 3, "total": 8, **counts})
     assert progress._shown(counters, total_bytes, 10.0) == said
 
 
@@ -108,7 +108,7 @@ def test_watching_says_nothing_of_a_short_job() -> None:
 def test_watching_outlives_counters_that_fail_and_says_why_nothing_is_shown() -> None:
     polled = threading.Event()
 
-    def counters() -> progress.Counters:
+    def counters() -> progress.JobCounters:
         polled.set()
         raise RuntimeError("the JVM went away")
 

@@ -181,8 +181,8 @@ def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
     assert listed("pipelines/told?limit=2") == newest_first[:2]
     for query, count in (("", 1), ("?limit=0", 0), ("?limit=9&state=failed", 2)):
         pipelines = served.ask("GET", f"pipelines{query}")[1]["pipelines"]
-        (told,) = [each for each in pipelines if each["name"] == "told"]
-        assert len(told["runs"]) == count
+        (listed_pipeline,) = [each for each in pipelines if each["name"] == "told"]
+        assert len(listed_pipeline["runs"]) == count
     for query in ("state=done", "limit=-1", "limit=x", "limit=10000"):
         status, refusal = served.ask("GET", f"jobs?{query}")
         assert (status, refusal["type"]) == (400, "BadRequest")
