@@ -14,7 +14,8 @@ ANY = "*"
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _MD5_OF_PARTS = re.compile(r"[0-9a-f]{32}-([0-9]{1,5})")
-_ENTRY = re.compile(r'\s*(?:(\*)|(?:W/)?"([^"]*)"|([^",\s]+))\s*(?:,|\Z)')
+# Elements of a list may be empty (RFC 9110, section 5.6.1.2).
+_ENTRY = re.compile(r'\s*(?:(\*)|(?:W/)?"([^"]*)"|([^",\s]+)|)\s*(?:,|\Z)')
 
 
 def of_digest(md5: bytes) -> str:
@@ -47,21 +48,21 @@ def same_bytes(
     return etag == other_etag if tell else None
 
 
-def parse_list(text: str) -> tuple[str, ...]:
-    """Return the bare ETags of an If-Match or If-None-Match value.
+def parse_list(text: str) -> tuple[str, ...] | None:
+    """Return the bare ETags of an If-Match or If-None-Match value, or None if it is malformed.
 
-    Quotes may be missing, as some clients omit them; a weak mark is dropped. A value that is not a
-    list counts as one opaque ETag, which matches nothing.
+    Both quotes of an ETag may be missing, as some clients omit them; a weak mark is dropped. An
+    empty list is one empty ETag, which no object has.
     """
     etags: list[str] = []
     position = 0
     while position < len(text):
         entry = _ENTRY.match(text, position)
-        if entry is None or entry.end() == position:
-            return (text.strip(),)
-        etags.append(next(group for group in entry.groups() if group is not None))
+        if entry is None:
+            return None
+        etags.extend(group for group in entry.groups() if group is not None)
         position = entry.end()
-    return tuple(etags)
+    return tuple(etags) or ("",)
 
 
 def matches(etag: str, wanted: Sequence[str]) -> bool:

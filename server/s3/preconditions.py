@@ -1,7 +1,8 @@
 """rule: the If-* headers of a request as values; storage evaluates them.
 
-A date that cannot be parsed is ignored (RFC 9110, section 13.1.3). An empty If-Match matches no
-ETag.
+A date that cannot be parsed is ignored (RFC 9110, section 13.1.3). A list of ETags that cannot be
+parsed raises InvalidArgument: a write whose condition was ignored could replace an object. An empty
+list matches no ETag.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import email.utils
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from server.s3 import errors
 from storage import conditions, etags, model
 
 NO_CONDITIONS: Final = conditions.ReadConditions()
@@ -25,11 +27,9 @@ class HeaderView(Protocol):
 
 def parse_read(headers: HeaderView, *, prefix: str = "") -> conditions.ReadConditions:
     """Return the conditions of a read; prefix is `x-amz-copy-source-` for the source of a copy."""
-    if_match = headers.get(prefix + "if-match")
-    if_none_match = headers.get(prefix + "if-none-match")
     return conditions.ReadConditions(
-        if_match=() if if_match is None else etags.parse_list(if_match),
-        if_none_match=() if if_none_match is None else etags.parse_list(if_none_match),
+        if_match=_etags(headers, prefix + "if-match"),
+        if_none_match=_etags(headers, prefix + "if-none-match"),
         if_modified_since_ms=parse_date(headers.get(prefix + "if-modified-since")),
         if_unmodified_since_ms=parse_date(headers.get(prefix + "if-unmodified-since")),
     )
@@ -37,14 +37,11 @@ def parse_read(headers: HeaderView, *, prefix: str = "") -> conditions.ReadCondi
 
 def parse_write(headers: HeaderView) -> model.Precondition:
     """Return the conditions under which a write may become visible."""
-    if_match = headers.get("if-match")
-    if_none_match = headers.get("if-none-match")
-    if if_match is None and if_none_match is None:
+    if_match = _etags(headers, "if-match")
+    if_none_match = _etags(headers, "if-none-match")
+    if not if_match and not if_none_match:
         return model.ALWAYS
-    return model.Precondition(
-        if_match=() if if_match is None else etags.parse_list(if_match),
-        if_none_match=() if if_none_match is None else etags.parse_list(if_none_match),
-    )
+    return model.Precondition(if_match=if_match, if_none_match=if_none_match)
 
 
 def parse_date(value: str | None) -> int | None:
@@ -55,3 +52,16 @@ def parse_date(value: str | None) -> int | None:
         return int(email.utils.parsedate_to_datetime(value).timestamp()) * 1000
     except (ValueError, OverflowError, TypeError, IndexError):
         return None
+
+
+def _etags(headers: HeaderView, name: str) -> tuple[str, ...]:
+    """Return the ETags that a header lists, none without the header."""
+    value = headers.get(name)
+    if value is None:
+        return ()
+    listed = etags.parse_list(value)
+    if listed is None:
+        raise errors.InvalidArgument(
+            f"{name} is not a list of ETags", ArgumentName=name, ArgumentValue=value
+        )
+    return listed

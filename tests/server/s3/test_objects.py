@@ -393,6 +393,48 @@ def test_put_object_if_match_on_an_absent_key_is_not_found(
     assert (answer.status, answer.code) == (404, "NoSuchKey")
 
 
+@pytest.mark.parametrize("missing", ["first", "last", "both"])
+@pytest.mark.parametrize(
+    ("method", "header"),
+    [
+        ("GET", "if-match"),
+        ("GET", "if-none-match"),
+        ("HEAD", "if-none-match"),
+        ("PUT", "if-match"),
+        ("PUT", "if-none-match"),
+        ("DELETE", "if-match"),
+        ("COPY", "if-none-match"),
+        ("COPY", "x-amz-copy-source-if-match"),
+        ("COPY", "x-amz-copy-source-if-none-match"),
+    ],
+)
+def test_an_etag_may_lack_both_quotes_and_with_one_the_request_is_refused(
+    store: kit.ObjectStore, put: str, method: str, header: str, missing: str
+) -> None:
+    bare = ETAG.strip('"')
+    value = {"first": bare + '"', "last": '"' + bare, "both": bare}[missing]
+    headers, target, body = {header: value}, put, b""
+    if method == "COPY":
+        method, headers["x-amz-copy-source"] = "PUT", put
+        # The condition of the destination meets the object that is there.
+        target = put + "-copy"
+        assert kit.call(store, "PUT", target, body=BODY).status == 200
+    elif method == "PUT":
+        body = b"other"
+    answer = kit.call(store, method, target, headers, body)
+    if missing == "both":
+        expected = 412 if "none" in header else 204 if method == "DELETE" else 200
+        if method in ("GET", "HEAD") and "none" in header:
+            expected = 304
+        assert answer.status == expected
+    else:
+        assert answer.status == 400
+        if method != "HEAD":
+            assert answer.code == "InvalidArgument"
+            assert answer.element("ArgumentName") == header
+        assert kit.call(store, "GET", target).body == BODY
+
+
 def test_a_condition_that_fails_costs_no_upload(store: kit.ObjectStore, put: str) -> None:
     """With Expect: 100-continue the refusal comes before any byte of the body."""
     signed = kit.sign(store, "PUT", put, {"if-none-match": "*"}, payload_hash="UNSIGNED-PAYLOAD")

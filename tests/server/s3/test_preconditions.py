@@ -6,8 +6,9 @@ import email.utils
 
 import pytest
 
-from server.s3 import preconditions
+from server.s3 import errors, preconditions
 from storage import conditions, model
+from storage import errors as storage_errors
 
 SECOND = 1_700_000_000_000
 DATE = email.utils.formatdate(SECOND / 1000, usegmt=True)
@@ -46,6 +47,30 @@ def test_a_write_takes_if_match_and_if_none_match() -> None:
     assert preconditions.parse_write({"if-none-match": "*"}) == model.Precondition(
         if_none_match=("*",)
     )
+
+
+def test_an_empty_list_of_etags_is_a_condition_that_no_object_meets() -> None:
+    parsed = preconditions.parse_write({"if-match": ""})
+    with pytest.raises(storage_errors.PreconditionFailed):
+        conditions.check_write(parsed, key="k", etag="a" * 32)
+    parsed = preconditions.parse_write({"if-none-match": ""})
+    conditions.check_write(parsed, key="k", etag="a" * 32)
+
+
+@pytest.mark.parametrize("name", ["if-match", "if-none-match"])
+@pytest.mark.parametrize("value", ['"abc', 'abc"', '"a", "b', "a b"])
+def test_a_malformed_list_of_etags_is_refused_with_its_header(name: str, value: str) -> None:
+    for parse, header in (
+        (lambda headers: preconditions.parse_read(headers), name),
+        (
+            lambda headers: preconditions.parse_read(headers, prefix="x-amz-copy-source-"),
+            f"x-amz-copy-source-{name}",
+        ),
+        (lambda headers: preconditions.parse_write(headers), name),
+    ):
+        with pytest.raises(errors.InvalidArgument) as raised:
+            parse({header: value})
+        assert raised.value.fields == {"ArgumentName": header, "ArgumentValue": value}
 
 
 @pytest.mark.parametrize("garbage", ["", "yesterday", "2023-99-99", "Tue, 99 Foo 2023", "\0"])
