@@ -200,7 +200,7 @@ def _check_region(constraint: str | None, region: str) -> None:
     """Raise unless a bucket can be created with this constraint at an endpoint of the region.
 
     As on AWS, the endpoint of us-east-1 accepts every region's name, and another endpoint its own.
-    AWS refuses the name us-east-1; it is accepted here, because clients such as s3fs send it.
+    AWS refuses the name us-east-1; it is accepted here, because s3fs sends it (decision 0071).
     """
     if constraint is None or constraint == region:
         return

@@ -66,6 +66,24 @@ def test_list_objects_v2_start_after_begins_behind_a_key(s3: Any, filled: str) -
     assert page["StartAfter"] == "b/1"
 
 
+def test_later_pages_continue_behind_the_page_before_and_still_name_start_after(
+    s3: Any, filled: str
+) -> None:
+    query = {"Bucket": filled, "StartAfter": "b/1", "MaxKeys": 2}
+    wanted = expected(KEYS, after="b/1")
+    pages: list[list[str]] = []
+    token: dict[str, str] = {}
+    while True:
+        page = s3.list_objects_v2(**query, **token)
+        pages.append(shown(page))
+        assert page["StartAfter"] == "b/1"
+        assert page.get("ContinuationToken") == token.get("ContinuationToken")
+        if not page["IsTruncated"]:
+            break
+        token = {"ContinuationToken": page["NextContinuationToken"]}
+    assert pages == [wanted[n : n + 2] for n in range(0, len(wanted), 2)]
+
+
 def test_a_page_survives_deletes_and_inserts_behind_it(s3: Any, filled: str) -> None:
     first = s3.list_objects_v2(Bucket=filled, MaxKeys=4)
     last = first["Contents"][-1]["Key"]
