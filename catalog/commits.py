@@ -174,9 +174,7 @@ class Commits:
         for ident in fresh:
             idents.check_name(ident.name)
 
-        steps: list[Step] = []
-
-        async def plan() -> store.Planned[tuple[LoadedTable, ...]]:
+        async def plan() -> store.Planned[tuple[tuple[LoadedTable, ...], Sequence[Step]]]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 entries = {
@@ -185,7 +183,7 @@ class Commits:
                     )
                     for ident in parts
                 }
-            steps.clear()
+            steps: list[Step] = []
             for ident, of_table in parts.items():
                 if len(steps) % STEPS_AT_ONCE == STEPS_AT_ONCE - 1:
                     await asyncio.sleep(0)
@@ -219,13 +217,13 @@ class Commits:
                         receipt=None if planned else receipt,
                     )
                 )
-            return _together(planned, naming, now_ms=now_ms)
+            return _together(planned, steps, naming, now_ms=now_ms)
 
         keys = [
             key for ident in parts for key in self._pointers.keys(places[ident.table_bucket], ident)
         ]
         first, *further = places.values()
-        loaded = await self._store.write(plan, keys=keys, place=first, further=further)
+        loaded, steps = await self._store.write(plan, keys=keys, place=first, further=further)
         # The commit is durable: a file that was not removed does not make it fail.
         with contextlib.suppress(storage_errors.StorageError):
             for step in steps:
@@ -547,16 +545,23 @@ class Commits:
 
 def _together(
     planned: Sequence[store.Planned[tuple[LoadedTable, ...]]],
+    steps: Sequence[Step],
     naming: Naming | None,
     *,
     now_ms: int,
-) -> store.Planned[tuple[LoadedTable, ...]]:
-    """Return one plan of the commits of several table buckets, and of the files they name."""
+) -> store.Planned[tuple[tuple[LoadedTable, ...], Sequence[Step]]]:
+    """Return one plan of the commits of several table buckets, and of the files they name.
+
+    Its result has the tables and the steps.
+    """
     batches = [each.batch for each in planned if each.batch is not None]
     if batches and naming is not None:
         batches.insert(0, naming(now_ms))
     return store.Planned(
-        result=tuple(itertools.chain.from_iterable(each.result for each in planned)),
+        result=(
+            tuple(itertools.chain.from_iterable(each.result for each in planned)),
+            steps,
+        ),
         batch=batch.merge(batches) if batches else None,
         files=tuple(itertools.chain.from_iterable(each.files for each in planned)),
         cached=tuple(itertools.chain.from_iterable(each.cached for each in planned)),

@@ -4,9 +4,10 @@ Every expectation of a Batch is checked before its first write, so a refused Bat
 in the transaction that it shares with others. A derivation is called by the writer inside the
 transaction and returns further writes: sequence numbers, branch heads, or writes that depend on the
 state at that moment, such as a precondition. A Decision is also called inside the transaction; it
-returns the whole Batch and a result for the committer. A Batch does not read or write by itself;
-`storage.index` does. A table commit makes thirty of these values, so they are msgspec Structs,
-which cost a tenth of dataclasses.
+returns the whole Batch and a result for the committer. What a committer needs to know of its
+transaction is such a result, never a variable that a derivation assigns. A Batch does not read or
+write by itself; `storage.index` does. A table commit makes thirty of these values, so they are
+msgspec Structs, which cost a tenth of dataclasses.
 """
 
 from __future__ import annotations
@@ -161,6 +162,44 @@ Decision: TypeAlias = Callable[[Reading], Decided[Result]]
 """Plans a Batch on the transaction that writes it, so that no other write can come between. It may
 refuse by raising, and it may run more than once. It runs in the writer thread, which blocks every
 other writer: it must be short."""
+
+
+class OrderedPlan(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
+    """One of several changes in one transaction, each with a result of its own.
+
+    plan: returns the result and the writes, given a view with the writes of earlier plans.
+    after: derivations that follow these writes.
+    """
+
+    plan: Callable[[Reading], tuple[Result, Sequence[Write]]]
+    after: tuple[Derivation, ...] = ()
+
+
+def decide_in_order(
+    plans: Sequence[OrderedPlan[Result]], *, expects: tuple[Expect, ...] = ()
+) -> Decision[list[Result]]:
+    """Return the Decision that executes plans in order, after expects; it has their results."""
+
+    def decide(reading: Reading) -> Decided[list[Result]]:
+        results: list[Result] = []
+        derive: list[Derivation] = []
+        for ordered in plans:
+            derive.append(_deriving(ordered, results))
+            derive.extend(ordered.after)
+        return Decided(result=results, batch=Batch(expects=expects, derive=tuple(derive)))
+
+    return decide
+
+
+def _deriving(ordered: OrderedPlan[Result], results: list[Result]) -> Derivation:
+    """Return the plan as a derivation that appends its result."""
+
+    def derive(reading: Reading) -> Sequence[Write]:
+        result, writes = ordered.plan(reading)
+        results.append(result)
+        return writes
+
+    return derive
 
 
 def merge(batches: Iterable[Batch]) -> Batch:

@@ -22,7 +22,16 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from storage import errors, keys, lifecycle, lookups, puts, records, removals, uploads, versions
-from storage.batch import Batch, Decided, Derivation, Lookup, Reading, Store, Write
+from storage.batch import (
+    Batch,
+    Decided,
+    Lookup,
+    OrderedPlan,
+    Reading,
+    Store,
+    Write,
+    decide_in_order,
+)
 from storage.blobs import Blobs
 from storage.buckets import Buckets
 from storage.index import Index
@@ -430,22 +439,11 @@ class Expiry:
 
         def decide(reading: Reading) -> Decided[list[Outcome]]:
             bucket_row = held.check(reading)
-            outcomes: list[Outcome] = ["kept_changed"] * len(some)
-            derive: list[Derivation] = []
-            for number, (candidate, random_id) in enumerate(zip(some, random_ids, strict=True)):
-                derive.append(
-                    _derivation(
-                        held,
-                        bucket_row,
-                        candidate,
-                        outcomes,
-                        number,
-                        now_ms=now_ms,
-                        random_id=random_id,
-                    )
-                )
-                derive.extend(puts.vacate_after(held.info.bucket_id, candidate.key))
-            return Decided(result=outcomes, batch=Batch(derive=tuple(derive)))
+            plans = [
+                _plan(held, bucket_row, candidate, now_ms=now_ms, random_id=random_id)
+                for candidate, random_id in zip(some, random_ids, strict=True)
+            ]
+            return decide_in_order(plans)(reading)
 
         try:
             outcomes = await self._index.decide(decide, makes_room=makes_room)
@@ -492,26 +490,18 @@ class Expiry:
         """
         now_ms, bucket_id = self._now_ms(), held.info.bucket_id
         text = key.decode("utf-8", "surrogatepass")
-        is_aborted = False
 
-        def derive(reading: Reading) -> Sequence[Write]:
-            nonlocal is_aborted
-            is_aborted = False
+        def decide(reading: Reading) -> Decided[bool]:
             held.check(reading)
             try:
                 row, _ = uploads.find(reading, bucket_id, text, upload_id)
             except errors.NoSuchUpload:
-                return ()
-            is_aborted = True
-            return uploads.plan_abort(reading, row, upload_id, now_ms=now_ms)
+                return Decided(result=False)
+            writes = uploads.plan_abort(reading, row, upload_id, now_ms=now_ms)
+            after = puts.vacate_after(bucket_id, key)
+            return Decided(result=True, batch=Batch(writes=tuple(writes), derive=after))
 
-        await self._index.commit(
-            Batch(
-                derive=(derive, *puts.vacate_after(bucket_id, key)),
-                makes_room=True,
-            )
-        )
-        self.totals.uploads_aborted += is_aborted
+        self.totals.uploads_aborted += await self._index.decide(decide, makes_room=True)
 
 
 _OUTCOMES: Final[dict[Action, Outcome]] = {
@@ -526,23 +516,15 @@ def _judged_by(bucket: BucketInfo) -> tuple[object, Versioning | None]:
     return bucket.settings.get(lifecycle.SETTING), bucket.versioning
 
 
-def _derivation(
-    held: _Held,
-    bucket_row: bytes,
-    candidate: _Candidate,
-    outcomes: list[Outcome],
-    number: int,
-    *,
-    now_ms: int,
-    random_id: str,
-) -> Derivation:
-    """Return the derivation that removes one version if it is still due."""
+def _plan(
+    held: _Held, bucket_row: bytes, candidate: _Candidate, *, now_ms: int, random_id: str
+) -> OrderedPlan[Outcome]:
+    """Return the plan that removes one version if it is still due."""
     bucket_id = held.info.bucket_id
 
-    def derive(reading: Reading) -> Sequence[Write]:
-        outcomes[number] = "kept_changed"
+    def plan(reading: Reading) -> tuple[Outcome, Sequence[Write]]:
         if not _is_still_due(reading, bucket_id, candidate):
-            return ()
+            return "kept_changed", ()
         removal = removals.Removal(
             key=candidate.key.decode("utf-8", "surrogatepass"),
             version_id=None if candidate.action == "expire" else candidate.version_id,
@@ -559,12 +541,10 @@ def _derivation(
                 owner=held.info.owner,
             )
         except errors.ObjectLocked:
-            outcomes[number] = "kept_locked"
-            return ()
-        outcomes[number] = _OUTCOMES[candidate.action]
-        return writes
+            return "kept_locked", ()
+        return _OUTCOMES[candidate.action], writes
 
-    return derive
+    return OrderedPlan(plan=plan, after=puts.vacate_after(bucket_id, candidate.key))
 
 
 def _frees(held: _Held, candidate: _Candidate) -> bool:

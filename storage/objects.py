@@ -40,10 +40,12 @@ from storage.batch import (
     Derivation,
     Expect,
     Lookup,
+    OrderedPlan,
     Put,
     Reading,
     Store,
     Write,
+    decide_in_order,
 )
 from storage.blobs import Blobs
 from storage.index import Index, ReadView
@@ -386,17 +388,19 @@ class Objects:
         assert len(wanted) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
         name, bucket_id = lookups.name_of(bucket), lookups.id_of(self._index, bucket)
         now_ms = self._now_ms()
-        outcome: list[Deleted | errors.StorageError] = []
-        derive: list[Derivation] = []
+        refused: dict[int, errors.StorageError] = {}
+        plans: list[OrderedPlan[Deleted | errors.StorageError]] = []
 
-        def plan(number: int, removal: removals.Removal) -> tuple[Derivation, ...]:
+        def removing(removal: removals.Removal) -> OrderedPlan[Deleted | errors.StorageError]:
             encoded = names.check_key(removal.key)
             random_id = self._new_id()
 
-            def derive(reading: Reading) -> Sequence[Write]:
+            def plan(
+                reading: Reading,
+            ) -> tuple[Deleted | errors.StorageError, Sequence[Write]]:
                 bucket_row = lookups.check_bucket(reading, name, bucket_id)
                 try:
-                    outcome[number], writes = removals.plan_delete(
+                    return removals.plan_delete(
                         reading,
                         bucket_id,
                         bucket_row,
@@ -407,26 +411,29 @@ class Objects:
                         owner=owner,
                     )
                 except errors.ObjectLocked as locked:
-                    outcome[number] = locked
-                    return ()
-                return writes
+                    return locked, ()
 
-            return (derive, *puts.vacate_after(bucket_id, encoded))
+            return OrderedPlan(plan=plan, after=puts.vacate_after(bucket_id, encoded))
 
         for number, removal in enumerate(wanted):
-            outcome.append(Deleted())
             try:
-                derive.extend(plan(number, removal))
+                plans.append(removing(removal))
             except errors.InvalidKey as error:
-                outcome[number] = error
+                refused[number] = error
+        if not plans:
+            return list(refused.values())
         # A delete marker takes room.
         frees = not isinstance(bucket, BucketInfo) or bucket.versioning is None
         makes_room = frees or all(removal.version_id is not None for removal in wanted)
-        if derive:
-            await self._index.commit(
-                Batch(expects=expects, derive=tuple(derive), makes_room=makes_room)
-            )
-        return outcome
+        decision = decide_in_order(plans, expects=expects)
+        outcomes = await self._index.decide(decision, makes_room=makes_room)
+        if not refused:
+            return outcomes
+        following = iter(outcomes)
+        return [
+            refused[number] if number in refused else next(following)
+            for number in range(len(wanted))
+        ]
 
     def count_segments(
         self, bucket: BucketInfo, wanted: Sequence[tuple[str, str | None]]
@@ -643,10 +650,8 @@ class Objects:
         """Replace a version's record by change(record), atomically. change may raise."""
         encoded = names.check_key(key)
         name, bucket_id = lookups.name_of(bucket), lookups.id_of(self._index, bucket)
-        changed = b""
 
-        def derive(reading: Reading) -> Sequence[Write]:
-            nonlocal changed
+        def plan(reading: Reading) -> tuple[bytes, Sequence[Write]]:
             if version_id is None:
                 stored = lookups.newest(reading, bucket_id, encoded)
                 if stored is None:
@@ -659,11 +664,12 @@ class Objects:
             changed = records.encode(after)
             put = Put(store=stored.store, key=stored.row, value=changed)
             if after.attributes.acl is None:
-                return (put,)
+                return changed, (put,)
             bucket_row = lookups.find_bucket(reading, name)
-            return (put, *puts.note_acl(name, bucket_row, after.attributes))
+            return changed, (put, *puts.note_acl(name, bucket_row, after.attributes))
 
-        await self._index.commit(Batch(expects=expects, derive=(derive,)))
+        decision = decide_in_order((OrderedPlan(plan=plan),), expects=expects)
+        (changed,) = await self._index.decide(decision)
         return records.object_info(name, key, changed)
 
     def list(

@@ -358,6 +358,30 @@ def test_dataclasses_are_frozen_and_keyword_only() -> None:
     assert faults == []
 
 
+def test_what_runs_in_a_transaction_assigns_no_outer_variable() -> None:
+    """A function of a Reading runs again when its Batch is planned again: it returns its result."""
+    faults = []
+    for path, node in nodes(ast.FunctionDef):
+        assert isinstance(node, ast.FunctionDef)
+        views = [each.annotation for each in node.args.args if each.annotation is not None]
+        if not any(ast.unparse(view).rpartition(".")[2] == "Reading" for view in views):
+            continue
+        assigned = {
+            each.id
+            for statement in node.body
+            if not isinstance(statement, ast.FunctionDef)
+            for each in ast.walk(statement)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        faults += [
+            f"{label(path)}:{each.lineno}: nonlocal {', '.join(each.names)}"
+            for each in ast.walk(node)
+            if isinstance(each, ast.Nonlocal)
+            and (each in node.body or not assigned.issuperset(each.names))
+        ]
+    assert faults == []
+
+
 def test_a_tables_file_is_read_by_the_proof_that_its_reader_may() -> None:
     """The proofs are made in one place each, and few modules can open objects without one.
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from storage import errors, records, versions
-from storage.batch import Batch, Store
+from storage.batch import Decision, Store
 from storage.model import (
     NULL_VERSION,
     Deleted,
@@ -342,13 +342,13 @@ def test_on_a_full_disk_a_removal_is_taken_and_a_delete_marker_is_not(
     put(storage, "k", b"x")
     if versioning is not None:
         set_versioning(storage, versioning)
-    commit, made_room = storage.index.commit, []
+    decide, made_room = storage.index.decide, []
 
-    async def watch(batch: Batch) -> None:
-        made_room.append(batch.makes_room)
-        await commit(batch)
+    async def watch(decision: Decision[Any], *, makes_room: bool = False) -> Any:
+        made_room.append(makes_room)
+        return await decide(decision, makes_room=makes_room)
 
-    monkeypatch.setattr(storage.index, "commit", watch)
+    monkeypatch.setattr(storage.index, "decide", watch)
     bucket = storage.buckets.get("raw")
     run(storage.objects.delete(bucket, "k"))
     run(storage.objects.delete(bucket, "k", version_id=NULL_VERSION))
