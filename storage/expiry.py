@@ -69,10 +69,26 @@ RunEnd: TypeAlias = Literal["done", "incomplete", "failed"]
 
 
 @dataclass(kw_only=True, slots=True)
+class RunProgress:
+    """How far a run is. Mutable: the run counts in it.
+
+    buckets: those that have rules. bucket: the one that is walked, "" for none. versions_seen: of
+    this walk of it. versions_expected: of its latest whole walk, None before the first.
+    """
+
+    buckets: int
+    buckets_done: int = 0
+    bucket: str = ""
+    versions_seen: int = 0
+    versions_expected: int | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class ExpiryTotals:
     """What all runs of this process did, for metrics. Mutable: it counts while a run goes on.
 
-    runs: by how they ended; an incomplete one has left a bucket to the next.
+    runs: by how they ended; an incomplete one has left a bucket to the next. progress: of the run
+    that goes on, None between runs.
     """
 
     runs: dict[RunEnd, int] = field(
@@ -90,7 +106,7 @@ class ExpiryTotals:
     )
     uploads_aborted: int = 0
     versions_seen: int = 0
-    is_running: bool = False
+    progress: RunProgress | None = None
     last_ended_at_ms: int = 0
     last_duration_ms: int = 0
 
@@ -201,6 +217,8 @@ class Expiry:
         self._day_ms = day_ms
         self._remembered: dict[str, lifecycle.Lifecycle] = {}
         self._remembered_count = 0
+        self._walked: dict[str, int] = {}
+        """Versions that the latest whole walk of each bucket with rules has seen."""
         self._turn = asyncio.Lock()
         self._log = logging.getLogger("boathouse.lifecycle")
         self.totals = ExpiryTotals()
@@ -261,19 +279,26 @@ class Expiry:
             failure: Exception | None = None
             end: RunEnd = "failed"
             is_whole = True
-            self.totals.is_running = True
+            progress = self.totals.progress = RunProgress(buckets=0)
             try:
-                for name in await self._blobs.run(self._names):
+                names = await self._blobs.run(self._names)
+                progress.buckets = len(names)
+                self._walked = {name: self._walked[name] for name in names if name in self._walked}
+                for name in names:
+                    progress.bucket = name
+                    progress.versions_seen = 0
+                    progress.versions_expected = self._walked.get(name)
                     try:
-                        is_whole = await self._sweep(name) and is_whole
+                        is_whole = await self._sweep(name, progress) and is_whole
                     except Exception as error:  # noqa: BLE001 - raised after the other buckets
                         failure = failure or error
+                    progress.buckets_done += 1
                 if failure is not None:
                     raise failure
                 end = "done" if is_whole else "incomplete"
             finally:
                 totals = self.totals
-                totals.is_running = False
+                totals.progress = None
                 totals.runs[end] += 1
                 totals.last_ended_at_ms = self._now_ms()
                 totals.last_duration_ms = totals.last_ended_at_ms - started_at_ms
@@ -291,7 +316,7 @@ class Expiry:
             if bucket.type == "general"
         ]
 
-    async def _sweep(self, name: str) -> bool:
+    async def _sweep(self, name: str, progress: RunProgress) -> bool:
         """Sweep one bucket; begin anew if its rules or its versioning change meanwhile.
 
         Return whether the walk came to the bucket's end.
@@ -300,13 +325,15 @@ class Expiry:
             held = await self._blobs.run(functools.partial(self._hold, name))
             if held is None:
                 return True
+            progress.versions_seen = 0
             try:
                 for prefix in held.rules.prefixes():
-                    await self._sweep_versions(held, prefix)
+                    await self._sweep_versions(held, prefix, progress)
                     if held.rules.aborts:
                         await self._sweep_uploads(held, prefix)
             except errors.ExpectationFailed:
                 continue
+            self._walked[name] = progress.versions_seen
             return True
         self._log.warning(
             "the sweep of lifecycle rules left the bucket %r to its next run: the rules or the "
@@ -348,11 +375,12 @@ class Expiry:
 
     # Versions.
 
-    async def _sweep_versions(self, held: _Held, prefix: bytes) -> None:
+    async def _sweep_versions(self, held: _Held, prefix: bytes, progress: RunProgress) -> None:
         place: _Place | None = _Place(entry=keys.encode_chunk(prefix))
         while place is not None:
             step = await self._blobs.run(functools.partial(self._judge, held, prefix, place))
             self.totals.versions_seen += step.seen
+            progress.versions_seen += step.seen
             # What frees room goes first, and is accepted on a full disk.
             for makes_room in (True, False):
                 some = [each for each in step.candidates if _frees(held, each) is makes_room]
@@ -611,7 +639,7 @@ def format_metrics(totals: ExpiryTotals) -> Iterator[str]:
     for name, metric_type, meaning, value in (
         ("uploads_aborted_total", "counter", "Uploads that were aborted.", totals.uploads_aborted),
         ("versions_seen_total", "counter", "Versions that were judged.", totals.versions_seen),
-        ("running", "gauge", "1 while a run goes on.", int(totals.is_running)),
+        ("running", "gauge", "1 while a run goes on.", int(totals.progress is not None)),
         (
             "last_end_seconds",
             "gauge",
@@ -628,3 +656,28 @@ def format_metrics(totals: ExpiryTotals) -> Iterator[str]:
         yield f"# HELP boathouse_lifecycle_{name} {meaning}"
         yield f"# TYPE boathouse_lifecycle_{name} {metric_type}"
         yield f"boathouse_lifecycle_{name} {value}"
+    if totals.progress is not None:
+        yield from _format_progress(totals.progress)
+
+
+def _format_progress(progress: RunProgress) -> Iterator[str]:
+    left = progress.buckets - progress.buckets_done
+    yield "# HELP boathouse_lifecycle_buckets Buckets with rules in the run that goes on."
+    yield "# TYPE boathouse_lifecycle_buckets gauge"
+    yield f'boathouse_lifecycle_buckets{{state="done"}} {progress.buckets_done}'
+    yield f'boathouse_lifecycle_buckets{{state="left"}} {left}'
+    if not progress.bucket:
+        return
+    for name, meaning, value in (
+        ("seen", "Versions that the run has seen in its bucket.", progress.versions_seen),
+        (
+            "expected",
+            "Versions that the run before has seen in the bucket.",
+            progress.versions_expected,
+        ),
+    ):
+        if value is None:
+            continue
+        yield f"# HELP boathouse_lifecycle_walk_versions_{name} {meaning}"
+        yield f"# TYPE boathouse_lifecycle_walk_versions_{name} gauge"
+        yield f'boathouse_lifecycle_walk_versions_{name}{{bucket="{progress.bucket}"}} {value}'

@@ -648,10 +648,10 @@ def test_a_bucket_that_cannot_be_swept_does_not_stop_the_others(lake: Lake) -> N
         lake.clock.move(3 * DAY_MS)
         sweep_one = lake.expiry._sweep
 
-        async def fail(name: str) -> bool:
+        async def fail(name: str, progress: expiry.RunProgress) -> bool:
             if name == "other":
                 raise errors.CorruptRecord("a record that cannot be read")
-            return await sweep_one(name)
+            return await sweep_one(name, progress)
 
         lake.expiry._sweep = fail  # type: ignore[method-assign]  # the seam of the test
         with pytest.raises(errors.CorruptRecord):
@@ -753,6 +753,62 @@ def test_metrics_are_prometheus_text_of_every_outcome(lake: Lake) -> None:
     assert 'boathouse_lifecycle_runs_total{outcome="done"} 1' in lines
     assert "boathouse_lifecycle_versions_seen_total 1" in lines
     assert "boathouse_lifecycle_running 0" in lines
+
+
+def test_metrics_show_how_far_a_run_is_and_what_the_run_before_has_seen(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "VERSIONS_AT_ONCE", 2)
+    shown: list[set[str]] = []
+    remove_some = lake.expiry._remove
+
+    async def look(*arguments: Any, **options: Any) -> None:
+        lines = set(expiry.format_metrics(lake.expiry.totals))
+        shown.append({line for line in lines if "_walk_" in line or "_buckets{" in line})
+        assert "boathouse_lifecycle_running 1" in lines
+        await remove_some(*arguments, **options)
+
+    lake.expiry._remove = look  # type: ignore[method-assign]  # the seam of the test
+
+    async def work() -> None:
+        await lake.make(rule(expiration_days=1))
+        await folders.make_bucket(lake.storage, "other")
+        await lake.storage.buckets.set_lifecycle("other", (rule(expiration_days=1),), bucket_id=2)
+        await folders.put(lake.storage, "x", b"x", bucket="other")
+        await lake.put("a", "b", "c")
+        lake.clock.move(3 * DAY_MS)
+        await lake.expiry.once()
+        await lake.put("d")
+        lake.clock.move(3 * DAY_MS)
+        await lake.expiry.once()
+
+    run(work())
+
+    def samples(done: int, left: int) -> set[str]:
+        states = {"done": done, "left": left}
+        return {
+            f'boathouse_lifecycle_buckets{{state="{state}"}} {count}'
+            for state, count in states.items()
+        }
+
+    def seen(bucket: str, count: int) -> str:
+        return f'boathouse_lifecycle_walk_versions_seen{{bucket="{bucket}"}} {count}'
+
+    def expected(bucket: str, count: int) -> str:
+        return f'boathouse_lifecycle_walk_versions_expected{{bucket="{bucket}"}} {count}'
+
+    def lines(shown_lines: set[str]) -> set[str]:
+        return {line for line in shown_lines if not line.startswith("#")}
+
+    assert [lines(each) for each in shown] == [
+        {*samples(0, 2), seen("other", 1)},
+        {*samples(1, 1), seen("raw", 2)},
+        {*samples(1, 1), seen("raw", 3)},
+        {*samples(1, 1), seen("raw", 1), expected("raw", 3)},
+    ]
+    after = "\n".join(expiry.format_metrics(lake.expiry.totals))
+    assert "_walk_" not in after
+    assert "lifecycle_buckets" not in after
 
 
 def test_rules_survive_a_restart(tmp_path: Path) -> None:
