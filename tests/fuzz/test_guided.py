@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from server.access import globs
-from server.auth import chunked, postpolicy, sigv4
-from server.s3 import documents, fields, forms, lifecycles, preconditions, wire_errors
+from server import asgi
+from server.access import globs, policies
+from server.auth import chunked, postpolicy, presign, sigv2, sigv4
+from server.s3 import documents, fields, forms, lifecycles, preconditions, tokens, wire_errors
 from storage import byteranges
 from tests.kit import guided
 
@@ -61,7 +62,133 @@ def framed(data: bytes) -> None:
     decoder.finish()
 
 
+LISTING = ("objects", "bucket", "pre/", "/")
+
+
+def listing_token(data: bytes) -> None:
+    """A token is of no query, or continues behind a key for which the query has a token."""
+    after = tokens.redeem(data.decode("latin-1"), *LISTING)
+    if after is not None:
+        assert tokens.redeem(tokens.issue(after, *LISTING), *LISTING) == after
+
+
+def presigned(data: bytes) -> object:
+    """A query as the exchange reads it: parsed by the version of its signature."""
+    pairs = asgi.parse_pairs(data)
+    if presign.is_v4(data):
+        return presign.parse_v4(pairs)
+    if not presign.is_v2(data):
+        return None
+    expires = presign.parse_v2(pairs).expires
+    return signed_by_v2(b"Content-MD5: a", data, expires)
+
+
+def sigv2_header(data: bytes) -> object:
+    """The first line has the Authorization header, the second the query, the others are headers."""
+    authorization, _, rest = data.partition(b"\n")
+    query, _, lines = rest.partition(b"\n")
+    sigv2.parse_authorization(authorization.decode("latin-1"))
+    return signed_by_v2(lines, query, None)
+
+
+def signed_by_v2(lines: bytes, query: bytes, expires: str | None) -> bytes:
+    pairs = [line.partition(b": ") for line in lines.split(b"\n")]
+    text = sigv2.string_to_sign(
+        method="GET",
+        raw_path=b"/b/k",
+        query=query,
+        headers=[(name.lower(), value) for name, _, value in pairs],
+        bucket_of_host=None,
+        expires=expires,
+    )
+    assert sigv2.sign("secret", text)
+    return text
+
+
+POLICY_SEEDS = (
+    b'{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", '
+    b'"Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"}]}',
+    b'{"Statement": {"Sid": "a", "Effect": "Deny", "Principal": {"AWS": ["000000000000"]}, '
+    b'"NotAction": ["s3:*"], "Resource": ["arn:aws:s3:::b"], "Condition": {"StringLike": '
+    b'{"s3:prefix": ["${aws:username}/*"]}, "IpAddress": {"aws:SourceIp": "10.0.0.0/8"}, '
+    b'"NumericLessThan": {"s3:max-keys": "5"}, "Bool": {"aws:SecureTransport": "true"}}}}',
+)
+
 PARSERS = {
+    "policy": Parser(
+        parse=lambda data: policies.parse_policy(data, policy_type="resource"),
+        seeds=POLICY_SEEDS,
+        tokens=(
+            b"[" * 500,
+            b"null",
+            b"1e999",
+            b"{}",
+            b'"\\ud800"',
+            b"NaN",
+            b"IfExists",
+            b"ForAnyValue:",
+            b"DateGreaterThan",
+            b"NotPrincipal",
+            b"::/0",
+            b"${",
+            b"arn:aws:",
+        ),
+    ),
+    "listing token": Parser(
+        parse=listing_token,
+        seeds=(tokens.issue("pre/a", *LISTING).encode(), tokens.issue("\u00e9", *LISTING).encode()),
+        tokens=(b"=", b"-", b"_", b"//"),
+    ),
+    "presigned query": Parser(
+        parse=presigned,
+        seeds=(
+            b"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AK%2F20250101%2Fus-east-1%2Fs3%2F"
+            b"aws4_request&X-Amz-Date=20250101T000000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host"
+            b"&X-Amz-Signature=" + b"0" * 64,
+            b"AWSAccessKeyId=AK&Expires=1735689600&Signature=a%2Bb%3D&x-amz-acl=private&uploads",
+        ),
+        tokens=(b"&", b"=", b"%2", b"%00", b"+", b"Expires=", b"X-Amz-Security-Token=t", b"-1"),
+    ),
+    "SigV2 header": Parser(
+        parse=sigv2_header,
+        seeds=(
+            b"AWS AK:c2ln\nacl&versionId=null\nDate: Thu, 01 Jan 2025 00:00:00 GMT\nx-amz-a: 1",
+            b"AWS AK:c2ln\nresponse-expires=a%20b\nx-amz-date: \nContent-Type: a",
+        ),
+        tokens=(b"AWS ", b":", b"\nx-amz-a: 2", b"&location", b"%zz"),
+    ),
+    "versioning": Parser(
+        parse=documents.parse_versioning,
+        seeds=(
+            b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+            b"<VersioningConfiguration><Status>Suspended</Status><MfaDelete>Disabled</MfaDelete>"
+            b"</VersioningConfiguration>",
+        ),
+        tokens=XML,
+    ),
+    "object lock": Parser(
+        parse=documents.parse_object_lock,
+        seeds=(
+            b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule>"
+            b"<DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule>"
+            b"</ObjectLockConfiguration>",
+        ),
+        tokens=(*XML, b"<Years>1</Years>", b"COMPLIANCE", b"-1"),
+    ),
+    "retention": Parser(
+        parse=documents.parse_retention,
+        seeds=(
+            b"<Retention><Mode>COMPLIANCE</Mode><RetainUntilDate>2030-01-01T00:00:00Z"
+            b"</RetainUntilDate></Retention>",
+            b"<Retention/>",
+        ),
+        tokens=(*XML, b"2030-02-30T25:61:61.999999999999+99:99", b"0000", b"+00:00"),
+    ),
+    "legal hold": Parser(
+        parse=documents.parse_legal_hold,
+        seeds=(b"<LegalHold><Status>ON</Status></LegalHold>",),
+        tokens=(*XML, b"OFF"),
+    ),
     "tagging": Parser(
         parse=documents.parse_tagging,
         seeds=(b"<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>",),
