@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import io
 import os
 import socket
 import ssl
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from botocore import config
+from boto3.s3 import transfer
+from botocore import config, exceptions
 
 from server import limits
 from server.transport import connection
@@ -122,6 +126,103 @@ def test_a_large_object_is_stored_and_read_whole(
     assert s3.get_object(Bucket="raw", Key="whole")["Body"].read() == body
     part = s3.get_object(Bucket="raw", Key="whole", Range="bytes=70000-8000000")
     assert part["Body"].read() == body[70_000:8_000_001]
+
+
+class Trailing:
+    """Notes which requests have their checksum in a trailer, as boto3 sends it with TLS."""
+
+    def __init__(self, s3: Any) -> None:
+        self.noted: list[str] = []
+        s3.meta.events.register("before-send.s3", self._note)
+
+    def _note(self, request: Any, **_: Any) -> None:
+        trailer = _text(request.headers.get("X-Amz-Trailer", ""))
+        if trailer:
+            mode = _text(request.headers["X-Amz-Content-SHA256"])
+            assert mode == "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+            assert "aws-chunked" in _text(request.headers["Content-Encoding"])
+            self.noted.append(trailer)
+
+
+def _text(value: str | bytes) -> str:
+    """botocore has headers of both types."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def crc32(data: bytes) -> str:
+    return base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode()
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip"])
+def test_boto3_sends_a_small_body_with_its_checksum_in_the_trailer(
+    encrypted: tuple[server_kit.Running, Path], encoding: str | None
+) -> None:
+    s3 = client(encrypted)
+    trailing = Trailing(s3)
+    extra = {} if encoding is None else {"ContentEncoding": encoding}
+    put = s3.put_object(Bucket="raw", Key="small", Body=io.BytesIO(b"small"), **extra)
+    assert trailing.noted == ["x-amz-checksum-crc32"]
+    answer = s3.get_object(Bucket="raw", Key="small", ChecksumMode="ENABLED")
+    assert answer["Body"].read() == b"small"
+    assert answer.get("ContentEncoding") == encoding
+    for each in (put, answer):
+        assert each["ChecksumCRC32"] == crc32(b"small")
+        assert each["ChecksumType"] == "FULL_OBJECT"
+
+
+def test_boto3_uploads_parts_with_their_checksums_in_trailers(
+    encrypted: tuple[server_kit.Running, Path],
+) -> None:
+    s3 = client(encrypted)
+    trailing = Trailing(s3)
+    body = os.urandom(12 * MIB)
+    parts = [body[: 5 * MIB], body[5 * MIB : 10 * MIB], body[10 * MIB :]]
+    settings = transfer.TransferConfig(multipart_threshold=1, multipart_chunksize=5 * MIB)
+    s3.upload_fileobj(io.BytesIO(body), "raw", "parts", Config=settings)
+    assert trailing.noted == ["x-amz-checksum-crc32"] * 3
+    answer = s3.get_object(Bucket="raw", Key="parts", ChecksumMode="ENABLED")
+    assert answer["Body"].read() == body
+    assert "ContentEncoding" not in answer
+    # AWS's rule for checksums of parts: that of their checksums, with their number.
+    of_parts = b"".join(zlib.crc32(part).to_bytes(4, "big") for part in parts)
+    assert answer["ChecksumCRC32"] == f"{crc32(of_parts)}-3"
+    assert answer["ChecksumType"] == "COMPOSITE"
+    listed = s3.get_object_attributes(
+        Bucket="raw", Key="parts", ObjectAttributes=["ObjectParts", "Checksum"]
+    )
+    assert [part["ChecksumCRC32"] for part in listed["ObjectParts"]["Parts"]] == [
+        crc32(part) for part in parts
+    ]
+
+
+def test_a_trailer_that_contradicts_the_body_stores_nothing(
+    encrypted: tuple[server_kit.Running, Path],
+) -> None:
+    s3 = client(encrypted)
+    wrong = crc32(b"other")
+
+    def change(request: Any, **_: Any) -> None:
+        request.body = _Replaced(request.body, crc32(b"small").encode(), wrong.encode())
+
+    s3.meta.events.register("before-send.s3", change)
+    with pytest.raises(exceptions.ClientError) as refused:
+        s3.put_object(Bucket="raw", Key="wrong", Body=io.BytesIO(b"small"))
+    assert refused.value.response["Error"]["Code"] == "BadDigest"
+    listed = client(encrypted).list_objects_v2(Bucket="raw", Prefix="wrong")
+    assert listed["KeyCount"] == 0
+
+
+class _Replaced:
+    """A body in whose bytes one text takes the place of another of its length."""
+
+    def __init__(self, body: Any, text: bytes, other: bytes) -> None:
+        data = body.read()
+        assert data.count(text) == 1
+        assert len(text) == len(other)
+        self._rest = io.BytesIO(data.replace(text, other))
+
+    def read(self, size: int = -1) -> bytes:
+        return self._rest.read(size)
 
 
 @pytest.mark.parametrize("count", [0, 3])
