@@ -441,7 +441,7 @@ def bits_of(engine_name: str) -> builders.Builder:
 
 
 def approx_count_distinct(call: FunctionCall) -> Expr:
-    operand = call.arg(0)
+    operand = rewrites.as_instant(call.arg(0))
     if operand.type.name in ("real", "boolean"):
         operand = rewrites.cast(operand, sqltypes.TEXT)
     estimate = code.exactly(_over(call, "approx_distinct", operand), COUNT)

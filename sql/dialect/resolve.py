@@ -31,7 +31,7 @@ from sql.dialect import (
     sqltypes,
 )
 from sql.dialect.scopes import Output, OutputScope, PlannedQuery, QueryScope
-from sql.plan import code, emit, emit_spark, padding, relations, sharing, substitution
+from sql.plan import code, emit, emit_spark, instants, padding, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -465,10 +465,19 @@ class Binder:
         )
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         word += " ALL" if not tree.args.get("distinct") else ""
-        branches = [self._branch(side, targets).rel for side in sides]
+        converted = [self._branch(side, targets) for side in sides]
+        branches = [side.rel for side in converted]
         row_counts = [side.rows for side in sides if side.rows is not None]
         rows = sum(row_counts) if len(row_counts) == len(sides) else None
-        rel = self._ordered(tree, relations.set_operation(word, branches), outputs, scope)
+        if word in ("UNION", "EXCEPT", "INTERSECT") and any(
+            sql_type.name == "timestamp_tz" for sql_type in targets
+        ):
+            named = [(side.rel, [each.unique for each in side.outputs]) for side in converted]
+            columns_of = [(output.unique, output.type) for output in outputs]
+            combined = instants.combined(word, named, columns_of, self.alias)
+        else:
+            combined = relations.set_operation(word, branches)
+        rel = self._ordered(tree, combined, outputs, scope)
         return PlannedQuery(rel=rel, outputs=outputs, rows=rows)
 
     def _branch(self, query: PlannedQuery, targets: Sequence[sqltypes.SqlType]) -> PlannedQuery:

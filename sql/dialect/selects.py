@@ -34,7 +34,7 @@ from sql.dialect import (
     unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
-from sql.plan import code, emit, opaque, orderings, relations, sharing
+from sql.plan import code, emit, instants, opaque, orderings, relations, sharing
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -100,9 +100,19 @@ class SelectBinder:
             rel = relations.WindowRows(source=rel)
         if qualify is not None:
             rel = relations.RowFilter(source=rel, condition=qualify)
-        rel = relations.Project(source=rel, items=listed, is_distinct=is_distinct)
+        zoned = any(output.type.name == "timestamp_tz" for output in outputs)
+        by_instants = is_distinct and zoned
+        rel = relations.Project(source=rel, items=listed, is_distinct=is_distinct and not zoned)
+        if by_instants:
+            rel = instants.grouped(rel)
+            if sharing.is_volatile(rel):
+                rel = sharing.bound_once(rel, self._binder.alias)
+            columns_of = [(output.unique, output.type) for output in outputs]
+            rel = instants.distinct(rel, columns_of, self._binder.alias)
         if order:
             rel = relations.Sort(source=rel, keys=order)
+        if keys:
+            rel = instants.grouped(rel)
         if is_aggregate or having is not None:
             rel = orderings.reconciled(rel)
         if sharing.is_volatile(rel):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import decimal
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -229,6 +231,77 @@ def test_moments_of_one_instant_are_ties_whatever_their_offsets(
 ) -> None:
     rows = shell.rows(text.format(t=MOMENTS_OF_TIES))
     assert [row[0] for row in rows] == ids
+
+
+A, B, LATE = (
+    "2024-01-01 00:00:00.000 +0000",
+    "2024-01-01 01:00:00.000 +0100",
+    "2024-01-01 00:30:00.000 +0100",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select x::varchar, count(*), min(id) from {t} group by x order by x",
+         [(LATE, 1, 3), (A, 2, 1)]),
+        ("select x::varchar, count(*) from {t} group by 1 order by 1", [(A, 1), (LATE, 1), (B, 1)]),
+        ("select x, id % 2 as odd from {t} where id < 3 group by all order by odd", [(A,), (B,)]),
+        ("select count(*) from {t} group by x having x < '2024-01-01 00:00 Z' order by x", [(1,)]),
+        ("select max(x)::varchar from {t} group by x order by x", [(LATE,), (B,)]),
+        ("select listagg(id, '') within group (order by id) from {t} group by x order by x",
+         [("3",), ("12",)]),
+        ("select x::date, rank() over (order by x) from {t} group by x order by x desc",
+         [(datetime.date(2024, 1, 1), 2), (datetime.date(2024, 1, 1), 1)]),
+        ("select x, grouping(x), count(*) from {t} group by rollup (x) order by x nulls last",
+         [(LATE, 0, 1), (A, 0, 2), (None, 1, 3)]),
+        ("select x, id from {t} group by grouping sets ((x), (id)) order by x nulls last, id",
+         [(LATE, None), (A, None), (None, 1), (None, 2), (None, 3)]),
+        ("select distinct x from {t} order by x desc", [(A,), (LATE,)]),
+        ("select distinct x y, 1 from {t} order by y", [(LATE,), (A,)]),
+        ("select count(*) from (select distinct x from {t})", [(2,)]),
+        ("select distinct x, count(*) from {t} group by x, id order by 1", [(LATE, 1), (A, 1)]),
+        ("select x from {t} where id = 1 union select x from {t} order by x", [(LATE,), (A,)]),
+        ("select x from {t} where id = 1 intersect select x from {t} where id = 2", [(B,)]),
+        ("select x from {t} except select x from {t} where id = 2", [(LATE,)]),
+        ("select x from {t} except select x from {t} limit 1", []),
+        ("select x from {t} union all select x from {t} order by x limit 1", [(LATE,)]),
+        ("select approx_count_distinct(x) from {t}", [(2,)]),
+        ("select count(*) from {t} a join {t} b on a.x = b.x", [(5,)]),
+        ("select count(*) from {t} where x in (select x from {t} where id = 1)", [(2,)]),
+        ("select count(*) from {t} join {t} using (x)", [(5,)]),
+    ],
+)  # fmt: skip
+def test_moments_of_one_instant_are_one_group_which_shows_the_least_offset(
+    shell: Shell, text: str, expected: list[tuple[Any, ...]]
+) -> None:
+    shown = [tuple(map(_text, row)) for row in shell.rows(text.format(t=MOMENTS_OF_TIES))]
+    assert [row[: len(cells)] for row, cells in zip(shown, expected, strict=True)] == expected
+
+
+def test_aggregates_of_a_key_see_the_values_of_all_rows(shell: Shell) -> None:
+    """What is inside an aggregate function is not the value that its group shows."""
+    calls = (
+        "count(x), count(distinct x), count(distinct x, id), count_if(x::varchar like '%+0100'),"
+        " max(x)::varchar, max_by(id, x::varchar), sum(hour(x)), avg(hour(x)), median(hour(x)),"
+        " listagg(hour(x)) within group (order by id), any_value(x) = x, bitor_agg(hour(x)),"
+        " booland_agg(hour(x) = 0), stddev_pop(hour(x)), corr(hour(x), hour(x)), mode(hour(x)),"
+        " approx_percentile(hour(x), 0.9), array_size(array_agg(hour(x))), grouping(x)"
+    )
+    group = f"(select * from {MOMENTS_OF_TIES} where id < 3)"
+    (row,) = shell.rows(f"select {calls} from {group} group by x")
+    half = decimal.Decimal("0.5")
+    assert row == (2, 1, 2, 1, B, 1, 1, half, half, "10", True, 1, False, 0.5, 1.0, 0, 1.0, 2, 0)
+
+
+def _text(cell: Any) -> Any:
+    """Return a cell with a packed value of TIMESTAMP_TZ as its text."""
+    if not isinstance(cell, decimal.Decimal):
+        return cell
+    micros, minutes = divmod(int(cell), 4096)
+    shown = datetime.timezone(datetime.timedelta(minutes=minutes - 1440))
+    moment = datetime.datetime.fromtimestamp(micros // 1_000_000, shown)
+    return f"{moment:%Y-%m-%d %H:%M:%S.000 %z}"
 
 
 @pytest.mark.parametrize(
