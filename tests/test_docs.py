@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 import typing
@@ -12,6 +13,7 @@ import pytest
 from catalog.rest import native as catalog_native
 from catalog.rest import rows as rest_rows
 from jobs import face as jobs_face
+from pipeline import jars
 from s3tables import face as s3tables_face
 from server import auditing, config, connect, native
 from server.access import canned
@@ -23,7 +25,7 @@ from sql import show_listings
 from sql.dialect import operations, parse
 from sql.rest import routes as sql_routes
 from storage import batch
-from tests.kit import s3
+from tests.kit import s3, trino
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -250,6 +252,37 @@ def test_the_code_map_names_paths_that_are_there() -> None:
                 missing.append(str(path))
     assert len(cells) > 30
     assert missing == []
+
+
+def test_the_versions_of_clients_are_those_that_are_pinned() -> None:
+    section = (DOCS / "TESTING.md").read_text().partition("\n## Engines and clients")[2]
+    section = section.partition("\n## ")[0]
+    listed = set(re.findall(r"`([^`\s]+)` (\d[\w.]*)", section))
+    pinned = {
+        ("iceberg-spark-runtime", jars.ICEBERG),
+        ("hadoop-aws", jars.HADOOP),
+        ("trino-server-core", trino.VERSION),
+    }
+    kit = ROOT / "tests" / "kit"
+    pages = {path: path.read_text() for path in (kit / "requirements").glob("*.txt")}
+    pages[ROOT / "constraints.txt"] = (ROOT / "constraints.txt").read_text()
+    for text in pages.values():
+        pinned |= set(re.findall(r"^([\w-]+)(?:\[\S+\])?==(\S+)$", text, re.M))
+    for path in kit.glob("packages/*/package.json"):
+        pinned |= set(json.loads(path.read_text())["dependencies"].items())
+    for path in kit.glob("packages/*/go.mod"):
+        modules = re.findall(
+            r"github\.com/[\w-]+/([\w-]+)(?:/v\d+)? v(\S+)$", path.read_text(), re.M
+        )
+        pinned |= set(modules)
+    for path in kit.glob("packages/*/pom.xml"):
+        words = r"<artifactId>(.+)</artifactId>\s*<version>(.+)</version>"
+        pinned |= set(re.findall(words, path.read_text()))
+    assert len(listed) > 30
+    assert listed - pinned == set()
+    rows_of_section = "\n".join(line for line in section.splitlines() if line.startswith("| "))
+    for test in re.findall(r"`(test_\w+\.py)`", rows_of_section):
+        assert (ROOT / "tests" / "contract" / test).exists(), test
 
 
 def test_every_report_of_another_catalog_names_a_test_that_exists() -> None:

@@ -97,6 +97,5 @@ def test_daft_reads_a_table(server: Running) -> None:
     assert read(server, DAFT) == EXPECTED
 
 
-@pytest.mark.clients
 def test_datafusion_reads_a_table_with_iceberg_rust(server: Running) -> None:
     assert read(server, DATAFUSION) == EXPECTED
