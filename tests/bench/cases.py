@@ -131,6 +131,15 @@ def catalog_cases() -> tuple[Case, ...]:
             run=lambda bench: (_load_table(bench, "?snapshots=refs"), None),
         ),
         Case(
+            name="loadTable refs, 10,000 snapshots",
+            stand_in="1,000 snapshots",
+            target=">= .9",
+            run=lambda bench: (
+                _load_table(bench, "?snapshots=refs", snapshots=10_000),
+                _load_table(bench, "?snapshots=refs"),
+            ),
+        ),
+        Case(
             name="loadTable 304",
             stand_in="-",
             target="<= 2 bare",
@@ -368,12 +377,14 @@ def _commits(bench: Bench, *, snapshots: int) -> machines.Figure:
     )
 
 
-def _load_table(bench: Bench, query: str, *, not_modified: bool = False) -> machines.Figure:
+def _load_table(
+    bench: Bench, query: str, *, snapshots: int = 1000, not_modified: bool = False
+) -> machines.Figure:
     rest = Rest(bench.running)
     rest.namespace("bench")
     name = f"load_{next(bench.uniques)}"
     table = rest.table("bench", name)
-    rest.add_snapshots(table, 1000)
+    rest.add_snapshots(table, snapshots)
     path = f"{rest.prefix}/namespaces/bench/tables/{name}{query}"
     headers = {"Authorization": f"Bearer {rest.token}"}
     expected = frozenset({200})
