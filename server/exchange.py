@@ -28,6 +28,7 @@ from server import (
     pending,
     repeats,
     targets,
+    templates,
     unserved,
 )
 from server.access import audit, decide
@@ -105,7 +106,7 @@ class Exchange:
         self._files = files
         self._domain = domain
         self._bodies = held.Bodies()
-        self._repeats = repeats.Repeats()
+        self._repeats = repeats.Repeats(asgi.Headers)
         self.recall = self._repeats.find
         """Returns the Repeat of a request's bytes, if an earlier request had the same."""
         self._audit = audit_log
@@ -329,34 +330,47 @@ class Exchange:
     ) -> asgi.Response | Awaitable[asgi.Response] | None:
         """Return the answer to a repeated request, or an awaitable of it; None if its signature or
         token is no longer valid."""
-        caller = self._verifier.again(repeat.standing, visit.request)
+        request = visit.request
+        caller = self._verifier.again(repeat.standing, request, repeat.parts)
         if caller is None:
             return None
-        call = repeat.call(visit.request)
+        operation = repeat.operation
+        if operation is None:
+            call = visit.face.identify(request)
+        else:
+            call = repeat.call(operation, request)
         if self._access_logs is not None and self._access_logs.is_on:
-            visit.request.noted = self._access_logs.begin(visit.name, call)
+            request.noted = self._access_logs.begin(visit.name, call)
         self._admit(visit, call, caller)
         return self._handle(visit, call)
 
     def _remember(self, whole: bytes, scope: asgi.Scope, visit: _Visit, call: calls.Call) -> None:
         """Store the parsed form of a request whose caller is authorised. whole: its bytes."""
-        standing = self._verifier.standing(visit.request, call.caller)
+        request, caller = visit.request, call.caller
+        template = None
+        if caller.signing.scheme == "sigv4":
+            template = self._repeats.find_template(whole, request)
+            if template is None:
+                return
+        standing = self._verifier.standing(request, caller, template)
         if standing is None:
             return
         kept = dict(scope)
-        del kept["extensions"]
-        self._repeats.keep(
-            whole,
-            repeats.Repeat(
-                scope=kept,
-                headers=visit.request.headers,
-                name=visit.name,
-                operation=call.operation,
-                value=call.value,
-                context=None if call.context is None else call.context.anew(),
-                standing=standing,
-            ),
+        del kept["extensions"], kept["headers"]
+        is_read_anew = template is not None and templates.RANGE in template.names
+        repeat = repeats.Repeat(
+            scope=kept,
+            headers=request.headers,
+            name=visit.name,
+            operation=None if is_read_anew else call.operation,
+            value=call.value,
+            context=None if call.context is None else call.context.anew(),
+            standing=standing,
         )
+        if template is None:
+            self._repeats.keep(whole, repeat)
+        else:
+            self._repeats.keep_signed(whole, template, repeat)
 
     async def _verify_and_handle(
         self, visit: _Visit, call: calls.Call, verifying: Awaitable[callers.Caller]

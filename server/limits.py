@@ -129,6 +129,9 @@ REPEATS_MAX: Final = 1_024
 """Heads whose meaning and proof are remembered; `server.repeats`."""
 REPEAT_BYTES_MAX: Final = 4_096
 """The longest of them; its parsed form takes about as much again."""
+TEMPLATES_OF_LENGTH_MAX: Final = 4
+"""Templates of signed heads of one length: clients whose heads are as long put their headers in
+other places."""
 QUERIES_REMEMBERED_MAX: Final = 256
 QUERY_REMEMBERED_BYTES_MAX: Final = 2_048
 """Cached parsed queries: presigned requests repeat."""

@@ -1,71 +1,162 @@
-"""engine: requests that come again byte for byte, and what is remembered of them.
+"""engine: requests that come again, and what is remembered of them.
 
 A client that polls a table with one token, or reads with one presigned URL, sends the same head
-again and again. A Repeat keeps what such a head means: its face, its operation with the parsed
-value, and its proof of identity. So a repeat is not parsed, not identified, and its signature or
-token is not computed again. Nothing that can change is kept: the proof's time and its owner are
-checked at every repeat (`Verifier.again`), rights are judged and the answer is made anew.
+again and again; one that signs in the header sends it with another time and signature. A Repeat
+keeps what such a head means: its face, its operation with the parsed value, and its proof of
+identity. So a repeat is not parsed and not identified. A signature that is the same, or a token, is
+not computed again; another signature is, over a canonical request that is ready but for the values
+that differ (`server.templates`). Nothing that can change is kept: the proof's time and its owner
+are checked at every repeat (`Verifier.again`), rights are judged and the answer is made anew.
 
-Only heads without a body are kept whose proof was right and holds for longer than one request: a
-signature in the header is made anew for each request, and so is never kept. Never refuses: a repeat
-whose proof does not hold any more takes the usual way, which knows the error.
+Only heads without a body are kept whose proof was right; those with a signature in the header if
+they are GETs or HEADs that were seen before. Never refuses: a repeat whose proof does not hold
+takes the usual way, which knows the error.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from server import calls, limits
+from server import calls, limits, templates
 from server.auth import verify
 
 if TYPE_CHECKING:
     from server import asgi
 
+METHODS_SIGNED_ANEW: Final = ("GET", "HEAD")
+
+T = TypeVar("T")
+
 
 class Repeat(NamedTuple):
-    """What the bytes of a head mean. scope: ASGI's, without the connection's part. name: the
-    face's. context: of a call, to be made anew for each."""
+    """What the bytes of a head mean. scope: ASGI's, without the connection's part and the headers.
+    name: the face's. operation: None if a header that differs is part of the value, so that the
+    face identifies the request. context: of a call, to be made anew for each. parts: the values
+    that differ, of a head with a template."""
 
     scope: asgi.Scope
     headers: asgi.Headers
     name: str
-    operation: calls.Operation
+    operation: calls.Operation | None
     value: Any
     context: Any
     standing: verify.Standing
+    parts: templates.Parts = ()
 
-    def call(self, request: asgi.Request) -> calls.Call:
+    def call(self, operation: calls.Operation, request: asgi.Request) -> calls.Call:
         """Return the call that a request with these bytes means."""
         context = self.context
         return calls.Call(
-            self.operation, self.value, request, None if context is None else context.anew()
+            operation, self.value, request, None if context is None else context.anew()
         )
 
 
-class Repeats:
-    """Repeats by the bytes of their heads. Mutable; bounded.
+class _Signed(NamedTuple):
+    """A Repeat of one head of a template."""
 
-    Two generations of half the size: a full young one becomes the old one, and what is used of the
-    old one becomes young again. So what repeats often stays, at the cost of a dictionary.
+    template: templates.Template
+    repeat: Repeat
+
+
+class Repeats:
+    """Repeats by the bytes of their heads, or by those around the values that differ. Mutable;
+    bounded.
+
+    make_headers: returns the Headers of names and values as received.
     """
 
-    def __init__(self, *, count_max: int = limits.REPEATS_MAX) -> None:
-        self._generation_max = count_max // 2
-        self._young: dict[bytes, Repeat] = {}
-        self._old: dict[bytes, Repeat] = {}
+    def __init__(
+        self,
+        make_headers: Callable[[templates.RawHeaders], asgi.Headers],
+        *,
+        count_max: int = limits.REPEATS_MAX,
+    ) -> None:
+        self._make_headers = make_headers
+        self._count_max = count_max
+        self._same: _Generations[Repeat] = _Generations(count_max)
+        self._signed: _Generations[_Signed] = _Generations(count_max)
+        self._templates: dict[int, tuple[templates.Template, ...]] = {}
+        self._sights: dict[int, int] = {}
 
     def find(self, head: bytes) -> Repeat | None:
         """Return what a head means, if it is remembered."""
-        repeat = self._young.get(head)
-        if repeat is None and self._old:
-            repeat = self._old.get(head)
-            if repeat is not None:
-                self.keep(head, repeat)
-        return repeat
+        repeat = self._same.find(head)
+        if repeat is not None:
+            return repeat
+        for template in self._templates.get(len(head), ()):
+            signed = self._signed.find(template.rest(head))
+            # Two templates may leave the same bytes of different heads.
+            if signed is not None and signed.template is template:
+                parts = template.parts(head)
+                if parts is None:
+                    return None
+                scope, headers, name, operation, value, context, standing, _ = signed.repeat
+                headers = self._make_headers(template.fill(headers.raw, parts))
+                return Repeat(scope, headers, name, operation, value, context, standing, parts)
+        return None
 
     def keep(self, head: bytes, repeat: Repeat) -> None:
         """Remember what a head of at most `limits.REPEAT_BYTES_MAX` means."""
-        assert len(head) <= limits.REPEAT_BYTES_MAX, "what is remembered is bounded"
+        self._same.keep(head, repeat)
+
+    def keep_signed(self, head: bytes, template: templates.Template, repeat: Repeat) -> None:
+        """Remember what a head means, and with it each head that differs in the template's values
+        alone. template: of `find_template`."""
+        same_length = self._templates.get(len(head), ())
+        if template not in same_length:
+            if len(self._templates) >= self._count_max:
+                self._templates.clear()
+            same_length = (template, *same_length[: limits.TEMPLATES_OF_LENGTH_MAX - 1])
+            self._templates[len(head)] = same_length
+        self._signed.keep(template.rest(head), _Signed(template, repeat))
+
+    def find_template(self, head: bytes, request: asgi.Request) -> templates.Template | None:
+        """Return the template of a head that is worth remembering; None if it is not, or not yet.
+
+        Most heads come once, and a template costs more than it saves the first time. One whose
+        rest differs each time is looked at less and less often.
+        """
+        if request.method not in METHODS_SIGNED_ANEW:
+            return None
+        sight = hash((request.raw_path, request.query, len(head)))
+        if len(self._sights) >= self._count_max and sight not in self._sights:
+            self._sights.clear()
+        sights = self._sights[sight] = self._sights.get(sight, 0) + 1
+        if sights == 1 or sights & (sights - 1):
+            return None
+        template = templates.of(head, request.headers.raw)
+        for other in self._templates.get(len(head), ()):
+            if template is not None and template.is_like(other):
+                return other
+        return template
+
+
+class _Generations(Generic[T]):
+    """Values by bytes, in two generations of half the size: a full young one becomes the old one,
+    and what is used of the old one becomes young again. So what repeats often stays, at the cost
+    of a dictionary. Mutable; bounded."""
+
+    def __init__(self, count_max: int) -> None:
+        self._generation_max = count_max // 2
+        self._young: dict[bytes, T] = {}
+        self._old: dict[bytes, T] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def find(self, key: bytes) -> T | None:
+        """Return the value of a key, if it is remembered."""
+        value = self._young.get(key)
+        if value is None and self._old:
+            value = self._old.get(key)
+            if value is not None:
+                self.keep(key, value)
+        return value
+
+    def keep(self, key: bytes, value: T) -> None:
+        """Remember the value of a key of at most `limits.REPEAT_BYTES_MAX`."""
+        assert len(key) <= limits.REPEAT_BYTES_MAX, "what is remembered is bounded"
         if len(self._young) >= self._generation_max:
             self._old, self._young = self._young, {}
-        self._young[head] = repeat
+        self._young[key] = value

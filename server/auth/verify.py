@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from server import config, dispatch, limits
+from server import config, dispatch, limits, templates
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
 from server.auth import callers, chunked, errors, postpolicy, presign, sigv2, sigv4, throttle
@@ -53,6 +53,7 @@ FORM_FACES: Final = frozenset({dispatch.STS, dispatch.IAM})
 """Faces where a GET can change something: the query names the operation."""
 BEARER_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access", "job")
 
+FOREVER_MS: Final = 1 << 62
 NO_SECRET: Final = "an access key that nobody has"
 PRESIGN_UNSIGNED_EXCEPTIONS: Final = frozenset({b"x-amz-content-sha256"})
 WITHOUT_SIGNATURE: Final = frozenset({presign.SIGNATURE_PARAMETER})
@@ -90,7 +91,7 @@ class Verifier:
         self._domain = domain
         self._sigv2_header = sigv2_header
         self._open_to_all = open_to_all
-        self._signing_keys: dict[tuple[str, str, str, str], bytes] = {}
+        self._signing_keys: dict[tuple[str, str, str, str], tuple[bytes, sigv4.Signer]] = {}
         self._proven: dict[str, tuple[sigv4.Claim, callers.Signing]] = {}
         self._presigned: dict[bytes, tuple[presign.PresignV4, callers.Signing]] = {}
         self._verdicts: dict[str, _Verdict] = {}
@@ -115,15 +116,27 @@ class Verifier:
             _keep(self._nobodies, key, caller, limits.CONNECTED_PRINCIPALS_MAX)
         return caller
 
-    def standing(self, request: asgi.Request, caller: callers.Caller) -> Standing | None:
+    def standing(
+        self,
+        request: asgi.Request,
+        caller: callers.Caller,
+        template: templates.Template | None = None,
+    ) -> Standing | None:
         """Return the Standing of a caller for requests of the same bytes; None if there is none.
 
-        caller: the result of `begin` for request. Presigned URLs and tokens have one; a client
-        computes a signature in the header for each request.
+        caller: the result of `begin` for request. Presigned URLs and tokens have one. A signature
+        in the header has one with the template of the request's head, for requests that differ in
+        the template's values alone.
         """
-        until_ms = from_ms = 0
+        from_ms, until_ms = 0, FOREVER_MS
         token: str | None = None
+        resigning: Resigning | None = None
         match caller.signing.scheme:
+            case "sigv4" if template is not None:
+                resigning = self._resigning(request, caller, template)
+                if resigning is None:
+                    return None
+                token = request.headers.get("x-amz-security-token")
             case "sigv4-query":
                 parsed = self._presigned.get(request.query)
                 if parsed is None:
@@ -144,7 +157,7 @@ class Verifier:
             claims = self._verified.get(token)
             if claims is None or "role" in claims.extra or principals.JOB_CLAIM in claims.extra:
                 return None  # a role's policies can change, its entry is not the owner's; jobs end
-            until_ms = min(until_ms or claims.expires_at_ms, claims.expires_at_ms)
+            until_ms = min(until_ms, claims.expires_at_ms)
             owner = self._principals.of_claims(claims)
         if owner is None:
             return None
@@ -155,19 +168,85 @@ class Verifier:
             scheme=request.scheme,
             from_ms=from_ms,
             until_ms=until_ms,
+            resigning=resigning,
         )
 
-    def again(self, standing: Standing, request: asgi.Request) -> callers.Caller | None:
-        """Return the caller of a request of the same bytes; None if standing is not valid now."""
-        if not standing.from_ms <= self._now_ms() < standing.until_ms:
+    def _resigning(
+        self, request: asgi.Request, caller: callers.Caller, template: templates.Template
+    ) -> Resigning | None:
+        """Return what verifies the next signatures of a request whose signature in the header is
+        right; None if another request needs more than that."""
+        if caller.payload.framed:
+            return None  # its chunks are signed with the request's own signature
+        joined = request.headers.joined
+        signed = self._read_signed(request, dispatch.S3, joined[b"authorization"].decode("latin-1"))
+        entry = self._known(signed.claim.credential.access_key, signed.token)
+        names = signed.claim.names
+        if entry is None or templates.DATE not in names or templates.AUTHORIZATION in names:
+            return None
+        credential = signed.claim.credential
+        pieces, between = sigv4.split_canonical(
+            method=request.method,
+            path=sigv4.canonical_path(request.raw_path, double_encoded=False),
+            query=sigv4.canonical_query(request.query),
+            headers=joined,
+            names=names,
+            payload_hash=signed.payload_hash,
+            varying=template.names,
+        )
+        return Resigning(
+            signer=self._signer(entry.secret_key, credential),
+            date=credential.date,
+            scope=credential.scope,
+            pieces=pieces,
+            order=tuple([template.names.index(name) for name in between]),
+            latest=(),
+        )
+
+    def again(
+        self, standing: Standing, request: asgi.Request, parts: templates.Parts = ()
+    ) -> callers.Caller | None:
+        """Return the caller of a request of the same bytes; None if standing is not valid now.
+
+        parts: the values of the template, with which its signature is to be right.
+        """
+        now_ms = self._now_ms()
+        if not standing.from_ms <= now_ms < standing.until_ms:
             return None
         if not self._principals.holds(standing.owner):
+            return None
+        resigning = standing.resigning
+        if resigning is not None and not self._is_signed(resigning, parts, now_ms):
             return None
         caller = standing.caller
         if request.client_ip == standing.client_ip and request.scheme == standing.scheme:
             return caller
         principal = dataclasses.replace(caller.principal, context=_context(request))
         return msgspec.structs.replace(caller, principal=principal)
+
+    def _is_signed(self, resigning: Resigning, parts: templates.Parts, now_ms: int) -> bool:
+        """Return whether a signature is right, and from now: see `_read_signed` and `_compute`."""
+        timestamp = parts[0].decode()
+        if timestamp != self._stamp[0]:
+            moment_ms = sigv4.parse_timestamp(timestamp)
+            if moment_ms is None:
+                return False
+            self._stamp = (timestamp, moment_ms)
+        if abs(self._stamp[1] - now_ms) > limits.CLOCK_SKEW_MS_MAX:
+            return False
+        if parts == resigning.latest:
+            return True
+        if timestamp[:8] != resigning.date:
+            return False
+        pieces = resigning.pieces
+        canonical = pieces[0]
+        for position, index in enumerate(resigning.order, 1):
+            canonical += parts[index] + pieces[position]
+        text = sigv4.string_to_sign(timestamp, resigning.scope, canonical)
+        if not sigv4.matches(resigning.signer.sign(text), parts[1].decode()):
+            return False
+        resigning.latest = parts
+        return True
 
     def renew(self, caller: callers.Caller) -> callers.Caller:
         """Return a caller with the rights that it has now, after a wait for its body.
@@ -259,8 +338,8 @@ class Verifier:
                 region=self._region,
             )
             entry = self._known(credential.access_key, proof.security_token)
-            key = self._signing_key(NO_SECRET if entry is None else entry.secret_key, credential)
-            computed = sigv4.sign(key, proof.policy)
+            secret_key = NO_SECRET if entry is None else entry.secret_key
+            computed = self._signer(secret_key, credential).sign(proof.policy)
             access_key, scheme = credential.access_key, "sigv4-query"
             signed_at_ms = sigv4.parse_timestamp(proof.timestamp)
         else:
@@ -447,7 +526,7 @@ class Verifier:
             seed = None
             if (signed.content_sha256 or "").startswith(chunked.STREAMING_PREFIX):
                 seed = chunked.Seed(
-                    signing_key=self._signing_key(entry.secret_key, credential),
+                    signing_key=self._signing_key(entry.secret_key, credential)[0],
                     timestamp=signed.timestamp,
                     scope=credential.scope,
                     signature=signed.signature,
@@ -483,8 +562,9 @@ class Verifier:
             payload_hash=payload_hash,
         )
         text = sigv4.string_to_sign(signed.timestamp, credential.scope, canonical)
-        key = self._signing_key(NO_SECRET if entry is None else entry.secret_key, credential)
-        same = sigv4.matches(sigv4.sign(key, text), signed.signature)
+        secret_key = NO_SECRET if entry is None else entry.secret_key
+        computed = self._signer(secret_key, credential).sign(text)
+        same = sigv4.matches(computed, signed.signature)
         if entry is None:
             raise _no_access_key(credential.access_key)
         if not same:
@@ -672,18 +752,25 @@ class Verifier:
             raise errors.ExpiredToken("the token has expired")
         return claims
 
-    def _signing_key(self, secret_key: str, credential: sigv4.Credential) -> bytes:
+    def _signer(self, secret_key: str, credential: sigv4.Credential) -> sigv4.Signer:
+        """Return what signs with the key of a scope."""
+        return self._signing_key(secret_key, credential)[1]
+
+    def _signing_key(
+        self, secret_key: str, credential: sigv4.Credential
+    ) -> tuple[bytes, sigv4.Signer]:
         name = (secret_key, credential.date, credential.region, credential.service)
-        key = self._signing_keys.get(name)
-        if key is None:
+        pair = self._signing_keys.get(name)
+        if pair is None:
             key = sigv4.signing_key(
                 secret_key,
                 date=credential.date,
                 region=credential.region,
                 service=credential.service,
             )
-            _keep(self._signing_keys, name, key, limits.SIGNING_KEYS_MAX)
-        return key
+            pair = key, sigv4.Signer(key)
+            _keep(self._signing_keys, name, pair, limits.SIGNING_KEYS_MAX)
+        return pair
 
     def _in_context(self, principal: model.Principal, request: asgi.Request) -> model.Principal:
         """Return the principal with the connection's condition keys."""
@@ -753,11 +840,28 @@ class Verifier:
         )
 
 
+class Resigning(msgspec.Struct, kw_only=True):
+    """What verifies a signature in the header over a request that was signed before.
+
+    date, scope: of the credential, as the template has it. pieces: the canonical request between
+    the values that differ; order: the number of each value among the parts. latest: the parts of
+    the latest right signature, which is not computed again; empty before. Mutable.
+    """
+
+    signer: sigv4.Signer
+    date: str
+    scope: str
+    pieces: list[bytes]
+    order: tuple[int, ...]
+    latest: templates.Parts
+
+
 class Standing(NamedTuple):
     """An authentication that is valid for all requests of the same bytes, for a time.
 
     caller: of the first request, from client_ip over scheme. owner: the principal's entry at that
     time; a changed entry invalidates it. from_ms, until_ms: its validity, until_ms excluded.
+    resigning: verifies the signature of each request, None if all have the same.
     """
 
     caller: callers.Caller
@@ -766,6 +870,7 @@ class Standing(NamedTuple):
     scheme: str
     from_ms: int
     until_ms: int
+    resigning: Resigning | None = None
 
 
 class _Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -13,6 +13,7 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -182,7 +183,10 @@ def _get(
         named = (
             [{}]
             if signatures == 1
-            else [{**(sent or {}), "amz-sdk-invocation-id": f"{n}"} for n in range(signatures)]
+            else [
+                {**(sent or {}), "amz-sdk-invocation-id": str(uuid.UUID(int=number))}
+                for number in range(signatures)
+            ]
         )
         requests = [
             sign(bench.running, "GET", f"/{BUCKET}/{key}", headers=headers) for headers in named

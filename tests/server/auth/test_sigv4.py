@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from server.auth import errors, sigv4
 from tests.server import requesting
@@ -259,3 +264,32 @@ def test_format_timestamp_is_the_inverse_of_parse_timestamp():
 )
 def test_parse_date_header_takes_http_dates_and_the_compact_form(text, expected):
     assert sigv4.parse_date_header(text) == expected
+
+
+@hypothesis.given(key=st.binary(min_size=32, max_size=32), text=st.text(max_size=300))
+def test_a_signer_signs_as_the_standard_librarys_hmac(key, text):
+    expected = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    signer = sigv4.Signer(key)
+    assert [signer.sign(text), signer.sign(text)] == [expected] * 2
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("varying", [(), (b"host",), (b"x-amz-date", b"host", b"x-absent")])
+def test_a_canonical_request_in_pieces_is_the_whole_one(name, varying):
+    method, path, query, headers, payload_hash, _ = PUBLISHED[name]
+    raw = {name.encode(): value.encode() for name, value in headers}
+    names = tuple(sorted(raw))
+    parts = {
+        "method": method,
+        "path": sigv4.canonical_path(path.encode(), double_encoded=False),
+        "query": sigv4.canonical_query(query.encode()),
+        "names": names,
+        "payload_hash": payload_hash,
+    }
+    pieces, between = sigv4.split_canonical(**parts, headers=raw, varying=varying)
+    assert between == tuple(name for name in names if name in varying)
+    whole = pieces[0] + b"".join(
+        raw[name] + piece for name, piece in zip(between, pieces[1:], strict=True)
+    )
+    canonical = sigv4.canonical_headers(raw, names)
+    assert whole == sigv4.canonical_request(**parts, headers=canonical)

@@ -20,13 +20,13 @@ def ask(checker, request, face="s3"):
 def computed(monkeypatch):
     """The texts that signatures were computed over."""
     texts = []
-    sign = sigv4.sign
+    sign = sigv4.Signer.sign
 
-    def count(key, text):
+    def count(signer, text):
         texts.append(text)
-        return sign(key, text)
+        return sign(signer, text)
 
-    monkeypatch.setattr(sigv4, "sign", count)
+    monkeypatch.setattr(sigv4.Signer, "sign", count)
     return texts
 
 

@@ -1,0 +1,179 @@
+"""Heads that look like remembered ones: a server that remembers answers as one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import hypothesis
+import pytest
+import uvicorn
+from hypothesis import strategies as st
+
+from server.transport import connection
+from tests.fuzz.test_transport import Transport
+from tests.server import clocked as clocking
+from tests.server import test_templates
+from tests.server.clocked import KEYS
+
+SDK = [
+    ("amz-sdk-invocation-id", test_templates.UUID),
+    ("x-amz-checksum-mode", "ENABLED"),
+    ("amz-sdk-request", "attempt=1"),
+]
+FORMS = ((), SDK, [("Range", "bytes=1-2")], [*SDK, ("Range", "bytes=0-3")])
+TOKENS = (
+    b"\r\n", b"\n", b"\r", b"\r\n ", b"\r\n\r\n", b" ", b"\t", b":", b",", b";", b"=", b"-", b"\0",
+    b"%", b"\xff", b"X-Amz-Date: 20251121T160000Z\r\n", b"Date: Fri, 21 Nov 2025 16:00:00 GMT\r\n",
+    b"Range: bytes=0-0\r\n", b"Content-Length: 0\r\n", b"Content-Length: 3\r\n\r\nabc",
+    b"Transfer-Encoding: chunked\r\n", b"Expect: 100-continue\r\n", b"Connection: close\r\n",
+    b"X-Amz-Meta-A: b\r\n", b"?tagging", b"Signature=", b"GET /raw/k HTTP/1.1\r\n",
+)  # fmt: skip
+CHANGING = re.compile(rb"[0-9a-f]{32}|date: [^\r]*|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
+"""Ids of requests, and times."""
+
+
+class Pair:
+    """Connections of one program that remembers heads, and of the same one that does not."""
+
+    def __init__(self, clocked):
+        self.run = clocked.runner.run
+        self.listening = uvicorn.Config(
+            clocked.program.application,
+            http=connection.Connection,
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,
+            log_config=None,
+        )
+        self.state = uvicorn.server.ServerState()
+        self.heads = {}
+
+    async def ask(self, pieces, *, remembers):
+        """Return what a connection answers to pieces after a first request, and if it closes."""
+        served = connection.Connection(self.listening, self.state, {})
+        if not remembers:
+            served._recall = lambda _: None
+        transport = Transport()
+        served.connection_made(transport)
+        served.data_received(self.heads[()][0])
+        assert transport.written.startswith(b"HTTP/1.1 200 ")
+        transport.written = b""
+        for piece in pieces:
+            served.data_received(piece)
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        answers, closing = transport.written, transport.closing
+        served.connection_lost(None)
+        return CHANGING.sub(b"", answers), closing
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    with clocking.started(tmp_path_factory.mktemp("heads") / "data") as clocked:
+        assert clocked.signed("PUT", "/raw/l", b"other").status == 200
+        pair = Pair(clocked)
+        for form in FORMS:
+            pair.heads[tuple(form)] = [
+                test_templates.head_of(
+                    form, f"/raw/{name}", at_ms=clocked.clock.now_ms + second * 1000, **KEYS
+                )
+                for second in range(3)
+                for name in "kl"
+            ]
+        for heads in pair.heads.values():
+            for head in heads:
+                for _ in range(2):
+                    pair.run(pair.ask([head], remembers=True))
+                assert clocked.program.application.recall(head) is not None
+        yield pair
+
+
+@st.composite
+def mutations(draw):
+    """Return a function of bytes that changes some of them."""
+
+    def place(head):
+        return draw(st.integers(0, len(head) - 1))
+
+    def overwrite(head):
+        at = place(head)
+        return head[:at] + draw(st.binary(min_size=1, max_size=1)) + head[at + 1 :]
+
+    def insert(head):
+        at = place(head)
+        return head[:at] + draw(st.sampled_from(TOKENS)) + head[at:]
+
+    def insert_line(head):
+        lines = head.split(b"\r\n")
+        at = draw(st.integers(1, len(lines) - 2))
+        return b"\r\n".join([*lines[:at], draw(st.sampled_from(TOKENS)).strip(), *lines[at:]])
+
+    def replace(head):
+        token = draw(st.sampled_from(TOKENS))
+        at = place(head)
+        return head[:at] + token + head[at + len(token) :]
+
+    def remove(head):
+        at = place(head)
+        return head[:at] + head[at + draw(st.integers(1, 80)) :]
+
+    def double(head):
+        lines = head.split(b"\r\n")
+        at = draw(st.integers(1, len(lines) - 3))
+        return b"\r\n".join([*lines[: at + 1], *lines[at:]])
+
+    def swap(head):
+        lines = head.split(b"\r\n")
+        one, two = (draw(st.integers(1, len(lines) - 3)) for _ in range(2))
+        lines[one], lines[two] = lines[two], lines[one]
+        return b"\r\n".join(lines)
+
+    def recase(head):
+        at = place(head)
+        return head[:at] + head[at : at + 20].swapcase() + head[at + 20 :]
+
+    chosen = (overwrite, insert, insert_line, replace, remove, double, swap, recase)
+    return draw(st.sampled_from(chosen))
+
+
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=100, deadline=None)
+def test_a_mutated_head_is_answered_alike_with_and_without_the_table(pair, data):
+    heads = [head for form in pair.heads.values() for head in form]
+    stream = b""
+    for _ in range(data.draw(st.integers(1, 2))):
+        head = data.draw(st.sampled_from(heads))
+        for _ in range(data.draw(st.integers(0, 2))):
+            if len(head) > 40:
+                head = data.draw(mutations())(head)
+        stream += head
+    cut = data.draw(st.one_of(st.just(len(stream)), st.integers(0, len(stream))))
+    pieces = [piece for piece in (stream[:cut], stream[cut:]) if piece]
+    plain = pair.run(pair.ask(pieces, remembers=False))
+    assert pair.run(pair.ask(pieces, remembers=True)) == plain
+
+
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=100, deadline=None)
+def test_a_head_with_values_of_others_is_answered_alike_with_and_without_the_table(pair, data):
+    """The values that differ come from other heads, or are any bytes of their length."""
+    heads = data.draw(st.sampled_from([*pair.heads.values()]))
+    head = data.draw(st.sampled_from(heads))
+    template = test_templates.template_of(head)
+    for (start, stop), part in zip(template.spans, template.parts(head), strict=True):
+        size = stop - start
+        other = data.draw(st.sampled_from(heads))[start:stop]
+        near = part[:-1] + data.draw(st.sampled_from([b"\r", b"\n", b" ", b"0", b"Z", b","]))
+        value = data.draw(
+            st.one_of(
+                st.just(part),
+                st.just(other),
+                st.just(near),
+                st.binary(min_size=size, max_size=size),
+            )
+        )
+        head = head[:start] + value + head[stop:]
+    plain = pair.run(pair.ask([head], remembers=False))
+    assert pair.run(pair.ask([head], remembers=True)) == plain
