@@ -72,7 +72,7 @@ DISTINCT = re.compile(r"\b(\w+)\(DISTINCT\) aggregations are not available")
 COLUMN = re.compile(r"([^.#]+)#\d+\.([^.#]+)")
 SUBQUERY = re.compile(
     r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|outer_ref|scalar_subquery_to_join"
-    r"|decorrelate_predicate_subquery|__correlated_sq_\d+)\b"
+    r"|decorrelate_predicate_subquery|__(?:correlated|scalar)_sq_\d+)\b"
 )
 
 
