@@ -560,11 +560,15 @@ def _compact(
         min_input_files=options.min_input_files,
         strategy=strategy,
         open_spark=_opener(options, server, say),
+        say=say,
     )
     sentence = (
-        f"rewrote {counts.get('rewritten_data_files_count', 0)} files "
-        f"into {counts.get('added_data_files_count', 0)}"
+        f"rewrote {counts['rewritten_data_files_count']} files "
+        f"into {counts['added_data_files_count']}"
     )
+    if counts["left_data_files_count"]:
+        left = progress.counted(counts["left_data_files_count"], "file")
+        sentence += f", and left {left} to writers that came first,"
     return dict(counts), sentence
 
 
@@ -603,6 +607,9 @@ def _manifests(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
+    if options.dry_run:
+        manifests = previews.manifests(table, open_spark=_opener(options, server, say))
+        return dataclasses.asdict(manifests), manifests.sentence
     counts = maintenance.rewrite_manifests(table, open_spark=_opener(options, server, say))
     sentence = (
         f"rewrote {counts.get('rewritten_manifests_count', 0)} manifests "
@@ -616,6 +623,11 @@ def _statistics(
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
     columns = options.columns.split(",") if options.columns is not None else ()
+    if options.dry_run:
+        statistics = previews.statistics(
+            table, columns=columns, open_spark=_opener(options, server, say)
+        )
+        return dataclasses.asdict(statistics), statistics.sentence
     stored = maintenance.compute_statistics(
         table, columns=columns, open_spark=_opener(options, server, say)
     )
@@ -762,11 +774,13 @@ def _parser() -> argparse.ArgumentParser:
 
     job = jobs.add_parser("manifests", parents=[common, spark], help="rewrite a table's manifests")
     job.add_argument("--table", required=True, help="warehouse.namespace.table")
+    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
 
     job = jobs.add_parser("statistics", parents=[common, spark],
                           help="store how many distinct values columns have")  # fmt: skip
     job.add_argument("--table", required=True, help="warehouse.namespace.table")
     job.add_argument("--columns", metavar="COLUMN[,COLUMN]", help="default: all of plain types")
+    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
 
     job = jobs.add_parser("replicate", parents=[common, spark],
                           help="copy a table with its history to another catalog")  # fmt: skip

@@ -1,7 +1,8 @@
 """engine: maintenance of a table: its files, manifests, statistics and old snapshots.
 
 All are Iceberg's own Spark procedures, which commit through the REST catalog like any client. A
-job that fails changes nothing. What a command does not say, the table's maintenance settings in the
+commit that a writer's has overtaken is not made. A compaction is several commits; what it has
+committed stays when it fails. What a command does not say, the table's maintenance settings in the
 s3tables API say.
 """
 
@@ -26,6 +27,32 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
     "maxSnapshotAgeHours": 120,
 }
 """The defaults of the s3tables API, which Iceberg has too unless the table's properties differ."""
+
+
+MIB: Final = 1024 * 1024
+TRIES_MAX: Final = 4
+"""Rounds of one compaction: writers' commits that come first leave files for the next."""
+GROUP_TARGETS: Final = 8
+"""The size of a group of files that are packed, in files of the target size."""
+DELETE_FILES_MIN: Final = 10
+"""Delete files with which a data file is rewritten, whatever its size. One is rewritten too if
+delete files of its own remove three rows of ten: Iceberg's default."""
+PARTIAL_PROGRESS: Final = {"partial-progress.enabled": "true"}
+"""Groups are committed as they are ready, in at most ten commits."""
+COMPACTION_COUNTS: Final = (
+    "rewritten_data_files_count",
+    "added_data_files_count",
+    "rewritten_bytes_count",
+    "removed_delete_files_count",
+)
+CONFLICTS: Final = frozenset({"ValidationException", "CommitFailedException"})
+"""Iceberg's exceptions of a commit that another has overtaken."""
+COMMIT_LOGGERS: Final = (
+    "org.apache.iceberg.actions.BaseCommitService",
+    "org.apache.iceberg.actions.RewriteDataFilesCommitManager",
+    "org.apache.iceberg.spark.actions.RewriteDataFilesSparkAction",
+)
+"""They print the stack of each conflict."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,36 +127,143 @@ def compact(
     min_input_files: int | None,
     strategy: Strategy = "auto",
     open_spark: session.Open,
+    say: progress.Say,
 ) -> Mapping[str, Any]:
-    """Rewrite small data files into larger ones; return Iceberg's own counts by name.
+    """Rewrite small data files, and those with many deletes, into larger ones; return counts.
 
-    Delete files that no data file needs any more are removed. Raises BadArgument where a strategy
-    sorts and the table has no sort order.
+    Groups of files are committed by themselves. A group that a writer has changed meanwhile is
+    planned and rewritten again, in at most TRIES_MAX rounds; `left_data_files_count` says how many
+    files are left after the last, for the next compaction. Delete files that no data file needs any
+    more are removed. Raises BadArgument where a strategy sorts and the table has no sort order;
+    SparkJobFailed, also after some groups were committed.
     """
-    options = {
-        "remove-dangling-deletes": "true",
-        **size_options(target_file_size_mib, min_input_files),
-    }
-    pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
     with open_spark(table.warehouse) as spark:
-        arguments = [
-            f"table => '{_full_name(table)}'",
-            f"options => map({pairs})",
-            *arrangement(spark, table, strategy),
-        ]
-        return _call(spark, table, "rewrite_data_files", arguments, "compacting")
+        arrangement_arguments = arrangement(spark, table, strategy)
+        options = compaction_options(
+            spark,
+            table,
+            target_file_size_mib=target_file_size_mib,
+            min_input_files=min_input_files,
+            is_sorted=bool(arrangement_arguments),
+        )
+        counts = {**dict.fromkeys(COMPACTION_COUNTS, 0), "left_data_files_count": 0}
+        for number in range(TRIES_MAX):
+            planned = _planned_files(spark, table, options)
+            if not planned:
+                break
+            # A group that cannot be rewritten says why only if it ends the procedure: so do all
+            # groups of the last round.
+            is_last = number == TRIES_MAX - 1
+            partial = {} if is_last else PARTIAL_PROGRESS
+            rewritten = _rewrite(spark, table, {**options, **partial}, arrangement_arguments)
+            for name in COMPACTION_COUNTS:
+                counts[name] += rewritten.get(name, 0)
+            left = max(0, planned - rewritten.get("rewritten_data_files_count", 0))
+            counts["left_data_files_count"] = left
+            if not left:
+                break
+            say(
+                f"{progress.counted(left, 'file')} of {table.full} were not rewritten: a writer's "
+                f"commit came first{'' if is_last else '; planning them again'}"
+            )
+        if counts["rewritten_data_files_count"]:
+            counts["removed_delete_files_count"] += _remove_dangling_deletes(spark, table)
+    return counts
 
 
-def size_options(
-    target_file_size_mib: int | None, min_input_files: int | None
+def _rewrite(
+    spark: session.Spark,
+    table: settings.TargetTable,
+    options: Mapping[str, str],
+    arrangement_arguments: Sequence[str],
+) -> Mapping[str, Any]:
+    """Call the procedure; return its counts, none if a conflicting commit came first."""
+    pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+    arguments = [
+        f"table => '{_full_name(table)}'",
+        f"options => map({pairs})",
+        *arrangement_arguments,
+    ]
+    try:
+        with spark.quiet(*COMMIT_LOGGERS):
+            return _call(spark, table, "rewrite_data_files", arguments, "compacting")
+    except errors.SparkJobFailed as error:
+        if session.is_caused_by(error, CONFLICTS):
+            return {}
+        raise
+
+
+def _remove_dangling_deletes(spark: session.Spark, table: settings.TargetTable) -> int:
+    """Remove the delete files that no data file needs; return their number. They do no harm, so
+    that after conflicts they stay for the next compaction."""
+    for _ in range(TRIES_MAX):
+        try:
+            with session.failures(), spark.quiet(*COMMIT_LOGGERS):
+                actions = spark.jvm.org.apache.iceberg.spark.actions.SparkActions.get(
+                    spark.session._jsparkSession  # noqa: SLF001 - py4j
+                )
+                loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+                removed = actions.removeDanglingDeleteFiles(loaded).execute().removedDeleteFiles()
+                return sum(1 for _ in session.each(removed))
+        except errors.SparkJobFailed as error:
+            if not session.is_caused_by(error, CONFLICTS):
+                raise
+    return 0
+
+
+def _planned_files(
+    spark: session.Spark, table: settings.TargetTable, options: Mapping[str, str]
+) -> int:
+    """Return how many data files a compaction would rewrite now."""
+    with session.failures():
+        return sum(int(group.inputFileNum()) for group in planned_groups(spark, table, options))
+
+
+def planned_groups(
+    spark: session.Spark, table: settings.TargetTable, options: Mapping[str, str]
+) -> Sequence[Any]:
+    """Return the groups of files (Java's RewriteFileGroup) that a compaction would rewrite now."""
+    loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+    if loaded.currentSnapshot() is None:
+        return ()
+    java_options = spark.jvm.java.util.HashMap()
+    for name, value in options.items():
+        java_options.put(name, value)
+    planner = spark.jvm.org.apache.iceberg.actions.BinPackRewriteFilePlanner(loaded)
+    planner.init(java_options)
+    return list(session.each(planner.plan().groups()))
+
+
+def compaction_options(
+    spark: session.Spark,
+    table: settings.TargetTable,
+    *,
+    target_file_size_mib: int | None,
+    min_input_files: int | None,
+    is_sorted: bool,
 ) -> Mapping[str, str]:
-    """Return Iceberg's options that say which files a compaction rewrites."""
-    options = {}
+    """Return Iceberg's options that say which files a compaction rewrites, in which groups.
+
+    Groups of files that are packed are small, so that a conflict costs little. A sort orders the
+    rows of a group, and has Iceberg's own groups of 100 GiB.
+    """
+    options = {"delete-file-threshold": str(DELETE_FILES_MIN)}
     if target_file_size_mib is not None:
-        options["target-file-size-bytes"] = str(target_file_size_mib * 1024 * 1024)
+        options["target-file-size-bytes"] = str(target_file_size_mib * MIB)
     if min_input_files is not None:
         options["min-input-files"] = str(min_input_files)
+    if not is_sorted:
+        target_bytes = (target_file_size_mib or 0) * MIB or _target_bytes(spark, table)
+        options["max-file-group-size-bytes"] = str(GROUP_TARGETS * target_bytes)
     return options
+
+
+def _target_bytes(spark: session.Spark, table: settings.TargetTable) -> int:
+    """Return the size of files that the table's properties ask for."""
+    with session.failures():
+        loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+        text = str(loaded.properties().get("write.target-file-size-bytes"))
+    return int(text) if text.isascii() and text.isdecimal() and int(text) else 512 * MIB
 
 
 def arrangement(

@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ READING = re.compile(r"while reading file s3a(://.+?)\. ")
 ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 SQL_STATE = re.compile(r" +SQLSTATE: \w{5}.*")
 REASON_MAX = 500
+CAUSES_MAX = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +65,21 @@ class Spark:
             "get", gateway.new_array(self.jvm.java.lang.Class, 0)
         )
         return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
+
+    @contextmanager
+    def quiet(self, *loggers: str) -> Iterator[None]:
+        """Turn Java's loggers off for the time of the block. loggers: names of classes."""
+        log4j = self.jvm.org.apache.logging.log4j
+        levels = {name: log4j.LogManager.getLogger(name).getLevel() for name in loggers}
+        set_level = log4j.core.config.Configurator.setLevel
+        try:
+            for name in loggers:
+                set_level(name, log4j.Level.OFF)
+            yield
+        finally:
+            with contextlib.suppress(Exception):  # the JVM may have ended
+                for name, level in levels.items():
+                    set_level(name, level)
 
     def counting(self) -> Callable[[], progress.JobCounters]:
         """Return a function that counts what Spark's stages have done from now on."""
@@ -226,6 +242,29 @@ def thrown(error: Exception) -> tuple[str, str] | None:
     return str(java_error.getClass().getSimpleName()), str(java_error.getMessage())
 
 
+def is_caused_by(error: Exception, names: Collection[str]) -> bool:
+    """Return whether a Java exception of one of these classes is behind an error of `failures`."""
+    cause = error.__cause__
+    java_error = _java_error(cause) if isinstance(cause, Exception) else None
+    return any(str(each.getClass().getSimpleName()) in names for each in _java_causes(java_error))
+
+
+def each(elements: Any) -> Iterator[Any]:
+    """Yield what a Java iterable has."""
+    iterator = elements.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _java_causes(java_error: Any) -> list[Any]:
+    """Return an exception and its causes, the outermost first; none of None."""
+    causes: list[Any] = []
+    while java_error is not None and len(causes) < CAUSES_MAX:
+        causes.append(java_error)
+        java_error = java_error.getCause()
+    return causes
+
+
 def _java_error(error: Exception) -> Any:
     # The attributes of py4j's errors, and of those that PySpark converts.
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
@@ -237,10 +276,10 @@ def reason(error: Exception) -> str:
     if java_error is not None:
         # The JVM may have ended; then Python's own text is used.
         with contextlib.suppress(Exception):
-            causes = [java_error]
-            while (cause := causes[-1].getCause()) is not None:
-                causes.append(cause)
-            named = [(str(one.getClass().getSimpleName()), str(one.getMessage())) for one in causes]
+            named = [
+                (str(one.getClass().getSimpleName()), str(one.getMessage()))
+                for one in _java_causes(java_error)
+            ]
             return _sentence(named)
     lines = [line for line in str(error).splitlines() if line.strip() and "Trace:" not in line]
     return _plain(lines[0]) if lines else type(error).__name__

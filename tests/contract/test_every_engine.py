@@ -264,7 +264,11 @@ def test_every_reader_sees_the_rows_of_each_writer_after_each_step_of_maintenanc
         return contextlib.nullcontext(spark)
 
     counts = maintenance.compact(
-        table, target_file_size_mib=None, min_input_files=2, open_spark=open_spark
+        table,
+        target_file_size_mib=None,
+        min_input_files=2,
+        open_spark=open_spark,
+        say=print,
     )
     assert counts["rewritten_data_files_count"] > counts["added_data_files_count"] > 0
     assert every.rows_by_reader(EVERY_READER, name, COLUMNS) == expected

@@ -265,7 +265,7 @@ def test_rows_are_the_same_for_every_reader_after_compaction_and_expiry(
     open_spark = writing.lake.open_spark
 
     counts = maintenance.compact(
-        table, target_file_size_mib=None, min_input_files=2, open_spark=open_spark
+        table, target_file_size_mib=None, min_input_files=2, open_spark=open_spark, say=print
     )
     assert counts["rewritten_data_files_count"] > counts["added_data_files_count"] > 0
     assert read(writing, server, readers) == dict.fromkeys(readers, expected)

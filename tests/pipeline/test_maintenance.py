@@ -32,7 +32,7 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
     table = settings.parse_table("lake.kept.t")
 
     compacted = maintenance.compact(
-        table, target_file_size_mib=64, min_input_files=2, open_spark=lake.open_spark
+        table, target_file_size_mib=64, min_input_files=2, open_spark=lake.open_spark, say=print
     )
     assert compacted["rewritten_data_files_count"] == 3
     assert compacted["added_data_files_count"] == 1
@@ -79,7 +79,11 @@ def test_maintenance_of_a_table_that_is_not_there_names_it(lake: Lake) -> None:
     table = settings.parse_table("lake.absent.t")
     with pytest.raises(errors.SparkFailed, match=r"absent.*t"):
         maintenance.compact(
-            table, target_file_size_mib=None, min_input_files=None, open_spark=lake.open_spark
+            table,
+            target_file_size_mib=None,
+            min_input_files=None,
+            open_spark=lake.open_spark,
+            say=print,
         )
     with pytest.raises(errors.SparkFailed, match=r"absent.*t"):
         maintenance.expire(table, older_than=None, retain_last=2, open_spark=lake.open_spark)
@@ -90,7 +94,11 @@ def test_names_with_capitals_and_dashes_reach_the_procedures(lake: Lake, raw: Ra
     lake.ingest(raw, "odd_names.t-1")
     table = settings.parse_table("lake.odd_names.t-1")
     counts = maintenance.compact(
-        table, target_file_size_mib=None, min_input_files=None, open_spark=lake.open_spark
+        table,
+        target_file_size_mib=None,
+        min_input_files=None,
+        open_spark=lake.open_spark,
+        say=print,
     )
     assert counts["rewritten_data_files_count"] == 0
 
@@ -137,6 +145,7 @@ def test_compaction_arranges_rows_as_its_strategy_says(
         min_input_files=2,
         strategy=strategy,
         open_spark=lake.open_spark,
+        say=print,
     )
     assert counts["added_data_files_count"] == 1
     assert stored_order(lake, name) == expected
@@ -147,7 +156,7 @@ def test_binpack_leaves_rows_in_the_order_of_their_files_and_auto_is_binpack_wit
 ) -> None:
     table = a_sortable_table(lake, "t_unordered", "")
     counts = maintenance.compact(
-        table, target_file_size_mib=64, min_input_files=2, open_spark=lake.open_spark
+        table, target_file_size_mib=64, min_input_files=2, open_spark=lake.open_spark, say=print
     )
     assert counts["added_data_files_count"] == 1
     assert sorted(stored_order(lake, "t_unordered")) == sorted(ALL)
@@ -167,6 +176,7 @@ def test_sorting_a_table_without_a_sort_order_is_refused_and_changes_nothing(
             min_input_files=2,
             strategy=strategy,
             open_spark=lake.open_spark,
+            say=print,
         )
     assert lake.state(f"ordered.{name}") == before
 
@@ -199,7 +209,7 @@ def test_previews_say_what_then_happens_and_change_nothing(lake: Lake) -> None:
     )
     assert lake.state("ordered.t_previewed") == before
 
-    maintenance.compact(table, **options)
+    maintenance.compact(table, **options, say=print)
     after = lake.state("ordered.t_previewed")
     deletes = [one["file_size_in_bytes"] for one in delete_files(lake, "t_previewed")]
     now = datetime.datetime.now(datetime.UTC)
@@ -250,15 +260,24 @@ def delete_files(lake: Lake, name: str) -> list[dict[str, Any]]:
 def test_manifests_are_rewritten_into_one_and_rows_stay(lake: Lake) -> None:
     table = a_sortable_table(lake, "t_manifests", "")
     rows = lake.rows("ordered.t_manifests")
+    preview = previews.manifests(table, open_spark=lake.open_spark)
+    assert (preview.rewritten_manifests, preview.added_manifests) == (4, 1)
+    assert preview.sentence.startswith("would rewrite 4 manifests of 0.0 MB into about 1")
+    assert len(lake.catalog.load_table("ordered.t_manifests").metadata.snapshots) == 4
     counts = maintenance.rewrite_manifests(table, open_spark=lake.open_spark)
     assert (counts["rewritten_manifests_count"], counts["added_manifests_count"]) == (4, 1)
     loaded = lake.catalog.load_table("ordered.t_manifests")
     assert len(loaded.current_snapshot().manifests(loaded.io)) == 1
     assert lake.rows("ordered.t_manifests") == rows
+    preview = previews.manifests(table, open_spark=lake.open_spark)
+    assert (preview.rewritten_manifests, preview.sentence[:21]) == (0, "would rewrite nothing")
 
 
 def test_statistics_are_sketches_of_the_current_snapshot(lake: Lake) -> None:
     table = a_sortable_table(lake, "t_statistics", "")
+    preview = previews.statistics(table, open_spark=lake.open_spark)
+    assert (preview.columns, preview.is_stored) == (("id", "a", "b"), False)
+    assert lake.catalog.load_table("ordered.t_statistics").metadata.statistics == []
     stored = maintenance.compute_statistics(table, columns=("id", "a"), open_spark=lake.open_spark)
     loaded = lake.catalog.load_table("ordered.t_statistics")
     (statistics,) = loaded.metadata.statistics
@@ -267,6 +286,13 @@ def test_statistics_are_sketches_of_the_current_snapshot(lake: Lake) -> None:
     # Their counts are exact for few values: sixteen ids, four of a.
     distinct = {tuple(blob.fields): blob.properties["ndv"] for blob in statistics.blob_metadata}
     assert distinct == {(1,): "16", (2,): "4"}
+    preview = previews.statistics(table, columns=("id",), open_spark=lake.open_spark)
+    assert preview.sentence == (
+        f"would compute statistics of 1 column of snapshot {statistics.snapshot_id}, "
+        "in place of those that it has,"
+    )
+    with pytest.raises(errors.BadArgument, match="nowhere"):
+        previews.statistics(table, columns=("nowhere",), open_spark=lake.open_spark)
     with pytest.raises(errors.SparkFailed, match="nowhere"):
         maintenance.compute_statistics(table, columns=("nowhere",), open_spark=lake.open_spark)
     with pytest.raises(errors.BadArgument, match="no name"):
