@@ -20,11 +20,11 @@ RUNS_MAX: Final = 1_000
 """Runs that are kept; the oldest that have ended go first."""
 
 State: TypeAlias = Literal["running", "succeeded", "nothing", "failed", "cancelled", "interrupted"]
-Task: TypeAlias = Literal["pipeline", "compaction", "snapshots"]
+Task: TypeAlias = Literal["pipeline", "compaction", "snapshots", "manifests", "statistics"]
 
 _SERVER: Final = b"\x00\x00\x00\x00"
 _MAINTENANCE: Final = b"m"
-_TASKS: Final = {"compaction": b"c", "snapshots": b"s"}
+_TASKS: Final = {"compaction": b"c", "snapshots": b"s", "manifests": b"m", "statistics": b"t"}
 _INTEGER: Final = struct.Struct(">I").pack
 _LONG: Final = struct.Struct(">Q").pack
 

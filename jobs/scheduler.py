@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from jobs import credentials, errors, folder, rows, runs, schedules, upkeep, workers
-from jobs.upkeep import DueCompaction
+from jobs.upkeep import DueTask
 from storage import batch, model
 from storage import errors as storage_errors
 from storage.index import Index
@@ -35,6 +35,13 @@ SPARE_MS: Final = (credentials.LIFETIME_SECONDS - credentials.JOB_SECONDS) * 100
 INTERRUPTED: Final = 130
 """The exit code of a job that was interrupted."""
 NO_SPARK: Final = "Spark is not installed on the server; run `make setup-all`"
+
+COMMANDS: Final[Mapping[rows.Task, str]] = {
+    "compaction": "compact",
+    "manifests": "manifests",
+    "statistics": "statistics",
+}
+"""The pipeline's command by the task of maintenance."""
 
 StartWorker = Callable[[Mapping[str, str]], Awaitable[workers.Worker]]
 """Starts a child. Arguments: the variables that hold its credentials."""
@@ -58,7 +65,7 @@ class _Work:
     target: str
     owner: credentials.JobOwner
     arguments: Sequence[str]
-    compaction: DueCompaction | None = None
+    due: DueTask | None = None
 
 
 class Scheduler:
@@ -106,7 +113,7 @@ class Scheduler:
         self._current: rows.RunRow | None = None
         self._cancelled: set[str] = set()
         self._check_at_ms: int | None = None
-        self._compactions: list[DueCompaction] = []
+        self._due: list[DueTask] = []
         self._log = logging.getLogger("boathouse.jobs")
 
     def begin(self, start_worker: StartWorker) -> None:
@@ -237,23 +244,20 @@ class Scheduler:
         if is_due and self._check is None:
             self._check_at_ms = now_ms + self._interval_ms if self._interval_ms else None
             self._check = asyncio.get_running_loop().create_task(self._check_tables(now_ms))
-        while self._compactions and not self._upkeep.is_wanted(self._compactions[0]):
-            del self._compactions[0]
-        if not self._compactions:
+        while self._due and not self._upkeep.is_wanted(self._due[0]):
+            del self._due[0]
+        if not self._due:
             return None
-        table = self._compactions.pop(0)
+        table = self._due.pop(0)
         target = f"{table.ident.table_bucket}.{table.ident.dotted()}"
         return _Work(
-            task="compaction",
+            task=table.task,
             name=table.object_uuid,
             target=target,
             owner=self._credentials.maintenance(table.account),
-            arguments=(
-                "compact", "--table", target, "--target-file-size-mib", str(table.target_mib),
-                "--strategy", table.strategy,
-            ),
-            compaction=table,
-        )  # fmt: skip
+            arguments=(COMMANDS[table.task], "--table", target, *table.options),
+            due=table,
+        )
 
     async def _check_tables(self, now_ms: int) -> None:
         """Look at every table, beside the loop: no pipeline waits for it."""
@@ -263,7 +267,7 @@ class Scheduler:
                 for table in due:
                     await self._upkeep.note(table, started_at_ms=now_ms, failure=NO_SPARK)
                 due = []
-            self._compactions = due
+            self._due = due
         except Exception as error:  # noqa: BLE001 - the next check may go well
             self._log.warning("a check of maintenance failed", exc_info=error)
         finally:
@@ -392,8 +396,8 @@ class Scheduler:
         else:
             error = answer.error or "the job failed"
             await self._end_run(work, run, "failed", error, "", _settled)
-        if work.compaction is not None:
-            await self._upkeep.note(work.compaction, started_at_ms=run.started_at_ms, failure=error)
+        if work.due is not None:
+            await self._upkeep.note(work.due, started_at_ms=run.started_at_ms, failure=error)
 
     async def _end_run(
         self,

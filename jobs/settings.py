@@ -44,7 +44,7 @@ def configurations(
 
 
 def read(reading: batch.Lookup, bucket_id: int, object_uuid: str) -> TableUpkeep:
-    """Return what a table's settings ask for."""
+    """Return what a table's s3tables settings ask for."""
     by_type = configurations(reading, bucket_id, object_uuid)
     compaction, snapshots = by_type[COMPACTION], by_type[SNAPSHOTS]
     return TableUpkeep(

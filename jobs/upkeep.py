@@ -2,9 +2,9 @@
 
 A check looks at every table whose metadata changed since the last, or of which a snapshot has aged
 out since. Snapshots are expired here, by a commit like any other; the sweep frees their files.
-Compaction is left to Spark: a check returns the tables that need it, and reads a table's manifests
-only if the snapshot's summary leaves it open. Maintenance yields to every writer: a commit that
-comes first makes it start again at the next check.
+The rest is left to Spark: a check returns one task for each table that needs one, and reads a
+table's manifests only if the snapshot's summary leaves it open. Maintenance yields to every writer:
+a commit that comes first makes it start again at the next check.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 import msgspec
 
 from catalog import errors as catalog_errors
-from catalog import idents, namespaces, readers, records, rights, scans, store, tables
+from catalog import idents, maintenance, namespaces, readers, records, rights, scans, store, tables
 from catalog.metadata import errors as metadata_errors
 from jobs import credentials, rows, thresholds
 from jobs import settings as upkeep_settings
@@ -29,7 +29,7 @@ from storage import batch
 from storage import errors as storage_errors
 
 FILES_MAX: Final = 100_000
-"""Data files of a snapshot that are looked at; a table with more is compacted by its mean size."""
+"""Files of a snapshot that are looked at; a table with more is compacted by its mean size."""
 EXPIRED_AT_ONCE: Final = 1_000
 """Snapshots that one commit removes."""
 TABLES_AT_ONCE: Final = 50
@@ -45,23 +45,28 @@ _JOBS: Final = batch.Store.JOBS
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Seen:
     """A table that was looked at: its metadata and settings then. next_at_ms: when a snapshot
-    of it ages out."""
+    of it ages out. fruitless: tasks that have changed nothing since. is_settled: nothing was
+    due."""
 
     metadata_location: str | None
     upkeep: TableUpkeep
+    bucket_settings: Mapping[str, Any]
     next_at_ms: int | None
+    fruitless: frozenset[rows.Task] = frozenset()
+    is_settled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DueCompaction:
-    """A table to compact. files: how many data files would be rewritten. seen: the table then."""
+class DueTask:
+    """A table and what is to be done. options: of the job's command, beside the table. files: how
+    many files would be rewritten. seen: the table then."""
 
+    task: rows.Task
     ident: idents.TableIdent
     object_uuid: str
     bucket_id: int
     account: str
-    target_mib: int
-    strategy: str
+    options: tuple[str, ...] = ()
     files: int
     seen: _Seen
 
@@ -88,9 +93,9 @@ class Upkeep:
         self._seen: dict[tuple[int, str], _Seen] = {}
         self._log = logging.getLogger("boathouse.jobs")
 
-    async def check(self) -> list[DueCompaction]:
-        """Expire snapshots that are due, and return the tables to compact, the worst first."""
-        due: list[DueCompaction] = []
+    async def check(self) -> list[DueTask]:
+        """Expire snapshots that are due, and return what else is to be done, the worst first."""
+        due: list[DueTask] = []
         present: dict[tuple[int, str], _Seen] = {}
         count = 0
         for bucket in [each for each in self._store.buckets.list() if each.type == "table"]:
@@ -107,23 +112,26 @@ class Upkeep:
         self._seen = present
         return sorted(due, key=lambda each: each.files, reverse=True)
 
-    async def note(self, table: DueCompaction, *, started_at_ms: int, failure: str) -> None:
-        """Store how a compaction ended. One that changed nothing is due after a change alone."""
-        await self._note(table.bucket_id, table.object_uuid, "compaction", started_at_ms, failure)
+    async def note(self, due: DueTask, *, started_at_ms: int, failure: str) -> None:
+        """Store how a task ended. One that changed nothing is due after a change alone."""
+        await self._note(due.bucket_id, due.object_uuid, due.task, started_at_ms, failure)
         with contextlib.suppress(catalog_errors.CatalogError):
-            pointer = self._tables.pointer(table.ident)
-            is_same = pointer.object_uuid == table.object_uuid and not failure
-            if is_same and pointer.metadata_location == table.seen.metadata_location:
-                self._seen[table.bucket_id, table.object_uuid] = table.seen
+            pointer = self._tables.pointer(due.ident)
+            is_same = pointer.object_uuid == due.object_uuid and not failure
+            if is_same and pointer.metadata_location == due.seen.metadata_location:
+                self._seen[due.bucket_id, due.object_uuid] = replace(
+                    due.seen, fruitless=due.seen.fruitless | {due.task}
+                )
 
-    def is_wanted(self, table: DueCompaction) -> bool:
+    def is_wanted(self, due: DueTask) -> bool:
         """Return whether a table that was due is still there, and its settings ask for it."""
         try:
-            pointer = self._tables.pointer(table.ident)
+            place, pointer = self._tables.place(due.ident), self._tables.pointer(due.ident)
         except catalog_errors.CatalogError:
             return False
-        upkeep = upkeep_settings.read(self._store.index, table.bucket_id, table.object_uuid)
-        return pointer.object_uuid == table.object_uuid and upkeep == table.seen.upkeep
+        upkeep = upkeep_settings.read(self._store.index, due.bucket_id, due.object_uuid)
+        is_same = (upkeep, place.bucket.settings) == (due.seen.upkeep, due.seen.bucket_settings)
+        return is_same and pointer.object_uuid == due.object_uuid
 
     def _idents(self, table_bucket: str) -> Iterator[idents.TableIdent]:
         waiting: list[idents.Namespace] = list(self._namespaces.list(table_bucket))
@@ -138,7 +146,7 @@ class Upkeep:
         ident: idents.TableIdent,
         uuids: set[str],
         present: dict[tuple[int, str], _Seen],
-    ) -> list[DueCompaction]:
+    ) -> list[DueTask]:
         try:
             place, pointer = self._tables.place(ident), self._tables.pointer(ident)
         except catalog_errors.CatalogError:
@@ -147,9 +155,15 @@ class Upkeep:
         key, now_ms = (place.bucket_id, pointer.object_uuid), self._store.now_ms()
         upkeep = upkeep_settings.read(self._store.index, place.bucket_id, pointer.object_uuid)
         seen = self._seen.get(key)
+        if seen is not None and (seen.metadata_location, seen.upkeep, seen.bucket_settings) != (
+            pointer.metadata_location,
+            upkeep,
+            place.bucket.settings,
+        ):
+            seen = None
         if (
             seen is not None
-            and (seen.metadata_location, seen.upkeep) == (pointer.metadata_location, upkeep)
+            and seen.is_settled
             and (seen.next_at_ms is None or seen.next_at_ms > now_ms)
         ):
             present[key] = seen
@@ -157,15 +171,20 @@ class Upkeep:
         if pointer.metadata_location is None:
             return []
         next_at_ms: int | None = None
-        due: list[DueCompaction] = []
         try:
             loaded = await self._tables.fetch(ident)
             if loaded.pointer.object_uuid != pointer.object_uuid:
                 return []
             if upkeep.snapshots_enabled:
                 next_at_ms, loaded = await self._expire(place, loaded, upkeep, now_ms)
-            if upkeep.compaction_enabled:
-                due = await self._compaction(place, loaded, upkeep, next_at_ms)
+            looked_at = _Seen(
+                metadata_location=loaded.pointer.metadata_location,
+                upkeep=upkeep,
+                bucket_settings=place.bucket.settings,
+                next_at_ms=next_at_ms,
+                fruitless=frozenset() if seen is None else seen.fruitless,
+            )
+            due, is_waiting = await self._first_due(place, loaded, looked_at, now_ms)
         except (
             catalog_errors.CatalogError,
             metadata_errors.MetadataError,
@@ -176,15 +195,44 @@ class Upkeep:
         except Exception as error:  # noqa: BLE001 - one table keeps no other from maintenance
             self._log.warning("maintenance failed at %s", ident.dotted(), exc_info=error)
             return []
-        if due and self._waits(place.bucket_id, pointer.object_uuid, "compaction", now_ms):
-            return []
-        if not due:
-            present[key] = _Seen(
-                metadata_location=loaded.pointer.metadata_location,
-                upkeep=upkeep,
-                next_at_ms=next_at_ms,
+        if due is not None:
+            return [due]
+        present[key] = replace(looked_at, is_settled=not is_waiting)
+        return []
+
+    async def _first_due(
+        self, place: records.Place, loaded: tables.LoadedTable, seen: _Seen, now_ms: int
+    ) -> tuple[DueTask | None, bool]:
+        """Return the task of a table that comes first, and whether one that is due has failed and
+        waits."""
+        is_waiting = False
+        for task, look in (
+            ("compaction", self._compaction),
+            ("manifests", self._manifests),
+            ("statistics", self._statistics),
+        ):
+            name = cast(rows.Task, task)
+            if name in seen.fruitless:
+                continue
+            wanted = await look(place, loaded, seen.upkeep)
+            if wanted is None:
+                continue
+            if self._waits(place.bucket_id, loaded.pointer.object_uuid, name, now_ms):
+                is_waiting = True
+                continue
+            files, options = wanted
+            due = DueTask(
+                task=name,
+                ident=loaded.ident,
+                object_uuid=loaded.pointer.object_uuid,
+                bucket_id=place.bucket_id,
+                account=rights.account_of(place.bucket, self._account),
+                options=options,
+                files=files,
+                seen=seen,
             )
-        return due
+            return due, is_waiting
+        return None, is_waiting
 
     async def _expire(
         self,
@@ -260,50 +308,89 @@ class Upkeep:
             judge=judge,
         )
 
+    # What is due. Each returns the number of files, and options of the job's command; or None.
+
     async def _compaction(
-        self,
-        place: records.Place,
-        loaded: tables.LoadedTable,
-        upkeep: TableUpkeep,
-        next_at_ms: int | None,
-    ) -> list[DueCompaction]:
-        """Return the compaction of a table, if it is due."""
+        self, place: records.Place, loaded: tables.LoadedTable, upkeep: TableUpkeep
+    ) -> tuple[int, tuple[str, ...]] | None:
         metadata = loaded.metadata
         snapshot = metadata.current_snapshot()
         target_bytes = upkeep.target_mib * MIB
-        if snapshot is None or metadata.current_snapshot_id is None:
-            return []
+        if not upkeep.compaction_enabled or snapshot is None:
+            return None
         summary: Mapping[str, Any] = snapshot.get("summary") or {}
-        if not thresholds.may_have_small_files(summary, target_bytes=target_bytes):
-            return []
-        data_files = await self._scans.data_files(
-            self._reader_of(loaded), snapshot_id=metadata.current_snapshot_id, files_max=FILES_MAX
-        )
-        if data_files is None:
+        if not thresholds.may_need_compaction(summary, target_bytes=target_bytes):
+            return None
+        tasks = await self._live_files(loaded)
+        if tasks is None:
             count = thresholds.files_by_mean(summary, target_bytes=target_bytes)
         else:
+            pairs = [(task.data_file, task.deletes) for task in tasks]
             count = await asyncio.to_thread(
-                thresholds.files_to_rewrite, data_files, target_bytes=target_bytes
+                thresholds.files_to_rewrite, pairs, target_bytes=target_bytes
             )
-        object_uuid = loaded.pointer.object_uuid
         if count < thresholds.REWRITTEN_MIN:
-            return []
-        return [
-            DueCompaction(
-                ident=loaded.ident,
-                object_uuid=object_uuid,
-                bucket_id=place.bucket_id,
-                account=rights.account_of(place.bucket, self._account),
-                target_mib=upkeep.target_mib,
-                strategy=upkeep.strategy,
-                files=count,
-                seen=_Seen(
-                    metadata_location=loaded.pointer.metadata_location,
-                    upkeep=upkeep,
-                    next_at_ms=next_at_ms,
-                ),
-            )
-        ]
+            return None
+        return count, (
+            "--target-file-size-mib", str(upkeep.target_mib), "--strategy", upkeep.strategy,
+        )  # fmt: skip
+
+    async def _manifests(
+        self, place: records.Place, loaded: tables.LoadedTable, upkeep: TableUpkeep
+    ) -> tuple[int, tuple[str, ...]] | None:
+        metadata = loaded.metadata
+        snapshot = metadata.current_snapshot()
+        manifests_max = maintenance.setting_of(
+            maintenance.MANIFESTS_MAX, place.bucket.settings, metadata.properties
+        )
+        if not manifests_max or snapshot is None or metadata.current_snapshot_id is None:
+            return None
+        summary: Mapping[str, Any] = snapshot.get("summary") or {}
+        if not thresholds.may_have_manifests(summary, manifests_max=manifests_max):
+            return None
+        reader = self._reader_of(loaded)
+        count = thresholds.manifests_to_rewrite(
+            await self._scans.manifests_of(reader, metadata.current_snapshot_id),
+            metadata.properties,
+            spec_id=metadata.default_spec_id,
+            manifests_max=manifests_max,
+        )
+        return (count, ()) if count else None
+
+    async def _statistics(
+        self, place: records.Place, loaded: tables.LoadedTable, upkeep: TableUpkeep
+    ) -> tuple[int, tuple[str, ...]] | None:
+        metadata = loaded.metadata
+        changes_max = maintenance.setting_of(
+            maintenance.STATISTICS_SNAPSHOTS, place.bucket.settings, metadata.properties
+        )
+        if not changes_max or metadata.current_snapshot_id is None:
+            return None
+        with_statistics = {int(each["snapshot-id"]) for each in metadata.statistics}
+        changes = await asyncio.to_thread(
+            thresholds.changes_since_statistics,
+            metadata.snapshot,
+            metadata.current_snapshot_id,
+            with_statistics,
+            changes_max=changes_max,
+        )
+        return (1, ()) if changes >= changes_max else None
+
+    async def _live_files(self, loaded: tables.LoadedTable) -> Sequence[scans.FileTask] | None:
+        """Return the current data files with their delete files; None if there are more than
+        FILES_MAX. No manifest is read if the manifest list gives the number."""
+        snapshot_id = loaded.metadata.current_snapshot_id
+        assert snapshot_id is not None, "it has a current snapshot"
+        reader = self._reader_of(loaded)
+        stated = sum(
+            (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+            for manifest in await self._scans.manifests_of(reader, snapshot_id)
+            if manifest.has_live_files
+        )
+        if stated > FILES_MAX:
+            return None
+        plan = await self._scans.plan(reader, snapshot_id=snapshot_id)
+        return plan.tasks if len(plan.tasks) <= FILES_MAX else None
 
     # What is stored of the tasks.
 

@@ -352,14 +352,15 @@ NOT_FLAGS = frozenset({"access_key", "secret_key"})
 class BucketSetting:
     """One key of `[table_buckets.NAME]`. choices: the allowed words.
 
-    Without choices it is a whole number of 1 to DAYS_MAX if its default is one, and otherwise true
-    or false.
+    Without choices it is a whole number of least to DAYS_MAX if its default is one, and otherwise
+    true or false.
     """
 
     name: str
     choices: tuple[str, ...]
     default: str | bool | int
     meaning: str
+    least: int = 1
 
     @property
     def is_number(self) -> bool:
@@ -371,11 +372,13 @@ class BucketSetting:
         """The allowed values, as text."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        return f"a whole number from 1 to {DAYS_MAX}" if self.is_number else "true or false"
+        return (
+            f"a whole number from {self.least} to {DAYS_MAX}" if self.is_number else "true or false"
+        )
 
 
 DAYS_MAX = 36_500
-"""A hundred years."""
+"""A hundred years; the bound of every number."""
 
 BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
     BucketSetting(
@@ -447,6 +450,26 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
         meaning=(
             "Whether a dropTable of the REST catalog purges: if it asks for it, also if it does "
             "not, or never, by no API."
+        ),
+    ),
+    BucketSetting(
+        name="manifests_max",
+        choices=(),
+        default=100,
+        least=0,
+        meaning=(
+            "How many small manifests a table may have before the server rewrites them; 0: any "
+            "number."
+        ),
+    ),
+    BucketSetting(
+        name="statistics_snapshots",
+        choices=(),
+        default=0,
+        least=0,
+        meaning=(
+            "After how many snapshots that changed rows the server computes a table's statistics "
+            "again; 0: never."
         ),
     ),
     BucketSetting(
@@ -796,7 +819,7 @@ def _seed(setting: BucketSetting, value: Any, where: str) -> str | bool | int:
         return str(value)
     if not setting.choices and isinstance(value, bool) and not setting.is_number:
         return value
-    if setting.is_number and type(value) is int and 1 <= value <= DAYS_MAX:
+    if setting.is_number and type(value) is int and setting.least <= value <= DAYS_MAX:
         return value
     raise InvalidConfig(f"{where} {setting.name}: {value!r} is not {setting.expected}")
 

@@ -59,7 +59,7 @@ def test_config_lists_every_key_of_a_table_bucket() -> None:
     for setting in config.BUCKET_SETTINGS:
         assert documented.pop(f"`{setting.name}`") == [
             ", ".join(setting.choices)
-            or (f"1 to {config.DAYS_MAX}" if setting.is_number else "true, false"),
+            or (f"{setting.least} to {config.DAYS_MAX}" if setting.is_number else "true, false"),
             config.shown_default(setting),
             setting.meaning,
         ]

@@ -244,7 +244,8 @@ def test_recover_of_no_data_folder_makes_none(tmp_path: Path) -> None:
             "[table_buckets.lake]\nlayuot = 'strict'",
             "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; the keys are layout, "
             "require_registered, aws_strict, requested_location, unreferenced_days, "
-            "noncurrent_days, history_days, dropped_table_days, purge_on_drop, protected",
+            "noncurrent_days, history_days, dropped_table_days, purge_on_drop, manifests_max, "
+            "statistics_snapshots, protected",
         ),
         (
             "[table_buckets.lake]\nlayout = 'strickt'",

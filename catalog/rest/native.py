@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from catalog import departures, errors
+from catalog import departures, errors, maintenance
 from catalog.access import Access
 from catalog.drops import Drops
 from catalog.namespaces import Namespaces
@@ -43,6 +43,7 @@ CHANGEABLE: Final = (
     retention.HISTORY_DAYS,
     departures.DROPPED_TABLE_DAYS,
     departures.PURGE_ON_DROP,
+    *maintenance.BUCKET_DEFAULTS,
     departures.BUCKET_PROTECTED,
 )
 """Settings of a table bucket that a request may change."""

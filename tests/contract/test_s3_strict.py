@@ -215,6 +215,8 @@ UNSET = {
     "history_days": 7,
     "dropped_table_days": 30,
     "purge_on_drop": "asked",
+    "manifests_max": 100,
+    "statistics_snapshots": 0,
     "protected": False,
 }
 """What holds unless it is set otherwise, apart from the layout."""
@@ -240,7 +242,8 @@ def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_la
         '  bucket      lake: layout = "strict", require_registered = false, aws_strict = false, '
         'requested_location = "refuse", '
         "unreferenced_days = 3, noncurrent_days = 10, history_days = 7, dropped_table_days = 30, "
-        'purge_on_drop = "asked", protected = false\n'
+        'purge_on_drop = "asked", manifests_max = 100, statistics_snapshots = 0, '
+        "protected = false\n"
     )
     assert banner in first.log.read_text()
     assert "WARNING" not in server.but_for_lateness(first.log.read_text())

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from catalog import errors
+from catalog import errors, maintenance
 from jobs import rows, scheduler, upkeep
 from storage import settings
 from tests.jobs import scheduling
@@ -54,6 +54,24 @@ class Keeping:
         await self.lake.storage.index.commit(
             settings.plan_change(key, lambda old: {**old, settings.MAINTENANCE: stored})
         )
+
+    async def put_property(self, name: str, value: str) -> None:
+        key = f"boathouse.maintenance.{name}"
+        change = {"action": "set-properties", "updates": {key: value}}
+        await self.lake.tables.commit(self.ident, [], [change], by=lakes.BY)
+
+    async def put_statistics(self) -> None:
+        """Name a statistics file of the current snapshot."""
+        loaded = await self.lake.tables.fetch(self.ident)
+        statistics = {
+            "snapshot-id": loaded.metadata.current_snapshot_id,
+            "statistics-path": f"{loaded.metadata.location}/metadata/1.stats",
+            "file-size-in-bytes": 1,
+            "file-footer-size-in-bytes": 1,
+            "blob-metadata": [],
+        }
+        change = {"action": "set-statistics", "statistics": statistics}
+        await self.lake.tables.commit(self.ident, [], [change], by=lakes.BY)
 
     async def snapshot_count(self) -> int:
         return len((await self.lake.tables.fetch(self.ident)).metadata.snapshots)
@@ -219,12 +237,13 @@ def test_a_compaction_is_due_from_twenty_small_files_on(keeping: Keeping) -> Non
         assert await keeping.upkeep.check() == []
         await keeping.fill(1, first=19)
         (due,) = await keeping.upkeep.check()
-        assert (due.ident, due.files, due.target_mib) == (keeping.ident, 20, 512)
+        assert (due.task, due.ident, due.files) == ("compaction", keeping.ident, 20)
+        assert due.options == ("--target-file-size-mib", "512", "--strategy", "auto")
         await keeping.configure(compaction={"status": "disabled"})
         assert await keeping.upkeep.check() == []
         await keeping.configure(compaction={"status": "enabled", "targetFileSizeMB": 64})
         (due,) = await keeping.upkeep.check()
-        assert due.target_mib == 64
+        assert due.options[:2] == ("--target-file-size-mib", "64")
         await keeping.upkeep.note(due, started_at_ms=keeping.lake.clock(), failure="why")
         assert await keeping.upkeep.check() == []
         keeping.lake.clock.now_ms += upkeep.PAUSE_MS
@@ -263,6 +282,74 @@ def test_a_compaction_that_waits_is_forgotten_when_its_table_or_settings_change(
         assert not keeping.upkeep.is_wanted(due)
 
     run(scenario())
+
+
+def test_manifests_are_due_by_the_table_buckets_setting_and_a_property_says_otherwise(
+    keeping: Keeping,
+) -> None:
+    async def scenario() -> None:
+        await keeping.fill(4)
+        assert await keeping.upkeep.check() == []  # the default is a hundred
+        await keeping.lake.storage.buckets.update("lake", {maintenance.MANIFESTS_MAX: 3})
+        (due,) = await keeping.upkeep.check()
+        assert (due.task, due.files, due.options) == ("manifests", 4, ())
+        assert keeping.upkeep.is_wanted(due)
+        await keeping.put_property("manifests-max", "4")
+        assert await keeping.upkeep.check() == []
+        await keeping.put_property("manifests-max", "0")
+        assert await keeping.upkeep.check() == []
+        await keeping.put_property("manifests-max", "2")
+        (due,) = await keeping.upkeep.check()
+        await keeping.lake.storage.buckets.update("lake", {maintenance.MANIFESTS_MAX: 5})
+        assert not keeping.upkeep.is_wanted(due)
+
+    run(scenario())
+
+
+def test_statistics_are_due_only_where_they_are_asked_for(keeping: Keeping) -> None:
+    async def scenario() -> None:
+        await keeping.fill(2)
+        assert await keeping.upkeep.check() == []
+        await keeping.put_property("statistics-snapshots", "2")
+        (due,) = await keeping.upkeep.check()
+        assert (due.task, due.options) == ("statistics", ())
+        await keeping.put_statistics()
+        assert await keeping.upkeep.check() == []
+        await keeping.fill(1, first=2)
+        assert await keeping.upkeep.check() == []
+        await keeping.fill(1, first=3)
+        (due,) = await keeping.upkeep.check()
+        assert due.task == "statistics"
+
+    run(scenario())
+
+
+def test_a_task_that_failed_or_changed_nothing_lets_the_next_of_its_table_come(
+    keeping: Keeping,
+) -> None:
+    async def scenario() -> None:
+        await keeping.fill(20)
+        await keeping.put_property("manifests-max", "3")
+        await keeping.put_property("statistics-snapshots", "1")
+        (due,) = await keeping.upkeep.check()
+        assert due.task == "compaction"
+        await keeping.upkeep.note(due, started_at_ms=1, failure="why")
+        (due,) = await keeping.upkeep.check()
+        assert due.task == "manifests"
+        await keeping.upkeep.note(due, started_at_ms=1, failure="")
+        (due,) = await keeping.upkeep.check()
+        assert due.task == "statistics"
+        await keeping.upkeep.note(due, started_at_ms=1, failure="")
+        assert await keeping.upkeep.check() == []
+        keeping.lake.clock.now_ms += upkeep.PAUSE_MS
+        (due,) = await keeping.upkeep.check()
+        assert due.task == "compaction"
+
+    run(scenario())
+    for task in ("compaction", "manifests", "statistics"):
+        row = keeping.row(task)
+        assert row is not None
+        assert row.failure == ("why" if task == "compaction" else "")
 
 
 def test_a_table_that_cannot_be_looked_at_keeps_no_other_from_maintenance(
@@ -325,6 +412,28 @@ def test_the_scheduler_hands_a_due_compaction_to_its_child_with_no_users_rights(
     assert done.by == "arn:aws:iam::000000000000:user/boathouse-maintenance"
 
 
+def test_the_scheduler_runs_manifests_and_statistics_in_the_same_child(
+    lake: lakes.Lake, tmp_path: Path
+) -> None:
+    keeping = Keeping(lake, tmp_path, interval_s=60)
+
+    async def scenario() -> None:
+        await keeping.fill(4)
+        await keeping.put_property("manifests-max", "3")
+        await keeping.put_property("statistics-snapshots", "1")
+        async with scheduling.begun(keeping.work):
+            for task in ("manifests", "statistics"):
+                lake.clock.now_ms += 60_000
+                await scheduling.until(lambda task=task: keeping.row(task))
+
+    run(scenario())
+    assert [words for _, words in keeping.work.done()] == [
+        ["manifests", "--table", "lake.ns.t"],
+        ["statistics", "--table", "lake.ns.t"],
+    ]
+    assert [each.task for each in keeping.work.runs.latest(10)] == ["statistics", "manifests"]
+
+
 def test_a_pipeline_runs_while_tables_are_looked_at(
     lake: lakes.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,7 +441,7 @@ def test_a_pipeline_runs_while_tables_are_looked_at(
     work.put("a")
     looks: list[int] = []
 
-    async def look(self: upkeep.Upkeep) -> list[upkeep.DueCompaction]:
+    async def look(self: upkeep.Upkeep) -> list[upkeep.DueTask]:
         looks.append(1)
         await asyncio.Event().wait()
         raise AssertionError("it waits until it is cancelled")

@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from catalog import departures, guard, sites
+from catalog import departures, guard, maintenance, sites
 from catalog.sweep import retention
 from server import config
 
@@ -75,6 +75,7 @@ def test_every_setting_of_a_table_bucket_has_an_effect() -> None:
         sites.REQUESTED_LOCATION: ("refuse", "override"),
         **dict.fromkeys(retention.DEFAULTS, ()),
         departures.PURGE_ON_DROP: ("asked", "always", "never"),
+        **dict.fromkeys(maintenance.BUCKET_DEFAULTS, ()),
         departures.BUCKET_PROTECTED: (),
     }
     default = {
@@ -84,6 +85,7 @@ def test_every_setting_of_a_table_bucket_has_an_effect() -> None:
         "requested_location": "refuse",
         **retention.DEFAULTS,
         "purge_on_drop": "asked",
+        **maintenance.BUCKET_DEFAULTS,
         "protected": False,
     }
     assert config.bucket_settings_of({}) == default

@@ -513,6 +513,8 @@ def test_a_table_buckets_settings_are_shown_to_an_authorised_caller(tmp_path: Pa
                 "history_days": 7,
                 "dropped_table_days": 30,
                 "purge_on_drop": "asked",
+                "manifests_max": 100,
+                "statistics_snapshots": 0,
                 "protected": False,
             },
         }
