@@ -30,8 +30,9 @@ from catalog import (
     sites,
     store,
 )
-from catalog.metadata import json_values
+from catalog.metadata import contents, json_values
 from catalog.metadata import views as rules
+from catalog.mounts import mounted
 from server import documents, limits
 from storage import batch
 
@@ -66,14 +67,54 @@ class Views:
         with self._store.view() as view:
             place = self._store.place(ident.table_bucket, view)
             entry = self._pointers.entry(view, place, ident)
+        mount = self._mount_of(ident)
+        if mount is not None:
+            pointer, data = await self._mounted(mount, ident, entry.pointer)
+            return LoadedView(ident=ident, pointer=pointer, data=data)
         data = await self._store.fetch_view(location_of(entry.pointer), place=place)
         return LoadedView(ident=ident, pointer=entry.pointer, data=data)
 
     async def fetch_at(self, ident: idents.TableIdent, pointer: records.Pointer) -> LoadedView:
-        """Return a view as it was when its pointer was read. Raises MetadataFileMissing."""
+        """Return a view as it was when its pointer was read. Raises MetadataFileMissing.
+
+        A view of a mount is as the other catalog has it, and keeps the pointer.
+        """
+        mount = self._mount_of(ident)
+        if mount is not None:
+            _, data = await self._mounted(mount, ident, pointer)
+            return LoadedView(ident=ident, pointer=pointer, data=data)
         place = self._store.place(ident.table_bucket)
         data = await self._store.fetch_view(location_of(pointer), place=place)
         return LoadedView(ident=ident, pointer=pointer, data=data)
+
+    def other_names(self, table_bucket: str) -> frozenset[str] | None:
+        """Return the names that views of a mount have for it; None for a table bucket."""
+        mounts = self._store.mounts
+        mount = None if mounts is None else mounts.find(table_bucket)
+        return None if mount is None else mount.other_names
+
+    def _mount_of(self, ident: idents.TableIdent) -> mounted.MountedCatalog | None:
+        mounts = self._store.mounts
+        return None if mounts is None else mounts.find(ident.table_bucket)
+
+    async def _mounted(
+        self, mount: mounted.MountedCatalog, ident: idents.TableIdent, pointer: records.Pointer
+    ) -> tuple[records.Pointer, bytes]:
+        """Return a mounted view as the other catalog sent it, checked as a registered one is.
+
+        Raises MountUnavailable, NoSuchView, InvalidMetadataFile, InvalidMetadata.
+        """
+        loaded, data = await mount.load_view(ident, pointer)
+        if len(data) > store.VIEW_METADATA_BYTES_MAX:
+            raise errors.InvalidMetadataFile(
+                f"{ident.dotted()} is larger than {store.VIEW_METADATA_BYTES_MAX} bytes"
+            )
+        if contents.are_many_values(data, store.VIEW_VALUES_MAX):
+            raise errors.InvalidMetadataFile(
+                f"{ident.dotted()} holds more than {store.VIEW_VALUES_MAX} values"
+            )
+        await commits.run(rules.decode, data, large=len(data) > SMALL_VIEW_BYTES)
+        return loaded, data
 
     def pointer(self, ident: idents.TableIdent) -> records.Pointer:
         """Return a view's pointer. Raises NoSuchWarehouse, NoSuchView."""

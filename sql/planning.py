@@ -606,25 +606,26 @@ class Planning:
             staged = execution.staged.get(use.name[0].text)
             if staged is not None:
                 return staged
-        database, schema_name = session.database, session.schema
+        database, schema_name, name = session.database, session.schema, use.name
         if reference.within:
             # A name in a view means the same in every session.
-            database, schema_name = reference.within[-1].database, reference.within[-1].schema
-        schema = catalog.schema_of(use.name, database=database, schema=schema_name)
+            view = reference.within[-1]
+            database, schema_name, name = view.database, view.schema, view.here(name)
+        schema = catalog.schema_of(name, database=database, schema=schema_name)
         if not schema.namespace:
             if use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
-            return self._described.gather(catalog, session, use.name[-1], schema)
+            return self._described.gather(catalog, session, name[-1], schema)
         table: places.NamedTable | stored_views.View | None = None
         is_own = all(view.is_temporary for view in reference.within)
         if is_own:
-            table = stored_views.find_temporary(session, schema, use.name[-1])
+            table = stored_views.find_temporary(session, schema, name[-1])
         if table is None:
             actions: Sequence[str] = rights.READ_ACTIONS
             if use.is_target:
                 actions = rights.LOAD_ACTIONS if execution.describe_only else rights.COMMIT_ACTIONS
             table = catalog.relation(
-                use.name,
+                name,
                 database=database,
                 schema=schema_name,
                 actions=actions,

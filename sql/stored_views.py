@@ -29,7 +29,8 @@ class View:
     """A view as its current version has it.
 
     text: its query in dialect. database, schema: of unqualified names; None if the view names none.
-    comments: of its columns, in order.
+    comments: of its columns, in order. other_names: of a view of a mount, those that its text may
+    have for the mount; None for a view of this server.
     """
 
     ident: idents.TableIdent
@@ -43,6 +44,24 @@ class View:
     comment: str
     is_secure: bool
     is_temporary: bool = False
+    other_names: frozenset[str] | None = None
+
+    def here(self, name: names.Name) -> names.Name:
+        """Return a name of its text as it is called here.
+
+        A name with a database in a view of a mount is one of the other catalog. Raises SqlError for
+        a database that is not the mounted one.
+        """
+        if self.other_names is None or len(name) < 3:
+            return name
+        database = name[-3].text.lower()
+        if not self.other_names & {database, database.replace("_", "-")}:
+            raise errors.unsupported(
+                f"view {shown_name(self.ident)}, which reads the database '{name[-3].text}' of its "
+                "own catalog"
+            )
+        mount = names.Ident(text=self.ident.table_bucket, quoted=True)
+        return (*name[:-3], mount, *name[-2:])
 
 
 class StoredViews:
@@ -58,12 +77,13 @@ class StoredViews:
         InvalidMetadata.
         """
         loaded = await self._views.fetch_at(view.ident, view.pointer)
+        other_names = self._views.other_names(view.ident.table_bucket)
         if len(loaded.data) > views.SMALL_VIEW_BYTES:
-            return await asyncio.to_thread(_view, loaded)
-        return _view(loaded)
+            return await asyncio.to_thread(_view, loaded, other_names)
+        return _view(loaded, other_names)
 
 
-def _view(loaded: views.LoadedView) -> View:
+def _view(loaded: views.LoadedView, other_names: frozenset[str] | None) -> View:
     metadata = view_rules.decode(loaded.data)
     version, schema = metadata.current_version(), metadata.current_schema()
     representation = _representation(version["representations"])
@@ -73,13 +93,30 @@ def _view(loaded: views.LoadedView) -> View:
         pointer=loaded.pointer,
         text=representation.get("sql", ""),
         dialect=representation.get("dialect", "").lower(),
-        database=version.get("default-catalog") or loaded.ident.table_bucket,
+        database=_database_of(loaded, version, other_names),
         schema=default or None,
         columns=tabletypes.shape_columns(schema, version["summary"]),
         comments=tuple(str(field.get("doc", "")) for field in schema["fields"]),
         comment=metadata.properties.get(COMMENT, ""),
         is_secure=metadata.properties.get(SECURE) == "true",
+        other_names=other_names,
     )
+
+
+def _database_of(
+    loaded: views.LoadedView, version: Mapping[str, Any], other_names: frozenset[str] | None
+) -> str:
+    """Return the database of unqualified names of a view's text. Raises SqlError for a view of a
+    mount whose names lie in another database of the other catalog."""
+    default = version.get("default-catalog")
+    if other_names is None:
+        return default or loaded.ident.table_bucket
+    if default and default.lower() not in other_names:
+        raise errors.unsupported(
+            f"view {shown_name(loaded.ident)}, which reads the database '{default}' of its own "
+            "catalog"
+        )
+    return loaded.ident.table_bucket
 
 
 def _representation(representations: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

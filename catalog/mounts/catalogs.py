@@ -1,4 +1,5 @@
-"""engine: another Iceberg REST catalog as a client reads it: names and tables. Blocks; for threads.
+"""engine: another Iceberg REST catalog as a client reads it: names, tables and views. Blocks; for
+threads.
 
 Credentials are the mount's: a bearer token, client credentials that are exchanged for one, or
 signatures. Each answer is checked for its shape before it is used; no field of it reaches a log.
@@ -9,9 +10,9 @@ from __future__ import annotations
 
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -24,7 +25,20 @@ PAGES_MAX: Final = 10_000
 TOKEN_SECONDS: Final = 300
 """How long a token without a stated lifetime is used."""
 
+NO_VIEWS: Final = frozenset({400, 403, 404, 405, 406, 501})
+"""Statuses of a listing of views by a catalog that has none, or none for these credentials."""
+VIEWS_ENDPOINT: Final = "GET /v1/{prefix}/namespaces/{namespace}/views"
+
 Listing = dict[idents.Namespace, list[str]]
+"""Names by namespace."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CatalogNames:
+    """The names of a catalog. Every namespace is one of tables; views may have fewer."""
+
+    tables: Listing
+    views: Listing
 
 
 class LoadAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -36,12 +50,24 @@ class LoadAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     storage_credentials: list[dict[str, Any]] = []
 
 
+class ViewAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """The answer to loadView. metadata: as it was sent."""
+
+    metadata: msgspec.Raw
+    metadata_location: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Configuration:
-    """What the other catalog's configuration says. prefix: of paths, quoted or empty."""
+    """What the other catalog's configuration says. prefix: of paths, quoted or empty.
+
+    has_views: whether it says that it lists views. One that names no endpoints says so in the
+    property `view-endpoints-supported`.
+    """
 
     prefix: str
     separator: str
+    has_views: bool
 
 
 class OtherCatalog:
@@ -54,13 +80,15 @@ class OtherCatalog:
         self._token = mount.token
         self._token_until = float("-inf") if mount.credential else float("inf")
 
-    def listing(self) -> Listing:
-        """Return the tables of all namespaces. Raises MountUnavailable.
+    def listing(self) -> CatalogNames:
+        """Return the tables and views of all namespaces. Raises MountUnavailable.
 
-        A name that no table or namespace of this server could have is left out.
+        A name that no table or namespace of this server could have is left out, and so is a view
+        with the name of a table.
         """
         deadline = time.monotonic() + 6 * self._mount.timeout_seconds
         tables: Listing = {}
+        views: Listing = {}
         waiting: list[idents.Namespace] = [()]
         names = 0
         while waiting:
@@ -70,13 +98,26 @@ class OtherCatalog:
                     waiting.append(levels)
                     tables[levels] = []
             if above:
-                tables[above] = sorted(self._tables(above))
-            names += 1 + len(tables.get(above, ()))
+                tables[above] = sorted(self._names(above, "tables"))
+                views[above] = sorted(set(self._views(above)).difference(tables[above]))
+            names += 1 + len(tables.get(above, ())) + len(views.get(above, ()))
             if names > overlay.NAMES_MAX:
                 raise self._unavailable(f"it has more than {overlay.NAMES_MAX} names")
             if time.monotonic() > deadline:
                 raise self._unavailable("listing its names takes too long")
-        return tables
+        return CatalogNames(tables=tables, views=views)
+
+    def load_view(self, namespace: idents.Namespace, name: str) -> ViewAnswer:
+        """Return a view's metadata. Raises MountUnavailable, NoSuchView."""
+        path = f"{self._namespace_path(namespace)}/views/{_quoted(name)}"
+        answer = self._get(path, {})
+        if answer.status == 404:
+            raise errors.NoSuchView(f"View does not exist: {idents.dotted((*namespace, name))}")
+        self._check(answer, path)
+        try:
+            return msgspec.json.decode(answer.body, type=ViewAnswer)
+        except msgspec.MsgspecError as error:
+            raise self._unavailable(f"its answer for {path} is not a view") from error
 
     def load(self, namespace: idents.Namespace, name: str) -> LoadAnswer:
         """Return a table's metadata. Raises MountUnavailable, NoSuchTable."""
@@ -97,19 +138,35 @@ class OtherCatalog:
             if isinstance(item, list) and all(isinstance(level, str) for level in item):
                 yield tuple(item)
 
-    def _tables(self, namespace: idents.Namespace) -> Iterator[str]:
-        path = f"{self._namespace_path(namespace)}/tables"
-        for item in self._pages(path, {}, "identifiers"):
+    def _views(self, namespace: idents.Namespace) -> Iterator[str]:
+        self._root()
+        assert self._settings is not None, "the configuration was read"
+        return self._names(namespace, "views") if self._settings.has_views else iter(())
+
+    def _names(
+        self, namespace: idents.Namespace, collection: Literal["tables", "views"]
+    ) -> Iterator[str]:
+        path = f"{self._namespace_path(namespace)}/{collection}"
+        absent = NO_VIEWS if collection == "views" else frozenset[int]()
+        for item in self._pages(path, {}, "identifiers", absent=absent):
             name = item.get("name") if isinstance(item, dict) else None
             if isinstance(name, str) and _may_be((name,)) and "@" not in name:
                 yield name
 
-    def _pages(self, path: str, query: Mapping[str, str], key: str) -> Iterator[Any]:
+    def _pages(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        key: str,
+        *,
+        absent: Collection[int] = (),
+    ) -> Iterator[Any]:
+        """Yield what a listing has. absent: statuses of a listing that is not there."""
         token = ""
         for _ in range(PAGES_MAX):
             answer = self._get(path, {**query, "pageToken": token})
-            if answer.status == 404:
-                return  # dropped since its parent was listed
+            if answer.status == 404 or answer.status in absent:
+                return  # dropped since its parent was listed, or never there
             self._check(answer, path)
             page = self._object(answer, path)
             items = page.get(key)
@@ -136,9 +193,17 @@ class OtherCatalog:
                     merged |= document[part]
             prefix = str(merged.get("prefix") or "").strip("/")
             separator = urllib.parse.unquote(str(merged.get("namespace-separator") or "%1F"))
+            endpoints = document.get("endpoints")
+            has_views = (
+                VIEWS_ENDPOINT in endpoints
+                if isinstance(endpoints, list)
+                else str(merged.get("view-endpoints-supported")).lower() == "true"
+            )
             quoted = "/".join(_quoted(part) for part in prefix.split("/"))
             self._settings = _Configuration(
-                prefix=f"/v1/{quoted}" if prefix else "/v1", separator=separator
+                prefix=f"/v1/{quoted}" if prefix else "/v1",
+                separator=separator,
+                has_views=has_views,
             )
         return self._settings.prefix
 

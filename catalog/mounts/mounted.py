@@ -39,6 +39,9 @@ TABLES_KEPT_MAX: Final = 200
 TABLE_BYTES_KEPT_MAX: Final = 64 << 20
 """Bounds of the tables that one mount keeps, by their number and their metadata."""
 
+VIEWS_KEPT_MAX: Final = 50
+"""Views that one mount keeps, each of at most a few megabytes."""
+
 GRANTS_KEPT_MAX: Final = 10_000
 """Tables of one mount of which it is known how their files are read: more than a statement has."""
 
@@ -119,6 +122,9 @@ class MountedCatalog:
         self._unlisted: errors.MountUnavailable | None = None
         self._tables: OrderedDict[idents.TableIdent, _Table] = OrderedDict()
         self._tables_bytes = 0
+        self._views: OrderedDict[idents.TableIdent, tuple[float, records.Pointer, bytes]] = (
+            OrderedDict()
+        )
         self._grants: OrderedDict[idents.TableIdent, sources.StorageGrants] = OrderedDict()
         if self._other is None:
             self._show_tables()
@@ -189,6 +195,35 @@ class MountedCatalog:
             _, removed = self._tables.popitem(last=False)
             self._tables_bytes -= len(removed.loaded.data)
 
+    async def load_view(
+        self, ident: idents.TableIdent, pointer: records.Pointer
+    ) -> tuple[records.Pointer, bytes]:
+        """Return a view's pointer and the JSON of its metadata, as it was sent.
+
+        Raises MountUnavailable, NoSuchView.
+        """
+        kept = self._views.get(ident)
+        if kept is not None and time.monotonic() - kept[0] <= self.settings.refresh_seconds:
+            return kept[1], kept[2]
+        at, other = time.monotonic(), self._other
+        if other is None:
+            raise errors.NoSuchView(f"View does not exist: {ident.dotted()}")
+        answer = await self._run(lambda: other.load_view(ident.namespace, ident.name))
+        data = bytes(answer.metadata)
+        loaded = msgspec.structs.replace(pointer, metadata_location=answer.metadata_location)
+        self._views.pop(ident, None)
+        self._views[ident] = (at, loaded, data)
+        while len(self._views) > VIEWS_KEPT_MAX:
+            self._views.popitem(last=False)
+        return loaded, data
+
+    @property
+    def other_names(self) -> frozenset[str]:
+        """The names, in lower case, that the other catalog's views may have for this database: a
+        warehouse can be named by an ARN, which ends in its name."""
+        warehouse = self.settings.warehouse.lower()
+        return frozenset({warehouse, warehouse.rpartition("/")[2]} - {""})
+
     async def bring(self, ident: idents.TableIdent, uris: Iterable[str]) -> None:
         """Copy the files of a loaded table that are not here. Raises as `Mirror.bring` does."""
         vended = self._grants.get(ident, sources.StorageGrants())
@@ -225,12 +260,16 @@ class MountedCatalog:
         assert other is not None, "single tables are listed from the start"
         at = time.monotonic()
         try:
-            listing = await self._run(other.listing)
+            listed = await self._run(other.listing)
         except errors.MountUnavailable as error:
             self._unlisted = error
             raise
         self.rows = await asyncio.to_thread(
-            overlay.encode, self.place, listing, self._namespace_ids
+            overlay.encode,
+            self.place,
+            listed.tables,
+            self._namespace_ids,
+            views=listed.views,
         )
         self._listed_at = at
 

@@ -1,9 +1,9 @@
 """rule: the names of mounts as rows of the index, and a view that has both.
 
-A mount's namespaces and tables get rows of the same form as stored ones, under ids of buckets that
-the index never gives. So listings, pages and look-ups of names need no second way for mounts. The
-rows are in memory and never written; they are replaced whole when the other catalog is listed
-again.
+A mount's namespaces, tables and views get rows of the same form as stored ones, under ids of
+buckets that the index never gives. So listings, pages and look-ups of names need no second way for
+mounts. The rows are in memory and never written; they are replaced whole when the other catalog is
+listed again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import bisect
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Final
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Literal
 
 from catalog import idents, records
 from storage import batch, model
@@ -79,8 +79,10 @@ def encode(
     place: records.Place,
     listing: Mapping[idents.Namespace, Sequence[str]],
     namespace_ids: dict[idents.Namespace, int],
+    *,
+    views: Mapping[idents.Namespace, Sequence[str]] = MappingProxyType({}),
 ) -> MountRows:
-    """Return the rows of a mount with these tables by namespace.
+    """Return the rows of a mount with these tables, and views, by namespace.
 
     namespace_ids: of every path that was ever listed, grown here; an id is never given twice.
     """
@@ -107,24 +109,35 @@ def encode(
         paths[records.namespace_id_key(place.bucket_id, namespace_id)] = records.encode(
             records.NamespacePath(namespace=levels)
         )
-        for name in listing.get(levels, ()):
-            pointer = pointer_of(place, levels, name)
-            key = records.pointer_key(place, "table", namespace_id, name)
-            pointers[key] = records.encode(pointer)
-            pointers[records.uuid_key(place, pointer.object_uuid)] = records.encode(
-                records.Name(object_type="table", namespace_id=namespace_id, name=name)
-            )
+        object_types: tuple[tuple[Literal["table", "view"], Sequence[str]], ...] = (
+            ("table", listing.get(levels, ())),
+            ("view", views.get(levels, ())),
+        )
+        for object_type, object_names in object_types:
+            for name in object_names:
+                pointer = pointer_of(place, levels, name, object_type=object_type)
+                key = records.pointer_key(place, object_type, namespace_id, name)
+                pointers[key] = records.encode(pointer)
+                pointers[records.uuid_key(place, pointer.object_uuid)] = records.encode(
+                    records.Name(object_type=object_type, namespace_id=namespace_id, name=name)
+                )
     return MountRows({batch.Store.POINTERS: pointers, batch.Store.NAMESPACES: paths})
 
 
-def pointer_of(place: records.Place, namespace: idents.Namespace, name: str) -> records.Pointer:
-    """Return the pointer of a mounted table before its metadata is read.
+def pointer_of(
+    place: records.Place,
+    namespace: idents.Namespace,
+    name: str,
+    *,
+    object_type: Literal["table", "view"] = "table",
+) -> records.Pointer:
+    """Return the pointer of a mounted table or view before its metadata is read.
 
-    Its locations only say that there is metadata; `Mounts.load` replaces them.
+    Its locations only say that there is metadata; loading it replaces them.
     """
     location = f"mount://{place.table_bucket}/{idents.dotted(namespace)}/{name}"
     return records.Pointer(
-        object_type="table",
+        object_type=object_type,
         object_uuid=object_uuid(place.table_bucket, namespace, name),
         table_uuid=None,
         metadata_location=location,

@@ -60,9 +60,43 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server_kit.Runni
         numbers = lake.create_table("sales.numbers", schema=NUMBERS.schema)
         numbers.append(NUMBERS.slice(0, 600))
         numbers.append(NUMBERS.slice(600))
+        make_views(running)
         yield running
     finally:
         running.stop()
+
+
+def make_views(other: server_kit.Running) -> None:
+    """Make views of the other server: by its SQL, and as other engines and clients write them."""
+    with lake_client.session(other, "sales") as session:
+        session.answer("create view evens as select id, word from numbers where id % 2 = 0")
+        session.answer("create view few comment = 'some' as select id from lake.sales.evens "
+                       "where id < 5")  # fmt: skip
+    client = lake_client.catalog(other)._session  # type: ignore[attr-defined]
+    field = {"id": 1, "name": "id", "required": False, "type": "long"}
+    for name, dialect, text, database in (
+        ("of_spark", "spark", "select id from numbers", "lake"),
+        ("of_private", "snowflake", "select id from private.secret.ids", "lake"),
+        ("of_default", "snowflake", "select id from ids", "private"),
+    ):
+        answer = client.post(
+            f"{other.iceberg}/v1/lake/namespaces/sales/views",
+            json={
+                "name": name,
+                "schema": {"type": "struct", "schema-id": 0, "fields": [field]},
+                "view-version": {
+                    "version-id": 1,
+                    "schema-id": 0,
+                    "timestamp-ms": 1,
+                    "summary": {},
+                    "default-catalog": database,
+                    "default-namespace": ["sales"],
+                    "representations": [{"type": "sql", "sql": text, "dialect": dialect}],
+                },
+                "properties": {},
+            },
+        )
+        assert answer.status_code == 200, answer.text
 
 
 def configuration(other: server_kit.Running, folder: Path, tables: dict[str, str]) -> str:
@@ -351,6 +385,76 @@ def test_a_mount_is_no_table_bucket_of_s3tables_and_its_name_cannot_be_taken(
         client.list_tables(tableBucketARN=arn)
 
 
+def test_a_view_of_a_mounted_catalog_is_listed_described_and_read(
+    sql: lake_client.Session,
+) -> None:
+    listed = {row[1].lower(): row for row in sql.rows("show views in schema elsewhere.sales")}
+    assert set(listed) == {"evens", "few", "of_spark", "of_private", "of_default"}
+    assert "some" in listed["few"]
+    described = sql.rows("describe view elsewhere.sales.evens")
+    assert [(row[0], row[1]) for row in described] == [
+        ("ID", "NUMBER(38,0)"), ("WORD", "VARCHAR(16777216)"),
+    ]  # fmt: skip
+    assert sql.rows("select count(*), max(id), max(word) from elsewhere.sales.evens") == [
+        (500, 998, "w6")
+    ]
+    # A view over a view, whose text names the other catalog's warehouse.
+    assert sql.rows("select id from elsewhere.sales.few order by id") == [(0,), (2,), (4,)]
+
+
+def test_a_name_in_a_view_of_a_mount_is_never_one_of_this_server(
+    sql: lake_client.Session,
+) -> None:
+    sql.answer("create schema if not exists lake.sales")
+    sql.answer("create table lake.sales.numbers (id int, word text)")
+    assert sql.rows("select count(*) from elsewhere.sales.evens") == [(500,)]
+    assert sql.rows("select count(*) from elsewhere.sales.few") == [(3,)]
+    for name in ("of_private", "of_default"):
+        with pytest.raises(shell.ShellError, match=f"(?i){name}, which reads the database"):
+            sql.rows(f"select * from elsewhere.sales.{name}")
+
+
+def test_a_view_of_another_engine_is_refused_in_a_mount_as_in_a_table_bucket(
+    sql: lake_client.Session,
+) -> None:
+    with pytest.raises(shell.ShellError, match="whose query is of the dialect 'spark'"):
+        sql.rows("select * from elsewhere.sales.of_spark")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "drop view elsewhere.sales.evens",
+        "alter view elsewhere.sales.evens rename to elsewhere.sales.odds",
+        "create or replace view elsewhere.sales.evens as select 1 as a",
+    ],
+)
+def test_a_change_of_a_view_of_a_mount_is_refused(sql: lake_client.Session, statement: str) -> None:
+    with pytest.raises(shell.ShellError, match="elsewhere is a mount of another catalog"):
+        sql.answer(statement)
+    assert sql.rows("select count(*) from elsewhere.sales.evens") == [(500,)]
+
+
+def test_a_client_of_the_catalog_lists_and_loads_views_of_a_mount(
+    mounting: server_kit.Running, other: server_kit.Running
+) -> None:
+    assert ("sales", "evens") in mounted_catalog(mounting).list_views("sales")
+    session = mounted_catalog(mounting)._session  # type: ignore[attr-defined]
+    path = "namespaces/sales/views/evens"
+    loaded = session.get(f"{mounting.iceberg}/v1/elsewhere/{path}")
+    theirs = lake_client.catalog(other)._session.get(  # type: ignore[attr-defined]
+        f"{other.iceberg}/v1/lake/{path}"
+    )
+    assert (loaded.status_code, theirs.status_code) == (200, 200)
+    assert loaded.json()["metadata"] == theirs.json()["metadata"]
+    assert loaded.json()["metadata-location"] == theirs.json()["metadata-location"]
+    refused = session.delete(f"{mounting.iceberg}/v1/elsewhere/{path}")
+    assert refused.status_code == 403
+    assert "elsewhere is a mount of another catalog" in refused.json()["error"]["message"]
+    absent = session.get(f"{mounting.iceberg}/v1/elsewhere/namespaces/sales/views/none")
+    assert absent.status_code == 404
+
+
 def test_rights_on_a_mount_are_those_on_a_table_bucket_of_its_name(
     mounting: server_kit.Running, sql: lake_client.Session
 ) -> None:
@@ -362,6 +466,7 @@ def test_rights_on_a_mount_are_those_on_a_table_bucket_of_its_name(
             sql.answer(f"grant usage on database elsewhere to role r_{name}")
             sql.answer(f"grant usage on schema elsewhere.sales to role r_{name}")
             sql.answer(f"grant select on all tables in schema elsewhere.sales to role r_{name}")
+            sql.answer(f"grant select on view elsewhere.sales.evens to role r_{name}")
 
     def rows(user: str, text: str) -> list[tuple[Any, ...]]:
         client = shell.Client(url=mounting.url)
@@ -374,6 +479,12 @@ def test_rights_on_a_mount_are_those_on_a_table_bucket_of_its_name(
     assert rows("reader", "select count(*) from elsewhere.sales.numbers") == [(1000,)]
     with pytest.raises(shell.ShellError, match="002003"):
         rows("stranger", "select count(*) from elsewhere.sales.numbers")
+    assert rows("reader", "select count(*) from elsewhere.sales.evens") == [(500,)]
+    for view in ("evens", "few"):
+        with pytest.raises(shell.ShellError, match=r"00[23]00[13]"):
+            rows("stranger", f"select count(*) from elsewhere.sales.{view}")
+    with pytest.raises(shell.ShellError, match=r"00[23]00[13]"):
+        rows("reader", "select count(*) from elsewhere.sales.few")
     with pytest.raises(shell.ShellError, match="003001"):
         rows("reader", "insert into elsewhere.sales.numbers values (1, 'x')")
 

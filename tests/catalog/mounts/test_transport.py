@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +110,43 @@ def test_an_answer_by_single_bytes_ends_after_three_timeouts() -> None:
     assert time.monotonic() - started < 10
 
 
+VIEWS = "GET /v1/{prefix}/namespaces/{namespace}/views"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "status", "expected"),
+    [
+        ({"endpoints": [VIEWS]}, 200, {("a",): ["v"]}),
+        ({"overrides": {"view-endpoints-supported": "true"}}, 200, {("a",): ["v"]}),
+        ({"endpoints": [VIEWS]}, 403, {("a",): []}),
+        ({"endpoints": [VIEWS]}, 501, {("a",): []}),
+        # A catalog that does not say that it lists views is not asked: 500 would fail the listing.
+        ({"endpoints": []}, 500, {("a",): []}),
+        ({}, 500, {("a",): []}),
+    ],
+)
+def test_views_are_listed_of_a_catalog_that_says_it_has_them(
+    configuration: dict[str, Any], status: int, expected: dict[tuple[str, ...], list[str]]
+) -> None:
+    def serve(connection: socket.socket, head: bytes) -> None:
+        if head.startswith(b"GET /v1/config"):
+            connection.sendall(JSON + json.dumps(configuration).encode())
+        elif b"/a/views?" in head:
+            # A table's name is a table's, also where the other catalog has a view of it.
+            body = b'{"identifiers": [{"namespace": ["a"], "name": "v"}, {"name": "t"}]}'
+            connection.sendall(JSON.replace(b"200", str(status).encode()) + body)
+        elif b"/a/tables?" in head:
+            connection.sendall(JSON + b'{"identifiers": [{"namespace": ["a"], "name": "t"}]}')
+        elif b"parent=" in head:
+            connection.sendall(JSON + b'{"namespaces": []}')
+        else:
+            connection.sendall(JSON + b'{"namespaces": [["a"]]}')
+
+    with answering(serve) as (url, _):
+        listed = other(url).listing()
+    assert (listed.tables, listed.views) == ({("a",): ["t"]}, expected)
+
+
 def test_client_credentials_become_a_token_before_the_first_request() -> None:
     def serve(connection: socket.socket, head: bytes) -> None:
         if head.startswith(b"POST /v1/oauth/tokens"):
@@ -128,7 +167,7 @@ def test_client_credentials_become_a_token_before_the_first_request() -> None:
             )
 
     with answering(serve) as (url, requests):
-        listing = other(url, credential="id:secret").listing()
+        listing = other(url, credential="id:secret").listing().tables
     assert listing == {("a",): ["t"], ("b",): ["t"]}
     assert requests[0].startswith(b"POST")
     assert sum(request.startswith(b"POST") for request in requests) == 1
