@@ -640,7 +640,13 @@ def _replicate(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
-    to = replication.target(options.to, options.to_warehouse, options.location, os.environ)
+    to = replication.target(
+        options.to,
+        options.to_warehouse,
+        options.location,
+        os.environ,
+        s3_endpoint=options.s3_endpoint,
+    )
     if not options.master.startswith("local"):
         raise errors.BadArgument(
             "replicate writes files of this machine, which a Spark cluster cannot; "
@@ -789,6 +795,8 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--to-warehouse", metavar="NAME", help="the target's warehouse")
     job.add_argument("--location", metavar="S3_URI",
                      help="of the copy (default: s3://WAREHOUSE/namespace/table)")  # fmt: skip
+    job.add_argument("--s3-endpoint", metavar="URL",
+                     help="of the target's store (default: its catalog names it)")  # fmt: skip
 
     job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
     job.add_argument("--warehouse", default="lake")

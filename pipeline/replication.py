@@ -17,8 +17,10 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pipeline import catalogs, errors, loads, progress, session, settings, sources
 
@@ -26,6 +28,11 @@ ACCESS_KEY, SECRET_KEY = "BOATHOUSE_TARGET_ACCESS_KEY", "BOATHOUSE_TARGET_SECRET
 CATALOG = "boathouse_replicated"
 """Spark's catalog for the source, which reads with the job's own keys and writes local files."""
 COPIES_AT_ONCE = 8
+S3_TABLES = "arn:aws:s3tables:"
+NO_OVERWRITE = frozenset(
+    {HTTPStatus.NOT_ACCEPTABLE, HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED}
+)
+"""Answers of catalogs that do not know `overwrite`, or whose tables cannot be registered twice."""
 STAGED = "file:"
 SAME_PLACE_SUFFIX = "-replica"
 """What follows the location of a copy that would have the very location of its table in its own
@@ -37,7 +44,8 @@ class ReplicaTarget:
     """The catalog that gets the copy: its REST URI, its warehouse, and a key pair for both faces.
 
     location: of the copy's files; None for the warehouse's bucket, namespace and name, with
-    SAME_PLACE_SUFFIX where the table has that location too.
+    SAME_PLACE_SUFFIX where the table has that location too. s3_endpoint: of its store; None for the
+    one that the catalog names, or AWS's.
     """
 
     uri: str
@@ -45,6 +53,7 @@ class ReplicaTarget:
     access_key: str
     secret_key: str
     location: str | None = None
+    s3_endpoint: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,9 +67,19 @@ class Replicated:
 
 
 def target(
-    uri: str, warehouse: str | None, location: str | None, environment: Mapping[str, str]
+    uri: str,
+    warehouse: str | None,
+    location: str | None,
+    environment: Mapping[str, str],
+    *,
+    s3_endpoint: str | None = None,
 ) -> ReplicaTarget:
     """Return the target that a user names. Raises BadArgument."""
+    if uri.startswith(S3_TABLES) or urlsplit(uri).netloc.startswith("s3tables."):
+        raise errors.BadArgument(
+            "--to names S3 Tables, which cannot get a copy: it has no operation that registers the "
+            "metadata of a table with its history, and it writes every table's metadata itself"
+        )
     if not uri.startswith(("http://", "https://")) or "@" in uri:
         raise errors.BadArgument(
             f"--to {uri.rpartition('@')[2]!r} is not the URI of a REST catalog, like "
@@ -75,12 +94,20 @@ def target(
         raise errors.BadArgument("--to-warehouse is missing: the target's warehouse")
     if location is not None and not location.startswith("s3://"):
         raise errors.BadArgument(f"--location {location!r} does not begin with s3://")
+    if s3_endpoint is not None and (
+        not s3_endpoint.startswith(("http://", "https://")) or "@" in s3_endpoint
+    ):
+        raise errors.BadArgument(
+            f"--s3-endpoint {s3_endpoint.rpartition('@')[2]!r} is not the URL of a store, without "
+            "credentials in it"
+        )
     return ReplicaTarget(
         uri=uri.rstrip("/"),
         warehouse=warehouse,
         access_key=keys[0],
         secret_key=keys[1],
         location=None if location is None else location.rstrip("/"),
+        s3_endpoint=s3_endpoint,
     )
 
 
@@ -129,7 +156,7 @@ def run(
         files, size_bytes = _copied(sources.client(server), _store_of(catalog, to), pairs, location)
     metadata_location = f"{location}/metadata/{version}"
     with catalogs.failures():
-        _register(catalog, table, metadata_location, overwrite=copy is not None)
+        _register(catalog, table, metadata_location, overwrite=copy is not None, say=say)
     return Replicated(
         files=files, size_bytes=size_bytes, metadata_location=metadata_location, since=since
     )
@@ -252,7 +279,7 @@ def _opened(source: Any, uri: str) -> Iterator[tuple[Any, int]]:
 def _store_of(catalog: Any, to: ReplicaTarget) -> Any:
     """Return a boto3 client for the target's store, which its catalog names."""
     return sources.client_at(
-        endpoint=catalog.properties.get("s3.endpoint"),
+        endpoint=to.s3_endpoint or catalog.properties.get("s3.endpoint"),
         region=catalog.properties.get("client.region") or catalog.properties.get("s3.region"),
         access_key=to.access_key,
         secret_key=to.secret_key,
@@ -260,18 +287,29 @@ def _store_of(catalog: Any, to: ReplicaTarget) -> Any:
 
 
 def _register(
-    catalog: Any, table: settings.TargetTable, metadata_location: str, *, overwrite: bool
+    catalog: Any,
+    table: settings.TargetTable,
+    metadata_location: str,
+    *,
+    overwrite: bool,
+    say: progress.Say,
 ) -> None:
-    """Point the target's table at a metadata file."""
+    """Point the target's table at a metadata file.
+
+    A catalog whose `register` cannot overwrite, as those over Iceberg's JDBC catalog, drops the
+    copy first, with its files kept. A job that ends between the two leaves no copy, and the next
+    one registers it anew.
+    """
     for depth in range(1, len(table.namespace) + 1):
         catalog.create_namespace_if_not_exists(table.namespace[:depth])
     levels = catalog._encode_namespace_path(table.namespace)  # noqa: SLF001 - PyIceberg's register has no overwrite
     body: dict[str, Any] = {"name": table.name, "metadata-location": metadata_location}
-    answer = catalogs.posted(
-        catalog,
-        f"namespaces/{levels}/register",
-        {**body, "overwrite": True} if overwrite else body,
-    )
+    path = f"namespaces/{levels}/register"
+    answer = catalogs.posted(catalog, path, {**body, "overwrite": True} if overwrite else body)
+    if overwrite and answer.status_code in NO_OVERWRITE:
+        say(f"the target cannot replace {table.dotted} at once: it is dropped and registered again")
+        catalog.drop_table((*table.namespace, table.name), purge_requested=False)
+        answer = catalogs.posted(catalog, path, body)
     if not answer.ok:
         raise errors.PipelineError(f"the target refused the copy: {answer.text[:300]}")
 

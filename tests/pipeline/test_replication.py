@@ -14,6 +14,7 @@ from pyiceberg.catalog import load_catalog
 from pipeline import __main__ as command
 from pipeline import errors, interrupts, replication, servers, settings
 from tests.kit import server as server_kit
+from tests.pipeline import test_maintained_tables as maintained
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake
 from tests.pipeline.test_killed import Job
@@ -111,6 +112,41 @@ def test_a_copy_has_the_table_s_whole_history_and_follows_it(
     copy = catalog_of(other).load_table("rep_whole.deep.t")
     assert history(copy) == history(table.refresh())
     assert copy.metadata_location == more.metadata_location
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "writer",
+    ["spark, format 3, deletion vectors", "flink's manifests, equality deletes"],
+)
+def test_deletes_of_every_form_are_copied(
+    lake: Lake, other: settings.ServerEndpoint, writer: str
+) -> None:
+    lake.catalog.create_namespace_if_not_exists(maintained.NAMESPACE)
+    number = [*maintained.WRITERS].index(writer)
+    writing = maintained.Writing(lake=lake, duck=None, name=f"rep_deletes_{number}")
+    expected = sorted(maintained.WRITERS[writer](writing).items())
+    for key, value in settings.catalog_settings(other, "lake", name="replica").items():
+        lake.spark.session.conf.set(key, value)
+
+    def read(catalog: str) -> list[tuple[int, ...]]:
+        columns = "id, name, _row_id" if "format 3" in writer else "id, name"
+        name = f"{catalog}.{writing.ident}"
+        return sorted(
+            tuple(row) for row in lake.spark.session.sql(f"select {columns} from {name}").collect()
+        )
+
+    assert copied(lake, writing.ident, target_of(other)) is not None
+    assert [row[:2] for row in read("replica")] == expected
+    assert read("replica") == read("lake")
+    writing.spark("delete from {t} where id in (7, 8)", "insert into {t} values (7, 'again')")
+    more = copied(lake, writing.ident, target_of(other))
+    assert more is not None
+    assert more.since is not None
+    changed = {**dict(expected), 7: "again"}
+    del changed[8]
+    assert [row[:2] for row in read("replica")] == sorted(changed.items())
+    assert read("replica") == read("lake")
 
 
 @pytest.mark.spark
@@ -231,7 +267,13 @@ def test_a_job_killed_as_it_copies_leaves_no_half_of_a_copy(
     ("arguments", "keys", "reason"),
     [
         (["http://o/iceberg", "--to-warehouse", "lake"], False, "must name a key pair of the"),
-        (["arn:aws:s3tables:eu-west-1:1:bucket/b"], True, "is not the URI of a REST catalog"),
+        (["arn:aws:s3tables:eu-west-1:1:bucket/b"], True, "no operation that registers"),
+        (["https://s3tables.eu-west-1.amazonaws.com/iceberg"], True, "no operation that registers"),
+        (["ftp://o/iceberg"], True, "is not the URI of a REST catalog"),
+        (
+            ["http://o/iceberg", "--to-warehouse", "lake", "--s3-endpoint", "http://me:hush@o"],
+            True, "is not the URL of a store",
+        ),
         (["http://me:hush@o/iceberg"], True, "without credentials in it"),
         (["http://o/iceberg"], True, "--to-warehouse is missing"),
         (

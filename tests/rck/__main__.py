@@ -11,7 +11,6 @@ namespaces are absent and leaves some behind. Exits with 1 if any test's outcome
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 import subprocess
@@ -21,12 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pipeline import errors, jars, java
-from tests.kit import server
+from pipeline import errors, java
+from tests.kit import maven, server
 from tests.rck import scoring
 
 POM: Final = Path(__file__).with_name("pom.xml")
-FETCH_SECONDS_MAX: Final = 1_800
 HALF_SECONDS_MAX: Final = 900
 TABLE_BUCKET: Final = "lake"
 SETTINGS: Final = f"""[table_buckets.{TABLE_BUCKET}]
@@ -86,34 +84,11 @@ def report(outcomes: Sequence[scoring.Outcome]) -> int:
 
 
 def find_class_path(runtime: java.Java) -> str:
-    """Return the kit's class path; Maven is asked once, and again if a jar is gone."""
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    cache = jars.cache_folder(os.environ)
-    remembered = cache / f"rck-{digest}.classpath"
-    if remembered.exists():
-        class_path = remembered.read_text()
-        if all(Path(jar).exists() for jar in class_path.split(os.pathsep)):
-            return class_path
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise CannotRun("Maven fetches the kit, and there is no `mvn` on the PATH; install Maven 3")
-    print("fetching the kit with Maven, 150 MB, once", flush=True)
-    cache.mkdir(parents=True, exist_ok=True)
-    fetched = remembered.with_suffix(".new")
-    command = [maven, "-q", "-B", "-Dstyle.color=never", "-f", str(POM)]
-    command += ["dependency:build-classpath", f"-Dmdep.outputFile={fetched}"]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "JAVA_HOME": str(runtime.home)},
-        capture_output=True,
-        text=True,
-        timeout=FETCH_SECONDS_MAX,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise CannotRun(f"Maven could not fetch the kit:\n{(done.stdout + done.stderr)[-2_000:]}")
-    fetched.replace(remembered)
-    return remembered.read_text()
+    """Return the kit's class path. Raises CannotRun."""
+    try:
+        return maven.class_path(runtime, POM, name="rck", size="150 MB")
+    except maven.CannotFetch as error:
+        raise CannotRun(str(error)) from error
 
 
 def run_half(runtime: java.Java, class_path: str, half: str, *, data: Path, to: Path) -> None:
