@@ -204,12 +204,12 @@ def _load(
         columns = frames.live_columns(spark, load.table)
         # Columns of a transform's sources are not those of the table.
         read_as = {} if load.transforms else columns
-        frame = (
-            frames.read(spark, s3, load.reader, readable, read_as, load.types)
-            if wanted.rows is None
-            else relations.frame(spark, server, load, wanted.rows)
-        )
         with contextlib.ExitStack() as block:
+            frame = (
+                frames.read(spark, s3, load.reader, readable, read_as, load.types)
+                if wanted.rows is None
+                else block.enter_context(relations.frame(spark, server, load, wanted.rows))
+            )
             frame = block.enter_context(queries.transformed(spark, load, frame, taken))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
             counts, with_lineage = None, False
@@ -345,12 +345,19 @@ def _plan(
     wanted = relations.resolved(spark, load, wanted)
     if not wanted.fresh:
         return None
+    if wanted.rows is not None:
+        with relations.frame(spark, server, load, wanted.rows) as frame:
+            return _planned(spark, load, s3, wanted, frame)
     columns = frames.live_columns(spark, load.table)
-    frame = (
-        frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
-        if wanted.rows is None
-        else relations.frame(spark, server, load, wanted.rows)
-    )
+    frame = frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
+    return _planned(spark, load, s3, wanted, frame)
+
+
+def _planned(
+    spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources, frame: Any
+) -> jobs.LoadPlan:
+    """Return the plan of a load of these rows."""
+    columns = frames.live_columns(spark, load.table)
     if load.merge is not None:
         merging.check(load.merge, frame)
         frame = merging.stored_columns(load.merge, frame, columns)

@@ -3,14 +3,15 @@
 What a load reads of a table is decided from its metadata and the record of loads before Spark
 starts; a snapshot never changes. What it reads of a database Spark looks up there first. In all
 cases the record's rows form a chain, and a load commits only if the chain has not changed since.
-A view is read whole, as a database is without a watermark.
+A view is read whole, as a database is without a watermark: by Spark if it has a text in Spark's
+SQL, else by the server's SQL.
 """
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -23,11 +24,14 @@ from pipeline import (
     session,
     settings,
     sources,
+    unloads,
     watermarks,
 )
 
 SPARK_DIALECT: Final = "spark"
 """What Spark calls its SQL in an Iceberg view."""
+SERVER_DIALECT: Final = "snowflake"
+"""The dialect of views that the server's SQL makes and reads."""
 
 
 def check(load: jobs.Load) -> None:
@@ -124,23 +128,19 @@ def _whole(load: jobs.Load, wanted: sources.WantedSources) -> sources.WantedSour
 
 
 def _check_view(server: settings.ServerEndpoint, source: settings.ViewSource) -> None:
-    """Raise BadArgument unless the view exists and has a text for Spark.
+    """Raise BadArgument unless the view exists and has a text for Spark or for the server's SQL.
 
     Spark would run another dialect's text as its own, with other results for the same words.
     """
     metadata = loads.view_metadata(server, source.view)
     if not metadata:
         raise errors.BadArgument(f"there is no view {source.view.full}")
-    dialects = sorted(
-        one["dialect"].lower()
-        for version in metadata["versions"]
-        if version["version-id"] == metadata["current-version-id"]
-        for one in version["representations"]
-    )
-    if SPARK_DIALECT not in dialects:
+    dialects = unloads.dialects(metadata)
+    if not {SPARK_DIALECT, SERVER_DIALECT}.intersection(dialects):
         raise errors.BadArgument(
-            f"{source} has no text in Spark's SQL, only in that of {', '.join(dialects)}; load its "
-            "tables, with a SELECT of your own in a pipeline's file"
+            f"{source} has no text in Spark's SQL or in the server's, only in that of "
+            f"{', '.join(dialects)}; load its tables, with a SELECT of your own in a pipeline's "
+            "file"
         )
 
 
@@ -181,27 +181,34 @@ def _wanted_of_table(
     )
 
 
+@contextlib.contextmanager
 def frame(
     spark: session.Spark,
     server: settings.ServerEndpoint,
     load: jobs.Load,
     rows: lineage.SnapshotRange | watermarks.WatermarkRange,
-) -> Any:
-    """Return the rows as a frame. rows: of `resolved`."""
+) -> Iterator[Any]:
+    """Yield the rows as a frame, which holds for the time of the block. rows: of `resolved`."""
     if isinstance(load.relation, settings.ViewSource):
         view = load.relation.view
-        _open_catalog(spark, server, view.warehouse, load.table.warehouse)
-        return spark.session.table(view.quoted)
+        if SPARK_DIALECT in unloads.dialects(loads.view_metadata(server, view)):
+            _open_catalog(spark, server, view.warehouse, load.table.warehouse)
+            yield spark.session.table(view.quoted)
+            return
+        with unloads.rows(spark, server, view, load.table) as unloaded:
+            yield unloaded
+        return
     if isinstance(rows, watermarks.WatermarkRange):
         assert isinstance(load.relation, settings.JdbcSource)
-        return jdbc.frame(spark, load.relation, rows)
+        yield jdbc.frame(spark, load.relation, rows)
+        return
     _open_catalog(spark, server, rows.table.warehouse, load.table.warehouse)
     options: Mapping[str, int] = (
         {"versionAsOf": rows.until}
         if rows.after is None
         else {"start-snapshot-id": rows.after, "end-snapshot-id": rows.until}
     )
-    return spark.session.read.format("iceberg").options(**options).table(rows.table.quoted)
+    yield spark.session.read.format("iceberg").options(**options).table(rows.table.quoted)
 
 
 def _open_catalog(

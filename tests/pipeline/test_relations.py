@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from pyiceberg.types import StringType
 
 from pipeline import __main__ as command
 from pipeline import errors, ingest, interrupts, jobs, reading, settings, sources
+from tests.kit import lake_client
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake
@@ -190,7 +193,65 @@ def test_a_view_is_read_whole_to_replace_a_table_or_to_merge(lake: Lake) -> None
         run(lake, dataclasses.replace(replacing, relation=absent))
 
 
-def test_a_view_without_a_text_for_spark_is_refused(lake: Lake) -> None:
+def test_a_view_that_sql_made_is_computed_by_sql_to_replace_a_table_or_to_merge(
+    lake: Lake, server: server_kit.Running
+) -> None:
+    lake.catalog.create_namespace_if_not_exists("rel_sql")
+    with lake_client.session(server, "rel_sql") as sql:
+        sql.answer("create table orders (id int, client int, amount number(10, 2), at timestamp)")
+        sql.answer("create table clients (id int, name text)")
+        sql.answer("insert into orders values (1, 7, 1.50, '2026-01-02 03:04:05.678'), "
+                   "(2, 7, 2.25, null), (3, 8, 0.10, '1969-12-31 23:59:59')")  # fmt: skip
+        sql.answer("insert into clients values (7, 'Zoë'), (8, null)")
+        # Spark has no IFF, and another meaning for `?`.
+        sql.answer(
+            "create view totals as select c.id as client, iff(c.name is null, '?', c.name) as name,"
+            " sum(o.amount) over (partition by c.id) as total, o.at from orders o"
+            " join clients c on c.id = o.client"
+            " qualify row_number() over (partition by c.id order by o.id) = 1"
+        )
+    view = settings.parse_catalog_source("view:lake.rel_sql.totals")
+    replacing = dataclasses.replace(
+        load_of("lake.rel_sql.orders", "rel_sql.t"), relation=view, mode="replace"
+    )
+    assert run(lake, replacing).rows == 2
+    first = [
+        {"client": 7, "name": "Zoë", "total": Decimal("3.75"),
+         "at": datetime.datetime(2026, 1, 2, 3, 4, 5, 678_000)},  # noqa: DTZ001 - it has no zone
+        {"client": 8, "name": "?", "total": Decimal("0.10"),
+         "at": datetime.datetime(1969, 12, 31, 23, 59, 59)},  # noqa: DTZ001 - the same
+    ]  # fmt: skip
+    assert lake.rows("rel_sql.t") == first
+    merging = dataclasses.replace(
+        replacing,
+        table=settings.parse_table("lake.rel_sql.m"),
+        mode="merge",
+        merge=jobs.Merge(key=("client",)),
+    )
+    assert run(lake, merging).rows == 2
+    with lake_client.session(server, "rel_sql") as sql:
+        sql.answer("insert into orders values (4, 8, 1.00, null)")
+        sql.answer("insert into clients values (9, 'new')")
+        sql.answer("delete from orders where id <= 2")
+        sql.answer("insert into orders values (5, 9, 5.00, null)")
+    assert run(lake, replacing).rows == 2
+    assert [(row["client"], row["total"]) for row in lake.rows("rel_sql.t")] == [
+        (8, Decimal("1.10")), (9, Decimal("5.00")),
+    ]  # fmt: skip
+    run(lake, merging)
+    assert [(row["client"], row["total"]) for row in lake.rows("rel_sql.m")] == [
+        (7, Decimal("3.75")), (8, Decimal("1.10")), (9, Decimal("5.00")),
+    ]  # fmt: skip
+    with lake_client.session(server, "rel_sql") as sql:
+        assert sql.rows("list @~/boathouse-pipeline/") == []
+        sql.answer("delete from orders")
+    assert run(lake, replacing).rows == 0
+    assert lake.rows("rel_sql.t") == []
+
+
+def test_a_view_of_another_dialect_or_type_is_refused_with_its_name(
+    lake: Lake, server: server_kit.Running
+) -> None:
     new_table(lake, "rel_dialect.s", 1)
     name = settings.parse_table("lake.rel_dialect.v")
     catalog = lake.spark.catalog("lake")
@@ -198,15 +259,20 @@ def test_a_view_without_a_text_for_spark_is_refused(lake: Lake) -> None:
     schema = catalog.loadTable(
         lake.spark.identifier(settings.parse_table("lake.rel_dialect.s"))
     ).schema()
-    builder = builder.withSchema(schema).withQuery("snowflake", "select id from s")
+    builder = builder.withSchema(schema).withQuery("trino", "select id from s")
     builder.withDefaultNamespace(lake.spark.namespace(name.namespace)).create()
     load = dataclasses.replace(
         load_of("lake.rel_dialect.s", "rel_dialect.t"),
         relation=settings.parse_catalog_source("view:lake.rel_dialect.v"),
         mode="replace",
     )
-    with pytest.raises(errors.BadArgument, match="no text in Spark's SQL, only in that of snow"):
+    with pytest.raises(errors.BadArgument, match="or in the server's, only in that of trino"):
         run(lake, load)
+    with lake_client.session(server, "rel_dialect") as sql:
+        sql.answer("create view w as select id, time '01:02:03' as at from s")
+    other = settings.parse_catalog_source("view:lake.rel_dialect.w")
+    with pytest.raises(errors.BadArgument, match="column 'at' of the type time is in no file"):
+        run(lake, dataclasses.replace(load, relation=other))
 
 
 @pytest.mark.parametrize(
