@@ -108,7 +108,3 @@ class BucketNameTaken(Conflict):
         "The requested bucket name is not available. The bucket namespace is shared by all users "
         "of the system. Specify a different name and try again."
     )
-
-
-class S3TablesFeatureNotImplemented(S3TablesError):
-    """The request uses a feature that Boathouse does not implement."""

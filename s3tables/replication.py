@@ -1,9 +1,10 @@
 """engine: metrics and replication settings of table buckets and tables.
 
 Metrics settings make `/_metrics` count the commits of their table bucket. Replication settings are
-validated and stored with a version token; no job replicates yet, so the status of every destination
-is `failed`, with that reason. A table without settings of its own has none: those of its bucket are
-not shown as the table's.
+validated and stored with a version token; no job of the server obeys them, so the status of every
+destination is `failed`, with that reason. `pipeline replicate` copies a table when it is run by
+hand, and reads no such settings. A table without settings of its own has none: those of its bucket
+are not shown as the table's.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ METRICS: Final = "metrics_configuration"
 """The setting of a table bucket whose value is the configuration's id."""
 REPLICATION: Final = "replication"
 """The setting of a table bucket or a table: configuration and version token."""
-NOT_REPLICATED: Final = "Boathouse stores replication settings, and has no job that replicates yet."
+NOT_REPLICATED: Final = (
+    "Boathouse stores replication settings, and no job of the server obeys them. The command"
+    " `python -m pipeline replicate` copies a table into another catalog."
+)
 
 _NO_METRICS: Final = "The specified table bucket does not have a metrics configuration."
 _NONE: Final = "The specified {} does not have a replication configuration."

@@ -1,7 +1,8 @@
 """rule: the encryption and storage class with which a table bucket or table may be created.
 
 Bodies are stored in one class, which is accepted. Encryption at rest is the disk's task: AES256 is
-accepted where the operator says that the disk encrypts. Any other value is refused.
+accepted where the operator says that the disk encrypts. Any other value is refused as a request
+that cannot be served here (docs/decisions/0072).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ STORAGE_CLASS: Final = "STANDARD"
 
 
 def check_storage(members: Mapping[str, Any], *, encrypted_disk: bool) -> None:
-    """Raise BadRequest for a contradiction, and S3TablesFeatureNotImplemented for a feature that
-    Boathouse does not have. encrypted_disk: AES256 holds for every body."""
+    """Raise BadRequest for a contradiction, a KMS key, and a value that would not be true here.
+
+    encrypted_disk: AES256 holds for every body.
+    """
     encryption = members.get("encryptionConfiguration")
     if encryption is not None:
         algorithm = encryption["sseAlgorithm"]
@@ -26,16 +29,17 @@ def check_storage(members: Mapping[str, Any], *, encrypted_disk: bool) -> None:
         if algorithm == "AES256" and "kmsKeyArn" in encryption:
             raise errors.BadRequest("A KMS key ARN is only valid with the algorithm aws:kms.")
         if algorithm != "AES256":
-            raise errors.S3TablesFeatureNotImplemented(
-                "Encryption with aws:kms is not implemented."
+            raise errors.BadRequest(
+                f"The KMS key {encryption['kmsKeyArn']} does not exist: Boathouse has no KMS."
             )
         if not encrypted_disk:
-            raise errors.S3TablesFeatureNotImplemented(
+            raise errors.BadRequest(
                 f"Encryption with {ALGORITHM} needs a data folder on an encrypted disk, and the "
                 "setting encrypted_disk in mini.toml."
             )
     storage_class = members.get("storageClassConfiguration", {}).get("storageClass", STORAGE_CLASS)
     if storage_class != STORAGE_CLASS:
-        raise errors.S3TablesFeatureNotImplemented(
-            f"The storage class {storage_class} is not implemented."
+        raise errors.BadRequest(
+            f"The storage class {storage_class} is not available: every object is in "
+            f"{STORAGE_CLASS}."
         )

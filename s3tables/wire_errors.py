@@ -55,9 +55,6 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
         message="The specified resource policy is not valid.",
         with_reason=True,
     ),
-    errors.S3TablesFeatureNotImplemented: wire_errors.WireError(
-        status=501, code="NotImplementedException"
-    ),
     aws_errors.MalformedDocument: _bad_request(),
     aws_errors.ValidationFailed: _bad_request(),
     kit_errors.MalformedRequest: _bad_request(),

@@ -91,10 +91,11 @@ def test_a_value_that_is_not_offered_is_refused_by_its_name(client: Any, name: s
             storageClassConfiguration={"storageClass": "INTELLIGENT_TIERING"},
         )
     assert caught.value.response["Error"] == {
-        "Code": "NotImplementedException",
-        "Message": "The storage class INTELLIGENT_TIERING is not implemented.",
+        "Code": "BadRequestException",
+        "Message": "The storage class INTELLIGENT_TIERING is not available: every object is in "
+        "STANDARD.",
     }
-    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
 def test_tags_and_lists_survive_a_restart(tmp_path: Any, name: str) -> None:

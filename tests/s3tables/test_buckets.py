@@ -143,12 +143,12 @@ def test_create_table_bucket_takes_what_is_done_by_default_and_refuses_the_rest(
     key = "arn:aws:kms:us-east-1:000000000000:key/k"
     for members, status, code in (
         ({"encryptionConfiguration": {"sseAlgorithm": "aws:kms", "kmsKeyArn": key}},
-         501, "NotImplementedException"),
+         400, "BadRequestException"),
         ({"encryptionConfiguration": {"sseAlgorithm": "aws:kms"}}, 400, "BadRequestException"),
         ({"encryptionConfiguration": {"sseAlgorithm": "AES256", "kmsKeyArn": key}},
          400, "BadRequestException"),
         ({"storageClassConfiguration": {"storageClass": "INTELLIGENT_TIERING"}},
-         501, "NotImplementedException"),
+         400, "BadRequestException"),
     ):  # fmt: skip
         assert refused(client.create_table_bucket, name="other", **members)[:2] == (status, code)
     assert refused(client.get_table_bucket, tableBucketARN=bucket_arn("other")) == NO_BUCKET

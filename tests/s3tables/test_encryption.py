@@ -28,7 +28,7 @@ def test_on_a_plain_disk_no_encryption_is_shown_and_the_refusal_says_what_to_do(
         (client.create_table, {**table, "name": "encrypted", "format": "ICEBERG"}),
     ):
         status, code, message = kit.refused(call, **members, encryptionConfiguration=AES256)
-        assert (status, code) == (501, "NotImplementedException")
+        assert (status, code) == (400, "BadRequestException")
         assert "encrypted_disk" in message
     assert client.list_table_buckets(prefix="encrypted")["tableBuckets"] == []
     assert len(client.list_tables(tableBucketARN=sales)["tables"]) == 1

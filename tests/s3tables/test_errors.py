@@ -97,9 +97,6 @@ def test_an_operation_answers_only_errors_of_its_own_list(
         if create_what_is_named(root)
         for client in (stranger, root, root)
     } - {None}
-    if operation == "PutTableBucketEncryption":
-        # No error of AWS's says that a key of KMS is not to be had.
-        codes.remove("NotImplementedException")
     assert codes <= listed | {"AccessDeniedException"}
     assert ("NotFoundException" in codes) is (operation not in NAMES_NOTHING)
 

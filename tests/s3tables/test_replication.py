@@ -111,7 +111,7 @@ def test_the_status_of_a_replication_says_that_nothing_was_replicated(client: An
     (destination,) = answer["destinations"]
     assert destination["replicationStatus"] == "failed"
     assert destination["destinationTableBucketArn"] == TARGET
-    assert "no job that replicates" in destination["failureMessage"]
+    assert "no job of the server obeys them" in destination["failureMessage"]
 
 
 @pytest.mark.parametrize(
