@@ -2,7 +2,7 @@
 
 Bodies are stored in one class, which is accepted. Encryption at rest is the disk's task: AES256 is
 accepted where the operator says that the disk encrypts. Any other value is refused as a request
-that cannot be served here (docs/decisions/0072).
+that cannot be served here (docs/decisions/0075).
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ NOT_PASSING: Final[Mapping[tuple[str, str], str]] = {
         "moves the metadata file with the local file system's own calls"
     ),
     ("views", "createViewWithCustomMetadataLocation()"): (
-        "wants the metadata file in the local file system, whatever the kit's flags say"
+        "wants the metadata file at a path of the local file system that the client names,"
+        " whatever the kit's flags say (docs/decisions/0014)"
     ),
 }
 """Tests that run and fail, and why."""

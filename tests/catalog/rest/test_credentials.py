@@ -127,3 +127,13 @@ def test_keys_are_the_same_for_a_while_and_then_new(rest: kit.RestServer) -> Non
     assert keys(rest) == first
     rest.lake.clock.now_ms += 15 * 60 * 1000
     assert keys(rest)["s3.access-key-id"] != first["s3.access-key-id"]
+
+
+def test_a_session_token_is_no_bearer_token(rest: kit.RestServer) -> None:
+    """It stands in every presigned URL, and says nothing without the secret key."""
+    config = rest.load("ns.orders").json["config"]
+    headers = {"authorization": f"Bearer {config['s3.session-token']}"}
+    for path in ("/iceberg/v1/config?warehouse=lake", "/iceberg/v1/lake/namespaces"):
+        status, error_type, message = rest.send("GET", path, headers=headers).error
+        assert (status, error_type) == (401, "NotAuthorizedException")
+        assert "the token is for another use" in message
