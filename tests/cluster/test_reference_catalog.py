@@ -66,7 +66,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
 def reference_server(folder: Path, store: server_kit.Running) -> Iterator[str]:
     """Run Iceberg's server for the time of the block; yield its URI."""
     runtime = java.find(os.environ)
-    jars = maven.class_path(runtime, POM, name="reference-catalog", size="150 MB")
+    jars = maven.class_path(
+        runtime, POM, name="reference-catalog", called="the server", size="150 MB"
+    )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

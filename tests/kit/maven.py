@@ -18,10 +18,10 @@ class CannotFetch(Exception):
     """Maven is absent, or could not fetch the class path. `str()` says which."""
 
 
-def class_path(runtime: java.Java, pom: Path, *, name: str, size: str) -> str:
+def class_path(runtime: java.Java, pom: Path, *, name: str, called: str, size: str) -> str:
     """Return the class path of a pom; Maven is asked once, and again if a jar is gone.
 
-    name: what it is called in the cache and in messages. size: of what is fetched, in words.
+    name: of its file in the cache. called: what messages call it. size: of what is fetched.
     """
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     cache = jars.cache_folder(os.environ)
@@ -33,9 +33,9 @@ def class_path(runtime: java.Java, pom: Path, *, name: str, size: str) -> str:
     maven = shutil.which("mvn")
     if maven is None:
         raise CannotFetch(
-            f"Maven fetches {name}, and there is no `mvn` on the PATH; install Maven 3"
+            f"Maven fetches {called}, and there is no `mvn` on the PATH; install Maven 3"
         )
-    print(f"fetching {name} with Maven, {size}, once", flush=True)
+    print(f"fetching {called} with Maven, {size}, once", flush=True)
     cache.mkdir(parents=True, exist_ok=True)
     fetched = remembered.with_suffix(".new")
     command = [maven, "-q", "-B", "-Dstyle.color=never", "-f", str(pom)]
@@ -49,6 +49,8 @@ def class_path(runtime: java.Java, pom: Path, *, name: str, size: str) -> str:
         check=False,
     )
     if done.returncode != 0:
-        raise CannotFetch(f"Maven could not fetch {name}:\n{(done.stdout + done.stderr)[-2_000:]}")
+        raise CannotFetch(
+            f"Maven could not fetch {called}:\n{(done.stdout + done.stderr)[-2_000:]}"
+        )
     fetched.replace(remembered)
     return remembered.read_text()

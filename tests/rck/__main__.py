@@ -86,7 +86,7 @@ def report(outcomes: Sequence[scoring.Outcome]) -> int:
 def find_class_path(runtime: java.Java) -> str:
     """Return the kit's class path. Raises CannotRun."""
     try:
-        return maven.class_path(runtime, POM, name="rck", size="150 MB")
+        return maven.class_path(runtime, POM, name="rck", called="the kit", size="150 MB")
     except maven.CannotFetch as error:
         raise CannotRun(str(error)) from error
 
