@@ -1,6 +1,7 @@
 """`make demo`: a real data set through every door, step by step, with the time each takes.
 
-The New York flights of 2013 (336,776 rows) go into a bucket with boto3 and are loaded by Spark into
+The New York flights of 2013 (336,776 rows) go into a bucket with boto3. The pipeline
+`examples/pipelines/flights.toml`, with a transform and checks, loads them by Spark into
 `lake.nyc.flights`, partitioned by month. Five clients then compute the mean departure delay of each
 carrier; all must agree with what plain Python reads out of the CSV file. A second load must load
 nothing, a bad write must be refused with its reason, two racing writers must both land. Ends
@@ -71,9 +72,10 @@ def _run(data: Path) -> None:
             expected = _by_hand(text)
         with _step(f"put {len(text) / 1e6:.0f} MB of CSV into s3://{RAW} with boto3"):
             _put_raw(running, text)
-        with _step("Spark ingests it into lake.nyc.flights, partitioned by month"):
-            loaded = _pipeline(running, *INGEST)
+        with _step("the pipeline `flights` loads it by Spark into lake.nyc.flights, by month"):
+            loaded = _pipeline(running, *RUN)
             _expect("rows loaded", loaded["rows"], ROWS)
+            _expect("rows that a check returned", _checked(loaded), [0, 0])
         clients = {
             "PyIceberg": _ask_pyiceberg,
             "DuckDB": _ask_duckdb,
@@ -84,8 +86,9 @@ def _run(data: Path) -> None:
         for name, ask in clients.items():
             with _step(f"mean departure delay per carrier, by {name}"):
                 _compare(name, ask(running), expected)
-        with _step("the same ingest again loads nothing"):
-            again = _pipeline(running, *INGEST)
+        with _step("the same pipeline again loads nothing"):
+            again = _pipeline(running, *RUN)
+            _expect("status of the second load", again["status"], "nothing")
             _expect("rows of the second load", again["rows"], 0)
             _expect("sources of the second load", again["sources"], 0)
         with _step("a bad write is refused with its reason"):
@@ -97,10 +100,11 @@ def _run(data: Path) -> None:
             _expect("exit code", running.stop(), 0)
 
 
-INGEST = (
-    "ingest", "--from", f"s3://{RAW}/flights/", "--to", f"lake.{TABLE}", "--format", "csv",
-    "--partition-by", "month(time_hour)", "--option", "nullValue=NA", "--engine", "spark",
-)  # fmt: skip
+RUN = ("run", "flights", "--pipelines", str(server_kit.ROOT / "examples" / "pipelines"))
+
+
+def _checked(run: Any) -> list[int]:
+    return [check["rows"] for check in json.loads(run["detail"])["checks"]]
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors, files, jobs, settings
+from tests.kit import server as server_kit
 
 WHOLE = """
 description = "orders of the shop"
@@ -111,3 +112,13 @@ def test_a_wrong_file_is_refused_with_its_key(text: str, words: str) -> None:
 def test_a_name_cannot_leave_the_folder(name: str) -> None:
     with pytest.raises(errors.BadArgument):
         files.check_name(name)
+
+
+def test_every_example_has_a_transform_and_a_check_and_can_be_parsed() -> None:
+    folder = server_kit.ROOT / "examples" / "pipelines"
+    examples = sorted(folder.glob("*.toml"))
+    assert [path.name for path in examples] == ["flights.toml"]
+    for path in examples:
+        load = files.parse(path.stem, path.read_text()).load
+        assert load.transforms
+        assert load.checks
