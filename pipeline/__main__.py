@@ -283,7 +283,7 @@ def _run(
         ) as own:
             around = runs.Surroundings(
                 log=lambda: _log_of(options),
-                earlier=lambda: leases.earlier(server, pipeline.name, own.run_id),
+                earlier=lambda: leases.earlier(server, pipeline.name, target, own.run_id),
             )
             kept, done = run(own.run_id, own.heard(say), around)
             own.state, own.answer = kept.status, dataclasses.asdict(kept)

@@ -86,7 +86,9 @@ def held(
             _ask(server, "PATCH", path, report)
 
 
-def earlier(server: settings.ServerEndpoint, pipeline: str, run_id: str) -> list[runs.EndedRun]:
+def earlier(
+    server: settings.ServerEndpoint, pipeline: str, target: str, run_id: str
+) -> list[runs.EndedRun]:
     """Return the runs of a pipeline before this one, back to the last that ended with a result.
 
     None where the server does not say: what it misses, the next run asks for.
@@ -94,7 +96,8 @@ def earlier(server: settings.ServerEndpoint, pipeline: str, run_id: str) -> list
     query = urlencode({"pipeline": pipeline})
     with contextlib.suppress(errors.PipelineError):
         listed = _ask(server, "GET", f"jobs?{query}")["jobs"]
-        return runs.without_result(listed, but=run_id)
+        own = [run for run in listed if (run["name"], run["target"]) == (pipeline, target)]
+        return runs.without_result(own, but=run_id)
     return []
 
 

@@ -186,8 +186,9 @@ def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
     for query in ("state=done", "limit=-1", "limit=x", "limit=10000"):
         status, refusal = served.ask("GET", f"jobs?{query}")
         assert (status, refusal["type"]) == (400, "BadRequest")
-    earlier = leases.earlier(served.endpoint, "told", "0" * 32)
+    earlier = leases.earlier(served.endpoint, "told", "lake.served.t", "0" * 32)
     assert [run.run_id for run in earlier] == newest_first[:2]
+    assert leases.earlier(served.endpoint, "told", "lake.served.other", "0" * 32) == []
     assert leases.interrupted_as(served.endpoint, run_ids[0]) == "interrupted"
     (served.folder / "told.toml").unlink()
 
