@@ -61,6 +61,8 @@ LOOPBACK = "127.0.0.1,localhost,::1"
 ROW_CHARACTERS_MAX = 500
 """Characters that a plan shows of a row."""
 
+RATED_BYTES_MIN = 1_000_000
+"""Of a smaller load the rate says how long a job takes to start."""
 COMMAND_CHARACTERS_MAX = 300
 """Characters that a log has of a server's job."""
 
@@ -110,8 +112,9 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
 
 def _timed(sentence: str, outcome: Mapping[str, Any], seconds: float) -> str:
     """Return a job's closing sentence with its time, and the rate at which it read."""
-    read_bytes = outcome.get("bytes_read")
-    rate = f", {progress.sized(read_bytes / seconds)}/s" if read_bytes and seconds > 0 else ""
+    read_bytes = outcome.get("bytes_read") or 0
+    is_told = read_bytes >= RATED_BYTES_MIN and seconds > 0
+    rate = f", {progress.sized(read_bytes / seconds)}/s" if is_told else ""
     return f"{sentence} in {seconds:.1f} s{rate}"
 
 

@@ -400,3 +400,18 @@ def test_a_pipelines_list_of_sources_lies_beside_its_file(
     assert said[0].startswith(
         "pipeline: run failed: listed.toml: source.from @lists/of.txt: the list cannot be read"
     )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds", "said"),
+    [
+        ({"bytes_read": 31_000_000}, 10.0, "loaded it in 10.0 s, 3.1 MB/s"),
+        ({"bytes_read": 999_999}, 10.0, "loaded it in 10.0 s"),
+        ({"bytes_read": None}, 10.0, "loaded it in 10.0 s"),
+        ({}, 0.04, "loaded it in 0.0 s"),
+    ],
+)
+def test_the_closing_sentence_has_the_time_and_of_a_large_load_the_rate(
+    outcome: dict[str, int | None], seconds: float, said: str
+) -> None:
+    assert command._timed("loaded it", outcome, seconds) == said
