@@ -264,10 +264,10 @@ def sweep(lake: Lake) -> None:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
-    asked = ask("POST")
+    began = ask("POST")
     deadline = time.monotonic() + waits.WAIT_SECONDS
     while ask("GET")["state"] in {"waiting", "running"}:
-        assert time.monotonic() < deadline, asked
+        assert time.monotonic() < deadline, began
         time.sleep(0.05)
 
 
