@@ -114,6 +114,8 @@ def fault_of(text: str) -> errors.SqlError:
             "window frame",
         ),
         ("select (w || w)::number(38, 5) from t", "100039", "9" * 38),
+        ("select case when i = 1 then 0 else (select 1/0) end from t where i = 1", "100051", ""),
+        ("select coalesce(i, (select 1/0)) from t where i = 1", "100051", ""),
     ],
 )
 def test_a_fault_of_a_query_has_its_own_number_and_words(text: str, code: str, words: str) -> None:
