@@ -93,7 +93,7 @@ def test_awscli_api_commands_answer_as_documented(server: Running, aws: Aws) -> 
         "--bucket",
         bucket,
         "--versioning-configuration",
-        "Status=Enabled",
+        "Status=Enabled,MFADelete=Enabled",
         check=False,
     )
     assert "NotImplemented" in refused.stderr
