@@ -52,9 +52,11 @@ coverage: ## measure what started programs execute; fails if it fell
 		-m "not spark and not clients and not long" $(ARGS)
 	@$(BIN)/coverage combine -q && $(BIN)/coverage report
 
-test-clients: ## the wide client matrix
+test-clients: ## the whole client matrix, with what `make test` has of it
 	@$(PROVISION) server test spark
-	@$(BIN)/python -m pytest tests -m clients $(ARGS)
+	@$(BIN)/python -m pipeline.prepare
+	@$(BIN)/python -m pytest tests/contract -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest tests --ignore=tests/contract -m clients $(ARGS)
 
 test-cluster: ## pipeline jobs on a Spark cluster of a master and two workers, started by the tests
 	@$(PROVISION) server test spark

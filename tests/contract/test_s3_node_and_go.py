@@ -13,23 +13,27 @@ from tests.kit import s3 as kit
 from tests.kit import server as server_kit
 from tests.kit.server import Running
 
+INSTALL_SECONDS = environments.INSTALL_TIMEOUT_SECONDS + client_programs.TIMEOUT_SECONDS
+"""The first run on a machine fetches and compiles the clients."""
 
-@pytest.mark.clients
+
+@pytest.mark.timeout(INSTALL_SECONDS)
 def test_the_sdk_for_javascript_writes_reads_copies_and_signs(server: Running) -> None:
     client_programs.run(server, environments.node("node-s3"))
 
 
-@pytest.mark.clients
+@pytest.mark.timeout(INSTALL_SECONDS)
 def test_minio_go_writes_reads_joins_and_removes_versions(server: Running) -> None:
     client_programs.run(server, environments.go("go-s3"))
 
 
 @pytest.mark.clients
+@pytest.mark.timeout(INSTALL_SECONDS)
 def test_the_sdk_for_go_writes_reads_pages_and_signs(server: Running) -> None:
     client_programs.run(server, environments.go("go-aws"))
 
 
-@pytest.mark.clients
+@pytest.mark.timeout(INSTALL_SECONDS)
 def test_s5cmd_copies_syncs_lists_and_removes(server: Running, tmp_path: Path) -> None:
     program = environments.go("go-s5cmd")
     environment = {

@@ -4,8 +4,8 @@
 from `tests/kit/requirements/awscli.txt` and made again when that file or this Python changes.
 `node`, `go` and `java` do so with the packages of `tests/kit/packages/`, by the machine's npm, Go,
 and Maven and JDK. Two
-test runs at once wait for one another. `python -m tests.kit.environments [NAME...]` makes the
-virtual environments beforehand.
+test runs at once wait for one another. `python -m tests.kit.environments [NAME...]` makes them
+beforehand.
 """
 
 from __future__ import annotations
@@ -27,11 +27,20 @@ FOLDER = ROOT / ".venv-clients"
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 PACKAGES = Path(__file__).resolve().parent / "packages"
 INSTALL_TIMEOUT_SECONDS = 900
+COMMANDS = {"node": ("node", "npm"), "go": ("go",), "java": ("java", "javac", "mvn")}
+"""What the packages of each language need on the machine."""
 
 
 def names() -> list[str]:
-    """Return every environment that a requirements file describes."""
-    return sorted(path.stem for path in REQUIREMENTS.glob("*.txt"))
+    """Return every environment that this machine can have."""
+    return [
+        *sorted(path.stem for path in REQUIREMENTS.glob("*.txt")),
+        *sorted(
+            path.name
+            for path in PACKAGES.iterdir()
+            if all(shutil.which(command) for command in COMMANDS[_language(path.name)])
+        ),
+    ]
 
 
 def python(name: str) -> Path:
@@ -101,6 +110,10 @@ def program(name: str, command: str) -> Path:
     return python(name).parent / command
 
 
+def _language(package: str) -> str:
+    return package.partition("-")[0]
+
+
 def _runtime(command: str) -> str:
     path = shutil.which(command)
     if path is None:
@@ -158,7 +171,10 @@ def main(arguments: list[str]) -> None:
     """Make the named environments, or all of them, telling which."""
     for name in arguments or names():
         print(f"client environment {name} ...", flush=True)
-        python(name)
+        make: Callable[[str], object] = {"node": node, "go": go, "java": java}.get(
+            _language(name), python
+        )
+        make(name)
 
 
 if __name__ == "__main__":
