@@ -59,7 +59,7 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
             prepared = services.lines.of(info, with_checksums=read.with_checksums)
             headers = shown
         else:
-            status, headers, byte_range = _read(info, read, call, shown)
+            status, headers, byte_range, prepared = _read(services, info, read, call, shown)
         pieces = services.objects.pieces(info, byte_range, reading=view)
     # One file stays open for the whole response; of several files, one is open at a time.
     holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
@@ -78,9 +78,10 @@ def head_object(services: engines.S3Services, call: calls.Call) -> asgi.Response
         length = ("content-length", str(info.size_bytes))
         prepared = services.lines.of(info, with_checksums=read.with_checksums)
         return asgi.Response(200, (*shown, length), prepared=prepared)
-    status, headers, byte_range = _read(info, read, call, shown)
+    status, headers, byte_range, prepared = _read(services, info, read, call, shown)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
-    return asgi.Response(status, (*headers, ("content-length", str(size_bytes))))
+    length = ("content-length", str(size_bytes))
+    return asgi.Response(status, (*headers, length), prepared=prepared)
 
 
 def put_object(
@@ -464,9 +465,14 @@ def source_version(call: calls.Call, source: model.ObjectInfo) -> asgi.ResponseH
 
 
 def _read(
-    info: model.ObjectInfo, read: fields.Read, call: calls.Call, shown: asgi.ResponseHeaders
-) -> tuple[int, asgi.ResponseHeaders, model.ByteRange | None]:
-    """Return the status, the headers without the length, and the range of bytes to send.
+    services: engines.S3Services,
+    info: model.ObjectInfo,
+    read: fields.Read,
+    call: calls.Call,
+    shown: asgi.ResponseHeaders,
+) -> tuple[int, asgi.ResponseHeaders, model.ByteRange | None, bytes]:
+    """Return the status, the headers without the length, the range of bytes to send, and encoded
+    headers that come before the others.
 
     shown: the headers that depend on the bucket.
     """
@@ -480,11 +486,13 @@ def _read(
         byte_range = byteranges.parse(read.byte_range, info.size_bytes)
     elif read.part_number is not None:
         byte_range = _part_range(info, read.part_number)
-    headers = wire.object_headers(
-        info,
-        overrides=read.overrides,
-        with_checksums=read.with_checksums and byte_range is None,
-    )
+    with_checksums = read.with_checksums and byte_range is None
+    prepared = b""
+    if read.overrides:
+        headers = wire.object_headers(info, overrides=read.overrides, with_checksums=with_checksums)
+    else:
+        headers = []
+        prepared = services.lines.of(info, with_checksums=with_checksums)
     headers.extend(shown)
     if read.part_number is not None:
         if read.with_checksums and byte_range is not None:
@@ -492,10 +500,10 @@ def _read(
         if info.attributes.part_sizes_bytes:
             headers.append(("x-amz-mp-parts-count", str(len(info.attributes.part_sizes_bytes))))
     if byte_range is None:
-        return 200, tuple(headers), None
+        return 200, tuple(headers), None, prepared
     span = f"bytes {byte_range.start}-{byte_range.stop - 1}/{info.size_bytes}"
     headers.append(("content-range", span))
-    return 206, tuple(headers), byte_range
+    return 206, tuple(headers), byte_range, prepared
 
 
 def _part_range(info: model.ObjectInfo, part_number: int) -> model.ByteRange | None:
