@@ -1,7 +1,7 @@
-"""engine: Spark's jars, fetched once into a cache that outlives the checkout.
+"""engine: sets of jars, Spark's among them, fetched once into a cache that outlives the checkout.
 
 Ivy, which PySpark ships, resolves and downloads; this module names no repository. Each jar is
-compared with its checksum in `jars.lock`, so a cache is either complete or fetched again.
+compared with its checksum in the lock of its set, so a cache is either complete or fetched again.
 `python -m pipeline.prepare` fetches them ahead of time.
 """
 
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline import errors, java
@@ -24,8 +25,6 @@ SPARK_AVRO = "4.1.1"
 """The newest of 4.1 that Maven Central has; PySpark itself is of a later patch."""
 HADOOP = "3.4.2"
 AWS_SDK = "2.54.17"
-LOCK = Path(__file__).with_name("jars.lock")
-SIZE_MIB = 63
 FETCH_TIMEOUT_SECONDS = 1800
 POLL_SECONDS = 0.5
 
@@ -36,10 +35,14 @@ SETTINGS_XML = """<ivysettings>
 </ivysettings>
 """
 
-IVY_XML = f"""<ivy-module version="2.0">
-  <info organisation="boathouse" module="spark-jars"/>
+IVY_XML = """<ivy-module version="2.0">
+  <info organisation="boathouse" module="jars"/>
   <configurations defaultconfmapping="*->master"><conf name="one"/></configurations>
-  <dependencies>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
+"""
+
+SPARK_DEPENDENCIES = f"""
     <dependency org="org.apache.iceberg" name="iceberg-spark-runtime-4.1_2.13" rev="{ICEBERG}"
                 transitive="false"/>
     <dependency org="org.apache.spark" name="spark-avro_2.13" rev="{SPARK_AVRO}"
@@ -54,9 +57,36 @@ IVY_XML = f"""<ivy-module version="2.0">
                 conf="*->default"/>
     <exclude org="io.netty"/><exclude org="org.slf4j"/><exclude org="commons-logging"/>
     <exclude org="org.apache.httpcomponents"/>
-  </dependencies>
-</ivy-module>
 """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JarSet:
+    """Jars that are fetched together. name: of their folder; label: in messages.
+
+    lock: their checksums. dependencies: as Ivy writes them.
+    """
+
+    name: str
+    label: str
+    size_mib: int
+    lock: Path
+    dependencies: str
+
+    def locked(self) -> dict[str, str]:
+        """Return the locked jars: file name -> SHA-256 in hexadecimal."""
+        lines = self.lock.read_text().splitlines()
+        rows = (line.split() for line in lines if not line.startswith("#"))
+        return {name: digest for digest, name in (row for row in rows if row)}
+
+
+SPARK = JarSet(
+    name="jars",
+    label="Spark's jars",
+    size_mib=63,
+    lock=Path(__file__).with_name("jars.lock"),
+    dependencies=SPARK_DEPENDENCIES,
+)
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -75,19 +105,21 @@ def ensure(
     *,
     say: Callable[[str], None],
     may_fetch: bool = True,
+    jar_set: JarSet | None = None,
 ) -> Path:
     """Return the folder that holds exactly the locked jars, fetching them when it does not.
 
-    say: takes one line of progress. Raises JarsMissing.
+    say: takes one line of progress. jar_set: default: Spark's. Raises JarsMissing.
     """
+    jar_set = SPARK if jar_set is None else jar_set
     cache = cache_folder(environment)
-    fingerprint = hashlib.sha256(LOCK.read_bytes()).hexdigest()
-    folder = cache / f"jars-{fingerprint[:12]}"
+    fingerprint = hashlib.sha256(jar_set.lock.read_bytes()).hexdigest()
+    folder = cache / f"{jar_set.name}-{fingerprint[:12]}"
     stamp = folder / ".complete"
     if stamp.exists():
         return folder
     if not may_fetch:
-        raise errors.JarsMissing("Spark's jars are not installed; run `make setup-all`")
+        raise errors.JarsMissing(f"{jar_set.label} are not installed; run `make setup-all`")
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / ".lock").open("w")
@@ -100,21 +132,22 @@ def ensure(
         # Of two first jobs at once, the second waits; then the jars are there.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not stamp.exists():
-            _fill(runtime, environment, folder, say=say)
+            _fill(runtime, environment, jar_set, folder, say=say)
     return folder
 
 
 def _fill(
     runtime: java.Java,
     environment: Mapping[str, str],
+    jar_set: JarSet,
     folder: Path,
     *,
     say: Callable[[str], None],
 ) -> None:
-    cache, locked = cache_folder(environment), read_lock()
-    say(f"fetching Spark's jars, {SIZE_MIB} MB, once, into {cache}")
+    cache, locked = cache_folder(environment), jar_set.locked()
+    say(f"fetching {jar_set.label}, {jar_set.size_mib} MB, once, into {cache}")
     started = time.monotonic()
-    _fetch(runtime, environment, cache, folder, say=say)
+    _fetch(runtime, environment, jar_set, folder, say=say)
     try:
         _verify(folder, locked)
     finally:
@@ -124,25 +157,20 @@ def _fill(
     say(f"fetched {len(locked)} jars in {time.monotonic() - started:.0f} s")
 
 
-def read_lock() -> dict[str, str]:
-    """Return the locked jars: file name -> SHA-256 in hexadecimal."""
-    rows = (line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#"))
-    return {name: digest for digest, name in (row for row in rows if row)}
-
-
 def _fetch(
     runtime: java.Java,
     environment: Mapping[str, str],
-    cache: Path,
+    jar_set: JarSet,
     folder: Path,
     *,
     say: Callable[[str], None],
 ) -> None:
+    cache = cache_folder(environment)
     folder.mkdir(parents=True, exist_ok=True)
     settings = cache / "ivysettings.xml"
     settings.write_text(SETTINGS_XML.format(cache=cache / "ivy"))
     module = cache / "ivy.xml"
-    module.write_text(IVY_XML)
+    module.write_text(IVY_XML.format(dependencies=jar_set.dependencies))
     command = [str(runtime.command), *java.trust_options(cache, environment)]
     command += ["-cp", str(ivy_jar()), "org.apache.ivy.Main", "-warn"]
     command += ["-settings", str(settings), "-ivy", str(module), "-types", "jar", "bundle"]
@@ -155,15 +183,15 @@ def _fetch(
         while process.poll() is None:
             if time.monotonic() > deadline:
                 process.kill()
-                raise errors.JarsMissing(f"fetching Spark's jars took too long; see {log}")
+                raise errors.JarsMissing(f"fetching {jar_set.label} took too long; see {log}")
             time.sleep(POLL_SECONDS)
             fetched = _fetched_mib(cache / "ivy")
             if fetched >= said + 10:
                 said = fetched
-                say(f"fetched {fetched} of {SIZE_MIB} MB")
+                say(f"fetched {fetched} of {jar_set.size_mib} MB")
     if process.returncode:
         tail = "; ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-        raise errors.JarsMissing(f"Spark's jars could not be fetched: {tail} (see {log})")
+        raise errors.JarsMissing(f"{jar_set.label} could not be fetched: {tail} (see {log})")
 
 
 def _fetched_mib(folder: Path) -> int:

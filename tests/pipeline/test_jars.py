@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import threading
 from pathlib import Path
@@ -57,7 +58,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     place = Place(tmp_path)
-    monkeypatch.setattr(jars, "LOCK", place.lock)
+    monkeypatch.setattr(jars, "SPARK", dataclasses.replace(jars.SPARK, lock=place.lock))
     monkeypatch.setattr(jars, "ivy_jar", lambda: tmp_path / "ivy.jar")
     monkeypatch.setattr(jars, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(java, "trust_options", lambda cache, environment: ())
@@ -149,8 +150,8 @@ def test_ensure_with_a_cache_that_cannot_be_made_names_it_and_the_setting(place:
 
 
 def test_the_lock_names_each_jar_once_with_a_whole_checksum() -> None:
-    rows = [line for line in jars.LOCK.read_text().splitlines() if not line.startswith("#")]
-    locked = jars.read_lock()
+    rows = [line for line in jars.SPARK.lock.read_text().splitlines() if not line.startswith("#")]
+    locked = jars.SPARK.locked()
     assert len(locked) == len([row for row in rows if row.strip()])
     assert all(len(digest) == 64 and int(digest, 16) >= 0 for digest in locked.values())
     for name in (f"hadoop-aws-{jars.HADOOP}.jar", f"kms-{jars.AWS_SDK}.jar"):
