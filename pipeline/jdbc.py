@@ -7,22 +7,19 @@ record of loads or in a URL.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from pipeline import errors, jobs, session, settings, sources, watermarks
+from pipeline import errors, jobs, properties, session, settings, sources, watermarks
 
 USER, PASSWORD = "BOATHOUSE_JDBC_USER", "BOATHOUSE_JDBC_PASSWORD"
 DRIVERS = "META-INF/services/java.sql.Driver"
 FETCH_ROWS = "1000"
-HIDDEN = "..."
-SECRET_CHARACTERS_MIN = 3
-"""A shorter value would take harmless words out of a message."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -40,18 +37,9 @@ def check(source: settings.JdbcSource) -> None:
     _properties(source)
 
 
-@contextlib.contextmanager
-def without_secrets(source: settings.JdbcSource) -> Iterator[None]:
-    """Take the values of the source's properties, but the user, out of the block's errors."""
-    try:
-        yield
-    except errors.PipelineError as error:
-        text = str(error)
-        for name, value in _properties(source).items():
-            if name.lower() != "user" and len(value) >= SECRET_CHARACTERS_MIN:
-                text = text.replace(value, HIDDEN)
-        error.args = (text,)
-        raise
+def without_secrets(source: settings.JdbcSource) -> AbstractContextManager[None]:
+    """Return a block that takes the values of properties, but the user, out of its errors."""
+    return properties.hidden(lambda: _properties(source), shown=frozenset({"user"}))
 
 
 def resolved(
@@ -173,23 +161,10 @@ def _driver(source: settings.JdbcSource) -> str:
 def _properties(source: settings.JdbcSource) -> Mapping[str, str]:
     """Return the properties of the connection, such as user and password. Raises BadArgument."""
     present = {"user": os.environ.get(USER), "password": os.environ.get(PASSWORD)}
-    properties = {name: value for name, value in present.items() if value}
-    if source.properties_file is None:
-        return properties
-    try:
-        text = Path(source.properties_file).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.BadArgument(
-            f"the properties of the connection cannot be read: {source.properties_file}"
-        ) from error
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, separator, value = line.partition("=")
-        if not separator or not name.strip():
-            raise errors.BadArgument(f"{source.properties_file}: line {number} is not NAME=VALUE")
-        properties[name.strip()] = value.strip()
-    return properties
+    return {
+        **{name: value for name, value in present.items() if value},
+        **properties.read(source.properties_file),
+    }
 
 
 def _quoted(name: str) -> str:
