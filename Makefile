@@ -21,9 +21,10 @@ run: ## start the server (ARGS="--port 5300 ...")
 setup: ## prepare the server's half of .venv
 	@$(PROVISION) server
 
-setup-all: ## prepare everything: server, Spark with its jars, test tools and clients
-	@$(PROVISION) server spark test
+setup-all: ## prepare everything: server, Spark with its jars, Kafka's client, test tools and clients
+	@$(PROVISION) server spark kafka test
 	@$(BIN)/python -m pipeline.prepare
+	@$(BIN)/python -m tests.kit.kafka_broker
 	@$(BIN)/python -m tests.kit.environments
 
 # What Python compiles is kept, whatever the environment says: the tests start hundreds of processes.
@@ -33,6 +34,7 @@ test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pipeline.prepare
+	@$(BIN)/python -m tests.kit.kafka_broker
 	@$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not clients and not long and not alone" \
 		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)

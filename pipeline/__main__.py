@@ -43,6 +43,7 @@ from pipeline import (
     previews,
     progress,
     reading,
+    records,
     rejects,
     replication,
     resources,
@@ -53,6 +54,7 @@ from pipeline import (
     session,
     settings,
     sources,
+    topics,
 )
 
 INTERRUPTED = 130
@@ -122,12 +124,10 @@ def _ingest(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     target = settings.parse_table(options.to)
-    file_format: settings.Format = options.format or "csv"
     relation = files.relation(
         options.source,
         target,
         of_files={
-            "--format": options.format is not None,
             "--option": bool(options.option),
             "--schema": options.schema is not None,
             "--on-error reject": options.on_error != "fail",
@@ -139,17 +139,23 @@ def _ingest(
             jar=options.jdbc_jar,
             properties=options.jdbc_properties,
         ),
-        names=files.JDBC_FLAGS,
+        kafka=files.KafkaArguments(
+            bootstrap=options.bootstrap,
+            properties=options.kafka_properties,
+            columns=options.kafka_columns,
+            lost_records=options.lost_records,
+            max_records=options.max_records,
+            avro_schema=options.avro_schema,
+        ),
+        file_format=options.format,
+        names=files.FLAGS_OF_SOURCES,
     )
-    places = files.places(options.source, _read_list, "--from") if relation is None else ()
-    if options.engine != "arrow":
-        _check_readable(places, options.master)
+    is_topic = isinstance(relation, settings.KafkaSource)
+    file_format = options.format or ("json" if is_topic else "csv")
     load = jobs.Load(
-        places=places,
+        places=files.places(options.source, _read_list, "--from") if relation is None else (),
         relation=relation,
-        reader=reading.reader(file_format, _reader_options(options.option))
-        if relation is None
-        else reading.of_rows(),
+        reader=files.reader_of(relation, file_format, _reader_options(options.option)),
         table=target,
         partitions=settings.parse_partitions(options.partition_by)
         if options.partition_by is not None
@@ -166,6 +172,8 @@ def _ingest(
         types=_schema(server, options.schema, file_format) if options.schema else {},
         on_error=options.on_error,
     )
+    load = records.prepared(load)
+    _check_readable(load, options)
     _check_rejectable(load, options.master)
     if options.follow:
         return _followed(options, server, load, say)
@@ -195,6 +203,11 @@ def _followed(
     if options.dry_run:
         raise errors.BadArgument("--follow and --dry-run exclude each other")
     following.check(load)
+    is_topic = isinstance(load.relation, settings.KafkaSource)
+    if is_topic and options.broken_sources is not None:
+        raise errors.BadArgument(
+            "--broken-sources is for files; --on-error reject sets records apart"
+        )
     done = following.run(
         server,
         load,
@@ -204,20 +217,29 @@ def _followed(
         say=say,
         loaded=lambda done: say(_loaded_sentence(load, done)),
     )
+    of_files = f"from {progress.counted(done.sources, 'object')} "
     sentence = (
         f"followed until it was interrupted: loaded {progress.counted(done.rows, 'row')} "
-        f"from {progress.counted(done.sources, 'object')} "
-        f"in {progress.counted(done.loads, 'load')}"
+        f"{'' if is_topic else of_files}in {progress.counted(done.loads, 'load')}"
     )
     if done.left_out:
         sentence += f", left out {progress.counted(len(done.left_out), 'object')},"
     return dataclasses.asdict(done), sentence
 
 
-def _check_readable(places: Iterable[settings.Place], master: str) -> None:
-    """Raise BadArgument for a file of this machine that Spark would read on other machines."""
-    for place in places:
-        if isinstance(place, settings.LocalPath) and not master.startswith("local"):
+def _check_readable(load: jobs.Load, options: argparse.Namespace) -> None:
+    """Raise BadArgument for files of this machine that Spark would read on other machines."""
+    if isinstance(load.relation, settings.KafkaSource):
+        _ensure_kafka(options)
+    if options.master.startswith("local") or load.engine == "arrow":
+        return
+    if isinstance(load.relation, settings.KafkaSource):
+        raise errors.BadArgument(
+            f"{load.relation} is read into a file of this machine, which a Spark cluster cannot "
+            "read; use --master 'local[*]'"
+        )
+    for place in load.places:
+        if isinstance(place, settings.LocalPath):
             raise errors.BadArgument(
                 f"a Spark cluster cannot read {place}, a file of this machine; put it into a "
                 "bucket, or use --master 'local[*]'"
@@ -261,7 +283,7 @@ def _run(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     pipeline = _pipeline(options.name, Path(options.pipelines))
-    _check_readable(pipeline.load.places, options.master)
+    _check_readable(pipeline.load, options)
     _check_rejectable(pipeline.load, options.master)
 
     def run(
@@ -721,9 +743,15 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
-    job.add_argument("--from", dest="source", action="append", required=True, metavar="PLACE",
-                     help="s3://bucket/prefix, ./folder or /a/file, also with * and **; @FILE for "
-                     "a list of them; may be repeated; or table: or view:lake.ns.name")  # fmt: skip
+    job.add_argument(
+        "--from",
+        dest="source",
+        action="append",
+        required=True,
+        metavar="PLACE",
+        help="s3://bucket/prefix, ./folder or /a/file, also with * and **; @FILE for "
+        "a list of them; may be repeated; or table: or view:lake.ns.name, or kafka:TOPIC",
+    )
     job.add_argument("--jdbc-table", metavar="NAME",
                      help="with --from jdbc:...: the table, as SQL names it")  # fmt: skip
     job.add_argument("--jdbc-query", metavar="SQL", help="with --from jdbc:...: a SELECT instead")
@@ -733,9 +761,28 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--jdbc-jar", metavar="FILE", help="the driver of the database")
     job.add_argument("--jdbc-properties", metavar="FILE",
                      help="lines NAME=VALUE, such as user and password")  # fmt: skip
+    job.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]",
+                     help="with --from kafka:TOPIC: some of the brokers")  # fmt: skip
+    job.add_argument("--kafka-properties", metavar="FILE",
+                     help="lines NAME=VALUE for Kafka's client, such as sasl.password")  # fmt: skip
+    job.add_argument(
+        "--kafka-columns",
+        metavar="PART[,PART]",
+        help="parts of records to store: " + ", ".join(settings.RECORD_COLUMNS),
+    )
+    job.add_argument("--avro-schema", metavar="FILE",
+                     help="with --from kafka:TOPIC --format avro: of the values")  # fmt: skip
+    job.add_argument("--max-records", type=int, metavar="NUMBER",
+                     help="with --from kafka:TOPIC: of one load")  # fmt: skip
+    job.add_argument("--lost-records", choices=settings.LOST_RECORDS,
+                     help="where a topic has dropped records that were not loaded: fail the load, "
+                     "or go on with the next ones (default: fail)")  # fmt: skip
     job.add_argument("--to", required=True, help="warehouse.namespace.table")
-    job.add_argument("--format", choices=settings.FORMATS,
-                     help="of all files (default: csv)")  # fmt: skip
+    job.add_argument(
+        "--format",
+        choices=files.ALL_FORMATS,
+        help="of all files (default: csv), or of a topic's values (default: json)",
+    )
     job.add_argument("--partition-by", help="for a new table: column, month(c), bucket(16, c), ...")
     job.add_argument("--mode", choices=settings.MODES, default="append")
     job.add_argument("--key", metavar="COLUMN[,COLUMN]",
@@ -990,6 +1037,15 @@ def _ensure_spark(say: progress.Say) -> None:
     importlib.invalidate_caches()
     # What it cannot prepare, the job asks for again and says so.
     subprocess.run([sys.executable, "-m", "pipeline.prepare"], cwd=CHECKOUT, check=False)
+
+
+def _ensure_kafka(options: argparse.Namespace) -> None:
+    if options.warm is None and importlib.util.find_spec(topics.PACKAGE) is None:
+        progress.speaker()("Kafka's client is not installed yet; installing it (5 MB to fetch)")
+        command = [sys.executable, str(CHECKOUT / "provision.py"), "kafka"]
+        if subprocess.run(command, check=False).returncode:
+            raise errors.PipelineError("Kafka's client could not be installed; see pip's message")
+        importlib.invalidate_caches()
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from pipeline import (
     progress,
     reading,
     rejects,
+    relations,
     settings,
     sources,
     steps,
@@ -77,14 +78,18 @@ def run(
     _check_size(load, wanted.readable)
     with _failures():
         target = _target(server, load)
+        if wanted.remark:
+            say(wanted.remark)
         say(wanted.sentence)
         so_far = _Reading(len(wanted.readable))
         with (
             taken.taking("read") as counts,
             progress.watching("reading", so_far.counters, total_bytes=wanted.size_bytes),
         ):
-            rows = _read(load, s3, wanted.readable, target.table, so_far)
+            rows = _read(load, s3, wanted, target.table, so_far)
             counts.rows, counts.size_bytes = rows.num_rows, wanted.size_bytes
+        # After the table was opened: the commit expects that nothing follows.
+        relations.check_record(server, load, wanted)
         return _loaded(load, s3, wanted, target, rows, taken)
 
 
@@ -100,7 +105,7 @@ def plan(
     with _failures():
         target = _target(server, load)
         so_far = _Reading(len(wanted.readable))
-        rows = _read(load, s3, wanted.readable, target.table, so_far)
+        rows = _read(load, s3, wanted, target.table, so_far)
         if target.table is None:
             before = None
             schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(rows.schema))
@@ -132,7 +137,7 @@ def plan(
 
 def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
     """Raise NotForArrow if the load is too large for this module, or has options of Spark alone."""
-    if load.relation is not None:
+    if load.relation is not None and not isinstance(load.relation, settings.KafkaSource):
         raise errors.NotForArrow("a table as its source")
     if load.mode == "merge":
         raise errors.NotForArrow("--mode merge")
@@ -228,10 +233,11 @@ def _loaded(
                 files = _write(transaction, tasks, writing)
                 counts.rows = rows.num_rows
                 counts.size_bytes = sum(file.file_size_in_bytes for file in files)
-            summary = loads.summary(s3, fresh, load, load_id=load_id.hex)
-            snapshot_id = _append(transaction, files, summary, load)
+            summary = loads.summary(s3, fresh, load, load_id=load_id.hex, claims=wanted.claims)
+            may_follow = load.mode != "replace" and wanted.chain is None
+            snapshot_id = _append(transaction, files, summary, may_follow=may_follow)
             others = rejects.changes(target.catalog, load, wanted)
-            moved = sources.changed(s3, load.places, fresh)
+            moved = sources.changed(s3, load.places, fresh) if load.relation is None else ()
             if moved:
                 raise errors.source_changed(moved[0].place)
             announced = f"committing {progress.counted(len(files), 'file')}"
@@ -328,7 +334,7 @@ class _Writing:
 
 
 def _read(
-    load: jobs.Load, s3: Any, fresh: Sequence[sources.Source], table: Any, so_far: _Reading
+    load: jobs.Load, s3: Any, wanted: sources.WantedSources, table: Any, so_far: _Reading
 ) -> Any:
     """Return the rows of the sources as an Arrow table, in the types to write."""
     # Imported here: jobs of Spark need none of them.
@@ -339,7 +345,11 @@ def _read(
         if table is not None
         else None
     )
-    contents = _contents(s3, fresh, so_far)
+    contents = _contents(s3, wanted.readable, so_far)
+    if wanted.may_be_empty and not wanted.readable:
+        if own is None:
+            raise errors.nothing_readable()
+        return own.empty_table()
     if load.reader.format == "csv":
         columns = {name.lower(): _iceberg_name(one) for name, one in _fields(own).items()}
         jobs.check_schema(load.types, columns)
@@ -946,15 +956,18 @@ def _transformed(column: Any, source_type: Any, transform: Any) -> tuple[list[An
 
 
 def _append(
-    transaction: Any, files: Iterable[Any], summary: Mapping[str, str], load: jobs.Load
+    transaction: Any, files: Iterable[Any], summary: Mapping[str, str], *, may_follow: bool
 ) -> int:
-    """Append the files to the transaction, with the summary; return the snapshot's id."""
+    """Append the files to the transaction, with the summary; return the snapshot's id.
+
+    may_follow: whether the append may follow a commit of another client; otherwise the load starts
+    again from its sources.
+    """
     producer = transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append()
     with producer as append:
         for file in files:
             append.append_data_file(file)
-    if load.mode == "replace":
-        # A replacing load that meets another commit starts again from its sources.
+    if not may_follow:
         transaction._snapshot_producers = []  # noqa: SLF001 - PyIceberg's retry has no switch
     return int(transaction.table_metadata.current_snapshot_id)
 

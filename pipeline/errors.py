@@ -21,6 +21,10 @@ class NoServer(PipelineError):
     """No running server was found, or it does not answer."""
 
 
+class NoBroker(NoServer):
+    """No broker of Kafka answers, or it refuses this client."""
+
+
 class NoJava(PipelineError):
     """No Java runtime that Spark runs on was found."""
 
@@ -115,6 +119,11 @@ def other_partitions(fields: Iterable[str]) -> BadArgument:
         f"the table is already partitioned by {', '.join(fields) or 'nothing'}; "
         "leave --partition-by out, or give the same partitioning"
     )
+
+
+def nothing_readable() -> BadSource:
+    """Return the error of a load all of whose rows are rejected, so that nothing names a column."""
+    return BadSource("no row can be read; an option may be missing")
 
 
 def every_file_empty(file_format: str) -> UnfitSource:

@@ -22,6 +22,13 @@ watermark = "id"
 jar = "/opt/postgresql.jar"
 properties = "/etc/shop.properties"
 
+[source]                           # or a topic of Kafka
+from = ["kafka:orders"]
+bootstrap = "broker:9092"
+format = "json"                    # csv, avro with avro_schema = "FILE", or raw
+columns = ["offset", "timestamp"]  # stored beside the values, as kafka_offset, kafka_timestamp
+properties = "/etc/kafka.properties"
+
 [[transform]]
 name = "clean"
 sql = "select * from source where id is not null"
@@ -40,8 +47,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, get_args
 
-from pipeline import errors, jobs, reading, settings
+from pipeline import errors, jobs, reading, records, settings
 
+ALL_FORMATS = tuple(dict.fromkeys((*settings.FORMATS, *settings.RECORD_FORMATS)))
 RETRIES_MAX = 10
 KEEP_RUNS_DAYS_MAX = 36_500
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -54,7 +62,8 @@ _KEYS: Mapping[str, str] = {
 }  # fmt: skip
 _SOURCE_KEYS: Mapping[str, str] = {
     "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE, "table": _TEXT,
-    "query": _TEXT, "watermark": _TEXT, "jar": _TEXT, "properties": _TEXT,
+    "query": _TEXT, "watermark": _TEXT, "jar": _TEXT, "properties": _TEXT, "bootstrap": _TEXT,
+    "columns": _TEXTS, "lost_records": _TEXT, "max_records": _NUMBER, "avro_schema": _TEXT,
 }  # fmt: skip
 _TRANSFORM_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT}
 _CHECK_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT, "severity": _TEXT}
@@ -176,38 +185,138 @@ JDBC_KEYS: Mapping[str, str] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KafkaArguments:
+    """What a user says about a topic, by the names of the command's flags or the file's keys."""
+
+    bootstrap: str | None = None
+    properties: str | None = None
+    columns: str | None = None
+    lost_records: str | None = None
+    max_records: int | None = None
+    avro_schema: str | None = None
+
+
+KAFKA_FLAGS: Mapping[str, str] = {
+    "bootstrap": "--bootstrap", "properties": "--kafka-properties", "columns": "--kafka-columns",
+    "lost_records": "--lost-records", "max_records": "--max-records",
+    "avro_schema": "--avro-schema",
+}  # fmt: skip
+KAFKA_KEYS: Mapping[str, str] = {
+    "bootstrap": "source.bootstrap", "properties": "source.properties",
+    "columns": "source.columns", "lost_records": "source.lost_records",
+    "max_records": "source.max_records", "avro_schema": "source.avro_schema",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceNames:
+    """What a user calls the parts of a source: flags of a command, or keys of a file."""
+
+    format: str
+    jdbc: Mapping[str, str]
+    kafka: Mapping[str, str]
+
+
+FLAGS_OF_SOURCES = SourceNames(format="--format", jdbc=JDBC_FLAGS, kafka=KAFKA_FLAGS)
+KEYS_OF_SOURCES = SourceNames(format="source.format", jdbc=JDBC_KEYS, kafka=KAFKA_KEYS)
+
+
 def relation(
     texts: Sequence[str],
     target: settings.TargetTable,
     *,
     of_files: Mapping[str, bool],
     jdbc: JdbcArguments,
-    names: Mapping[str, str],
+    kafka: KafkaArguments,
+    file_format: str | None,
+    names: SourceNames,
 ) -> settings.Relation | None:
-    """Return the source of a load if it has rows instead of files. Raises BadArgument.
+    """Return the source of a load if it is no place of files. Raises BadArgument.
 
-    of_files: for what a user can say about files alone, whether it was said. names: what the user
-    calls the parts of `jdbc`.
+    of_files: for what a user can say about files and topics alone, whether it was said.
+    file_format: None if it was not said. names: what the user calls all of them.
     """
     databases = [text for text in texts if text.startswith(settings.JDBC_BEGINNING)]
+    topics = [topic for text in texts if (topic := settings.parse_topic(text)) is not None]
     named = [each for text in texts if (each := settings.parse_catalog_source(text)) is not None]
     for url in databases:
         settings.check_jdbc_url(url)
     if not databases:
-        for part, name in names.items():
-            if getattr(jdbc, part) is not None:
-                raise errors.BadArgument(f"{name} is for a source like jdbc:postgresql://host/name")
-    if not databases and not named:
+        _refuse(jdbc, names.jdbc, "a source like jdbc:postgresql://host/name")
+    if not topics:
+        _refuse(kafka, names.kafka, "a source like kafka:orders")
+        if file_format == "raw":
+            raise errors.BadArgument(f"{names.format} raw is for a topic of Kafka")
+    if not databases and not topics and not named:
         return None
-    source: settings.Relation = named[0] if named else _database(databases[0], jdbc, names)
+    source: settings.Relation
+    if named:
+        source = named[0]
+    elif databases:
+        source = _database(databases[0], jdbc, names.jdbc)
+    else:
+        source = _topic(topics[0], file_format or "json", kafka, names.kafka)
     if len(texts) > 1:
         raise errors.BadArgument(f"{source} must be the only source of its load")
-    for name, is_used in of_files.items():
+    if isinstance(source, settings.KafkaSource):
+        return source
+    for name, is_used in {**of_files, names.format: file_format is not None}.items():
         if is_used:
             raise errors.BadArgument(f"{name} is for files, and {source} has none")
     if isinstance(source, settings.TableSource) and source.table == target:
         raise errors.BadArgument(f"{target.full} cannot be the source of its own rows")
     return source
+
+
+def reader_of(
+    source: settings.Relation | None, file_format: str, options: Mapping[str, str]
+) -> reading.SourceReader:
+    """Return the reader of a load's sources. source: of `relation`. Raises BadArgument."""
+    if source is None:
+        return reading.reader(cast(settings.Format, file_format), options)
+    if isinstance(source, settings.KafkaSource):
+        return reading.of_records(source.format, options)
+    return reading.of_rows()
+
+
+def _refuse(
+    arguments: JdbcArguments | KafkaArguments, names: Mapping[str, str], whose: str
+) -> None:
+    """Raise BadArgument if something was said that another source needs."""
+    for part, name in names.items():
+        if getattr(arguments, part) is not None:
+            raise errors.BadArgument(f"{name} is for {whose}")
+
+
+def _topic(
+    topic: str, record_format: str, kafka: KafkaArguments, names: Mapping[str, str]
+) -> settings.KafkaSource:
+    if record_format not in settings.RECORD_FORMATS:
+        raise errors.BadArgument(
+            f"records of Kafka have no format {record_format}; there are "
+            + ", ".join(settings.RECORD_FORMATS)
+        )
+    if kafka.bootstrap is None:
+        raise errors.BadArgument(
+            f"{settings.KAFKA_BEGINNING}{topic} needs {names['bootstrap']}: HOST:PORT of a broker"
+        )
+    if kafka.max_records is not None and kafka.max_records < 1:
+        raise errors.BadArgument(f"{names['max_records']} must be at least 1")
+    lost_records = kafka.lost_records or "fail"
+    return settings.KafkaSource(
+        topic=topic,
+        bootstrap=kafka.bootstrap,
+        format=record_format,
+        columns=() if kafka.columns is None else settings.parse_record_columns(kafka.columns),
+        properties_file=kafka.properties,
+        lost_records=cast(
+            settings.LostRecords,
+            _one_of(lost_records, settings.LOST_RECORDS, names["lost_records"]),
+        ),
+        records_max=kafka.max_records,
+        avro_schema_file=kafka.avro_schema,
+    )
 
 
 def _database(url: str, jdbc: JdbcArguments, names: Mapping[str, str]) -> settings.JdbcSource:
@@ -253,7 +362,10 @@ def _pipeline(name: str, document: Mapping[str, Any], read_list: ReadList) -> Pi
     source = document["source"]
     _check_keys(source, _SOURCE_KEYS, "source.", needed=("from",))
     mode = _one_of(document.get("mode", "append"), settings.MODES, "mode")
-    file_format = _one_of(source.get("format", "csv"), settings.FORMATS, "source.format")
+    is_topic = any(text.startswith(settings.KAFKA_BEGINNING) for text in source["from"])
+    file_format = _one_of(
+        source.get("format", "json" if is_topic else "csv"), ALL_FORMATS, "source.format"
+    )
     if "schema" in source and file_format not in reading.TYPED_BY_LOAD:
         raise errors.BadArgument(f"source.schema: {file_format} files have a schema of their own")
     retries = document.get("retries", 0)
@@ -274,21 +386,30 @@ def _pipeline(name: str, document: Mapping[str, Any], read_list: ReadList) -> Pi
         source["from"],
         target,
         of_files={
-            **{f"source.{key}": key in source for key in ("format", "options", "schema")},
+            **{f"source.{key}": key in source for key in ("options", "schema")},
             "on_error": document.get("on_error", "fail") != "fail",
         },
-        jdbc=JdbcArguments(**{part: source.get(part) for part in JDBC_KEYS}),
-        names=JDBC_KEYS,
+        jdbc=JdbcArguments(
+            **{part: source.get(part) for part in ("table", "query", "watermark", "jar")},
+            properties=None if is_topic else source.get("properties"),
+        ),
+        kafka=KafkaArguments(
+            **{part: source.get(part) for part in ("bootstrap", "lost_records", "avro_schema")},
+            columns=",".join(source["columns"]) if "columns" in source else None,
+            max_records=source.get("max_records"),
+            properties=source.get("properties") if is_topic else None,
+        ),
+        file_format=source.get("format"),
+        names=KEYS_OF_SOURCES,
     )
     load = jobs.Load(
         places=places(source["from"], read_list, "source.from") if rows is None else (),
         relation=rows,
-        reader=reading.reader(
-            cast(settings.Format, file_format),
+        reader=reader_of(
+            rows,
+            file_format,
             {key: _option(key, value) for key, value in source.get("options", {}).items()},
-        )
-        if rows is None
-        else reading.of_rows(),
+        ),
         table=target,
         partitions=settings.parse_partitions(document["partition_by"])
         if "partition_by" in document
@@ -324,6 +445,7 @@ def _pipeline(name: str, document: Mapping[str, Any], read_list: ReadList) -> Pi
             _one_of(document.get("on_error", "fail"), settings.ON_ERROR, "on_error"),
         ),
     )
+    load = records.prepared(load)
     if load.on_error == "reject":
         reading.check_rejectable(load.reader)
     return Pipeline(

@@ -1,4 +1,4 @@
-"""engine: loads the new files of a place as they arrive, until the process is interrupted.
+"""engine: loads new files of a place, or records of a topic, as they come, until interrupted.
 
 Each round lists the places and loads what the table has not loaded, with `ingest`, in one
 transaction. The server's record of loads is the only lasting state: a follower that was killed, or
@@ -6,6 +6,8 @@ that runs twice, loads each file once, and continues after any other load of the
 A file that cannot be loaded is left out, with its reason, and tried again later and later; the
 other files of its round are loaded. What fails for another reason, such as a server that does not
 answer, is tried again too. Never reads local files: they would be seen half written.
+A topic has no files to leave out: a record that cannot be loaded ends the job, unless the load
+rejects such rows.
 """
 
 from __future__ import annotations
@@ -17,7 +19,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import errors, ingest, jobs, loads, progress, serving, session, settings, sources
+from pipeline import (
+    errors,
+    ingest,
+    jobs,
+    loads,
+    offsets,
+    progress,
+    serving,
+    session,
+    settings,
+    sources,
+    topics,
+)
 
 EVERY = "10s"
 PAUSE_SECONDS_MAX = 300
@@ -66,10 +80,10 @@ def parse_every(text: str) -> int:
 
 def check(load: jobs.Load) -> None:
     """Raise BadArgument for a load that cannot be followed."""
-    if load.relation is not None:
+    if load.relation is not None and not isinstance(load.relation, settings.KafkaSource):
         raise errors.BadArgument(
-            f"--follow takes the objects of a bucket, not {load.relation}; a pipeline's file can "
-            "load that by a schedule, or after the pipeline that writes it"
+            f"--follow takes the objects of a bucket or a topic, not {load.relation}; a pipeline's "
+            "file can load that by a schedule, or after the pipeline that writes it"
         )
     for place in load.places:
         if isinstance(place, settings.LocalPath):
@@ -132,6 +146,8 @@ class _Follower:
         self._warm = warm
         self._say, self._loaded = say, loaded
         self._s3: Any = sources.client(server)
+        self._topic = topics.reader_of(load)
+        self._seen: offsets.TopicState | None = None
         self._taken: set[sources.Source] = set()
         self._left_out: dict[sources.Source, _LeftOut] = {}
         self._is_proven = False
@@ -146,17 +162,21 @@ class _Follower:
 
     def follow(self) -> None:
         """Do one round after another."""
-        where = ", ".join(map(str, self._load.places))
+        where = ", ".join(map(str, self._load.places)) or str(self._load.relation)
         self._say(f"following {where}, every {self._every_seconds} s")
         failures = 0
         while True:
             pause = self._every_seconds
             try:
-                self._do_round()
+                if self._topic is None:
+                    self._do_round()
+                else:
+                    self._do_round_of(self._topic)
             except FINAL:
                 raise
             except errors.PipelineError as error:
-                if self._ends_on_error or not self._is_proven:
+                is_of_record = self._topic is not None and isinstance(error, errors.BadSource)
+                if is_of_record or self._ends_on_error or not self._is_proven:
                     raise
                 failures += 1
                 pause = self._pause(failures)
@@ -164,6 +184,19 @@ class _Follower:
             else:
                 failures, self._is_proven = 0, True
             time.sleep(pause)
+
+    def _do_round_of(self, topic: topics.Brokers) -> None:
+        state = topic.state()
+        if state == self._seen:
+            return
+        is_whole = False
+        while not is_whole:
+            done = ingest.run(self._server, self._load, open_spark=self._warm.opened, say=self._say)
+            self._is_proven = True
+            self._note((), done)
+            is_whole = done.snapshot_id is None or topic.source.records_max is None
+        # Of what has come since, the next round loads what this one has not.
+        self._seen = state
 
     def _do_round(self) -> None:
         listed = set(listing := sources.listed_at(self._s3, self._load.places))

@@ -70,6 +70,17 @@ def read(
     return frame.select(*(functions.col(_quoted(name)) for name in names))
 
 
+def without_rows(spark: session.Spark, load: jobs.Load) -> Any:
+    """Return the table's columns without a row: of sources all of whose rows are rejected.
+
+    Raises BadSource if the table does not exist, or the load has transforms, which read columns of
+    the sources.
+    """
+    if load.transforms or not live_columns(spark, load.table):
+        raise errors.nothing_readable()
+    return spark.session.read.table(load.table.quoted).limit(0)
+
+
 def live_columns(spark: session.Spark, table: settings.TargetTable) -> Mapping[str, Any]:
     """Return the live table's columns as Spark types; none if the table does not exist."""
     catalog, identifier = spark.catalog(table.warehouse), spark.identifier(table)

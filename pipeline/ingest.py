@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline import (
@@ -32,6 +32,7 @@ from pipeline import (
     settings,
     sources,
     steps,
+    topics,
 )
 
 # What the catalog client throws when the server refused a commit and wrote nothing.
@@ -61,11 +62,7 @@ def run(
     """
     taken = taken or steps.Steps(say)
     s3 = sources.client(server)
-    with rejects.splitting_of(server, load, s3) as split:
-
-        def still_wanted() -> sources.WantedSources:
-            return split(_wanted(server, load, s3, only))
-
+    with _chosen(server, load, s3, only) as still_wanted:
         with taken.taking("list sources") as counts:
             wanted = still_wanted()
             counts.size_bytes = wanted.size_bytes
@@ -96,8 +93,8 @@ def plan(
     Raises PipelineError as `run` does, where the sources, the table or the options are the reason.
     """
     s3 = sources.client(server)
-    with rejects.splitting_of(server, load, s3) as split:
-        wanted = split(_wanted(server, load, s3))
+    with _chosen(server, load, s3) as still_wanted:
+        wanted = still_wanted()
         if not wanted.fresh:
             return None
         with _for_spark(load, say) as by_arrow:
@@ -147,6 +144,24 @@ def _tried(
     return attempt(wanted)
 
 
+@contextlib.contextmanager
+def _chosen(
+    server: settings.ServerEndpoint,
+    load: jobs.Load,
+    s3: Any,
+    only: Sequence[sources.Source] | None = None,
+) -> Iterator[Callable[[], sources.WantedSources]]:
+    """Yield the function that chooses the sources to load, without rows that are rejected."""
+    with (
+        topics.opened(server, load, s3) as topic,
+        rejects.splitting_of(server, load, s3) as split,
+    ):
+        if topic is None:
+            yield lambda: split(_wanted(server, load, s3, only))
+        else:
+            yield lambda: topic.located(split(topic.wanted()))
+
+
 def _wanted(
     server: settings.ServerEndpoint,
     load: jobs.Load,
@@ -176,7 +191,10 @@ def _wanted(
 
 
 def _nothing(load: jobs.Load, wanted: sources.WantedSources, say: progress.Say) -> jobs.Loaded:
-    say(f"nothing to load: {load.table.full} has all of these {load.noun}s already")
+    has = f"all of these {load.noun}s"
+    if isinstance(load.relation, settings.KafkaSource):
+        has = f"the records of {load.relation}"
+    say(f"nothing to load: {load.table.full} has {has} already")
     return jobs.Loaded(
         rows=0, sources=0, skipped=wanted.skipped, files=0, columns_added=(), snapshot_id=None
     )
@@ -205,11 +223,10 @@ def _load(
         # Columns of a transform's sources are not those of the table.
         read_as = {} if load.transforms else columns
         with contextlib.ExitStack() as block:
-            frame = (
-                frames.read(spark, s3, load.reader, readable, read_as, load.types)
-                if wanted.rows is None
-                else block.enter_context(relations.frame(spark, server, load, wanted.rows))
-            )
+            if wanted.rows is not None:
+                frame = block.enter_context(relations.frame(spark, server, load, wanted.rows))
+            else:
+                frame = _frame_of_files(spark, load, s3, wanted, read_as)
             frame = block.enter_context(queries.transformed(spark, load, frame, taken))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
             counts, with_lineage = None, False
@@ -349,8 +366,21 @@ def _plan(
         with relations.frame(spark, server, load, wanted.rows) as frame:
             return _planned(spark, load, s3, wanted, frame)
     columns = frames.live_columns(spark, load.table)
-    frame = frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
+    frame = _frame_of_files(spark, load, s3, wanted, columns)
     return _planned(spark, load, s3, wanted, frame)
+
+
+def _frame_of_files(
+    spark: session.Spark,
+    load: jobs.Load,
+    s3: Any,
+    wanted: sources.WantedSources,
+    columns: Mapping[str, Any],
+) -> Any:
+    """Return the rows of a load's files. columns: of the live table, as Spark types."""
+    if wanted.may_be_empty and not wanted.readable:
+        return frames.without_rows(spark, load)
+    return frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
 
 
 def _planned(

@@ -16,11 +16,13 @@ class Merge:
     """How a merging load matches rows. key: columns; order_by: the column by which the newest wins.
 
     delete_flag: a column of the sources; a row in which it is true removes the table's row.
+    order_is_stored: whether order_by is a column of the table.
     """
 
     key: tuple[str, ...]
     order_by: str | None = None
     delete_flag: str | None = None
+    order_is_stored: bool = True
 
 
 SOURCE_VIEW = "source"
@@ -100,6 +102,8 @@ class Load:
                 return "snapshot"
             case settings.ViewSource() | settings.JdbcSource():
                 return "result"
+            case settings.KafkaSource():
+                return "topic"
 
     @property
     def digest(self) -> str | None:

@@ -95,14 +95,15 @@ def check(merge: jobs.Merge, frame: Any) -> None:
 
 
 def stored_columns(merge: jobs.Merge, frame: Any, live: Iterable[str]) -> Any:
-    """Return the frame without the delete flag, which is stored only where the table has it.
+    """Return the frame without the columns that are stored only where the table has them.
 
-    live: the names of the table's columns.
+    These are the delete flag, and an order that is not the table's. live: the names of the table's
+    columns.
     """
-    flag = (merge.delete_flag or "").lower()
-    if flag in {name.lower() for name in live}:
-        return frame
-    return frame.select(*(_column(name) for name in frame.columns if name.lower() != flag))
+    unstored = {merge.delete_flag, None if merge.order_is_stored else merge.order_by}
+    names = {name.lower() for name in unstored if name is not None}
+    names -= {name.lower() for name in live}
+    return frame.select(*(_column(name) for name in frame.columns if name.lower() not in names))
 
 
 @contextlib.contextmanager

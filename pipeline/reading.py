@@ -344,6 +344,24 @@ def of_rows() -> SourceReader:
     return reader("parquet", {})
 
 
+_NOT_OF_RECORDS: Final = frozenset(
+    {*_EVERY_FORMAT, "multiLine", "lineSep", "encoding", "charset", "compression", "header"}
+)
+"""Options that say how records lie in a file; a topic has none."""
+
+
+def of_records(record_format: settings.RecordFormat, options: Mapping[str, str]) -> SourceReader:
+    """Return the reader of a topic's values. Raises BadArgument."""
+    if record_format == "raw":
+        if options:
+            raise errors.BadArgument(f"--option {next(iter(options))}: raw records have no options")
+        return of_rows()
+    for name in options:
+        if name.lower() in {one.lower() for one in _NOT_OF_RECORDS}:
+            raise errors.BadArgument(f"--option {name} is for files, and a topic has none")
+    return reader(record_format, options)
+
+
 def check_rejectable(source_reader: SourceReader) -> None:
     """Raise BadArgument if rows of such sources cannot be rejected singly."""
     if source_reader.format not in TYPED_BY_LOAD:

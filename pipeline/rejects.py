@@ -45,14 +45,15 @@ def splitting_of(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> I
     with tempfile.TemporaryDirectory(prefix="boathouse-") as name:
 
         def split(wanted: sources.WantedSources) -> sources.WantedSources:
-            if not wanted.fresh:
+            if not wanted.readable:
                 return wanted
             # Columns of a transform's sources are not those of the table.
             live = {} if load.transforms else loads.columns_if_any(server, load.table)
             folder = Path(tempfile.mkdtemp(prefix="rows-", dir=name))
             done = splitting.split(s3, load.reader, wanted, live, load.types, folder)
-            for source, readable in zip(done.fresh, done.readable, strict=True):
-                places[readable.place] = source.place
+            if done.readable:
+                for source, readable in zip(done.fresh, done.readable, strict=True):
+                    places[readable.place] = source.place
             return done
 
         try:

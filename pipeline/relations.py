@@ -62,7 +62,7 @@ def wanted(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> sources
             return _unresolved(server, load, str(source))
         case settings.JdbcSource() as source:
             return _unresolved(server, load, jdbc.place_of(source))
-        case None:
+        case settings.KafkaSource() | None:
             raise AssertionError("the load has files")
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from pipeline import errors, resources
@@ -25,18 +25,30 @@ MODES: tuple[Mode, ...] = ("append", "replace", "merge")
 OnError: TypeAlias = Literal["fail", "reject"]
 ON_ERROR: tuple[OnError, ...] = ("fail", "reject")
 """What a row does that cannot be read: fail its load, or go to the table of rejected rows."""
+RecordFormat: TypeAlias = Literal["json", "csv", "avro", "raw"]
+RECORD_FORMATS: tuple[RecordFormat, ...] = ("json", "csv", "avro", "raw")
+"""What the values of a topic's records are; raw: bytes, loaded as they are."""
+RecordColumn: TypeAlias = Literal[
+    "key", "value", "topic", "partition", "offset", "timestamp", "headers"
+]
+RECORD_COLUMNS: tuple[RecordColumn, ...] = get_args(RecordColumn)
+LostRecords: TypeAlias = Literal["fail", "skip"]
+LOST_RECORDS: tuple[LostRecords, ...] = ("fail", "skip")
+"""What a load does where a topic has dropped records that the table does not have."""
 
 CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _WORD = r"[^\s.`'\"/]+"
 _TABLE = re.compile(rf"({_WORD})\.((?:{_WORD}\.)+)({_WORD})\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _TRANSFORM = re.compile(r"(\w+)\(\s*(?:(\d+)\s*,\s*)?([^(),]+?)\s*(?:,\s*(\d+)\s*)?\)\Z")
 _WILDCARD = re.compile(r"(\*\*/|\*\*|\*)")
 _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 LOCAL_BEGINNINGS = ("/", "./", "../", "~/", "file:///")
 TABLE_BEGINNING, VIEW_BEGINNING = "table:", "view:"
 JDBC_BEGINNING = "jdbc:"
+KAFKA_BEGINNING = "kafka:"
 JDBC_URL_CHARACTERS_MAX = 2000
 _CREDENTIALS = re.compile(r"(?i)(?:passw|pwd|passphrase|secret|token)[\w.]*\s*=|[^:/]@")
 UNITS = ("year", "month", "day", "hour")
@@ -153,8 +165,31 @@ class JdbcSource:
         return self.url
 
 
-Relation: TypeAlias = TableSource | ViewSource | JdbcSource
-"""A source that has rows instead of files."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KafkaSource:
+    """A topic of Kafka as the source of a load: `kafka:orders`.
+
+    bootstrap: HOST:PORT of some brokers, with commas. format: of the records' values. columns:
+    what else of a record is loaded, beside a value or, for raw, as the columns of a row.
+    properties_file: of lines NAME=VALUE for Kafka's client. records_max: of one load.
+    avro_schema_file: of the values, as JSON.
+    """
+
+    topic: str
+    bootstrap: str
+    format: RecordFormat = "json"
+    columns: tuple[RecordColumn, ...] = ()
+    properties_file: str | None = None
+    lost_records: LostRecords = "fail"
+    records_max: int | None = None
+    avro_schema_file: str | None = None
+
+    def __str__(self) -> str:
+        return f"{KAFKA_BEGINNING}{self.topic}"
+
+
+Relation: TypeAlias = TableSource | ViewSource | JdbcSource | KafkaSource
+"""A source that is no place of files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,11 +228,8 @@ def parse_place(text: str) -> Place:
     if text.startswith(LOCAL_BEGINNINGS) or text in {".", "..", "~"}:
         path = text.removeprefix("file://")
         return LocalPath(path=_before_wildcards(path), pattern=_pattern(path))
-    if text.lower().startswith("kafka:"):
-        raise errors.BadArgument(
-            f"{text!r}: Kafka is not a source here; let a Kafka Connect sink write the topic's "
-            "records to a bucket as files, and load those, with --follow as they arrive"
-        )
+    if text.startswith(KAFKA_BEGINNING):
+        raise errors.BadArgument(f"{text!r} must be the only source of its load")
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -225,6 +257,29 @@ def parse_catalog_source(text: str) -> TableSource | ViewSource | None:
     if text.startswith(VIEW_BEGINNING):
         return ViewSource(view=parse_table(text.removeprefix(VIEW_BEGINNING)))
     return None
+
+
+def parse_topic(text: str) -> str | None:
+    """Return the topic of `kafka:TOPIC`; None for another text. Raises BadArgument."""
+    if not text.startswith(KAFKA_BEGINNING):
+        return None
+    topic = text.removeprefix(KAFKA_BEGINNING)
+    if _TOPIC.match(topic) is None or topic in {".", ".."}:
+        raise errors.BadArgument(
+            f"{text!r} does not name a topic: letters, digits, '.', '_' and '-', as in kafka:orders"
+        )
+    return topic
+
+
+def parse_record_columns(text: str) -> tuple[RecordColumn, ...]:
+    """Parse `key,offset`: parts of a record. Raises BadArgument."""
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in RECORD_COLUMNS or names.count(name) > 1:
+            raise errors.BadArgument(
+                f"{text!r} must name parts of a record, each once: {', '.join(RECORD_COLUMNS)}"
+            )
+    return tuple(name for name in RECORD_COLUMNS if name in names)
 
 
 def check_jdbc_url(url: str) -> None:

@@ -70,7 +70,8 @@ class WantedSources:
     row is. rejected: those rows. rows: what is read instead of files, if the sources have none.
     claims: rows of the record of loads beside those of the sources. chain: the ETags that the
     record had of them when they were chosen, if the load continues these. noun: what a source is
-    called. remark: what a job prints before it reads them.
+    called. remark: what a job prints before it reads them. may_be_empty: whether a load without a
+    readable row is one all the same, because its sources do not come again.
     """
 
     fresh: Sequence[Source]
@@ -82,6 +83,7 @@ class WantedSources:
     chain: frozenset[str] | None = None
     noun: str = "object"
     remark: str = ""
+    may_be_empty: bool = False
 
     @property
     def readable(self) -> Sequence[Source]:

@@ -62,7 +62,7 @@ def split(
     rejected: list[sources.RejectedRow] = []
     cleaned: list[sources.Source] = []
     characters = count = 0
-    for number, source in enumerate(wanted.fresh):
+    for number, source in enumerate(wanted.readable):
         bad_lines: set[int] = set()
         with sources.opened(s3, source) as stream:
             for lines, row in _rows(stream, source, reader, checks):
@@ -83,11 +83,15 @@ def split(
             if bad_lines
             else source
         )
-    if rejected and not count:
+    if rejected and not count and not wanted.may_be_empty:
         raise errors.BadSource(
             f"no row can be read, first {_shown(rejected[0])}; an option may be missing"
         )
-    return dataclasses.replace(wanted, cleaned=tuple(cleaned), rejected=tuple(rejected))
+    return dataclasses.replace(
+        wanted,
+        cleaned=tuple(cleaned) if count or not rejected else (),
+        rejected=(*wanted.rejected, *rejected),
+    )
 
 
 def _shown(row: sources.RejectedRow) -> str:

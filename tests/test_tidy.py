@@ -213,7 +213,8 @@ def running_imports(path: Path) -> set[str]:
 
 def test_the_packages_that_are_declared_are_those_the_product_imports() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    texts = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *extras["spark"], *extras["kafka"]]
     declared = {canonical(text.partition("[")[0]) for text in texts}
     ours = {path.name.removesuffix(".py") for path in ROOT.iterdir()}
     distributions = importlib.metadata.packages_distributions()

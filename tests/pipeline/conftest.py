@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import socket
+from collections.abc import Iterator
 
 import pytest
 
 from pipeline import servers, session, settings, sources
+from tests.kit import kafka_broker
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Lake, Raw, Small
 
@@ -64,3 +66,10 @@ def small(endpoint: settings.ServerEndpoint) -> Small:
         **{"oauth2-server-uri": f"{endpoint.iceberg}/v1/oauth/tokens"},
     )
     return Small(endpoint, catalog)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_broker.Broker]:
+    """A broker of Kafka."""
+    with kafka_broker.running(tmp_path_factory.mktemp("kafka")) as started:
+        yield started

@@ -307,6 +307,22 @@ def test_loads_of_a_follower_share_one_session_of_spark(
     assert list(outcome["left_out"]) == [raw.uri("in/2.csv")]
 
 
+def test_a_renamed_table_keeps_its_record_and_its_old_name_is_a_new_table(
+    server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
+) -> None:
+    raw.put("in/1.csv", "id,name\n1,a\n")
+    with follower(tmp_path, server, *place(raw, "follow_renamed.t")) as job:
+        job.wait_for(lambda: ids(small, "follow_renamed.t") == [1])
+        small.catalog.rename_table("follow_renamed.t", "follow_renamed.u")
+        raw.put("in/2.csv", "id,name\n2,a\n")
+        job.wait_for(lambda: ids(small, "follow_renamed.t") == [1, 2])
+        assert ids(small, "follow_renamed.u") == [1]
+        assert job.end()["left_out"] == {}
+    done = small.ingest(raw, "follow_renamed.u")
+    assert (done.sources, done.skipped) == (1, 1)
+    assert ids(small, "follow_renamed.u") == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -316,8 +332,8 @@ def test_loads_of_a_follower_share_one_session_of_spark(
         (("--mode", "merge", "--key", "id"), "--follow with --mode merge needs --order-by"),
         (("--dry-run",), "--follow and --dry-run exclude each other"),
         (("--from", "."), "--follow does not take ., a file or folder of this machine"),
-        (("--from", "kafka://broker/topic"), "Kafka is not a source here"),
-        (("--from", "kafka:topic"), "Kafka is not a source here"),
+        (("--from", "kafka://broker/topic"), "does not name a topic"),
+        (("--from", "kafka:topic"), "needs --bootstrap"),
         (("--from", "s3://no-such-bucket-to-follow/"), "there is no bucket"),
     ],
 )
