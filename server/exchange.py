@@ -349,7 +349,8 @@ class Exchange:
         request, caller = visit.request, call.caller
         template = None
         if caller.signing.scheme == "sigv4":
-            template = self._repeats.find_template(whole, request)
+            is_remembered = asgi.REPEAT in scope["extensions"]
+            template = self._repeats.find_template(whole, request, is_remembered=is_remembered)
             if template is None:
                 return
         standing = self._verifier.standing(request, caller, template)

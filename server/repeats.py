@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from server import asgi
 
 METHODS_SIGNED_ANEW: Final = ("GET", "HEAD")
+TOKEN: Final = b"x-amz-security-token"
 
 T = TypeVar("T")
 
@@ -111,20 +112,30 @@ class Repeats:
             self._templates[len(head)] = same_length
         self._signed.keep(template.rest(head), _Signed(template, repeat))
 
-    def find_template(self, head: bytes, request: asgi.Request) -> templates.Template | None:
+    def find_template(
+        self, head: bytes, request: asgi.Request, *, is_remembered: bool = False
+    ) -> templates.Template | None:
         """Return the template of a head that is worth remembering; None if it is not, or not yet.
 
         Most heads come once, and a template costs more than it saves the first time. One whose
-        rest differs each time is looked at less and less often.
+        rest differs each time is looked at less and less often; a new day or session token begins
+        anew. is_remembered: whether the head was, and its Standing has ended.
         """
         if request.method not in METHODS_SIGNED_ANEW:
             return None
-        sight = hash((request.raw_path, request.query, len(head)))
+        if is_remembered:
+            return self._template(head, request)
+        joined = request.headers.joined
+        day, token = joined.get(templates.DATE, b"")[:8], joined.get(TOKEN)
+        sight = hash((request.raw_path, request.query, len(head), day, token))
         if len(self._sights) >= self._count_max and sight not in self._sights:
             self._sights.clear()
         sights = self._sights[sight] = self._sights.get(sight, 0) + 1
         if sights == 1 or sights & (sights - 1):
             return None
+        return self._template(head, request)
+
+    def _template(self, head: bytes, request: asgi.Request) -> templates.Template | None:
         template = templates.of(head, request.headers.raw)
         for other in self._templates.get(len(head), ()):
             if template is not None and template.is_like(other):

@@ -14,8 +14,9 @@ ANY = "*"
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _MD5_OF_PARTS = re.compile(r"[0-9a-f]{32}-([0-9]{1,5})")
-# Elements of a list may be empty (RFC 9110, section 5.6.1.2).
-_ENTRY = re.compile(r'\s*(?:(\*)|(?:W/)?"([^"]*)"|([^",\s]+)|)\s*(?:,|\Z)')
+# Elements of a list may be empty (RFC 9110, section 5.6.1.2). Possessive, because around an empty
+# element the spaces could be divided in as many ways as their number squared.
+_ENTRY = re.compile(r'\s*+(?:(\*)|(?:W/)?"([^"]*)"|([^",\s]+)|)\s*+(?:,|\Z)')
 
 
 def of_digest(md5: bytes) -> str:

@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             may_repeat = size_bytes <= limits.REPEAT_BYTES_MAX and self._is_idle()
             repeat = self._recall(data) if may_repeat else None
             if repeat is not None:
-                self._serve_again(repeat)
+                self._serve_again(data, repeat)
                 return
             self._between = False
             self._in_head = True
@@ -560,7 +560,7 @@ class Connection(asyncio.Protocol):
             and not cycle.buffered_bytes
         )
 
-    def _serve_again(self, repeat: Any) -> None:
+    def _serve_again(self, data: bytes, repeat: Any) -> None:
         """Serve a repeated request without parsing it; the parser stays between two requests."""
         client, server = self._addresses
         scope: asgi.Scope = {
@@ -573,7 +573,7 @@ class Connection(asyncio.Protocol):
         }
         cycle = cycles.Cycle(self, scope, keep_alive=True, expects=False)
         cycle.request_complete = True
-        scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat}
+        scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat, asgi.WHOLE: data}
         self.newest = self._answering = cycle
         self._start_at_once(cycle)
 

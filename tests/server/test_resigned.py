@@ -256,6 +256,27 @@ def test_a_repeated_request_ends_with_its_access_key(clocked):
     assert clocked.get("/raw/k", secret_key="another")[0].status == 200
 
 
+@pytest.mark.parametrize("way", ["signed anew", "presigned"])
+def test_a_request_is_remembered_again_after_its_entry_was_replaced(clocked, way):
+    """Any change of users gives every stored user a new entry."""
+    url = clocked.url("/raw/k")
+
+    def count():
+        clocked.clock.now_ms += 1000
+        before = len(clocked.identified)
+        answer = clocked.get("/raw/k")[0] if way == "signed anew" else clocked.send("GET", url)
+        assert answer.status == 200
+        return len(clocked.identified) - before
+
+    for _ in range(4):
+        count()
+    for _ in range(8):
+        assert count() == 0
+        people = clocked.program.principals
+        people._by_access_key["ROOTKEY"] = dataclasses.replace(people._by_access_key["ROOTKEY"])
+        assert count() == 1
+
+
 def test_rights_are_judged_for_each_request_and_each_principal(clocked):
     assert len(ALICES["access_key"]) == len(KEYS["access_key"]), "heads of one length"
     assert learn(clocked, "/raw/denied").status == 200
@@ -398,6 +419,18 @@ def test_a_head_is_looked_at_when_it_comes_again_and_then_less_and_less_often():
         for method in ("PUT", "POST", "DELETE")
         for _ in range(4)
     )
+
+
+def test_a_new_day_and_a_new_session_token_are_looked_at_anew():
+    """A client that asks for one object for weeks gets a template each day, and not ever later."""
+    remembered = repeats.Repeats(asgi.Headers)
+    for day in range(1, 29):
+        for token in ("one", "two"):
+            at_ms = requesting.NOW_MS + day * 86_400_000
+            head = test_templates.head_of([("x-amz-security-token", token)], at_ms=at_ms)
+            templates_of = [remembered.find_template(head, seen(head)) for _ in range(2)]
+            assert templates_of[0] is None
+            assert templates_of[1] is not None
 
 
 def test_a_head_of_one_template_is_not_found_by_another_that_leaves_the_same_bytes():

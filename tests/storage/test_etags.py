@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,14 @@ def test_parse_list_of_garbage_ends_and_gives_texts_or_none(text: str) -> None:
     listed = etags.parse_list(text)
     assert listed is None or all(isinstance(each, str) for each in listed)
     assert listed != ()
+
+
+@pytest.mark.parametrize("text", ['"a",%s"', '%s"', "%s,", '"a"%sb', ",%s," * 3])
+def test_parse_list_takes_time_in_proportion_to_its_length(text: str) -> None:
+    """A list of 60,000 spaces, which the limits of a head allow, is read before the signature."""
+    started = time.process_time()
+    etags.parse_list(text.replace("%s", " " * 60_000))
+    assert time.process_time() - started < 5  # the square of that would take minutes
 
 
 A, B = "a" * 32, "b" * 32
