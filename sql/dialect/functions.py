@@ -560,7 +560,10 @@ def _abs(call: FunctionCall) -> Expr:
             value = rewrites.cast(value, sqltypes.number(19)) if sql_type.wide else value
         bound = max(abs(sql_type.low), abs(sql_type.high))
         sql_type = dataclasses.replace(sql_type, low=0, high=min(bound, sqltypes.INT64_HIGH))
-    return exprs.derived(code.call("abs", value), sql_type, [value])
+    size = exprs.derived(code.call("abs", value), sql_type, [value])
+    if type(value.literal) is int and value.type.is_integer:
+        return dataclasses.replace(size, literal=abs(value.literal))
+    return size
 
 
 def _whole(name: str) -> builders.Builder:

@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import decimal
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sql import errors, kernels, moment_kernels
 from sql.dialect import formats, sqltypes
@@ -712,13 +712,27 @@ def add(left: Expr, right: Expr, *, negative: bool = False) -> Expr:
         return exprs.chained(left, sign, right, sqltypes.REAL)
     sql_type = sqltypes.added(left.type, right.type, negative=negative)
     if sql_type.is_integer:
-        return exprs.chained(proven(left), sign, proven(right), sql_type)
+        total = exprs.chained(proven(left), sign, proven(right), sql_type)
+        return _known(
+            total, left, right, lambda ours, theirs: ours - theirs if negative else ours + theirs
+        )
     left, right = widened(left), widened(right)
     whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
     if whole + sql_type.scale + 1 > sqltypes.PRECISION_MAX:
         return _add_at_twice_the_width(left, sign, right, sql_type)
     result = exprs.derived(code.infix(left, sign, right), sql_type, [left, right])
     return _settled(result, sql_type)
+
+
+def _known(computed: Expr, left: Expr, right: Expr, compute: Callable[[int, int], int]) -> Expr:
+    """Return a whole number with its value, where both operands are known: it prunes files.
+
+    The engine computes it all the same, and the type's bounds leave it no room to differ.
+    """
+    ours, theirs = left.literal, right.literal
+    if type(ours) is not int or type(theirs) is not int:
+        return computed
+    return dataclasses.replace(computed, literal=compute(ours, theirs))
 
 
 def _add_at_twice_the_width(left: Expr, sign: str, right: Expr, sql_type: sqltypes.SqlType) -> Expr:
@@ -896,7 +910,8 @@ def multiply(left: Expr, right: Expr) -> Expr:
         return exprs.chained(left, "*", right, sqltypes.REAL)
     sql_type = sqltypes.multiplied(left.type, right.type)
     if sql_type.is_integer:
-        return exprs.chained(proven(left), "*", proven(right), sql_type)
+        product = exprs.chained(proven(left), "*", proven(right), sql_type)
+        return _known(product, left, right, lambda ours, theirs: ours * theirs)
     left, right = widened(left), widened(right)
     engine_scale = left.type.scale + right.type.scale
     if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
@@ -1211,4 +1226,8 @@ def regexp_flags(parameters: str) -> str:
 def concat(operands: Sequence[Expr], forms: formats.Forms = formats.DEFAULT) -> Expr:
     """Return the operands joined: NULL if one is."""
     parts = [cast(operand, sqltypes.TEXT, forms=forms) for operand in operands]
-    return exprs.derived(code.joined(parts, "||"), sqltypes.TEXT, parts)
+    joined = exprs.derived(code.joined(parts, "||"), sqltypes.TEXT, parts)
+    texts = [part.literal for part in parts]
+    if not all(isinstance(text, str) for text in texts):
+        return joined
+    return dataclasses.replace(joined, literal="".join(texts))

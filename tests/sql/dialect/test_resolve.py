@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sql import bindings, errors
-from sql.dialect import expressions, parse, references, resolve, shapes, sqltypes
+from sql.dialect import expressions, parse, predicates, references, resolve, shapes, sqltypes
 from tests.kit import sql_text
 
 TABLES = {
@@ -281,6 +281,37 @@ def test_a_condition_prunes_through_queries_that_hide_no_rows(text: str) -> None
     bound, _ = sql_text.bind(text, TABLES)
 
     assert [(item.column, item.values) for item in bound.filters[0]] == [(0, (3,))]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("id = 10 + 10", ("=", (20,))),
+        ("id < 3 * 7 - 1", ("<", (20,))),
+        ("id = abs(-20)", ("=", (20,))),
+        ("id in (2 * 2, 5)", ("in", (4, 5))),
+        ("name = 'y' || 'z'", ("=", ("yz",))),
+    ],
+)
+def test_arithmetic_of_constants_prunes_and_is_computed_by_the_engine(
+    condition: str, expected: tuple[str, tuple[object, ...]]
+) -> None:
+    table = pa.table({"id": [19, 20, 4], "name": ["x", "y", "yz"]})
+    answer = sql_text.answer(f"select id from t where {condition}", {"t": table})
+    (item,) = answer.bound.filters[0]
+    assert isinstance(item, predicates.ColumnPredicate)
+    assert (item.operator, item.values) == expected
+    plain = condition.replace("10 + 10", "20").replace("3 * 7 - 1", "20")
+    plain = plain.replace("abs(-20)", "20").replace("2 * 2", "4").replace("'y' || 'z'", "'yz'")
+    assert answer.rows == sql_text.answer(f"select id from t where {plain}", {"t": table}).rows
+
+
+def test_a_constant_that_overflows_is_left_to_the_engine() -> None:
+    """Its sum is a decimal, and a fault of it stays where a row reaches it."""
+    table = pa.table({"id": [1]})
+    text = "select id from t where id = 9223372036854775807 + 1"
+    assert sql_text.answer(text, {"t": table}).rows == []
+    assert sql_text.answer("select 9223372036854775807 + 1").rows == [(2**63,)]
 
 
 @pytest.mark.parametrize(
