@@ -2,13 +2,16 @@
 
 One statement unloads the view into the caller's own stage, as Parquet files: its tables are read at
 one snapshot each, and with the caller's rights. The files are downloaded into a temporary folder of
-this machine, which Spark reads and which goes with the block, and are removed from the stage. What
-a job that died has left there, the next load of the view into the table removes.
+this machine, which Spark reads and which goes with the block, and are removed from the stage. Their
+rows and bytes are compared with those that the statement wrote. What a job that died left there, a
+load of the view into the table removes a day later: newer files may be those of a running job.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
+import email.utils
 import hashlib
 import json
 import shutil
@@ -27,6 +30,8 @@ ANSWER_SECONDS: Final = 120
 PENDING: Final = frozenset({"333333", "333334"})
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024
 STAGE: Final = "@~/boathouse-pipeline"
+STALE_AGE: Final = datetime.timedelta(days=1)
+"""The age at which the files of another job are those of one that died."""
 SPARK_TYPES: Final[Mapping[str, str]] = {
     "boolean": "boolean",
     "int": "int",
@@ -108,13 +113,13 @@ def _unload(
     )
     with _sql(server, view) as sql:
         sql.run("alter session set timezone = 'UTC'")
-        sql.run(f"remove {place}/")
+        _remove_stale(sql, place)
         try:
-            sql.run(
+            ((rows_unloaded, _, output_bytes),) = sql.run(
                 f"copy into {path} from (select * from {quoted}) "
                 "file_format = (type = parquet) header = true "
                 f"max_file_size = {FILE_BYTES_MAX}"
-            )
+            )["rowset"]
             urls = sql.run(f"get {path} 'file:///tmp'").get("presignedUrls") or ()
             for number, url in enumerate(urls):
                 with (
@@ -125,6 +130,48 @@ def _unload(
         finally:
             with contextlib.suppress(errors.PipelineError):
                 sql.run(f"remove {path}")
+    _check_whole(view, folder, rows=int(rows_unloaded), size_bytes=int(output_bytes))
+
+
+def _remove_stale(sql: _Sql, place: str) -> None:
+    """Remove the folders of jobs that died: those whose newest file is old."""
+    newest: dict[str, datetime.datetime] = {}
+    for name, _, _, last_modified in sql.run(f"list {place}/")["rowset"]:
+        job = name.split("/")[-2]
+        modified = email.utils.parsedate_to_datetime(last_modified)
+        newest[job] = max(modified, newest.get(job, modified))
+    before = datetime.datetime.now(datetime.UTC) - STALE_AGE
+    for job, modified in newest.items():
+        if modified < before:
+            sql.run(f"remove {place}/{job}/")
+
+
+def _check_whole(view: settings.TargetTable, folder: Path, *, rows: int, size_bytes: int) -> None:
+    """Raise SourceChanged unless the files have as many rows and bytes as the statement wrote."""
+    # Imported here: no other module that Spark's jobs need has it.
+    import pyarrow
+
+    files = sorted(folder.iterdir())
+    got_bytes = sum(file.stat().st_size for file in files)
+    try:
+        got_rows = sum(_row_count(file) for file in files)
+    except (OSError, pyarrow.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise errors.SourceChanged(
+            f"the unloaded files of view:{view.full} cannot be read: {reason}; run the job again"
+        ) from error
+    if (got_rows, got_bytes) != (rows, size_bytes):
+        raise errors.SourceChanged(
+            f"view:{view.full} was unloaded as {rows} rows in {size_bytes} bytes, of which "
+            f"{got_rows} rows in {got_bytes} bytes arrived; run the job again"
+        )
+
+
+def _row_count(file: Path) -> int:
+    # Imported here: no other module that Spark's jobs need has it.
+    import pyarrow.parquet
+
+    return int(pyarrow.parquet.read_metadata(file).num_rows)
 
 
 class _Sql:
