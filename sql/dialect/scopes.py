@@ -156,6 +156,7 @@ class QueryScope:
         self.is_filtering = False
         self.is_grouping = False
         self.is_correlated = False
+        self.has_full_join = False
 
     @property
     def uses(self) -> set[int]:
@@ -178,7 +179,8 @@ class QueryScope:
         for source in self.sources:
             if source.rows is None:
                 return None
-            row_count *= max(source.rows, 1)
+            # A FULL JOIN has the rows of both sides that match none: at most l * r + l + r.
+            row_count *= source.rows + 1 if self.has_full_join else max(source.rows, 1)
         return row_count
 
     @property

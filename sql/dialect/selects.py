@@ -243,6 +243,7 @@ class SelectBinder:
                 self._note_join(on, before)
         if side in ("LEFT", "RIGHT", "FULL"):
             self._outer_join = True
+            self._scope.has_full_join |= side == "FULL"
             self._make_nullable(side, before)
             if not conditions:
                 raise errors.unsupported(f"{side} JOIN without a condition")

@@ -38,15 +38,24 @@ def grouped(select: relations.Rel) -> relations.Rel:
     zoned = {emit.text(key): _instant(key) for key in listed if _is_zoned(key)}
     if not zoned:
         return select
+    others = {emit.text(key) for key in listed if not _is_zoned(key)}
 
     def as_instant(node: Any) -> Any:
         return zoned.get(emit.text(node)) if _is_zoned(node) else None
+
+    def with_instants(keys: Sequence[Any]) -> tuple[Any, ...]:
+        """Return keys, those that are zoned themselves as instants; not what other keys hold."""
+        return tuple(key if (instant := as_instant(key)) is None else instant for key in keys)
 
     def as_shown(node: Any) -> Any:
         if type(node) is code.Subquery:
             return node
         if type(node) is code.FunctionUse and node.over is None and node.name in AGGREGATES:
-            return substitution.substituted(node, as_instant) if node.name == "grouping" else node
+            if node.name != "grouping":
+                return node
+            return dataclasses.replace(node, arguments=with_instants(node.arguments))
+        if others and type(node) is Expr and emit.text(node) in others:
+            return node
         instant = as_instant(node)
         if instant is None:
             return None
@@ -60,8 +69,16 @@ def grouped(select: relations.Rel) -> relations.Rel:
         if at > place:
             rel = dataclasses.replace(step, source=rel)
             continue
-        replace = as_instant if at == place else as_shown
-        rel = _with_parts(step, rel, replace)
+        if at == place:
+            keys = tuple(
+                dataclasses.replace(part, sets=tuple(map(with_instants, part.sets)))
+                if isinstance(part, relations.GroupingSets)
+                else with_instants((part,))[0]
+                for part in aggregate.keys
+            )
+            rel = relations.Aggregate(source=rel, keys=keys)
+        else:
+            rel = _with_parts(step, rel, as_shown)
     return rel
 
 
@@ -79,11 +96,9 @@ def _with_parts(
         case relations.RowFilter():
             condition = substitution.substituted(step.condition, replace)
             return relations.RowFilter(source=source, condition=condition)
-        case relations.Aggregate():
-            keys = substitution.substituted(step.keys, replace)
-            return relations.Aggregate(source=source, keys=keys)
         case relations.WindowRows():
             return relations.WindowRows(source=source)
+    raise AssertionError(step)
 
 
 AGGREGATES: Final = frozenset(

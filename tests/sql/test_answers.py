@@ -767,6 +767,22 @@ def test_nan_beside_other_values_of_a_file_is_read_and_compared(tmp_path: Path, 
     )
 
 
+def test_a_sum_over_a_full_join_counts_the_rows_that_match_none(tmp_path: Path) -> None:
+    """Of one row on each side two come out, of two and one three: more than their product."""
+    one, two = "(values (1, 10000000)) x (k, v)", "(values (2, 5)) y (k, w)"
+    wide = "(values (3, 1), (4, 2)) z (k, u)"
+    answers(
+        tmp_path,
+        {
+            f"select sum(v), count(*) from {one} full join {two} on x.k = y.k": (10000000, 2),
+            f"select sum(v) from {one} natural full join {two}": (10000000,),
+            f"select sum(v) over () from {one} full join {two} on x.k = y.k limit 1": (10000000,),
+            f"select sum(v::number(30, 2)), count(*) from {one} full join {two} on x.k = y.k"
+            f" full join {wide} on z.k = y.k": (Decimal("10000000.00"), 4),
+        },
+    )
+
+
 def test_a_condition_over_a_full_join_compares_the_columns_of_both_tables(tmp_path: Path) -> None:
     day = "to_date(date_trunc('day', a.u))"
     joined = "one a full join two b on a.v = b.v"

@@ -279,6 +279,38 @@ def test_moments_of_one_instant_are_one_group_which_shows_the_least_offset(
     assert [row[: len(cells)] for row, cells in zip(shown, expected, strict=True)] == expected
 
 
+THREE_MOMENTS = (
+    "(select to_timestamp_tz(column1 || ' +0000') t, to_timestamp_ntz(column1) n from values"
+    " ('2024-01-01 12:00:00'), ('2024-01-02 11:00:00'), ('2024-01-02 12:00:00'))"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select {t}::date, count(*) from {rows} group by rollup ({t}::date, {t}) order by 1, 2",
+        "select {t}::date, count(*) from {rows} group by grouping sets (({t}::date), ({t}))"
+        " order by 1, 2",
+        "select year({t}), count(*) from {rows} group by cube (year({t}), {t}) order by 1, 2",
+        "select year({t}), grouping(year({t}), {t}), count(*) from {rows}"
+        " group by cube (year({t}), {t}) order by 1, 2, 3",
+        "select hour({t}) + 1, count(*) from {rows} group by hour({t}), {t}::date"
+        " having hour({t}) > 11 order by 1, {t}::date",
+        "select max({t})::date from {rows} group by {t}::date, {t} having {t}::date > '2024-01-01'",
+    ],
+)
+def test_a_key_that_is_computed_of_another_key_stays_itself(shell: Shell, text: str) -> None:
+    """At one offset, groups are those of TIMESTAMP_NTZ."""
+    answers = [shell.rows(text.format(t=column, rows=THREE_MOMENTS)) for column in "tn"]
+    assert answers[0] == answers[1]
+    assert len(answers[0]) > 1
+
+
+def test_a_clock_beside_its_moment_is_a_key_of_its_own(shell: Shell) -> None:
+    text = "select hour(x), count(*) from {t} where id < 3 group by x, hour(x) order by 1"
+    assert shell.rows(text.format(t=MOMENTS_OF_TIES)) == [(0, 1), (1, 1)]
+
+
 def test_aggregates_of_a_key_see_the_values_of_all_rows(shell: Shell) -> None:
     """What is inside an aggregate function is not the value that its group shows."""
     calls = (
