@@ -24,6 +24,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from pipeline import errors, inspection, jobs, records, settings, sources, splitting
 
 BATCH_ROWS = 10_000
+BATCH_BYTES = 64 << 20
+"""How much of raw records is in memory at once: 64 MiB, and one record more."""
 
 
 class KafkaRecord(NamedTuple):
@@ -437,10 +439,12 @@ class _RawWriter:
         self._schema = pa.schema([pa.field(name, one) for name, one, _ in self._columns])
         self._writer = parquet.ParquetWriter(str(path), self._schema, compression="zstd")
         self._rows: list[tuple[Any, ...]] = []
+        self._size_bytes = 0
 
     def add(self, record: KafkaRecord, number: int) -> None:
         self._rows.append(tuple(value(record, number) for _, _, value in self._columns))
-        if len(self._rows) >= BATCH_ROWS:
+        self._size_bytes += _size_bytes(record)
+        if len(self._rows) >= BATCH_ROWS or self._size_bytes >= BATCH_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -459,6 +463,12 @@ class _RawWriter:
             ]
             self._writer.write_table(pa.table(arrays, schema=self._schema))
             self._rows.clear()
+            self._size_bytes = 0
+
+
+def _size_bytes(record: KafkaRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 _WRITERS: Final[Mapping[str, type[_Writer]]] = {

@@ -202,6 +202,20 @@ def test_raw_records_are_parquet_with_the_named_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "part", [{"value": b"x" * 60}, {"key": b"x" * 60}, {"headers": [("x" * 10, b"x" * 50)]}]
+)
+def test_raw_records_are_written_once_their_bytes_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(spooling, "BATCH_BYTES", 100)
+    parts = {"value": b"", "key": None, **part}
+    values = [record(offset=offset, **parts) for offset in range(5)]
+    file = parquet.ParquetFile(spooled(tmp_path, load_of(format="raw"), *values).path)
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    assert groups == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"columns": ("headers",)}, "the column headers of a record is for --format raw"),
