@@ -17,7 +17,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -210,7 +210,9 @@ class _JsonWriter:
         self.line = 1
         self._stream = path.open("w", encoding="utf-8", newline="")
         self._columns = _columns(load, source)
-        self._key = () if load.merge is None else load.merge.key
+        self._own = {name.lower() for name, _, _ in self._columns}
+        key = () if load.merge is None else load.merge.key
+        self._key = [name for name in key if name.lower() not in self._own]
         self._removes = load.merge is not None and load.merge.delete_flag == records.DELETED
         # With such options a value is JSON in Spark's sense alone.
         self._checks = load.reader.for_spark_alone is None
@@ -222,8 +224,10 @@ class _JsonWriter:
             text = _text_of_value(record).strip()
         if not text.startswith("{"):
             raise _Unreadable("is not JSON: it is not an object")
-        if self._checks:
-            _check_json(text)
+        if self._checks or self._own:
+            for name in _names_in_json(text, self._own, is_strict=self._checks):
+                if name.lower() in self._own:
+                    raise _Unreadable(f"has a field {name!r}, a column that the load writes itself")
         if "\n" in text or "\r" in text:
             text = text.replace("\r", " ").replace("\n", " ")
         if self._columns:
@@ -244,18 +248,41 @@ class _JsonWriter:
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
-def _check_json(text: str) -> None:
+def _names_in_json(text: str, own: Iterable[str], *, is_strict: bool) -> Iterable[str]:
+    """Return the names of an object's fields. Raises _Unreadable for text that is not JSON.
+
+    is_strict: otherwise the text may be JSON in Spark's sense alone; then its names are those of
+    `own` that stand anywhere in it.
+    """
     try:
-        _JSON.decode(text)
+        fields: Iterable[str] = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
-        raise _Unreadable(f"is not JSON: {getattr(error, 'msg', None) or error}") from None
+        if is_strict:
+            reason = getattr(error, "msg", None) or error
+            raise _Unreadable(f"is not JSON: {reason}") from None
+        plain = _ESCAPE.sub(_unescaped, text).lower()
+        return [name for name in own if name in plain]
+    return fields
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code, character = match.groups()
+    return character if code is None else chr(int(code, 16))
 
 
 def _key_fields(record: KafkaRecord, key: Sequence[str]) -> Mapping[str, Any]:
-    """Return the columns that a record without a value names by its key."""
+    """Return the columns that a record without a value names by its key.
+
+    key: those of the merge's key that are not columns beside the value.
+    """
     text = _text_of_key(record)
     if text is None:
         raise _Unreadable("has neither a key nor a value")
+    if not key:
+        return {}
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -331,6 +358,12 @@ class _AvroWriter:
             {"name": name, "type": ["null", _AVRO_TYPES[column_type]]}
             for name, column_type, _ in self._columns
         ]
+        for field in schema["fields"]:
+            if field["name"].lower() in {name.lower() for name, _, _ in self._columns}:
+                raise errors.BadArgument(
+                    f"--avro-schema has a field {field['name']!r}, a column that the load writes "
+                    "itself"
+                )
         schema["fields"] = [*own, *schema["fields"]]
         text = json.dumps(schema).encode()
         self._sync = os.urandom(16)

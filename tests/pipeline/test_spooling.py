@@ -90,6 +90,62 @@ def test_a_record_that_is_no_row_fails_the_load_or_is_rejected_by_its_offset(
     assert (spool.count, spool.origin(1)) == (1, (1, 11))
 
 
+@pytest.mark.parametrize("option", [None, "allowSingleQuotes"])
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (b'{"id": 1, "kafka_offset": 1}', "kafka_offset"),
+        (b'{"KAFKA_Offset": 1, "id": 1}', "KAFKA_Offset"),
+        (b'{"id": 1, "kafka\\u005fdeleted": true}', "kafka_deleted"),
+        (b'{"id": 1, "kafka_order": 99}', "kafka_order"),
+    ],
+)
+def test_a_value_cannot_take_the_place_of_a_column_of_the_record(
+    tmp_path: Path, value: bytes, name: str, option: str | None
+) -> None:
+    merge = jobs.Merge(key=("id",))
+    options = {} if option is None else {option: "true"}
+    changes: dict[str, Any] = {"columns": ("offset",), "mode": "merge", "merge": merge}
+    reason = f"has a field '{name}', a column that the load writes itself"
+    with pytest.raises(errors.BadSource, match=f"orders: partition 1, offset 7 {reason}"):
+        spooled(tmp_path, load_of(options=options, **changes), record(value))
+    if option is None:
+        spool = spooled(tmp_path, load_of(on_error="reject", **changes), record(value))
+        assert [row.reason for row in spool.rejected] == [reason]
+    harmless = record(b'{"id": 1, "kafka_key": 1, "inner": {"kafka_offset": 1}}')
+    assert spooled(tmp_path, load_of(options=options, **changes), harmless).count == 1
+
+
+def test_names_are_looked_for_in_json_of_spark_alone(tmp_path: Path) -> None:
+    load = load_of(columns=("offset",), options={"allowComments": "true"})
+    spooled(tmp_path, load, record(b"{'id': 1 /* one */}"))
+    for value in [b"{'kafka_offset': 1}", b"{kafka\\u005Foffset /**/ : 1, 'a': 1}"]:
+        with pytest.raises(errors.BadSource, match="has a field 'kafka_offset'"):
+            spooled(tmp_path, load, record(value))
+
+
+def test_the_columns_of_a_record_can_be_the_key_of_a_merge(tmp_path: Path) -> None:
+    merge = jobs.Merge(key=("KAFKA_key",))
+    load = load_of(mode="merge", merge=merge, columns=("key",))
+    spool = spooled(tmp_path, load, record(b'{"a": 5}'), record(None))
+    lines = [json.loads(line) for line in spool.path.read_text().splitlines()]
+    assert lines == [
+        {"kafka_key": "k", "kafka_deleted": False, "kafka_order": 0, "a": 5},
+        {"kafka_key": "k", "kafka_deleted": True, "kafka_order": 1},
+    ]
+    with pytest.raises(errors.BadSource, match="has neither a key nor a value"):
+        spooled(tmp_path, load, record(None, key=None))
+
+
+def test_a_schema_of_avro_cannot_take_the_place_of_a_column_of_the_record(tmp_path: Path) -> None:
+    schema = tmp_path / "order.avsc"
+    fields = [{"name": "Kafka_Offset", "type": "long"}]
+    schema.write_text(json.dumps({**AVRO_SCHEMA, "fields": fields}))
+    load = load_of(format="avro", avro_schema_file=str(schema), columns=("offset",))
+    with pytest.raises(errors.BadArgument, match="--avro-schema has a field 'Kafka_Offset', a"):
+        spooled(tmp_path, load)
+
+
 def test_two_halves_of_an_object_are_not_one_row(tmp_path: Path) -> None:
     halves = [record(b'{"a":', 1), record(b'{"b": 2}}', 2)]
     spool = spooled(tmp_path, load_of(on_error="reject"), *halves)
