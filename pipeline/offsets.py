@@ -61,11 +61,16 @@ class OffsetRange:
 
 
 def remaining(
-    state: TopicState, etags: Iterable[str], *, lost_records: settings.LostRecords
+    state: TopicState,
+    etags: Iterable[str],
+    *,
+    lost_records: settings.LostRecords,
+    is_whole: bool = False,
 ) -> OffsetRange | None:
     """Return what a load reads; None if there is nothing new.
 
-    etags: of the topic's rows in the record. Raises BadArgument where the topic has lost records
+    etags: of the topic's rows in the record. is_whole: whether the load reads the topic whole; then
+    a topic without records is an empty range. Raises BadArgument where the topic has lost records
     that were not loaded, unless they may be skipped; always if it ends before the last load did.
     """
     ends = {etag for etag in etags if etag.startswith(f"{_UNTIL} ")}
@@ -95,7 +100,7 @@ def remaining(
                 f"{first - 1} are lost; {REMEDIES}"
             )
         start[partition] = max(position, first)
-    if start == dict(state.end):
+    if start == dict(state.end) and not is_whole:
         return None
     claim = _claim(last[0]) if last else f"{_AFTER} {state.topic_id} {BEGINNING}"
     return OffsetRange(start=start, until=state.end, claim=claim)

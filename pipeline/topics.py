@@ -80,18 +80,23 @@ class Topic:
         state = self._brokers.state()
         self._place = state.place
         chain = frozenset(etag for place, etag in taken if place == state.place)
-        rows = offsets.remaining(state, chain, lost_records=self._source.lost_records)
+        rows = offsets.remaining(
+            state, chain, lost_records=self._source.lost_records, is_whole=replaces
+        )
         nothing = sources.WantedSources(fresh=(), skipped=len(chain) // 2, noun=self._load.noun)
         if rows is None or (replaces and self._is_content(state)):
             return nothing
         spool, until = self._read(state, rows)
-        if until == rows.start:  # what is left are marks of transactions
+        if until == rows.start and not replaces:  # what is left are marks of transactions
             return nothing
         file = spool.close()
         fresh = sources.Source(
             place=state.place, etag=offsets.etag_of(state, until), size_bytes=file.size_bytes
         )
-        if not spool.count and not spool.rejected and not chain:
+        is_kept = bool(chain) or (
+            replaces and bool(loads.columns_if_any(self._server, self._load.table))
+        )
+        if not spool.count and not spool.rejected and not is_kept:
             return nothing
         return sources.WantedSources(
             fresh=(fresh,),
@@ -182,6 +187,8 @@ def _remark(
         for partition, end in sorted(until.items())
         if end > rows.start[partition]
     ]
+    if not parts:
+        return f"{state.topic} has no records"
     return f"read {count:,} records of {state.topic}: offsets of partition " + ", ".join(parts)
 
 

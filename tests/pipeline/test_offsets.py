@@ -85,6 +85,14 @@ def test_a_topic_made_anew_is_an_error_or_begins_a_chain_of_its_own() -> None:
     assert rows.claim == "after NEW 0:2"
 
 
+def test_a_topic_without_records_is_an_empty_range_of_a_load_that_reads_it_whole() -> None:
+    state = topic({0: 3, 1: 0}, {0: 3, 1: 0})
+    assert remaining(state, set()) is None
+    assert offsets.remaining(
+        state, set(), lost_records="fail", is_whole=True
+    ) == offsets.OffsetRange(start={0: 3, 1: 0}, until={0: 3, 1: 0}, claim="after ID nothing")
+
+
 def test_more_partitions_than_a_row_of_the_record_can_name_are_refused() -> None:
     many = dict.fromkeys(range(400), 10**9)
     with pytest.raises(errors.BadArgument, match="has 400 partitions"):

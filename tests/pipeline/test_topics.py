@@ -129,6 +129,25 @@ def test_a_topic_that_has_lost_records_is_refused_or_continued(
     assert [row["id"] for row in small.rows("topics_lost.t")] == [6, 7, 8]
 
 
+def test_a_topic_without_records_replaces_a_table_by_an_empty_one(
+    broker: Broker, small: Small
+) -> None:
+    broker.create("emptied")
+    load = load_of(broker, "emptied", "topics_emptied.t")
+    whole = load_of(broker, "emptied", "topics_emptied.t", mode="replace")
+    assert run(small, whole).snapshot_id is None, "there is no table that has rows"
+    broker.send("emptied", rows_of(1, 2))
+    assert run(small, load).rows == 2
+    broker.truncate("emptied", 2)
+    assert run(small, whole).snapshot_id is not None
+    assert small.rows("topics_emptied.t") == []
+    assert small.types("topics_emptied.t") == {"id": "long", "name": "string"}
+    assert run(small, whole).snapshot_id is None, "the table is equal to the topic"
+    broker.send("emptied", rows_of(3))
+    assert run(small, load).rows == 1
+    assert [row["id"] for row in small.rows("topics_emptied.t")] == [3]
+
+
 def test_records_that_are_no_rows_are_rejected_by_partition_and_offset(
     broker: Broker, small: Small
 ) -> None:
