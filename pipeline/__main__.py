@@ -788,9 +788,11 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--key", metavar="COLUMN[,COLUMN]",
                      help="with --mode merge: the columns that identify a row")  # fmt: skip
     job.add_argument("--order-by", metavar="COLUMN",
-                     help="with --mode merge: the greatest is the newest row of a key")  # fmt: skip
+                     help="with --mode merge: the greatest is the newest row of a key; of a topic, "
+                     "without it, the last record of a key within its partition")  # fmt: skip
     job.add_argument("--delete-flag", metavar="COLUMN",
-                     help="with --mode merge: where it is true, the row is removed")  # fmt: skip
+                     help="with --mode merge: where it is true, the row is removed; then a topic's "
+                     "records without a value remove none")  # fmt: skip
     job.add_argument("--schema", metavar="FILE|TABLE",
                      help="types of columns: a file of lines `name type`, or a table")  # fmt: skip
     job.add_argument("--on-error", choices=settings.ON_ERROR, default="fail",

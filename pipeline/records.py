@@ -53,7 +53,9 @@ def _types(source: settings.KafkaSource, schema: Mapping[str, str]) -> Mapping[s
 def _merge(source: settings.KafkaSource, named: jobs.Merge | None) -> jobs.Merge | None:
     """Return how a load merges records, the last of a key as the newest if no column says so.
 
-    A record without a value removes a row only where its place in the order is known.
+    That is the last one within a partition: Kafka orders no records of two. A record without a
+    value removes a row only where its place in the order is known, and the user names no delete
+    flag, for which it has no value.
     """
     if named is None:
         return None

@@ -194,6 +194,21 @@ def test_a_record_without_a_value_removes_a_row_only_in_an_order_that_it_has(
             spooled(tmp_path, load, record(None))
 
 
+def test_with_a_delete_flag_of_the_values_a_record_without_a_value_is_no_row(
+    tmp_path: Path,
+) -> None:
+    load = load_of(mode="merge", merge=jobs.Merge(key=("id",), delete_flag="gone"))
+    values = [record(b'{"id": 1, "gone": true}', 3, partition=partition) for partition in (1, 0)]
+    spool = spooled(tmp_path, load, *values, record(b'{"id": 1, "gone": false}', 4))
+    lines = [json.loads(line) for line in spool.path.read_text().splitlines()]
+    assert lines == [
+        {"kafka_order": number, "id": 1, "gone": gone}
+        for number, gone in enumerate([True, True, False])
+    ]
+    with pytest.raises(errors.BadSource, match="orders: partition 1, offset 5 has no value"):
+        spooled(tmp_path, load, record(None, 5))
+
+
 def test_csv_has_the_schemas_header_and_knows_the_lines_of_its_records(tmp_path: Path) -> None:
     types = {"id": "long", "a name": "string"}
     load = load_of(format="csv", types=types, columns=("key", "offset"), on_error="reject")
