@@ -29,6 +29,9 @@ RETRIED = (
 """Failures that another attempt may not meet; a load is exactly once, however often it runs."""
 APPENDS_MAX = 5
 """How often a run's row is written again because another run's came first."""
+CLOCKS_AGREE = datetime.timedelta(days=1)
+"""More than the clocks of a job and of the server differ: requests of a job that is hours off are
+refused."""
 HISTORY_AGES = tuple(datetime.timedelta(days=days) for days in (1, 7, 30))
 """The times that a history reads, one after the other until it has enough runs, then all."""
 ADDED = frozenset({"bytes_read", "bytes_written", "steps", "log"})
@@ -299,11 +302,16 @@ def _append(
 ) -> None:
     """Add the row of a run, and those of lost ones that the table does not have.
 
-    A table of an earlier release gains the columns that it lacks.
+    The run's own row replaces the one of another run that took it for lost. A table of an earlier
+    release gains the columns that it lacks.
     """
     # Imported here: jobs of Spark need none of them.
     import pyarrow as pa
-    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        TableAlreadyExistsError,
+        ValidationException,
+    )
 
     with _failures():
         catalog = catalogs.opened(server, warehouse)
@@ -321,28 +329,34 @@ def _append(
                 if lacking and lacking <= ADDED:  # else it is another table of this name
                     with table.update_schema() as update:
                         update.union_by_name(schema)
-                present = _present(table, lost)
+                present = _ids(table, _of_runs([kept, *lost]))
                 rows = [kept, *(run for run in lost if run.run_id not in present)]
                 columns = [{name: getattr(run, name) for name in schema.names} for run in rows]
-                table.append(pa.Table.from_pylist(columns, schema=schema))
+                added = pa.Table.from_pylist(columns, schema=schema)
+                if kept.run_id in present:
+                    table.overwrite(added, _of_runs([kept]))
+                else:
+                    table.append(added)
                 return
-            except CommitFailedException:
+            except (CommitFailedException, ValidationException):
                 if number + 1 == APPENDS_MAX:
                     raise
 
 
-def _present(table: Any, lost: Sequence[PipelineRun]) -> set[str]:
-    """Return the ids of those runs that the table has."""
-    if not lost:
-        return set()
+def _of_runs(wanted: Sequence[PipelineRun]) -> Any:
+    """Return the condition of the rows of runs. The times of rows are the job's or the server's."""
     # Imported here: jobs of Spark need none of them.
     from pyiceberg import expressions
 
     ids, since = _untyped(expressions.In), _untyped(expressions.GreaterThanOrEqual)
-    first = min(run.started_at for run in lost)
-    condition = expressions.And(
-        ids("run_id", [run.run_id for run in lost]), since("started_at", first.isoformat())
+    first = min(run.started_at for run in wanted) - CLOCKS_AGREE
+    return expressions.And(
+        ids("run_id", [run.run_id for run in wanted]), since("started_at", first.isoformat())
     )
+
+
+def _ids(table: Any, condition: Any) -> set[str]:
+    """Return the ids of the runs for which a condition holds."""
     scanned = table.scan(row_filter=condition, selected_fields=("run_id",))
     return set(scanned.to_arrow()["run_id"].to_pylist())
 

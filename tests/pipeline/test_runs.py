@@ -180,6 +180,48 @@ def test_the_next_run_keeps_those_that_were_killed_once(small: Small, raw: Raw) 
     assert [killed[name] for name in unknown] == [None] * len(unknown)
 
 
+def test_a_run_that_was_taken_for_lost_and_goes_on_has_one_row(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    pipeline, ingest_run = pipeline_of(raw, "suspended"), runs.ingest.run
+    now_ms = int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
+
+    def run(run_id: str, around: runs.Surroundings | None = None) -> None:
+        runs.run(
+            small.server,
+            pipeline,
+            open_spark=no_spark,
+            say=small.said.append,
+            run_id=run_id,
+            around=around,
+        )
+
+    def ended(run_id: str, started_at_ms: int) -> runs.Surroundings:
+        lost = runs.EndedRun(
+            run_id=run_id, state="interrupted", started_at_ms=started_at_ms, ended_at_ms=None,
+            error="gone",
+        )  # fmt: skip
+        return runs.Surroundings(earlier=lambda: [lost])
+
+    def overtaken(*arguments: Any, **options: Any) -> jobs.Loaded:
+        monkeypatch.setattr(runs.ingest, "run", ingest_run)
+        run("next", ended("slow", now_ms - 1000))
+        return ingest_run(*arguments, **options)
+
+    def statuses() -> list[tuple[str, str]]:
+        rows = runs.history(small.server, "lake", pipeline="suspended", limit=9)
+        return sorted((row["run_id"], row["status"]) for row in rows)
+
+    monkeypatch.setattr(runs.ingest, "run", overtaken)
+    run("slow")
+    assert statuses() == [("next", "succeeded"), ("slow", "nothing")]
+    # The server's clock is ahead of the job's.
+    run("third", ended("slow", now_ms + 600_000))
+    assert statuses() == [("next", "succeeded"), ("slow", "nothing"), ("third", "nothing")]
+    assert not [line for line in small.said if "could not be" in line]
+
+
 def test_a_table_of_runs_of_an_earlier_release_gains_the_columns_it_lacks(
     small: Small, raw: Raw
 ) -> None:
