@@ -104,11 +104,9 @@ class Views:
 
         Raises MountUnavailable, NoSuchView, InvalidMetadataFile, InvalidMetadata.
         """
-        loaded, data = await mount.load_view(ident, pointer)
-        if len(data) > store.VIEW_METADATA_BYTES_MAX:
-            raise errors.InvalidMetadataFile(
-                f"{ident.dotted()} is larger than {store.VIEW_METADATA_BYTES_MAX} bytes"
-            )
+        loaded, data = await mount.load_view(
+            ident, pointer, bytes_max=store.VIEW_METADATA_BYTES_MAX
+        )
         if contents.are_many_values(data, store.VIEW_VALUES_MAX):
             raise errors.InvalidMetadataFile(
                 f"{ident.dotted()} holds more than {store.VIEW_VALUES_MAX} values"

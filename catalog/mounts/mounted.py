@@ -40,7 +40,8 @@ TABLE_BYTES_KEPT_MAX: Final = 64 << 20
 """Bounds of the tables that one mount keeps, by their number and their metadata."""
 
 VIEWS_KEPT_MAX: Final = 50
-"""Views that one mount keeps, each of at most a few megabytes."""
+VIEW_BYTES_KEPT_MAX: Final = 16 << 20
+"""Bounds of the views that one mount keeps, by their number and their metadata."""
 
 GRANTS_KEPT_MAX: Final = 10_000
 """Tables of one mount of which it is known how their files are read: more than a statement has."""
@@ -125,6 +126,7 @@ class MountedCatalog:
         self._views: OrderedDict[idents.TableIdent, tuple[float, records.Pointer, bytes]] = (
             OrderedDict()
         )
+        self._views_bytes = 0
         self._grants: OrderedDict[idents.TableIdent, sources.StorageGrants] = OrderedDict()
         if self._other is None:
             self._show_tables()
@@ -196,11 +198,11 @@ class MountedCatalog:
             self._tables_bytes -= len(removed.loaded.data)
 
     async def load_view(
-        self, ident: idents.TableIdent, pointer: records.Pointer
+        self, ident: idents.TableIdent, pointer: records.Pointer, *, bytes_max: int
     ) -> tuple[records.Pointer, bytes]:
         """Return a view's pointer and the JSON of its metadata, as it was sent.
 
-        Raises MountUnavailable, NoSuchView.
+        Raises MountUnavailable, NoSuchView, InvalidMetadataFile if it is larger than bytes_max.
         """
         kept = self._views.get(ident)
         if kept is not None and time.monotonic() - kept[0] <= self.settings.refresh_seconds:
@@ -210,12 +212,22 @@ class MountedCatalog:
             raise errors.NoSuchView(f"View does not exist: {ident.dotted()}")
         answer = await self._run(lambda: other.load_view(ident.namespace, ident.name))
         data = bytes(answer.metadata)
+        if len(data) > bytes_max:
+            raise errors.InvalidMetadataFile(f"{ident.dotted()} is larger than {bytes_max} bytes")
         loaded = msgspec.structs.replace(pointer, metadata_location=answer.metadata_location)
-        self._views.pop(ident, None)
-        self._views[ident] = (at, loaded, data)
-        while len(self._views) > VIEWS_KEPT_MAX:
-            self._views.popitem(last=False)
+        self._keep_view(ident, (at, loaded, data))
         return loaded, data
+
+    def _keep_view(
+        self, ident: idents.TableIdent, view: tuple[float, records.Pointer, bytes]
+    ) -> None:
+        before = self._views.pop(ident, None)
+        self._views_bytes -= 0 if before is None else len(before[2])
+        self._views[ident] = view
+        self._views_bytes += len(view[2])
+        while len(self._views) > VIEWS_KEPT_MAX or self._views_bytes > VIEW_BYTES_KEPT_MAX:
+            _, removed = self._views.popitem(last=False)
+            self._views_bytes -= len(removed[2])
 
     @property
     def other_names(self) -> frozenset[str]:

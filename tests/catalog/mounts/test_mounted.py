@@ -7,6 +7,7 @@ import socket
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from catalog import errors, idents, records
@@ -73,6 +74,34 @@ def test_a_table_that_the_catalog_refuses_keeps_no_other_table_from_being_asked_
         with pytest.raises(errors.MountUnavailable):
             asyncio.run(mount.load(IDENT, pointer, NO_COPIES))
     assert calls == 2
+
+
+def test_views_of_a_mount_are_kept_within_a_number_of_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mount, loads = mount_of("http://127.0.0.1:9", refresh_seconds=60), list[str]()
+
+    def load(_: Any, namespace: idents.Namespace, name: str) -> catalogs.ViewAnswer:
+        loads.append(name)
+        size_bytes = 3 << 20 if name == "large" else 2 << 20
+        metadata = msgspec.Raw(b'"' + b"x" * (size_bytes - 2) + b'"')
+        return catalogs.ViewAnswer(metadata=metadata, metadata_location=f"file:///{name}.json")
+
+    def view(name: str) -> int:
+        ident = idents.TableIdent(table_bucket="prod", namespace=("a",), name=name)
+        pointer = overlay.pointer_of(mount.place, ("a",), name)
+        _, data = asyncio.run(mount.load_view(ident, pointer, bytes_max=2 << 20))
+        return len(data)
+
+    monkeypatch.setattr(catalogs.OtherCatalog, "load_view", load)
+    with pytest.raises(errors.InvalidMetadataFile, match=r"a\.large is larger than 2097152"):
+        view("large")
+    names = [f"v{number}" for number in range(12)]
+    assert {view(name) for name in names} == {2 << 20}
+    loads.clear()
+    assert {view(name) for name in reversed(names)} == {2 << 20}
+    assert loads == ["v3", "v2", "v1", "v0"]  # 16 MiB hold the other eight
+    mount.close()
 
 
 def test_rows_of_a_mount_have_stable_ids_while_names_come_and_go() -> None:
