@@ -14,6 +14,7 @@ import functools
 import importlib.util
 import os
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
@@ -71,6 +72,8 @@ WORKER_VARIABLES: Final = frozenset(
 )  # fmt: skip
 """Variables that a child of the scheduler gets besides those of every child: where Java and the
 jars are, options of the JVM, and which certificates to trust."""
+WORKER_CONF: Final = "BOATHOUSE_CONF"
+"""Tells this child the settings of Spark, quoted as in a shell."""
 _OWN_POLICIES: Final = arns.policy_arn("aws", "/", "")
 """The beginning of the ARNs of the server's own policies, which belong to its account."""
 
@@ -582,26 +585,36 @@ def begin_jobs(program: Program, settings: config.Config, url: str) -> None:
 async def _start_worker(
     program: Program, settings: config.Config, url: str, variables: Mapping[str, str]
 ) -> workers.Worker:
-    storage = program.storage
-    kept = {name: value for name, value in os.environ.items() if name in WORKER_VARIABLES}
-    logs = storage.path.absolute() / "logs"
+    logs = program.storage.path.absolute() / "logs"
+    command = worker_command(settings, url, logs=logs, variables=variables, environment=os.environ)
+    return await workers.start(command, disk=program.storage.disk, logs=logs)
+
+
+def worker_command(
+    settings: config.Config,
+    url: str,
+    *,
+    logs: Path,
+    variables: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> workers.WorkerCommand:
+    """Return how the scheduler's child is started. variables: those of its credentials.
+
+    Settings of Spark may be secrets. They are variables, since other users see arguments.
+    """
+    kept = {name: value for name, value in environment.items() if name in WORKER_VARIABLES}
     gets = {"--cores": settings.jobs_cores, "--memory-mib": settings.jobs_memory_mib}
-    return await workers.start(
-        workers.WorkerCommand(
-            arguments=(
-                sys.executable, "-m", "pipeline", "serve",
-                "--url", url,
-                "--region", settings.region,
-                *(f"{name}={value}" for name, value in gets.items() if value is not None),
-                *(f"--conf={pair}" for pair in settings.jobs_conf),
-                "--folder", str(Path.cwd()),
-                "--logs", str(logs),
-            ),
-            variables={**kept, **variables},
-            folder=children.CHECKOUT,
+    return workers.WorkerCommand(
+        arguments=(
+            sys.executable, "-m", "pipeline", "serve",
+            "--url", url,
+            "--region", settings.region,
+            *(f"{name}={value}" for name, value in gets.items() if value is not None),
+            "--folder", str(Path.cwd()),
+            "--logs", str(logs),
         ),
-        disk=storage.disk,
-        logs=logs,
+        variables={**kept, WORKER_CONF: shlex.join(settings.jobs_conf), **variables},
+        folder=children.CHECKOUT,
     )  # fmt: skip
 
 

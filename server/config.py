@@ -26,6 +26,15 @@ _REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DOMAIN = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?")
 _USER_NAME = re.compile(r"[A-Za-z0-9+=,.@_-]{1,64}")
 _SPARK_SETTING = re.compile(r"spark(\.[A-Za-z0-9_-]+)+=.*", re.DOTALL)
+_JOBS_KEYS = frozenset({
+    "spark.app.name", "spark.cores.max", "spark.driver.bindAddress", "spark.driver.extraClassPath",
+    "spark.driver.extraJavaOptions", "spark.driver.host", "spark.driver.memory",
+    "spark.executor.cores", "spark.executor.memory", "spark.jars", "spark.master",
+    "spark.sql.catalogImplementation", "spark.sql.extensions", "spark.sql.session.timeZone",
+    "spark.submit.deployMode", "spark.ui.enabled",
+})  # fmt: skip
+_JOBS_BEGINNINGS = ("spark.sql.catalog.", "spark.hadoop.fs.s3.", "spark.hadoop.fs.s3a.")
+"""Settings of Spark that jobs refuse, as `pipeline.resources` has them."""
 _CANONICAL_ID = re.compile(r"[0-9a-f]{64}")
 
 VERSION = "0.1.0"
@@ -694,9 +703,7 @@ def _check(config: Config) -> None:
         raise InvalidConfig(f"--jobs-memory-mib must be at least {JOBS_MEMORY_MIB_MIN}")
     if config.jobs_cores is not None and config.jobs_cores < 1:
         raise InvalidConfig("--jobs-cores must be at least 1")
-    for pair in config.jobs_conf:
-        if _SPARK_SETTING.fullmatch(pair) is None:
-            raise InvalidConfig(f"--jobs-conf {pair!r} is not spark.key=value")
+    _check_jobs_conf(config.jobs_conf)
     if config.lifecycle_day_seconds < 1:
         raise InvalidConfig("--lifecycle-day-seconds must be at least 1")
     if not config.table_buckets:
@@ -725,6 +732,21 @@ def _check(config: Config) -> None:
     people = [user.name for user in config.users]
     if len(set(people)) != len(people):
         raise InvalidConfig("mini.toml: two [[users]] have the same name")
+
+
+def _check_jobs_conf(pairs: Iterable[str]) -> None:
+    keys: set[str] = set()
+    for pair in pairs:
+        if _SPARK_SETTING.fullmatch(pair) is None:
+            raise InvalidConfig(f"--jobs-conf {pair!r} is not spark.key=value")
+        key = pair.partition("=")[0]
+        if key == "spark.driver.memory":
+            raise InvalidConfig(f"--jobs-conf {key}: use --jobs-memory-mib")
+        if key in _JOBS_KEYS or key.startswith(_JOBS_BEGINNINGS):
+            raise InvalidConfig(f"--jobs-conf {key}: a job sets this itself")
+        if key in keys:
+            raise InvalidConfig(f"--jobs-conf names {key} twice")
+        keys.add(key)
 
 
 def _typed(setting: Setting, value: Any, where: str) -> Any:

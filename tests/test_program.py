@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import resources
 from program import application
 from server import config
 from storage import disk, opening
@@ -109,3 +110,24 @@ def test_an_access_log_is_written_only_on_request(tmp_path: Path) -> None:
 def test_a_log_level_that_does_not_exist_is_refused_by_its_flag(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="--log-level 'loud' is none of debug, info, warning"):
         servers.start(tmp_path / "data", "--log-level", "loud")
+
+
+def test_settings_of_spark_of_served_jobs_are_in_no_list_of_processes() -> None:
+    pairs = ["spark.hadoop.x.secret=it's a $ecret", 'spark.y="two words"', "spark.z="]
+    command = application.worker_command(
+        config.resolve({}, {}, {"jobs_conf": pairs, "jobs_cores": 3}),
+        "http://localhost:1",
+        logs=Path("logs"),
+        variables={"OWN": "1"},
+        environment={"JAVA_HOME": "/java", "HOME": "/root"},
+    )
+    assert not [each for each in command.arguments if "spark." in each or "ecret" in each]
+    assert "--cores=3" in command.arguments
+    conf = command.variables[resources.VARIABLES["conf"]]
+    assert command.variables == {"OWN": "1", "JAVA_HOME": "/java", "BOATHOUSE_CONF": conf}
+    # The child reads them as what they were.
+    machine = resources.Machine(memory_bytes=None, cores=4)
+    gets = resources.resolve(resources.Wishes(), command.variables, machine, is_served=True)
+    assert gets.conf == {
+        "spark.hadoop.x.secret": "it's a $ecret", "spark.y": '"two words"', "spark.z": ""
+    }  # fmt: skip

@@ -9,6 +9,8 @@ import pytest
 
 from catalog import departures, guard, maintenance, sites
 from catalog.sweep import retention
+from pipeline import errors as pipeline_errors
+from pipeline import resources
 from server import config
 
 
@@ -160,6 +162,13 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
         ({}, {"BOATHOUSE_JOBS_MEMORY_MIB": "511"}, {}, "--jobs-memory-mib must be at least 512"),
         ({}, {"BOATHOUSE_JOBS_CONF": "a=1"}, {}, "--jobs-conf 'a=1' is not spark.key=value"),
         ({}, {}, {"jobs_conf": ["spark.a"]}, "--jobs-conf 'spark.a' is not spark.key=value"),
+        ({}, {}, {"jobs_conf": ["spark.a=1", "spark.a=2"]}, "--jobs-conf names spark.a twice"),
+        (
+            {},
+            {"BOATHOUSE_JOBS_CONF": "spark.driver.memory=2g"},
+            {},
+            "--jobs-conf spark.driver.memory: use --jobs-memory-mib",
+        ),
     ],
 )
 def test_resolve_refuses_and_names_the_setting(
@@ -168,6 +177,20 @@ def test_resolve_refuses_and_names_the_setting(
     with pytest.raises(config.InvalidConfig) as caught:
         config.resolve(flags, environment, document)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *sorted(resources._OWN_KEYS | resources._OPTIONS_OF_KEYS.keys()),
+        *(f"{beginning}x" for beginning in resources._OWN_BEGINNINGS),
+    ],
+)
+def test_settings_of_spark_that_jobs_refuse_are_refused_at_start(key: str) -> None:
+    with pytest.raises(pipeline_errors.BadArgument):
+        resources.parse_conf([f"{key}=1"], "--conf")
+    with pytest.raises(config.InvalidConfig, match=f"--jobs-conf {key}: "):
+        config.resolve({}, {}, {"jobs_conf": [f"{key}=1"]})
 
 
 @pytest.mark.parametrize("domain", ["s3.example.org", "example", "a-b.c1.internal"])
