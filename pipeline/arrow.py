@@ -346,7 +346,7 @@ def _read(
         else None
     )
     contents = _contents(s3, wanted.readable, so_far)
-    if wanted.may_be_empty and not wanted.readable:
+    if wanted.is_empty:
         if own is None:
             raise errors.nothing_readable()
         return own.empty_table()

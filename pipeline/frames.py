@@ -73,10 +73,9 @@ def read(
 def without_rows(spark: session.Spark, load: jobs.Load) -> Any:
     """Return the table's columns without a row: of sources all of whose rows are rejected.
 
-    Raises BadSource if the table does not exist, or the load has transforms, which read columns of
-    the sources.
+    Raises BadSource if the table does not exist.
     """
-    if load.transforms or not live_columns(spark, load.table):
+    if not live_columns(spark, load.table):
         raise errors.nothing_readable()
     return spark.session.read.table(load.table.quoted).limit(0)
 

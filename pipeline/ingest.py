@@ -12,6 +12,7 @@ and loads that.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -218,6 +219,9 @@ def _load(
         say(wanted.remark)
     say(wanted.sentence)
     load_id = uuid.uuid4().hex
+    applied = load
+    if wanted.is_empty:  # it has no columns, which transforms and a merge read
+        applied = dataclasses.replace(load, transforms=(), merge=None)
     with _namespace(spark, load.table):
         columns = frames.live_columns(spark, load.table)
         # Columns of a transform's sources are not those of the table.
@@ -227,15 +231,17 @@ def _load(
                 frame = block.enter_context(relations.frame(spark, server, load, wanted.rows))
             else:
                 frame = _frame_of_files(spark, load, s3, wanted, read_as)
-            frame = block.enter_context(queries.transformed(spark, load, frame, taken))
+            frame = block.enter_context(queries.transformed(spark, applied, frame, taken))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
             counts, with_lineage = None, False
-            if load.merge is None:
+            if applied.merge is None:
                 basis = merging.read(spark, load.table)
+                if load.merge is not None:
+                    counts = jobs.MergeCounts(inserted=0, updated=0, deleted=0)
             else:
                 with frames.located(s3, load.reader, readable):
                     merged = block.enter_context(
-                        merging.merged(spark, load.table, load.merge, frame)
+                        merging.merged(spark, load.table, applied.merge, frame)
                     )
                 frame, basis, counts = merged.rows, merged.basis, merged.counts
                 with_lineage = merged.has_lineage
@@ -266,7 +272,7 @@ def _load(
         with _given_back(transaction, files):
             is_live = load.mode != "replace" and basis.table is not None
             is_checked = is_live and (bool(load.checks) or wanted.chain is not None)
-            if is_live and load.merge is not None:
+            if is_live and applied.merge is not None:
                 change = _overwrite(spark, transaction, basis, files)
             else:
                 change = _append(transaction, files)
@@ -276,7 +282,11 @@ def _load(
             # The transaction may have opened after another client's commit.
             with _contested(load.table):
                 change.commit()
-            catalog = catalogs.opened(server, load.table.warehouse) if wanted.cleaned else None
+            catalog = (
+                catalogs.opened(server, load.table.warehouse)
+                if wanted.cleaned is not None
+                else None
+            )
             others = rejects.changes(catalog, load, wanted) if catalog is not None else ()
             moved = sources.changed(s3, load.places, fresh) if load.relation is None else ()
             if moved:
@@ -378,7 +388,7 @@ def _frame_of_files(
     columns: Mapping[str, Any],
 ) -> Any:
     """Return the rows of a load's files. columns: of the live table, as Spark types."""
-    if wanted.may_be_empty and not wanted.readable:
+    if wanted.is_empty:
         return frames.without_rows(spark, load)
     return frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
 
@@ -388,7 +398,7 @@ def _planned(
 ) -> jobs.LoadPlan:
     """Return the plan of a load of these rows."""
     columns = frames.live_columns(spark, load.table)
-    if load.merge is not None:
+    if load.merge is not None and not wanted.is_empty:
         merging.check(load.merge, frame)
         frame = merging.stored_columns(load.merge, frame, columns)
     catalog = spark.catalog(load.table.warehouse)

@@ -71,7 +71,8 @@ class WantedSources:
     claims: rows of the record of loads beside those of the sources. chain: the ETags that the
     record had of them when they were chosen, if the load continues these. noun: what a source is
     called. remark: what a job prints before it reads them. may_be_empty: whether a load without a
-    readable row is one all the same, because its sources do not come again.
+    readable row is one all the same, because its sources do not come again. Such a load adds no
+    rows: it has no columns of its sources, which merges and transforms read.
     """
 
     fresh: Sequence[Source]
@@ -84,6 +85,11 @@ class WantedSources:
     noun: str = "object"
     remark: str = ""
     may_be_empty: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the load has sources, but none with a row that can be read."""
+        return self.may_be_empty and not self.readable
 
     @property
     def readable(self) -> Sequence[Source]:

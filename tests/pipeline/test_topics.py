@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import fastavro
 import pytest
 
 from pipeline import __main__ as command
-from pipeline import errors, files, ingest, interrupts, jobs, loads, records, settings
+from pipeline import errors, files, ingest, interrupts, jobs, loads, records, settings, topics
 from tests.kit import server as server_kit
 from tests.kit.kafka_broker import Broker
 from tests.pipeline import wire
@@ -236,6 +238,57 @@ def test_a_merge_takes_the_last_record_of_a_key_and_removes_those_without_a_valu
         {"kafka_timestamp": NEW_YEAR, "id": 3, "name": "again"},
     ]
     assert by_spark(lake, load).snapshot_id is None
+
+
+@pytest.mark.spark
+def test_a_load_of_records_none_of_which_is_readable_goes_on_behind_them(
+    broker: Broker, lake: Lake
+) -> None:
+    broker.create("skipped")
+    broker.send("skipped", rows_of(1))
+    merging = load_of(
+        broker, "skipped", "topics_skipped.merged", mode="merge", merge=jobs.Merge(key=("id",)),
+        on_error="reject",
+    )  # fmt: skip
+    sql = "SELECT id, length(name) AS width FROM source"
+    transforming = load_of(
+        broker, "skipped", "topics_skipped.changed", on_error="reject",
+        transforms=(jobs.SqlTransform(name="changed", sql=sql),),
+    )  # fmt: skip
+    for load in (merging, transforming):
+        assert by_spark(lake, load).rows == 1
+    source = merging.relation
+    assert isinstance(source, settings.KafkaSource)
+    before = topics.Brokers(source).state()
+    with broker.transaction("skipped", "skipped", rows_of(99)) as producer:
+        producer.abort_transaction()
+    deadline = time.monotonic() + 30
+    while topics.Brokers(source).state() == before:  # the mark of its end comes later
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    for load in (merging, transforming):
+        assert by_spark(lake, load).snapshot_id is not None
+        assert by_spark(lake, load).snapshot_id is None, "the end of the topic is loaded"
+    broker.send("skipped", ["broken", None])
+    plan = ingest.plan(lake.server, merging, open_spark=lake.open_spark, say=print)
+    assert plan is not None
+    assert (plan.rejected, plan.first_rows) == (2, ())
+    done = by_spark(lake, merging)
+    assert (done.rejected, done.rows) == (2, 0)
+    assert done.merged == jobs.MergeCounts(inserted=0, updated=0, deleted=0)
+    assert by_spark(lake, transforming).rejected == 2
+    assert len(lake.rows("topics_skipped.merged__rejected")) == 2
+    broker.send("skipped", ['{"id": 1, "name": "longer"}'])
+    assert by_spark(lake, merging).merged == jobs.MergeCounts(inserted=0, updated=1, deleted=0)
+    assert by_spark(lake, transforming).rows == 1
+    assert lake.rows("topics_skipped.merged") == [{"id": 1, "name": "longer"}]
+    assert sorted(row["width"] for row in lake.rows("topics_skipped.changed")) == [2, 6]
+    # A replacing load of the same transforms is not done again.
+    replacing = dataclasses.replace(transforming, mode="replace")
+    broker.truncate("skipped", -1)
+    assert by_spark(lake, replacing).snapshot_id is not None
+    assert lake.rows("topics_skipped.changed") == []
+    assert by_spark(lake, replacing).snapshot_id is None
 
 
 @pytest.mark.spark
