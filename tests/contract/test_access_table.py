@@ -40,8 +40,8 @@ UNCOMPARED = frozenset(
     {batch.Store.META, batch.Store.SESSIONS, batch.Store.RELEASED, batch.Store.BLOBS}
 )
 """Counters, sessions of SQL, and the bodies that the storage's own sweep frees at any time."""
-SHRINKING = frozenset({batch.Store.BODIES})
-"""The storage's sweep removes rows of what was deleted before; only a request adds some."""
+SHRINKING = frozenset({batch.Store.BODIES, batch.Store.IDEMPOTENCY})
+"""Sweeps remove rows of what was deleted or answered before; only a request adds some."""
 
 
 class Scene(dict[str, str]):

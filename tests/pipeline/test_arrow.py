@@ -185,10 +185,10 @@ def test_arrow_makes_of_sources_what_spark_makes_of_them(lake: Lake, raw: Raw, n
             engine: lake.ingest(raw, table, engine=engine, **changes)
             for engine, table in tables.items()
         }
-        kept = [
-            dataclasses.replace(one, engine="", snapshot_id=None, files=0) for one in done.values()
-        ]
+        of_writers = {"engine": "", "snapshot_id": None, "files": 0, "bytes_written": 0}
+        kept = [dataclasses.replace(one, **of_writers) for one in done.values()]
         assert kept[0] == kept[1]
+        assert all((one.bytes_written > 0) == (one.files > 0) for one in done.values())
         assert [one.engine for one in done.values()] == ["arrow", "spark"]
         one, other = (outcome(lake.catalog, table) for table in tables.values())
         assert one == other

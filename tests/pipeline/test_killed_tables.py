@@ -240,7 +240,11 @@ def repeat(name: str, table: str, raw: Raw, text: str, small: Small, lake: Lake 
             runs.run(lake.server, pipeline, open_spark=lake.open_spark, say=lake.said.append)
         case "compact":
             maintenance.compact(
-                target, target_file_size_mib=512, min_input_files=2, open_spark=lake.open_spark
+                target,
+                target_file_size_mib=512,
+                min_input_files=2,
+                open_spark=lake.open_spark,
+                say=lake.said.append,
             )
         case "expire":
             maintenance.expire(target, older_than=now, retain_last=1, open_spark=lake.open_spark)
