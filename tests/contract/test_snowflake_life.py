@@ -158,8 +158,14 @@ def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
     client.query("create table hit.t as select column1 as a from values (1), (2)")
     with futures.ThreadPoolExecutor(1) as pool:
         for text in (ENDLESS, f"insert into hit.t {ENDLESS}"):
+            client.query("select sum(a) from hit.t")
+            idle = {worker: processes.cpu_seconds(worker) for worker in workers_of(alone)}
             waiting = pool.submit(client.query, text)
-            until(lambda: any(processes.cpu_seconds(worker) > 1 for worker in workers_of(alone)))
+            until(
+                lambda idle=idle: any(
+                    processes.cpu_seconds(worker) > idle[worker] + 1 for worker in idle
+                )
+            )
             for worker in workers_of(alone):
                 os.kill(worker, 9)
             answer = waiting.result(timeout=60)
