@@ -37,7 +37,8 @@ from pipeline import (
 )
 
 # What the catalog client throws when the server refused a commit and wrote nothing.
-CONFLICTS = frozenset({"CommitFailedException", "AlreadyExistsException", "ValidationException"})
+EXISTS = "AlreadyExistsException"
+CONFLICTS = frozenset({"CommitFailedException", EXISTS, "ValidationException"})
 # What it throws when the outcome is unknown.
 UNANSWERED = frozenset({"CommitStateUnknownException", "RESTException"})
 ATTEMPTS_MAX = 3
@@ -481,7 +482,7 @@ def _namespace(spark: session.Spark, table: settings.TargetTable) -> Iterator[No
             catalog.createNamespace(namespace)
         except Exception as error:
             # Another job created it first, so it exists.
-            if (session.thrown(error) or ("", ""))[0] != "AlreadyExistsException":
+            if (session.thrown(error) or ("", ""))[0] != EXISTS:
                 raise
         else:
             created.append(namespace)
@@ -542,14 +543,22 @@ def _column(frame: Any, name: str) -> str | None:
 def _transaction(
     spark: session.Spark, load: jobs.Load, frame: Any, basis: merging.Basis
 ) -> tuple[Any, tuple[str, ...]]:
-    """Open the transaction: a new table's creation, or the new columns of the basis's table."""
+    """Open the transaction: a new table's creation, or the new columns of the basis's table.
+
+    Raises Overtaken if another job has just created the table.
+    """
     table = basis.table
     schema = frames.iceberg_schema(spark, frame, table)
     if table is None:
         catalog = spark.catalog(load.table.warehouse)
         builder = catalog.buildTable(spark.identifier(load.table), schema)
         spec = _partition_spec(spark, schema, load.partitions)
-        return builder.withPartitionSpec(spec).createTransaction(), ()
+        try:
+            return builder.withPartitionSpec(spec).createTransaction(), ()
+        except Exception as error:
+            if (session.thrown(error) or ("", ""))[0] != EXISTS:
+                raise
+            raise errors.Overtaken(f"another job has just created {load.table.full}") from error
     _check_partitions(spark, table, load.partitions)
     evolved = table.updateSchema().unionByNameWith(schema).apply()
     added = _names_added(spark, table.schema(), evolved)

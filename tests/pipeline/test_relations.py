@@ -249,6 +249,37 @@ def test_a_view_that_sql_made_is_computed_by_sql_to_replace_a_table_or_to_merge(
     assert lake.rows("rel_sql.t") == []
 
 
+@pytest.mark.parametrize("mode", ["replace", "merge"])
+def test_a_load_of_a_view_beside_another_that_creates_the_table_starts_again(
+    lake: Lake, server: server_kit.Running, mode: settings.Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.catalog.create_namespace_if_not_exists("rel_twice")
+    with lake_client.session(server, "rel_twice") as sql:
+        sql.answer("create or replace view v as select column1 as id from values (1), (2)")
+    load = dataclasses.replace(
+        load_of("lake.rel_twice.v", f"rel_twice.{mode}"),
+        relation=settings.parse_catalog_source("view:lake.rel_twice.v"),
+        mode=mode,
+        merge=jobs.Merge(key=("id",)) if mode == "merge" else None,
+    )
+    transaction = ingest._transaction
+    begun: list[str] = []
+    others: list[jobs.Loaded] = []
+
+    def after_another(*arguments: Any) -> Any:
+        if not begun:
+            begun.append(mode)
+            others.append(run(lake, load))
+        return transaction(*arguments)
+
+    monkeypatch.setattr(ingest, "_transaction", after_another)
+    said: list[str] = []
+    assert run(lake, load, say=said.append).rows == 2
+    assert [other.rows for other in others] == [2]
+    assert f"another job has just created lake.rel_twice.{mode}; trying again" in said
+    assert lake.rows(f"rel_twice.{mode}") == [{"id": 1}, {"id": 2}]
+
+
 def test_a_view_of_another_dialect_or_type_is_refused_with_its_name(
     lake: Lake, server: server_kit.Running
 ) -> None:
