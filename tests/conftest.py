@@ -18,6 +18,7 @@ from tests.kit import server as server_kit
 TESTS = server_kit.ROOT / "tests"
 CAMPAIGN = "tests/campaign/test_stalls.py"
 SPARK_MARK = "mark.spark"
+SPARK_WORKERS = 2
 
 ODD_FOLDER = "my data [1] *?%20'ü"
 RUN_VARIABLE = "BOATHOUSE_TEST_RUN"
@@ -88,9 +89,10 @@ def files_with_spark() -> frozenset[Path]:
 
 
 class Workers(LoadFileScheduling):
-    """A worker takes a file at a time; one takes all files with Spark, for it is started once.
+    """A worker takes a file at a time. Of the campaign it takes all rows of a table: one server.
 
-    Of the campaign a worker takes all rows of a table: their server is the same.
+    Files with Spark come first, and SPARK_WORKERS share them: each starts Spark once, and with one
+    alone they would last longer than all other files together.
     """
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
@@ -99,9 +101,14 @@ class Workers(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, name = nodeid.partition("::")
-        if path in self._spark:
-            return "spark"
         return f"{path}[{name.partition('[')[2].partition('-')[0]}" if path == CAMPAIGN else path
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if self.nodes.index(node) >= SPARK_WORKERS:
+            other = next((scope for scope in self.workqueue if scope not in self._spark), None)
+            if other is not None:
+                self.workqueue.move_to_end(other, last=False)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Workers | None:
