@@ -48,10 +48,17 @@ class WarehouseFrame(enum.IntEnum):
 
 
 class WarehouseSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How Spark is started. memory_mib: of the driver's heap."""
+    """How Spark is started. memory_mib: of the driver's heap. Other fields are the server's own.
+
+    cores: of a cluster, for all executors together. executor_memory_mib, executor_cores: of each
+    executor. None leaves them to Spark.
+    """
 
     master: str
     memory_mib: int
+    cores: int | None = None
+    executor_memory_mib: int | None = None
+    executor_cores: int | None = None
 
 
 class Folder(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,6 +268,12 @@ def spark_settings(wanted: WarehouseSettings, folder: Path) -> dict[str, str]:
     }
     if settings.is_on_this_machine(wanted.master):
         own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
+    if wanted.cores is not None:
+        own["spark.cores.max"] = str(wanted.cores)
+    if wanted.executor_memory_mib is not None:
+        own["spark.executor.memory"] = f"{wanted.executor_memory_mib}m"
+    if wanted.executor_cores is not None:
+        own["spark.executor.cores"] = str(wanted.executor_cores)
     return own
 
 

@@ -16,7 +16,11 @@ MEMORY_MIB_MIN: Final = 512
 """Less is not enough for Spark's driver to start and run a query."""
 IDLE_SECONDS_MAX: Final = 86_400
 MASTER: Final = "local[2]"
-KEYS: Final = ("name", "engine", "master", "memory_mib", "idle_seconds")
+EXECUTOR_CORES_MAX: Final = 1024
+CLUSTER_CORES_MAX: Final = 100_000
+CLUSTER_KEYS: Final = ("cores", "executor_memory_mib", "executor_cores")
+"""What only a cluster has."""
+KEYS: Final = ("name", "engine", "master", "memory_mib", "idle_seconds", *CLUSTER_KEYS)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,254}")
 _MASTER: Final = re.compile(r"local(\[(\*|[1-9][0-9]{0,3})\])?|spark://[A-Za-z0-9_.:,\[\]-]+")
 
@@ -30,7 +34,8 @@ class Warehouse:
     """One warehouse. name: in upper case, as SQL has an unquoted name.
 
     master: Spark's. memory_mib: of the heap of Spark's driver. idle_seconds: how long its process
-    stays without queries.
+    stays without queries. cores: of a cluster, for all executors together. executor_memory_mib,
+    executor_cores: of each executor. None leaves them to Spark.
     """
 
     name: str
@@ -38,6 +43,9 @@ class Warehouse:
     master: str = MASTER
     memory_mib: int = 1024
     idle_seconds: int = 600
+    cores: int | None = None
+    executor_memory_mib: int | None = None
+    executor_cores: int | None = None
 
 
 def parse(entries: Any) -> tuple[Warehouse, ...]:
@@ -73,9 +81,15 @@ def _warehouse(entry: Any, number: int) -> Warehouse:
         raise InvalidWarehouse(
             f"{where}: master is neither local[N] nor a Spark cluster, like spark://host:7077"
         )
+    for key in CLUSTER_KEYS:
+        if key in entry and master.startswith("local"):
+            raise InvalidWarehouse(f"{where}: {key} is for a cluster; the master {master} is none")
     for key, least, most in (
         ("memory_mib", MEMORY_MIB_MIN, 1 << 24),
         ("idle_seconds", 1, IDLE_SECONDS_MAX),
+        ("cores", 1, CLUSTER_CORES_MAX),
+        ("executor_memory_mib", MEMORY_MIB_MIN, 1 << 24),
+        ("executor_cores", 1, EXECUTOR_CORES_MAX),
     ):
         value = entry.get(key, least)
         if type(value) is not int or not least <= value <= most:

@@ -34,11 +34,17 @@ START_SECONDS_MAX: Final = 180.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SparkWarehouse:
-    """A declared warehouse. memory_mib: of Spark's driver. idle_seconds: then the child ends."""
+    """A declared warehouse. memory_mib: of Spark's driver. idle_seconds: then the child ends.
+
+    cores, executor_memory_mib, executor_cores: of a cluster; None leaves them to Spark.
+    """
 
     master: str
     memory_mib: int
     idle_seconds: int
+    cores: int | None = None
+    executor_memory_mib: int | None = None
+    executor_cores: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,7 +155,7 @@ class SparkEngine:
         await self._children.close()
 
     async def _start(self, folder: Path) -> children.Child:
-        wanted = {"master": self._warehouse.master, "memory_mib": self._warehouse.memory_mib}
+        wanted = dataclasses.asdict(self._warehouse)
         return await children.start(
             "pipeline.warehouse",
             str(folder),

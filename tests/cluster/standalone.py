@@ -32,8 +32,16 @@ class Cluster:
 
     def executors(self) -> int:
         """Return how many executors the workers have started."""
+        return len(self._launched())
+
+    def executor_heaps(self) -> set[str]:
+        """Return Java's option for the heap of each executor that was started."""
+        return {word for line in self._launched() for word in re.findall(r"-Xmx\w+", line)}
+
+    def _launched(self) -> list[str]:
         logs = (self.folder / f"worker-{number}.log" for number in (1, 2))
-        return sum(log.read_text().count("Launch command:") for log in logs)
+        lines = (line for log in logs for line in log.read_text().splitlines())
+        return [line for line in lines if "Launch command:" in line]
 
 
 @contextlib.contextmanager

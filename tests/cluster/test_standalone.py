@@ -16,12 +16,6 @@ ROWS = 1_000
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[standalone.Cluster]:
-    with standalone.running(tmp_path_factory.mktemp("cluster") / "spark") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server_kit.Running]:
     running = server_kit.start(tmp_path_factory.mktemp("lake") / "data", "--bucket", "raw")
     try:

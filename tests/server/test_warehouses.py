@@ -9,6 +9,7 @@ import pytest
 from server import config, warehouses
 
 SPARK = {"name": "big", "engine": "spark"}
+CLUSTER = {**SPARK, "master": "spark://host:7077"}
 
 
 def test_a_warehouse_has_defaults_and_its_name_in_upper_case() -> None:
@@ -27,6 +28,12 @@ def test_masters_are_this_machine_and_standalone_clusters(master: str) -> None:
     assert warehouse.master == master
 
 
+def test_a_warehouse_says_how_much_of_a_cluster_it_gets() -> None:
+    gets = {"cores": 4, "executor_memory_mib": 2048, "executor_cores": 2}
+    (warehouse,) = warehouses.parse([{**SPARK, "master": "spark://one:7077", **gets}])
+    assert {name: getattr(warehouse, name) for name in gets} == gets
+
+
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
@@ -42,6 +49,10 @@ def test_masters_are_this_machine_and_standalone_clusters(master: str) -> None:
         ([{**SPARK, "memory_mib": 511}], "memory_mib is not a whole number from 512"),
         ([{**SPARK, "memory_mib": True}], "memory_mib is not a whole number"),
         ([{**SPARK, "idle_seconds": 0}], "idle_seconds is not a whole number from 1"),
+        ([{**SPARK, "cores": 2}], "cores is for a cluster; the master local[2] is none"),
+        ([{**CLUSTER, "cores": 0}], "cores is not a whole number from 1"),
+        ([{**CLUSTER, "executor_memory_mib": 511}], "executor_memory_mib is not a whole number"),
+        ([{**CLUSTER, "executor_cores": "2"}], "executor_cores is not a whole number from 1"),
         ([SPARK, {**SPARK, "name": "BIG"}], "two [[warehouses]] have the same name"),
         ([{**SPARK, "name": f"w{number}"} for number in range(17)], "more than 16"),
     ],
