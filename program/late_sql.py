@@ -178,6 +178,7 @@ class LateSql:
             new_id=parts.new_id,
         )
         all_sessions = face.services.sessions
+        all_sessions.add_opening(engine.start_ahead)
         all_sessions.add_chore(lambda: opened.stages.sweep_soon(all_sessions.exists))
         self.join(face, opened.close)
 

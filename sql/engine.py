@@ -382,6 +382,9 @@ class Engine(Protocol):
     async def cancel(self, query_id: str) -> bool:
         """End the query of that id; return False if it does not run."""
 
+    def start_ahead(self) -> None:
+        """Start in the background what the first query would have to wait for."""
+
     async def close(self) -> None: ...
 
 
@@ -435,6 +438,7 @@ class WorkerEngine:
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
         self._running: dict[str, _ChildResults] = {}
+        self._ahead: asyncio.Task[None] | None = None
         self._closed = False
         self._log = logging.getLogger("boathouse.sql.engine")
 
@@ -470,11 +474,19 @@ class WorkerEngine:
         results.stop("canceled")
         return True
 
+    def start_ahead(self) -> None:
+        """Start a child in the background where there is none; the first query takes it."""
+        if self._children or self._ahead is not None or self._closed:
+            return
+        self._ahead = asyncio.ensure_future(self._start_first())
+
     async def close(self) -> None:
         """End all children."""
         self._closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        if self._ahead is not None:
+            await self._ahead
         children, self._idle = list(self._children), []
         self._children.clear()
         await self._all(child.close() for child in children)
@@ -486,12 +498,28 @@ class WorkerEngine:
             if isinstance(outcome, BaseException):
                 self._log.warning("a child was not closed in order: %r", outcome)
 
+    async def _start_first(self) -> None:
+        try:
+            self._idle.append(await self._start_child())
+        except (EngineFault, OSError, storage_errors.StorageError) as error:
+            if not self._closed:  # the next query starts its own child and reports its fault
+                self._log.warning("a child could not be started ahead: %r", error)
+        else:
+            self._end_idle_later()
+        finally:
+            self._ahead = None
+
     async def _take_child(self) -> _Child:
+        if not self._idle and self._ahead is not None:
+            await asyncio.shield(self._ahead)
         while self._idle:
             child = self._idle.pop()
             if child.is_alive:
                 return child
             self._children.discard(child)
+        return await self._start_child()
+
+    async def _start_child(self) -> _Child:
         self._check_open()
         self._started += 1
         folder = self._spill_directory / f"sql-{self._started}"

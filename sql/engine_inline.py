@@ -44,6 +44,9 @@ class InlineEngine:
         results.stop("canceled")
         return True
 
+    def start_ahead(self) -> None:
+        """Do nothing: queries need no process but this one."""
+
     async def close(self) -> None:
         """End what runs."""
         for results in list(self._running.values()):

@@ -192,6 +192,7 @@ class Sessions:
         self._writing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._chores: list[Callable[[], None]] = []
+        self._openings: list[Callable[[], None]] = []
         self._endings: list[Callable[[Any], None]] = []
         self._bucket_endings: list[Callable[[str], None]] = []
         self._said_disk_full_ms = 0
@@ -207,6 +208,8 @@ class Sessions:
         session = Session(id=number, principal=principal, user=user, **fields)
         session.used_at_ms = self._now_ms()
         self._keep(session)
+        for call in self._openings:
+            call()
         return self._granted(session)
 
     def _check_room(self, owner: str) -> None:
@@ -353,6 +356,10 @@ class Sessions:
     def add_chore(self, chore: Callable[[], None]) -> None:
         """Have something else done at each sweep."""
         self._chores.append(chore)
+
+    def add_opening(self, call: Callable[[], None]) -> None:
+        """Have call run, without waiting, at each login."""
+        self._openings.append(call)
 
     def add_ending(self, ending: Callable[[Any], None]) -> None:
         """Have a function called with each open transaction whose session ends."""

@@ -150,6 +150,18 @@ def workers_of(server: server_kit.Running) -> list[int]:
     return [int(process_id) for process_id, parent, _ in workers if int(parent) == server.pid]
 
 
+def test_a_login_starts_the_process_that_runs_the_first_query(
+    alone: server_kit.Running,
+) -> None:
+    client = connected(alone)
+    until(lambda: workers_of(alone))
+    before = workers_of(alone)
+    client.query("create schema first")
+    client.query("create table first.t as select column1 as a from values (1), (2)")
+    assert client.query("select sum(a) from first.t").data["total"] == 1
+    assert workers_of(alone) == before
+
+
 def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
     alone: server_kit.Running,
 ) -> None:

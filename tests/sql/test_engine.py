@@ -78,6 +78,10 @@ def with_engine(
     return asyncio.run(inside())
 
 
+def counting(files: Path) -> engine.EngineQuery:
+    return engine.EngineQuery(text="select count(*) as n from t", relations=(relation(files),))
+
+
 async def collected(query_engine: engine.Engine, query: engine.EngineQuery) -> list[dict[str, Any]]:
     table, _ = await engine.collect(await query_engine.run(query))
     rows: list[dict[str, Any]] = table.to_pylist()
@@ -576,6 +580,68 @@ def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
         "folder sql-1 could not be removed: sql-1 stays",
         "folder sql-2 could not be removed: sql-2 stays",
     ]
+
+
+def test_a_child_started_ahead_runs_the_first_query(tmp_path: Path, files: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> tuple[Any, ...]:
+        query_engine.start_ahead()
+        query_engine.start_ahead()
+        while not (ahead := query_engine.process_ids):  # noqa: ASYNC110 - a process offers no event
+            await asyncio.sleep(0.01)
+        rows = await collected(query_engine, counting(files))
+        query_engine.start_ahead()
+        return ahead, query_engine.process_ids, rows
+
+    ahead, after, rows = with_engine(tmp_path, work, workers=2)
+    assert len(ahead) == 1
+    assert (after, rows) == (ahead, [{"n": ROWS}])
+
+
+def test_a_query_that_comes_while_a_child_is_started_ahead_waits_for_that_child(
+    tmp_path: Path, files: Path
+) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> tuple[Any, ...]:
+        query_engine.start_ahead()
+        rows = await collected(query_engine, counting(files))
+        return query_engine.process_ids, rows
+
+    process_ids, rows = with_engine(tmp_path, work, workers=2)
+    assert (len(process_ids), rows) == (1, [{"n": ROWS}])
+
+
+@pytest.mark.parametrize("seconds", [0, 0.2])
+def test_an_engine_that_is_closed_while_it_starts_a_child_ahead_leaves_none(
+    tmp_path: Path, seconds: float
+) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        query_engine.start_ahead()
+        await asyncio.sleep(seconds)
+
+    with_engine(tmp_path, work)
+    listed = ["ps", "-axo", "args="]
+    shown = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in shown
+
+
+def test_a_child_that_cannot_be_started_ahead_is_started_by_the_first_query(
+    tmp_path: Path, files: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [OSError("no more processes")]
+
+    async def work(query_engine: engine.WorkerEngine) -> list[dict[str, Any]]:
+        start = query_engine._start
+
+        async def start_or_fail(folder: Path) -> children.Child:
+            if failures:
+                raise failures.pop()
+            return await start(folder)
+
+        query_engine._start = start_or_fail
+        query_engine.start_ahead()
+        return await collected(query_engine, counting(files))
+
+    assert with_engine(tmp_path, work) == [{"n": ROWS}]
+    assert "no more processes" in caplog.text
 
 
 def test_a_child_that_died_at_rest_costs_no_query(tmp_path: Path) -> None:
