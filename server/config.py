@@ -184,8 +184,8 @@ SETTINGS: tuple[Setting, ...] = (
         type="count",
         default=2,
         meaning=(
-            "SQL worker processes, started when a query needs one; one user has at most all but "
-            "one of them. 0 runs SQL in the server's process."
+            "SQL worker processes: the first is started at a login, others when a query needs "
+            "one; one user has at most all but one of them. 0 runs SQL in the server's process."
         ),
     ),
     Setting(
