@@ -630,7 +630,7 @@ def _columns_of_text(
 def _of_text(
     load: _Load, target: Mapping[str, Any], sql_type: sqltypes.SqlType, source: str
 ) -> _Column:
-    shown = sqltypes.shown(sql_type)
+    shown = sqltypes.cast_name(sql_type)
     value, attempt, length = source, f"TRY_CAST({source} AS {shown})", None
     model = None
     if load.file_format.type == "CSV":
@@ -694,7 +694,7 @@ def _columns_of_files(
         if column.type == "string" and not column.is_document:
             columns.append(_of_text(load, each, sql_type, source))
             continue
-        value = f"CAST({source} AS {sqltypes.shown(sql_type)})"
+        value = f"CAST({source} AS {sqltypes.cast_name(sql_type)})"
         columns.append(_Column(name=shown, value=value, required=bool(each["required"])))
     return columns
 

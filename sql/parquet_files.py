@@ -69,6 +69,8 @@ def _cast(array: Any, arrow_type: pa.DataType) -> Any:
             array = pc.cast(array, arrow_type.storage_type)
         cast = pc.cast(array, arrow_type)
     except pa.ArrowInvalid as error:
+        if pa.types.is_timestamp(array.type) and pa.types.is_timestamp(arrow_type):
+            raise engine.EngineFault("value", "digits below a microsecond", "000002") from error
         raise engine.EngineFault("value", _worst(array, error), "100039") from error
     if pa.types.is_float32(arrow_type):
         _check_float(array, cast)

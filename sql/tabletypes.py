@@ -7,7 +7,6 @@ Other engines never see it. Source: Iceberg spec, Schemas and Data Types; Append
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import decimal
 import json
@@ -43,7 +42,7 @@ ZONED = "TIMESTAMP_TZ(6)"
 
 FIELD_ID = "PARQUET:field_id"
 DECLARED_FORM = re.compile(r"(VARCHAR|BINARY|NUMBER)\((\d{1,9})(?:,(\d{1,2}))?\)")
-DECLARED_DIGITS = re.compile(r"(TIME|TIMESTAMP_NTZ|TIMESTAMP_LTZ)\(([0-5])\)")
+DECLARED_DIGITS = re.compile(r"(TIME|TIMESTAMP_NTZ|TIMESTAMP_LTZ)\(([0-6])\)")
 EPOCH_DATE = datetime.date(1970, 1, 1)
 
 # From Iceberg
@@ -98,7 +97,7 @@ def _with_digits(column_type: sqltypes.SqlType, declared: str | None) -> sqltype
     match = DECLARED_DIGITS.fullmatch(declared or "")
     if match is None or match[1].lower() != column_type.name:
         return column_type
-    return dataclasses.replace(column_type, scale=int(match[2]))
+    return sqltypes.declared_digits(column_type, int(match[2]))
 
 
 def _declared_length(word: str, declared: str | None) -> int | None:
@@ -197,6 +196,8 @@ def declared_text(column_type: sqltypes.SqlType) -> str | None:
     shown = sqltypes.shown(column_type)
     if column_type.name == "fixed" and column_type.is_integer:
         return f"NUMBER({sqltypes.PRECISION_MAX},0)"
+    if column_type.name in sqltypes.CLOCKS:
+        return shown if sqltypes.names_digits(column_type) else None
     return None if shown == sqltypes.shown(sql_type(iceberg_type(column_type))) else shown
 
 

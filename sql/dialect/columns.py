@@ -6,7 +6,6 @@ ignored.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from sqlglot import exp
@@ -97,12 +96,12 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
 
 
 def column_type(node: Any) -> sqltypes.SqlType:
-    """Return the type that a DataType means of a column, which keeps fewer digits of a second."""
+    """Return the type that a DataType means of a column, with the digits of a second it names."""
     declared = data_type(node)
     digits = fraction_digits(node)
     if declared.name not in ("time", "timestamp_ntz", "timestamp_ltz") or digits is None:
         return declared  # a TIMESTAMP_TZ is stored as an instant of six digits
-    return dataclasses.replace(declared, scale=min(digits, declared.scale))
+    return sqltypes.declared_digits(declared, digits)
 
 
 def _fraction(parameters: list[int]) -> int:

@@ -404,7 +404,11 @@ class Binder:
             )
         if target.name in rewrites.CLOCKS and target.scale <= rewrites.MICROSECOND_DIGITS:
             stored = sqltypes.at_microseconds(target)
-            return rewrites.cast_to_digits(value, stored, target.scale)
+            if sqltypes.names_digits(target):
+                return rewrites.cast_to_digits(value, stored, target.scale)
+            if rewrites.is_of_nanoseconds(value):
+                value = rewrites.whole_microseconds(value)
+            target = stored
         return rewrites.implicit(value, target, self.environment.context.forms)
 
     def query(self, tree: Any, parent: QueryScope | None) -> PlannedQuery:

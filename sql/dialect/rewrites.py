@@ -92,9 +92,9 @@ def cast_to_digits(
         moment = operand
     else:
         moment = cast(operand, target, lenient=lenient)
-    if digits >= MICROSECOND_DIGITS or moment.type.name == "null":
+    if digits > MICROSECOND_DIGITS or moment.type.name == "null":
         return with_all_digits(moment)
-    if moment.literal is not None:
+    if digits < MICROSECOND_DIGITS and moment.literal is not None:
         moment = _cut_moment(moment, 10 ** (MICROSECOND_DIGITS - digits))
     return exprs.retyped(moment, dataclasses.replace(moment.type, digits=digits))
 

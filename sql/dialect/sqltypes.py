@@ -33,7 +33,8 @@ class SqlType:
     that is not wide. is_claimed: a writer states these bounds, and the values may break them.
     is_nested: an object or array is held in the engine's own nested type, as
     Iceberg's struct, map and list are; it can be shown, and not be computed with. digits: of a
-    time that is held in microseconds, how many of a second it is shown with; None means scale.
+    time that is held in microseconds, how many of a second it is shown with; None means scale. Six
+    are those that a column's declaration names.
     """
 
     name: TypeName
@@ -111,6 +112,23 @@ def at_microseconds(sql_type: SqlType) -> SqlType:
     return sql_type
 
 
+def declared_digits(sql_type: SqlType, digits: int) -> SqlType:
+    """Return the type of a column whose declaration names so many digits of a second.
+
+    Six are what every column holds; named, they are in `digits` too (`names_digits`).
+    """
+    if digits > MICROSECOND_DIGITS:
+        return sql_type
+    return dataclasses.replace(
+        sql_type, scale=digits, digits=digits if digits == MICROSECOND_DIGITS else None
+    )
+
+
+def names_digits(sql_type: SqlType) -> bool:
+    """Return whether a column's declaration names its digits of a second, so that writes cut."""
+    return sql_type.scale < MICROSECOND_DIGITS or sql_type.digits is not None
+
+
 def with_all_digits(sql_type: SqlType) -> SqlType:
     """Return the type of a value that may have more digits of a second than those shown."""
     return sql_type if sql_type.digits is None else dataclasses.replace(sql_type, digits=None)
@@ -164,6 +182,13 @@ def shown(sql_type: SqlType) -> str:
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
             return f"{sql_type.name.upper()}({shown_digits(sql_type)})"
     return sql_type.name.upper()
+
+
+def cast_name(sql_type: SqlType) -> str:
+    """Return a column's type as a cast to it is written: it cuts the digits that a write cuts."""
+    if sql_type.name in CLOCKS and not names_digits(sql_type):
+        return sql_type.name.upper()
+    return shown(sql_type)
 
 
 # Arithmetic

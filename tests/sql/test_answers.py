@@ -524,7 +524,7 @@ def test_digits_below_a_microsecond_are_refused_unless_a_type_names_fewer(tmp_pa
     )
 
 
-def test_a_write_cuts_to_the_digits_of_its_column(tmp_path: Path) -> None:
+def test_a_write_cuts_to_the_digits_that_its_column_names(tmp_path: Path) -> None:
     moment = naive(2024, 1, 1, 0, 0, 0, 123456)
     answers(
         tmp_path,
@@ -532,12 +532,45 @@ def test_a_write_cuts_to_the_digits_of_its_column(tmp_path: Path) -> None:
             "select count(*) from t where a = c and b = '12:00:00.123456'": (3,),
             "select distinct a from t": (moment,),
         },
-        "create table t (a timestamp_ntz(9), b time(9), c timestamp_ntz, s varchar)",
+        "create table t (a timestamp_ntz(6), b time(6), c timestamp_ntz(6), s varchar)",
         f"insert into t values ('{FINE}', '12:00:00.123456789', '{FINE}', '{FINE}')",
         "insert into t select s, '12:00:00.123456789', s, s from t",
         """insert into t select o:a, '12:00:00.123456', o:a, o:a
            from (select object_construct('a', s) o from t limit 1)""",
         "update t set a = s",
+    )
+
+
+def test_a_write_refuses_digits_that_its_column_names_and_does_not_have(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            **{
+                f"insert into t (s, {column}) {rows}": REFUSED
+                for column in ("a", "b", "c", "d")
+                for rows in (f"values ('', '{FINE}')", "select '', s from t")
+            },
+            f"insert into t (e) values ('{FINE[11:]}')": REFUSED,
+            "insert into t (a) select o:a from (select object_construct('a', s) o from t)": REFUSED,
+            "update t set a = s": REFUSED,
+            "merge into t using (select 1 i) o on false when not matched then"
+            f" insert (a) values ('{FINE}')": REFUSED,
+            "create table u as select s::timestamp as a from t": REFUSED,
+            "insert into t (s, a) select 'cut', s::timestamp_ntz(6) from t": (1,),
+            "create table u as select s::timestamp_ntz(6) as a from t where s <> 'cut'": (
+                "Table U successfully created.",
+            ),
+            f"insert into u values ('{FINE}')": (1,),
+            "select distinct t.a, u.a, count(*) from t, u where t.a = u.a group by all": (
+                naive(2024, 1, 1, 0, 0, 0, 123456),
+                naive(2024, 1, 1, 0, 0, 0, 123456),
+                2,
+            ),
+            "select count(*) from t": (2,),
+        },
+        "create table t (a timestamp_ntz(9), b timestamp, c timestamp_ltz, d timestamp_tz, e time,"
+        " s varchar)",
+        f"insert into t (s) values ('{FINE}')",
     )
 
 
@@ -554,7 +587,7 @@ def test_a_comparison_with_a_literal_of_nanoseconds_is_exact(tmp_path: Path) -> 
             f"select count(*) from t where a between '2024-01-01' and '{FINE}'::timestamp": (1,),
             f"select count(*) from t where a = '{FINE}'": REFUSED,
         },
-        "create table t (a timestamp_ntz)",
+        "create table t (a timestamp_ntz(6))",
         f"insert into t values ('{FINE}')",
     )
 

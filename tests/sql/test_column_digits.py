@@ -19,6 +19,7 @@ EXPECTED = {
     1: ("2024-02-29 12:34:56.900", "1969-12-31 23:59:59.900", "12:34:56.900"),
     3: ("2024-02-29 12:34:56.987", "1969-12-31 23:59:59.987", "12:34:56.987"),
     5: ("2024-02-29 12:34:56.987650", "1969-12-31 23:59:59.987650", "12:34:56.987650"),
+    6: ("2024-02-29 12:34:56.987654", "1969-12-31 23:59:59.987654", "12:34:56.987654"),
 }
 
 
@@ -38,9 +39,9 @@ def test_every_write_cuts_the_digits_that_a_column_does_not_keep(
     async def work(local: local_sql.LocalSql) -> None:
         await local.run(
             f"create table t (a int, m timestamp_ntz({digits}), o timestamp({digits}),"
-            f" c time({digits}), z timestamp_ltz({digits}) default '{MOMENT}')"
+            f" c time({digits}), z timestamp_ltz({digits}) default '{MOMENT}321')"
         )
-        values = f"'{MOMENT}', '{OLD}', '{MOMENT[11:]}'"
+        values = f"'{MOMENT}321', '{OLD}321', '{MOMENT[11:]}321'"
         await local.run(f"insert into t (a, m, o, c) values (1, {values})")
         await local.run(
             f"insert into t (a, m, o, c) select 2, '{MOMENT}'::timestamp_ntz,"
@@ -56,7 +57,7 @@ def test_every_write_cuts_the_digits_that_a_column_does_not_keep(
             f" when matched then update set m = s.m, o = '{OLD}', c = s.m::time"
             " when not matched then insert (a) values (1)"
         )
-        row = f"5,{MOMENT},{OLD},{MOMENT[11:]}\n"
+        row = f"5,{MOMENT}321,{OLD}321,{MOMENT[11:]}321\n"
         await staging.put(local, "@%t", "a.csv", row.encode())
         await local.rows("copy into t (a, m, o, c) from @%t")
         nanos = {
@@ -72,6 +73,23 @@ def test_every_write_cuts_the_digits_that_a_column_does_not_keep(
         assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
         for row in rows:
             assert list(row[1:]) == [*moments(digits), moments(digits)[0]], row
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_copies_of_texts_refuse_digits_that_a_column_would_lose(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (m timestamp_ntz, c time)")
+        await staging.put(local, "@%t", "a.csv", f"{MOMENT}321,{MOMENT[11:]}321\n".encode())
+        for option in ("", " on_error = continue"):
+            with pytest.raises(errors.SqlError, match="digits below a microsecond"):
+                await local.rows(f"copy into t from @%t{option}")
+        await local.run(
+            "alter table t alter column m set data type timestamp_ntz(6),"
+            " column c set data type time(6)"
+        )
+        await local.rows("copy into t from @%t")
+        assert await local.rows("select * from t") == [(moments(6)[0], moments(6)[2])]
 
     local_sql.run_local(tmp_path, work)
 

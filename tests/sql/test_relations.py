@@ -999,8 +999,16 @@ def test_a_column_of_nanoseconds_keeps_them_or_refuses_to_lose_them(tmp_path: Pa
         assert await local.rows(f"{second} from t where id = 2") == [
             ("59", "1969-12-31 23:59:59.000")
         ]
-        for lossy in ("dateadd(second, 1, n)", "n::time", "n::timestamp_ltz", "add_months(n, 1)"):
+        await local.run("create table six (n timestamp_ntz(6), m timestamp_ntz)")
+        for lossy in (
+            *("select dateadd(second, 1, n) from t", "select n::time from t"),
+            *("select n::timestamp_ltz from t", "select add_months(n, 1) from t"),
+            *("create table u as select n from t", "insert into six (m) select n from t"),
+        ):
             with pytest.raises(errors.SqlError, match="digits below a microsecond"):
-                await local.rows(f"select {lossy} from t")
+                await local.rows(lossy)
+        await local.run("insert into six select n, n::timestamp_ntz(6) from t where id = 2")
+        last = datetime.datetime.fromisoformat("1969-12-31 23:59:59.999999")
+        assert await local.rows("select n, m from six") == [(last, last)]
 
     local_sql.run_local(tmp_path, work)
