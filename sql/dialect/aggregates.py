@@ -281,8 +281,7 @@ def object_agg(call: FunctionCall) -> Expr:
 
 def mode(call: FunctionCall) -> Expr:
     """MODE: the most frequent value; of several such, the least."""
-    if call.distinct:
-        raise call.refuse("DISTINCT")
+    _refuse_distinct(call)
     operand = call.arg(0)
     values = rewrites.to_variant(operand)
     most_frequent = code.kernel("_v_array_mode", code.arrow(_collected(call, values), "Utf8"))
@@ -298,22 +297,26 @@ def any_value(call: FunctionCall) -> Expr:
 
 
 def real_of(engine_name: str) -> builders.Builder:
-    """Return the builder of a statistic over floats."""
+    """Return the builder of a statistic over floats, or over pairs of them.
+
+    The engine ignores DISTINCT in statistics of pairs, and has none of one column with it.
+    """
 
     def build(call: FunctionCall) -> Expr:
+        _refuse_distinct(call)
         operands = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
-        statistic = code.FunctionUse(
-            name=engine_name,
-            arguments=tuple(operands),
-            is_distinct=call.distinct,
-            over=call.over,
-        )
-        return call.aggregated(statistic, sqltypes.REAL, operands)
+        return call.aggregated(_over(call, engine_name, *operands), sqltypes.REAL, operands)
 
     return build
 
 
+def _refuse_distinct(call: FunctionCall) -> None:
+    if call.distinct:
+        raise call.refuse("DISTINCT")
+
+
 def median(call: FunctionCall) -> Expr:
+    _refuse_distinct(call)
     operand = rewrites.as_number(call.arg(0))
     real = rewrites.cast(operand, sqltypes.REAL)
     middle = code.FunctionUse(name="median", arguments=(real,), over=call.over)
@@ -329,8 +332,7 @@ def _interpolated(operand: Expr) -> sqltypes.SqlType:
 
 
 def percentile_cont(call: FunctionCall) -> Expr:
-    if call.distinct:
-        raise call.refuse("DISTINCT")
+    _refuse_distinct(call)
     fraction = float(str(call.constant(0)))
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
@@ -385,8 +387,7 @@ def percentile_disc(call: FunctionCall) -> Expr:
     """PERCENTILE_DISC: the first value in order whose share of the values reaches the fraction."""
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
-    if call.distinct:
-        raise call.refuse("DISTINCT")
+    _refuse_distinct(call)
     fraction = decimal.Decimal(str(call.constant(0)))
     if not 0 <= fraction <= 1 or len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
         raise call.invalid()
@@ -426,12 +427,14 @@ def boolean_of(engine_name: str) -> builders.Builder:
 def boolxor_agg(call: FunctionCall) -> Expr:
     operand = rewrites.as_boolean(call.arg(0))
     present = code.infix(_over(call, "count", operand), ">", 0)
-    one = code.infix(_over(call, "count", code.case([(operand, 1)])), "=", 1)
+    one = code.infix(_aggregate(call, "count", code.case([(operand, 1)])), "=", 1)
     return call.aggregated(code.case([(present, one)]), sqltypes.BOOLEAN, [operand])
 
 
 def bits_of(engine_name: str) -> builders.Builder:
     def build(call: FunctionCall) -> Expr:
+        if engine_name == "bit_xor":  # the engine ignores DISTINCT in groups
+            _refuse_distinct(call)
         operand = rewrites.round_half_away(call.arg(0))
         if not operand.type.is_integer:
             raise call.refuse(f"an operand of type {sqltypes.shown(operand.type)}")
@@ -449,6 +452,7 @@ def approx_count_distinct(call: FunctionCall) -> Expr:
 
 
 def approx_percentile(call: FunctionCall) -> Expr:
+    _refuse_distinct(call)
     operand = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
     fraction = call.constant(1)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float | decimal.Decimal):

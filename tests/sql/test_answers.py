@@ -592,6 +592,34 @@ def test_a_comparison_with_a_literal_of_nanoseconds_is_exact(tmp_path: Path) -> 
     )
 
 
+PAIR_STATISTICS = (
+    *("corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept"),
+    *("regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy"),
+)
+STATISTICS = ("stddev", "stddev_pop", "variance", "var_pop", "median", "bitxor_agg", "mode")
+
+
+def test_distinct_is_refused_by_aggregates_that_would_ignore_it(tmp_path: Path) -> None:
+    calls = [f"{name}(distinct i, i)" for name in PAIR_STATISTICS]
+    calls += [f"{name}(distinct i)" for name in STATISTICS]
+    calls.append("approx_percentile(distinct i, 0.5)")
+    answers(
+        tmp_path,
+        {
+            **{f"select {each} from t": REFUSED for each in calls},
+            **{f"select g, {each} from t group by g": REFUSED for each in calls},
+            "select bitor_agg(distinct i), bitand_agg(distinct i) from t": (7, 0),
+            "select boolxor_agg(i = 1), boolxor_agg(distinct i = 1) from t": (False, True),
+            "select g, boolxor_agg(distinct i = 1) from t group by g order by g": [
+                (1, True),
+                (2, False),
+            ],
+        },
+        "create table t (g int, i int)",
+        "insert into t values (1, 1), (1, 1), (1, 2), (2, 4), (2, 4), (2, null)",
+    )
+
+
 def test_the_extremes_of_a_group_take_nan_for_the_greatest_wherever_it_stands(
     tmp_path: Path,
 ) -> None:
