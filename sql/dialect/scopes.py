@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
-from sql.plan import code, emit, relations
+from sql.plan import code, correlations, emit, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -404,12 +404,15 @@ class QueryScope:
         """Return the expression of EXISTS: a filter of the engine, elsewhere a count."""
         inner = _inner(node.this)
         if not self.is_filtering and _counts_plainly(inner):
+        if query.is_correlated:
+            rel = correlations.keyed(rel, self.binder.alias)
             # The engine supports EXISTS only in filters; a count is equivalent.
             counted = inner.copy()
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
             counted.set("order", None)
             query = self.binder.query(counted, self)
-            some = code.infix(code.Subquery(query=query.rel), ">", 0)
+            counting = correlations.keyed(query.rel, self.binder.alias)
+            some = code.infix(code.Subquery(query=counting), ">", 0)
             return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
         query = self.binder.query(inner, self)
         if self.is_filtering:

@@ -104,7 +104,7 @@ class SelectBinder:
         by_instants = is_distinct and zoned
         rel = relations.Project(source=rel, items=listed, is_distinct=is_distinct and not zoned)
         if by_instants:
-            rel = instants.grouped(rel)
+            rel = instants.grouped(rel, self._binder.alias)
             if sharing.is_volatile(rel):
                 rel = sharing.bound_once(rel, self._binder.alias)
             columns_of = [(output.unique, output.type) for output in outputs]
@@ -112,7 +112,7 @@ class SelectBinder:
         if order:
             rel = relations.Sort(source=rel, keys=order)
         if keys:
-            rel = instants.grouped(rel)
+            rel = instants.grouped(rel, self._binder.alias)
         if is_aggregate or having is not None:
             rel = orderings.reconciled(rel)
         if sharing.is_volatile(rel):

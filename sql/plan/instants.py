@@ -8,11 +8,11 @@ that an answer does not depend on the order of rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from sql.dialect import sqltypes
-from sql.plan import code, emit, relations, sharing, substitution
+from sql.plan import code, emit, orderings, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -20,7 +20,7 @@ SIDE: Final = "side"
 """The column that numbers the branches of a set operation, from 0."""
 
 
-def grouped(select: relations.Rel) -> relations.Rel:
+def grouped(select: relations.Rel, new_alias: Callable[[str], str]) -> relations.Rel:
     """Return a SELECT (a Sort or Project, and the steps below it) that groups by instants."""
     steps, source = sharing.steps_of(select)
     place = next((at for at, step in enumerate(steps) if type(step) is relations.Aggregate), None)
@@ -38,6 +38,9 @@ def grouped(select: relations.Rel) -> relations.Rel:
     zoned = {emit.text(key): _instant(key) for key in listed if _is_zoned(key)}
     if not zoned:
         return select
+    apart = _apart(steps, place, listed, new_alias)
+    if apart is not None:
+        return apart
     others = {emit.text(key) for key in listed if not _is_zoned(key)}
 
     def as_instant(node: Any) -> Any:
@@ -82,9 +85,67 @@ def grouped(select: relations.Rel) -> relations.Rel:
     return rel
 
 
+def _apart(
+    steps: Sequence[sharing.Steps], place: int, keys: Sequence[Any], new_alias: Callable[[str], str]
+) -> relations.Rel | None:
+    """Return the SELECT over a query of its groups, if a query inside one of its steps reads a key.
+
+    Such a query would read a column that is no key any more once the groups are of instants. None
+    if there is no such query, or if it reads more than keys.
+    """
+    above = steps[:place]
+    own = {use.relation for use in substitution.nodes(keys) if type(use) is code.ColumnUse}
+    parts = [part for step in above for part in sharing.parts_of(step)]
+    queries = [node for node in substitution.nodes(parts) if type(node) is code.Subquery]
+    if not _reads(queries, own) or sharing.is_volatile(above[0]):
+        return None
+    alias = new_alias("groups")
+    columns: dict[str, relations.ProjectItem] = {}
+    texts = {emit.text(key) for key in keys if _reads([key], own)}
+
+    def column(node: Any) -> Any:
+        """Return a node as a column of the groups."""
+        text = emit.text(node)
+        if text not in columns:
+            columns[text] = relations.ProjectItem(name=f"part#{len(columns)}", value=node)
+        use = code.ColumnUse(relation=alias, name=columns[text].name)
+        if type(node) is not Expr:
+            return use
+        return dataclasses.replace(node, code=use, aggregate=False, origin=None, terms=None)
+
+    def of_key(node: Any) -> Any:
+        return column(node) if type(node) is Expr and emit.text(node) in texts else None
+
+    def of_group(node: Any) -> Any:
+        if type(node) is code.Subquery:
+            return substitution.substituted(node, of_key)
+        if type(node) is code.FunctionUse and node.over is None and node.name in AGGREGATES:
+            return column(node)
+        return of_key(node)
+
+    changed = [_with_parts(step, relations.OneRow(), of_group) for step in above]
+    parts = [part for step in changed for part in sharing.parts_of(step)]
+    if _reads(parts, own):
+        return None
+    groups = relations.Project(source=steps[place], items=tuple(columns.values()))
+    inner = orderings.reconciled(grouped(groups, new_alias))
+    rel: relations.Rel = relations.Named(query=inner, alias=alias)
+    for step in reversed(changed):
+        rel = dataclasses.replace(step, source=rel)
+    return rel
+
+
+def _reads(plan: Iterable[Any], aliases: set[str]) -> bool:
+    """Whether a plan reads a column of one of these relations."""
+    return any(
+        type(node) is code.ColumnUse and node.relation in aliases
+        for node in substitution.nodes(plan)
+    )
+
+
 def _with_parts(
     step: sharing.Steps, source: relations.Rel, replace: Callable[[Any], Any]
-) -> relations.Rel:
+) -> sharing.Steps:
     """Return a step over another source, with other parts."""
     match step:
         case relations.Sort():

@@ -197,21 +197,7 @@ def _moved(
     """Return the SELECT over a query that computes the calls beside the columns of source."""
     names = {key: new_alias("shared") for key in calls}
     computed = relations.items((names[key], call) for key, call in calls.items())
-    moved_columns: dict[tuple[str, str], str] = {}
-    if isinstance(source, relations.TableScan | relations.Named):
-        alias = source.alias or new_alias("shared")
-        inner = relations.Project(source=source, items=computed, keeps_all=True)
-    else:
-        alias = new_alias("shared")
-        aliases = aliases_of(source)
-        used = {
-            (node.relation, node.name): node
-            for node in substitution.nodes(part for step in steps for part in parts_of(step))
-            if type(node) is code.ColumnUse and node.relation in aliases
-        }
-        moved_columns = {key: f"kept#{number}" for number, key in enumerate(used)}
-        kept = relations.items((moved_columns[key], node) for key, node in used.items())
-        inner = relations.Project(source=source, items=(*kept, *computed))
+    alias, inner, moved_columns = widened(steps, source, computed, new_alias)
     drawn = new_alias("drawn")
     elements = {key: new_alias("shared") for key in calls}
     fence = relations.Project(
@@ -235,6 +221,32 @@ def _moved(
 
     moved: relations.Rel = substitution.substituted(select, replace)
     return moved
+
+
+def widened(
+    steps: Iterable[Steps],
+    source: relations.Rel,
+    computed: tuple[relations.ProjectItem, ...],
+    new_alias: Callable[[str], str],
+) -> tuple[str, relations.Project, dict[tuple[str, str], str]]:
+    """Return a query of what steps read of FROM, with computed columns beside.
+
+    The first value is the alias that it is to have, the last one the names of its columns that have
+    other names there, by relation and name.
+    """
+    if isinstance(source, relations.TableScan | relations.Named):
+        alias = source.alias or new_alias("shared")
+        return alias, relations.Project(source=source, items=computed, keeps_all=True), {}
+    aliases = aliases_of(source)
+    used = {
+        (node.relation, node.name): node
+        for node in substitution.nodes(part for step in steps for part in parts_of(step))
+        if type(node) is code.ColumnUse and node.relation in aliases
+    }
+    renamed = {key: f"kept#{number}" for number, key in enumerate(used)}
+    kept = relations.items((renamed[key], node) for key, node in used.items())
+    inner = relations.Project(source=source, items=(*kept, *computed))
+    return new_alias("shared"), inner, renamed
 
 
 def aliases_of(source: relations.Rel) -> set[str]:

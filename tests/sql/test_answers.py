@@ -620,6 +620,76 @@ def test_distinct_is_refused_by_aggregates_that_would_ignore_it(tmp_path: Path) 
     )
 
 
+def test_a_scalar_subquery_may_compare_what_it_computes_with_rows_around_it(
+    tmp_path: Path,
+) -> None:
+    counted = "(select count(*) from t u where upper(u.s) = upper(t.s) and u.i > 1)"
+    joined = "select sum(u.i + v.i) from t u join t v on u.i = v.i"
+    values = "(values (1, 'A'), (5, 'B')) v(a, b)"
+    flattened = "t u, lateral flatten(input => array_construct(1)) f"
+    answers(
+        tmp_path,
+        {
+            f"select i, {counted} from t order by i": [(1, 1), (2, 1), (5, 1), (7, 0)],
+            "select i, (select max(i) from t u where u.z = t.z) from t order by i": [
+                *[(1, 2), (2, 2), (5, 5), (7, 7)],
+            ],
+            "select i from t where i = (select max(i) from t u where lower(u.s) = lower(t.s))"
+            " order by i": [(2,), (5,)],
+            f"select ({joined} where lower(u.s) = lower(t.s) and v.i + 1 = t.i + 1) from t"
+            " order by i": [(2,), (4,), (10,), (None,)],
+            f"select (select max(a) from {values} where lower(v.b) = lower(t.s)) from t"
+            " order by i": [(1,), (1,), (5,), (None,)],
+            f"select (select max(u.i) from {flattened} where u.i + f.value = t.i + 1) from t"
+            " order by i": [(1,), (2,), (5,), (7,)],
+            "select exists (select 1 from t u where upper(u.s) = t.s and u.i > 1) from t"
+            " order by i": [(False,), (True,), (False,), (False,)],
+        },
+        "create table t (i int, s varchar, z timestamp_tz)",
+        "insert into t values (1, 'a', '2024-01-01 00:00:00 Z'), (2, 'A', '2024-01-01 00:00:00 Z'),"
+        " (5, 'b', '2024-02-01 00:00:00 Z'), (7, null, '2024-03-01 00:00:00 Z')",
+    )
+
+
+def test_queries_inside_a_select_read_the_zoned_keys_of_its_groups(tmp_path: Path) -> None:
+    first, second = "2024-01-01 00:00:00.000 +0000", "2024-02-01 00:00:00.000 +0000"
+    own = "from t u where u.z = t.z"
+    lists = "listagg(i, ',') within group (order by i), listagg(i) within group (order by i desc)"
+    answers(
+        tmp_path,
+        {
+            f"select z::varchar, count(*) from t group by z having count(*) = (select count(*)"
+            f" {own}) order by 1": [(first, 2), (second, 1)],
+            "select z::varchar from t group by z having exists"
+            " (select 1 from t u where u.z > t.z)": (first,),
+            f"select z::varchar, (select min(i) {own}) from t group by z order by 1": [
+                (first, 1),
+                (second, 5),
+            ],
+            f"select z::varchar, sum(i) from t group by z having sum(i) > (select max(i) {own})"
+            " order by sum(i) desc": (first, 3),
+            f"select z::varchar, i, count(*) from t group by rollup(z, i) having exists (select 1"
+            f" {own}) order by 1, 2": [
+                *[(first, 1, 1), (first, 2, 1), (first, None, 2)],
+                *[(second, 5, 1), (second, None, 1)],
+            ],
+            f"select dateadd(day, 1, z)::date, grouping(z), {lists}, row_number() over (order by z)"
+            f" from t group by cube(z) having z is null or exists (select 1 {own}) order by 1": [
+                (datetime.date(2024, 1, 2), 0, "1,2", "21", 1),
+                (datetime.date(2024, 2, 2), 0, "5", "5", 2),
+                (None, 1, "1,2,5", "521", 3),
+            ],
+            f"select distinct z::varchar from t group by z, i having exists (select 1 {own} and"
+            " u.i > t.i)": (first,),
+            "select z from t group by z having exists"
+            " (select 1 from t u where u.i = t.i)": "002031",
+        },
+        "create table t (z timestamp_tz, i int)",
+        "insert into t values ('2024-01-01 00:00:00 Z', 1), ('2024-01-01 00:00:00 Z', 2),"
+        " ('2024-02-01 00:00:00 Z', 5)",
+    )
+
+
 def test_the_extremes_of_a_group_take_nan_for_the_greatest_wherever_it_stands(
     tmp_path: Path,
 ) -> None:

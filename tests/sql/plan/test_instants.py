@@ -19,14 +19,14 @@ def select(*keys: Expr) -> relations.Rel:
 
 
 def test_a_key_is_its_instant_and_its_uses_above_show_the_least_value() -> None:
-    assert emit.text(instants.grouped(select(Z))) == (
+    assert emit.text(instants.grouped(select(Z), str)) == (
         f'SELECT min("t"."z") AS "z", count("t"."z") AS "n" FROM "0:T" AS "t" GROUP BY {INSTANT}'
     )
 
 
 def test_keys_of_other_types_stay_as_they_are() -> None:
     query = select(A)
-    assert instants.grouped(query) is query
+    assert instants.grouped(query, str) is query
 
 
 def test_distinct_rows_are_groups() -> None:
