@@ -75,6 +75,7 @@ class Backfills:
         replacement = replacements.Replacement(
             base=base, after=msgspec.structs.replace(base, metadata=after), changes=tuple(changes)
         )
+        relations.check_read(after.current_schema()["fields"])
         target = writes.WriteTarget(
             loaded=replacement.after,
             fields=tuple(after.current_schema()["fields"]),

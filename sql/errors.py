@@ -265,6 +265,10 @@ def unknown_function(
     return _compilation("002140", "42601", f"Unknown function {name}", line, position)
 
 
+def unread_column(name: str, type_name: str) -> SqlError:
+    return unsupported(f"column {name} of Iceberg type {type_name}")
+
+
 def not_grouped(name: str) -> SqlError:
     """A select item that is neither an aggregate nor a key of GROUP BY."""
     return _compilation(

@@ -38,8 +38,14 @@ def encoded_schema(table: pinned.PinnedTable, zone: str, *, numbered: bool = Fal
     return ipc.encode_schema(schema)
 
 
+UNREAD: Final = "arrow_cast(NULL, 'Utf8View')"
+"""What the engine has in the place of values that SQL does not read."""
+
+
 def nested_type(iceberg_type: Any, zone: str) -> pa.DataType:
     """Return the engine's Arrow type of an Iceberg type; nested fields have the table's names."""
+    if tabletypes.unread(iceberg_type):
+        return pa.string_view()
     if not isinstance(iceberg_type, dict):
         return tabletypes.engine_type(iceberg_type, zone)
     match iceberg_type["type"]:

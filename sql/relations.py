@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import dataclasses
 import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -110,10 +111,9 @@ class Relations:
             sql_type = sqltypes.at_microseconds(column.type)
             if ends is not None and sql_type.is_integer:
                 sql_type = sqltypes.integer(sql_type.precision, *ends, is_claimed=True)
-            shape_columns.append(
-                shapes.ShapeColumn(name=column.name, type=sql_type, nullable=column.nullable)
-            )
+            shape_columns.append(dataclasses.replace(column, type=sql_type))
         if numbered:
+            check_read(table.fields)
             if names.find(names.Ident(text=shapes.ROW), [column.name for column in columns]):
                 raise errors.unsupported(f"change of a table with a column {shapes.ROW}")
             number = sqltypes.integer(19)
@@ -483,7 +483,9 @@ class Relations:
         for number, field in enumerate((*named, *compared)):
             name = field["name"] if number < len(named) else filecolumns.hidden_name(field["id"])
             file_column = by_id.get(field["id"])
-            if file_column is not None:
+            if tabletypes.unread(field["type"]):
+                projection.append((name, filecolumns.UNREAD))
+            elif file_column is not None:
                 arrow_type = filecolumns.read_type(field["type"], file_column, zone)
                 fields.append(pa.field(file_column.name, arrow_type))
                 projection.append((name, engine.quoted(file_column.name)))
@@ -598,14 +600,14 @@ class Relations:
                 f"equality deletes by more than {limits.EQUALITY_KEYS_MAX} sets of columns: compact"
                 " the table"
             )
-        names = {field["id"]: field["name"] for field in table.fields}
+        column_names = {field["id"]: field["name"] for field in table.fields}
         if any(not table.zoned.isdisjoint(ids) for ids, _ in by_columns):
             raise errors.unsupported("equality deletes by a column of type TIMESTAMP_TZ")
         return tuple(
             engine.EqualityDeletes(
                 files=tuple(of_files),
                 columns=tuple(
-                    (names.get(field_id, filecolumns.hidden_name(field_id)), field_id)
+                    (column_names.get(field_id, filecolumns.hidden_name(field_id)), field_id)
                     for field_id in ids
                 ),
                 compares_age=ages.are_compared,
@@ -616,6 +618,13 @@ class Relations:
 
     def _local(self, table: pinned.PinnedTable, uri: str) -> str:
         return str(self._links.path_of(self._info(table, uri)))
+
+
+def check_read(fields: Iterable[Mapping[str, Any]]) -> None:
+    """Raise SqlError if SQL does not read a column, where rows are written as they were read."""
+    for field in fields:
+        if type_name := tabletypes.unread(field["type"]):
+            raise errors.unread_column(names.shown(field["name"]), type_name)
 
 
 async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:

@@ -12,7 +12,7 @@ import decimal
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -39,6 +39,9 @@ SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
 
 ZONED = "TIMESTAMP_TZ(6)"
 """Declared type whose values are stored as instants in UTC: another offset is refused."""
+
+UNREAD: Final = frozenset({"variant", "unknown", "geometry", "geography"})
+"""Iceberg types whose values SQL does not read: a query that names a column of one is refused."""
 
 FIELD_ID = "PARQUET:field_id"
 DECLARED_FORM = re.compile(r"(VARCHAR|BINARY|NUMBER)\((\d{1,9})(?:,(\d{1,2}))?\)")
@@ -75,6 +78,10 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
             return _with_digits(sqltypes.TIMESTAMP_LTZ, declared)
         case "timestamp_ns":
             return sqltypes.SqlType(name="timestamp_ntz", scale=9)
+        case "timestamptz_ns":
+            return sqltypes.SqlType(name="timestamp_ltz", scale=9)
+        case _ if name in UNREAD:
+            return sqltypes.SqlType(name="variant", is_nested=True)
         case "string" if declared in SEMISTRUCTURED:
             return SEMISTRUCTURED[declared]
         case "string":
@@ -152,6 +159,7 @@ def shape_columns(
             name=field["name"],
             type=sql_type(field["type"], declared.get(field["id"])),
             nullable=not field["required"],
+            unread=unread(field["type"]),
         )
         for field in schema["fields"]
     )
@@ -159,7 +167,22 @@ def shape_columns(
 
 def is_computable(iceberg_type: Any) -> bool:
     """Say whether SQL can compute with values of an Iceberg type, not just show them."""
-    return not isinstance(iceberg_type, dict)
+    return not isinstance(iceberg_type, dict) and not unread(iceberg_type)
+
+
+def unread(iceberg_type: Any) -> str:
+    """Return the name of the type for which SQL does not read a column; "" if SQL reads it."""
+    name = datatypes.name_of(iceberg_type)
+    match name:
+        case "struct":
+            inner = [field["type"] for field in iceberg_type["fields"]]
+        case "list":
+            inner = [iceberg_type["element"]]
+        case "map":
+            inner = [iceberg_type["key"], iceberg_type["value"]]
+        case _:
+            return name if name in UNREAD else ""
+    return next(filter(None, map(unread, inner)), "")
 
 
 # To Iceberg
@@ -225,6 +248,8 @@ def engine_type(iceberg_type: Any, zone: str) -> pa.DataType:
             return pa.timestamp("us", zone)
         case "timestamp_ns":
             return pa.timestamp("ns")
+        case "timestamptz_ns":
+            return pa.timestamp("ns", zone)
         case "string":
             return pa.string_view()
         case "uuid" | "fixed" | "binary":

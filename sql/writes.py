@@ -633,6 +633,8 @@ def assigned_fields(
 
 def _check_assignable(fields: Sequence[Mapping[str, Any]], statement: str) -> None:
     for field in fields:
+        if type_name := tabletypes.unread(field["type"]):
+            raise errors.unread_column(names.shown(field["name"]), type_name)
         if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
             raise errors.unsupported(f"{statement} column {field['name']} of a nested type or UUID")
 

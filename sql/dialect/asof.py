@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import expressions, rewrites, sqltypes
-from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
+from sql.dialect.scopes import FromItem, QueryScope
 from sql.plan import code, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -160,7 +160,7 @@ def _moved(
         if source.sequence is not None:
             raise errors.unsupported("ASOF JOIN beside GENERATOR")
         source.columns = [
-            ScopeColumn(name=column.name, bound=_kept(column.bound, prefix, items, relation))
+            dataclasses.replace(column, bound=_kept(column.bound, prefix, items, relation))
             for column in source.columns
         ]
         if is_right:

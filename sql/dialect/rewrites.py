@@ -128,6 +128,13 @@ def whole_microseconds(operand: Expr) -> Expr:
     return exprs.derived(whole, sqltypes.TIMESTAMP_NTZ, [operand])
 
 
+def instant_of_nanoseconds(column: Expr) -> Expr:
+    """Return an instant of nanoseconds in microseconds; the query fails if that loses a digit."""
+    naive = dataclasses.replace(sqltypes.TIMESTAMP_NTZ, scale=9)
+    nanos = exprs.derived(code.exactly(code.arrow(column, "Int64"), naive), naive, [column])
+    return at_instant(code.arrow(whole_microseconds(nanos), "Int64"), [column])
+
+
 def _cut_moment(moment: Expr, step: int) -> Expr:
     """Return a moment cut to a multiple of so many microseconds."""
     if moment.type.name == "timestamp_tz":

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import expressions, rewrites, sqltypes
-from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
+from sql.dialect.scopes import FromItem, QueryScope
 from sql.plan import code, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -82,7 +82,7 @@ def _so_many(
     alias: str,
 ) -> relations.Rel:
     source.columns = [
-        ScopeColumn(name=column.name, bound=dataclasses.replace(column.bound, origin=None))
+        dataclasses.replace(column, bound=dataclasses.replace(column.bound, origin=None))
         for column in source.columns
     ]
     if count is None:

@@ -64,10 +64,21 @@ class PlannedQuery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeColumn:
-    """A name that can be looked up in a scope. name: as its table stores it, or as it is shown."""
+    """A name that can be looked up in a scope. name: as its table stores it, or as it is shown.
+
+    unread: its Iceberg type, if SQL does not read the values (`readable`).
+    """
 
     name: str
     bound: Expr
+    unread: str = ""
+
+
+def readable(name: str, column: ScopeColumn) -> Expr:
+    """Return the value of a column of that name; raises SqlError if SQL does not read it."""
+    if column.unread:
+        raise errors.unread_column(name, column.unread)
+    return column.bound
 
 
 @dataclass(kw_only=True, slots=True)
@@ -224,7 +235,8 @@ class QueryScope:
             raise errors.ambiguous_column(f"${number}")
         if not sources or not 1 <= number <= len(sources[0].columns):
             raise errors.invalid_identifier(f"${number}")
-        return sources[0].columns[number - 1].bound
+        column = sources[0].columns[number - 1]
+        return readable(sources[0].shown(column), column)
 
     def local(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Expr | None:
         """Return the column of a name in this scope alone: a source's column, then an alias."""
@@ -238,7 +250,7 @@ class QueryScope:
         if not path and wanted.folded in self.merged:
             return self.merged[wanted.folded]
         place = self.place(wanted, path)
-        return None if place is None else place[1].bound
+        return None if place is None else readable(place[0].shown(place[1]), place[1])
 
     def place(
         self, wanted: names.Ident, path: tuple[names.Ident, ...]
@@ -297,23 +309,22 @@ class QueryScope:
                 name = source.shown(column)
                 if column.name == shapes.ROW or (not qualified and name in source.hidden):
                     continue
-                bound = column.bound
                 if not qualified and name in self.merged:
-                    bound = self.merged[name]
-                spread.append((name, bound))
+                    column = ScopeColumn(name=column.name, bound=self.merged[name])
+                spread.append((name, column))
         if not spread:
             raise errors.unsupported("SELECT * without a table")
         return self._changed_star(star, spread)
 
     def _changed_star(
-        self, star: exp.Star, spread: list[tuple[str, Expr]]
+        self, star: exp.Star, spread: list[tuple[str, ScopeColumn]]
     ) -> list[tuple[str, Any]]:
         like = star.args.get("ilike")
         if like is not None:
             if not isinstance(like, exp.Literal) or not like.is_string:
                 raise errors.unsupported("* ILIKE of this form")
             pattern = _like_pattern(like.name)
-            spread = [(name, bound) for name, bound in spread if pattern.fullmatch(name)]
+            spread = [(name, column) for name, column in spread if pattern.fullmatch(name)]
             if not spread:
                 raise errors.empty_select_list()
         excluded = [columns.ident(item) for item in _listed(star.args.get("except_"))]
@@ -334,8 +345,11 @@ class QueryScope:
             if name not in column_names:
                 raise errors.invalid_identifier(name)
         return [
-            (renamed.get(name, name), replaced.get(name, bound))
-            for index, (name, bound) in enumerate(spread)
+            (
+                renamed.get(name, name),
+                replaced[name] if name in replaced else readable(name, column),
+            )
+            for index, (name, column) in enumerate(spread)
             if index not in gone
         ]
 
@@ -390,6 +404,8 @@ class QueryScope:
         if query.is_correlated and query.rows != 1:
             raise errors.subquery_unsupported()
         rel = query.rel
+        if query.is_correlated:
+            rel = correlations.keyed(rel, self.binder.alias)
         if relations.starts_enclosed(rel):  # the engine parses "((" as the start of an expression
             named = relations.Named(query=rel, alias=self.binder.alias("scalar"))
             rel = relations.Project(source=named, keeps_all=True)
@@ -404,8 +420,6 @@ class QueryScope:
         """Return the expression of EXISTS: a filter of the engine, elsewhere a count."""
         inner = _inner(node.this)
         if not self.is_filtering and _counts_plainly(inner):
-        if query.is_correlated:
-            rel = correlations.keyed(rel, self.binder.alias)
             # The engine supports EXISTS only in filters; a count is equivalent.
             counted = inner.copy()
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])

@@ -350,7 +350,9 @@ class SelectBinder:
             return self._scope.merged[ident.folded]
         columns = []
         for source in self._scope.sources[part]:
-            columns += [column.bound for column in source.find(ident)]
+            columns += [
+                scopes.readable(source.shown(column), column) for column in source.find(ident)
+            ]
         if len(columns) > 1:
             raise errors.ambiguous_column(ident.folded)
         if not columns:
@@ -546,6 +548,7 @@ class SelectBinder:
                         origin=None if shape.shown else (use, index),
                     ),
                 ),
+                unread=column.unread,
             )
             for index, (name, column) in enumerate(zip(stored, shape.columns, strict=True))
         ]
@@ -783,9 +786,13 @@ CLAUSES = {
 
 def _stored_column(shape: shapes.TableShape, column: Expr) -> Expr:
     """Return a column of a table as it is computed with; a result's VARIANT is read already."""
-    if shape.shown or not column.type.is_variant:
+    if shape.shown:
         return column
-    return rewrites.read_variant(column)
+    if column.type.is_variant:
+        return rewrites.read_variant(column)
+    if column.type.name == "timestamp_ltz" and column.type.scale > rewrites.MICROSECOND_DIGITS:
+        return rewrites.instant_of_nanoseconds(column)
+    return column
 
 
 def _counts_rows(node: Any) -> bool:

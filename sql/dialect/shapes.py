@@ -20,11 +20,15 @@ ROW: Final = "number of the row"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShapeColumn:
-    """A column of a table. name: as stored. selectable: its values can be computed with."""
+    """A column of a table. name: as stored. unread: its Iceberg type, if SQL reads no such values.
+
+    The engine has NULLs in the place of those values; what names the column is refused.
+    """
 
     name: str
     type: sqltypes.SqlType
     nullable: bool = True
+    unread: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ import asyncio
 import datetime
 import math
 import random
+import re
 import struct
 import uuid
 from collections import Counter
@@ -1010,5 +1011,96 @@ def test_a_column_of_nanoseconds_keeps_them_or_refuses_to_lose_them(tmp_path: Pa
         await local.run("insert into six select n, n::timestamp_ntz(6) from t where id = 2")
         last = datetime.datetime.fromisoformat("1969-12-31 23:59:59.999999")
         assert await local.rows("select n, m from six") == [(last, last)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+UNSUPPORTED = re.compile("(?s).*Unsupported feature '(.*)'.*")
+
+
+async def answer(local: local_sql.LocalSql, text: str) -> Any:
+    """Return the rows of a text, or the feature that is unsupported in it."""
+    try:
+        return await local.rows(text)
+    except errors.SqlError as error:
+        return UNSUPPORTED.sub(r"\1", str(error))
+
+
+def test_a_column_of_a_type_that_sql_does_not_read_is_refused_where_it_is_named(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, properties={"format-version": "3"})
+        inner = {"type": "list", "element-id": 6, "element": "variant", "element-required": False}
+        await maker.new_schema([*BASE, field(4, "x", "variant"), field(5, "l", inner)])
+        variant = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+        columns = {**COLUMNS, 4: ("x", variant), 5: ("l", pa.list_(variant))}
+        one = {"metadata": b"\1\0\0", "value": b"\x0c\1"}
+        rows = [(1, "a", 1, one, [one]), (2, "b", 2, None, None)]
+        await maker.commit(await maker.data_file(columns, rows))
+        x, listed = (f"column {name} of Iceberg type variant" for name in "XL")
+        joined = "select a.id from t a join t b"
+        expected = {
+            "select id from t order by id": [(1,), (2,)],
+            "select count(*) from t": [(2,)],
+            "select * exclude (x, l) from t where id = 1": [(1, "a", 1)],
+            "select * replace (3 as x, 4 as l) from t where id = 1": [(1, "a", 1, 3, 4)],
+            "select * ilike 'i%' from t where v = 2": [(2,)],
+            "select id, f.value::int from t, lateral flatten(array_construct(5)) f where id = 1": [
+                (1, 5)
+            ],
+            f"{joined} on a.id = b.id order by 1": [(1,), (2,)],
+            "insert into t (id) values (3)": [(1,)],
+            "select max(id) from t sample (100)": [(3,)],
+            "select * from t": x,
+            "select t.* exclude x from t": listed,
+            "select x from t": x,
+            "select t.l from t": listed,
+            "select $4 from t": x,
+            "select x:a from t": x,
+            "select id from t where x is null": x,
+            "select object_construct(*) from t": x,
+            f"{joined} using (x)": x,
+            f"{joined.replace(' join', ' natural join')}": x,
+            "create table u as select * from t": x,
+            "insert into t (id, x) values (4, null)": x,
+            "insert into t select id, name, v, null, null from t": x,
+            "update t set id = 4": x,
+            "delete from t where id = 1": x,
+            "select id from t order by 1": [(1,), (2,), (3,)],
+        }
+        assert {text: await answer(local, text) for text in expected} == expected
+        types = [row[1] for row in await local.rows("describe table t")]
+        assert types[3:] == ["VARIANT", "ARRAY"]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_instants_of_nanoseconds_are_read_in_microseconds_or_refused(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        maker = await make(local, properties={"format-version": "3"})
+        await maker.new_schema([*BASE, field(4, "z", "timestamptz_ns")])
+        columns = {**COLUMNS, 4: ("z", pa.timestamp("ns", "UTC"))}
+        whole, fine = 1_704_067_200_123_456_000, 1_704_067_200_123_456_789
+        rows = [(1, "a", 1, whole), (2, "b", 2, fine), (3, "c", 3, None)]
+        await maker.commit(await maker.data_file(columns, rows))
+        await local.run("alter session set timezone = 'Asia/Tokyo'")
+        shown = "2024-01-01 09:00:00.123456 +0900"
+        text = "to_varchar(z, 'YYYY-MM-DD HH24:MI:SS.FF6 TZHTZM')"
+        fine_digits = f"digits below a microsecond: {fine} nanoseconds"
+        late = "2024-01-01 00:00:00.5 +0000"
+        expected = {
+            f"select id, {text} from t where id <> 2 order by id": [(1, shown), (3, None)],
+            "select id from t where id <> 2 and z < '2024-01-01 00:00:01 +0000'": [(1,)],
+            "select count(*) from t": [(3,)],
+            "select z from t": fine_digits,
+            f"insert into t (id, z) values (4, '{late}')": [(1,)],
+            "select z = '2024-01-01 00:00:00.5 +0000' from t where id = 4": [(True,)],
+            "update t set name = 'changed' where id = 2": [(1, 0)],
+            "select z from t where id = 2": fine_digits,
+        }
+        assert {text: await answer(local, text) for text in expected} == expected
+        types = [row[1] for row in await local.rows("describe table t")]
+        assert types[3] == "TIMESTAMP_LTZ(9)"
 
     local_sql.run_local(tmp_path, work)
