@@ -40,7 +40,8 @@ from sql import (
     temporary_names,
     threads,
 )
-from sql.dialect import names, predicates, shapes, sqltypes
+from sql.dialect import names, shapes, sqltypes
+from sql.plan import predicates
 from storage import links
 from storage import model as storage_model
 

@@ -22,7 +22,6 @@ from sql.dialect import (
     changes,
     expressions,
     names,
-    predicates,
     references,
     rewrites,
     scopes,
@@ -31,7 +30,17 @@ from sql.dialect import (
     sqltypes,
 )
 from sql.dialect.scopes import Output, OutputScope, PlannedQuery, QueryScope
-from sql.plan import code, emit, emit_spark, instants, padding, relations, sharing, substitution
+from sql.plan import (
+    code,
+    emit,
+    emit_spark,
+    instants,
+    padding,
+    predicates,
+    relations,
+    sharing,
+    substitution,
+)
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 

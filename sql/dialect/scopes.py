@@ -112,6 +112,16 @@ class FromItem:
         return names.shown(column.name) if self.is_stored else column.name
 
 
+def uses_of(sources: Iterable[FromItem]) -> set[int]:
+    """Return the table uses to which the columns of items of FROM belong."""
+    return {
+        column.bound.origin[0]
+        for source in sources
+        for column in source.columns
+        if column.bound.origin is not None
+    }
+
+
 class PivotWanted(Exception):
     """A PIVOT needs the values that a query gives, before the statement can be bound."""
 
@@ -172,12 +182,7 @@ class QueryScope:
     @property
     def uses(self) -> set[int]:
         """The table uses whose rows this scope joins itself."""
-        return {
-            column.bound.origin[0]
-            for source in self.sources
-            for column in source.columns
-            if column.bound.origin is not None
-        }
+        return uses_of(self.sources)
 
     @property
     def environment(self) -> shapes.Environment:

@@ -24,7 +24,6 @@ from sql.dialect import (
     laterals,
     names,
     pivots,
-    predicates,
     references,
     rewrites,
     samples,
@@ -34,7 +33,7 @@ from sql.dialect import (
     unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
-from sql.plan import code, emit, instants, opaque, orderings, relations, sharing
+from sql.plan import code, emit, instants, opaque, orderings, predicates, relations, sharing
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -240,7 +239,9 @@ class SelectBinder:
             check_plain(condition, "an ON condition")
             conditions.append(self._binder.written(condition))
             if side == "LEFT" and isinstance(join.this, exp.Table) and not _joins_of(join.this):
-                self._note_join(on, before)
+                # The other rows of the joined table match none.
+                joined = scopes.uses_of(self._scope.sources[before:])
+                self._note_filters(condition, joined, null_rejecting=False)
         if side in ("LEFT", "RIGHT", "FULL"):
             self._outer_join = True
             self._scope.has_full_join |= side == "FULL"
@@ -675,35 +676,23 @@ class SelectBinder:
             part = self._filter(node)
             check_plain(part, "WHERE clause")
             parts.append(part)
-            self._note_filter(node)
+            if not isinstance(node, expressions.Unpruned):
+                self._note_filters(part, self._scope.uses, null_rejecting=self._outer_join)
         if len(parts) > limits.TERMS_MAX:
             raise errors.unsupported(f"more than {limits.TERMS_MAX} conditions in WHERE")
         return exprs.derived(code.joined(parts, "AND"), sqltypes.BOOLEAN, parts)
 
-    def _note_join(self, on: Any, before: int) -> None:
-        """Note what ON says of the rows of an outer-joined table: its other rows match none.
+    def _note_filters(self, condition: Expr, own: set[int], *, null_rejecting: bool) -> None:
+        """Note what a condition says of the rows of own table uses, whose files it may exclude.
 
-        before: the sources of the scope without the table.
+        A name of an outer query does not filter rows here.
         """
-        joined = {
-            column.bound.origin[0]
-            for source in self._scope.sources[before:]
-            for column in source.columns
-            if column.bound.origin is not None
-        }
-        for node in _conjuncts(on):
-            for use, condition in predicates.conditions(node, self._scope, null_rejecting=False):
-                if use in joined:
-                    self._binder.filters.setdefault(use, []).append(condition)
-
-    def _note_filter(self, node: Any) -> None:
-        own = self._scope.uses
-        for use, condition in predicates.conditions(
-            node, self._scope, null_rejecting=self._outer_join
+        zone = self._binder.environment.context.now.tzinfo
+        for use, implied in predicates.implied_by(
+            condition, null_rejecting=null_rejecting, zone=zone
         ):
-            # A name of an outer query does not filter rows here.
             if use in own:
-                self._binder.filters.setdefault(use, []).append(condition)
+                self._binder.filters.setdefault(use, []).append(implied)
 
     def _condition(self, clause: str) -> Expr | None:
         node = self._tree.args.get(clause)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sql import bindings, errors
-from sql.dialect import expressions, parse, predicates, references, resolve, shapes, sqltypes
+from sql.dialect import expressions, parse, references, resolve, shapes, sqltypes
+from sql.plan import predicates
 from tests.kit import sql_text
 
 TABLES = {
@@ -304,6 +305,87 @@ def test_arithmetic_of_constants_prunes_and_is_computed_by_the_engine(
     plain = condition.replace("10 + 10", "20").replace("3 * 7 - 1", "20")
     plain = plain.replace("abs(-20)", "20").replace("2 * 2", "4").replace("'y' || 'z'", "'yz'")
     assert answer.rows == sql_text.answer(f"select id from t where {plain}", {"t": table}).rows
+
+
+def filters_of(condition: str) -> list[object]:
+    table = pa.table(
+        {
+            "id": pa.array([], pa.int64()),
+            "s": pa.array([], pa.string()),
+            "r": pa.array([], pa.float64()),
+            "wide": pa.array([], pa.decimal128(38, 0)),
+            "d": pa.array([], pa.date32()),
+            "at": pa.array([], pa.timestamp("us")),
+        }
+    )
+    bound, _ = sql_text.bind(f"select id from t where {condition}", {"t": table})
+    return list(bound.filters.get(0, ()))
+
+
+def column(
+    index: int, operator: predicates.Operator, *values: object, negated: bool = False
+) -> Any:
+    return predicates.ColumnPredicate(
+        column=index, operator=operator, values=values, negated=negated
+    )
+
+
+ID, S, R, WIDE, D, AT = range(6)
+DAY = datetime.datetime.fromisoformat("2024-03-01")
+NEXT_DAY = datetime.datetime.fromisoformat("2024-03-02")
+CUT = datetime.datetime.fromisoformat("2024-03-01 00:00:00.123456")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("s like 'a\\\\b%'", [column(S, "starts with", "a\\b")]),
+        ("s like 'a!%b%' escape '!'", [column(S, "starts with", "a%b")]),
+        ("s like 'a!%b' escape '!'", [column(S, "=", "a%b")]),
+        ("s not like 'ab%'", [column(S, "starts with", "ab", negated=True)]),
+        ("s not like 'ab%c'", []),
+        ("s like any ('a%', 'b')", [[column(S, "starts with", "a"), column(S, "=", "b")]]),
+        ("s ilike 'ab'", []),
+        ("(id, s) = (1, 'a')", [column(ID, "=", 1), column(S, "=", "a")]),
+        ("id = any (1, 2)", [[column(ID, "=", 1), column(ID, "=", 2)]]),
+        ("id in (1) and id in (2)", [column(ID, "in", 1), column(ID, "in", 2)]),
+        ("(id in (1) or id in (2))", [[column(ID, "in", 1), column(ID, "in", 2)]]),
+        ("id in (1, null)", []),
+        ("id = null", []),
+        ("id = 1.5e0", []),
+        ("r = 1.5", [column(R, "=", 1.5)]),
+        ("wide < 1.5", [column(WIDE, "<", Decimal("1.5"))]),
+        ("s = 1", []),
+        ("s::int = 1", []),
+        ("d = '2024-03-01 01:00:00'::timestamp", []),
+        ("at::date = '2024-03-01'", [column(AT, ">=", DAY), column(AT, "<", NEXT_DAY)]),
+        ("at::date in ('2024-03-01')", [column(AT, ">=", DAY), column(AT, "<", NEXT_DAY)]),
+        ("at < '2024-03-01 00:00:00.123456789'", [column(AT, "<=", CUT)]),
+        (
+            "not (id = 1 and s = 'a')",
+            [[column(ID, "=", 1, negated=True), column(S, "=", "a", negated=True)]],
+        ),
+        ("nvl(id, 1) = 1", []),
+        ("id + 0 = 1", []),
+        ("case when id = 1 then true else false end", []),
+    ],
+)
+def test_pruning_conditions_are_read_from_the_bound_condition(
+    condition: str, expected: list[Any]
+) -> None:
+    """A list within the list is of parts of which one has to hold."""
+    pruning: list[Any] = []
+    for each in filters_of(condition):
+        match each:
+            case predicates.AllOf(parts=parts):
+                pruning += parts
+            case predicates.AnyOf(parts=(predicates.AllOf(parts=parts),)):
+                pruning += parts
+            case predicates.AnyOf(parts=parts):
+                pruning.append(list(parts))
+            case _:
+                pruning.append(each)
+    assert pruning == expected
 
 
 def test_a_constant_that_overflows_is_left_to_the_engine() -> None:
