@@ -114,7 +114,7 @@ def test_s3a_writes_in_parts_copies_lists_by_pages_and_deletes(
     assert not hadoop.exists(path("/many"))
 
 
-def test_s3a_writes_a_file_once_where_it_is_told_not_to_overwrite(
+def test_s3a_replaces_no_file_without_overwrite(
     hadoop: Any, spark: Any, s3: Any, bucket: str
 ) -> None:
     path = spark.jvm.org.apache.hadoop.fs.Path("/once")
