@@ -21,8 +21,8 @@ run: ## start the server (ARGS="--port 5300 ...")
 setup: ## prepare the server's half of .venv
 	@$(PROVISION) server
 
-setup-all: ## prepare everything: server, Spark with its jars, Kafka's client, test tools and clients
-	@$(PROVISION) server spark kafka test
+setup-all: ## prepare everything: server, Spark with its jars, other clients of jobs, test tools and clients
+	@$(PROVISION) server spark connect kafka test
 	@$(BIN)/python -m pipeline.prepare
 	@$(BIN)/python -m tests.kit.kafka_broker
 	@$(BIN)/python -m tests.kit.environments
@@ -60,13 +60,13 @@ test-clients: ## the whole client matrix, with what `make test` has of it
 	@$(BIN)/python -m pytest tests/contract -m "not long" $(ARGS)
 	@$(BIN)/python -m pytest tests --ignore=tests/contract -m clients $(ARGS)
 
-test-cluster: ## pipeline jobs on a Spark cluster of a master and two workers, started by the tests
-	@$(PROVISION) server test spark
+test-cluster: ## pipeline jobs and queries on a Spark cluster, and at a Spark Connect server, which the tests start
+	@$(PROVISION) server test spark connect
 	@$(BIN)/python -m pipeline.prepare
 	@$(BIN)/python -m pytest tests/cluster -m cluster $(ARGS)
 
 test-long: ## the long campaigns
-	@$(PROVISION) server test spark
+	@$(PROVISION) server test spark connect
 	@$(BIN)/python -m pytest tests -m long $(ARGS)
 
 check: ## the checks: ruff, mypy, import-linter, tidy and docs tests

@@ -1,8 +1,8 @@
 """wiring: prepares the virtual environment, with nothing but Python's standard library.
 
-Four groups of packages live in one `.venv`: `server` (what `mini.py` needs), `spark` (PySpark and,
-where the system has no Java 17 or 21, a Java runtime), `kafka` and `test`. A group that is already
-there, in the pinned versions, costs a comparison of two fingerprints and nothing else.
+Five groups of packages live in one `.venv`: `server` (what `mini.py` needs), `spark` (PySpark and,
+where the system has no Java 17 or 21, a Java runtime), `connect`, `kafka` and `test`. A group that
+is already there, in the pinned versions, costs a comparison of two fingerprints and nothing else.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ PROJECT = HERE / "pyproject.toml"
 GROUPS = {
     "server": "the server's packages, about 150 MB to fetch",
     "spark": "Spark's half: PySpark (430 MB to fetch)",
+    "connect": "the client of Spark Connect, about 20 MB to fetch",
     "kafka": "Kafka's client, 5 MB to fetch",
     "test": "the test tools and clients, about 160 MB to fetch",
 }

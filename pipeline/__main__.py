@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pipeline import (
+    connect,
     errors,
     files,
     following,
@@ -40,6 +41,7 @@ from pipeline import (
     logs,
     machine,
     maintenance,
+    masters,
     previews,
     progress,
     reading,
@@ -233,6 +235,12 @@ def _check_readable(load: jobs.Load, options: argparse.Namespace) -> None:
         _ensure_kafka(options)
     if options.master.startswith("local") or load.engine == "arrow":
         return
+    address = masters.parse_connect(options.master)
+    if isinstance(load.relation, settings.JdbcSource) and address is not None:
+        raise errors.BadArgument(
+            f"the driver {load.relation.jar} is a file of this machine, which the Spark Connect "
+            f"server at {address} cannot load; use --master 'local[*]'"
+        )
     if isinstance(load.relation, settings.KafkaSource):
         raise errors.BadArgument(
             f"{load.relation} is read into a file of this machine, which a Spark cluster cannot "
@@ -387,6 +395,7 @@ def _shell(
 
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
         _ensure_spark(say)
+        _ensure_connect(options.master, say)
         return session.started(
             server,
             warehouse,
@@ -723,7 +732,11 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--region", help="the server's region")
     common.add_argument("--json", action="store_true", help="print the outcome as JSON")
     spark = argparse.ArgumentParser(add_help=False)
-    spark.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    spark.add_argument(
+        "--master",
+        default="local[*]",
+        help="Spark master, or a Spark Connect server, sc://host:port (default: %(default)s)",
+    )
     spark.add_argument("--spark-ui", action="store_true",
                        help="serve Spark's own pages about the job while it runs")  # fmt: skip
     spark.add_argument("--driver-memory", metavar="SIZE",
@@ -898,6 +911,7 @@ def _opener(
                 raise errors.SparkFailed("Spark is not installed; run `make setup-all`")
             return warm.opened(warehouse)
         _ensure_spark(say)
+        _ensure_connect(options.master, say)
         return session.started(
             server,
             warehouse,
@@ -942,6 +956,9 @@ def _resources(options: argparse.Namespace) -> resources.SparkResources | None:
     """Return what Spark gets by the options; None for a job that has none of them."""
     if not hasattr(options, "master"):
         return None
+    address = masters.parse_connect(options.master)
+    if address is not None and options.spark_ui:
+        raise errors.BadArgument(f"--spark-ui: the pages of the Spark at {address} are its own")
     memory = options.driver_memory
     if options.job == "serve" and options.memory_mib is not None:
         if memory is not None:
@@ -1039,6 +1056,17 @@ def _ensure_spark(say: progress.Say) -> None:
     importlib.invalidate_caches()
     # What it cannot prepare, the job asks for again and says so.
     subprocess.run([sys.executable, "-m", "pipeline.prepare"], cwd=CHECKOUT, check=False)
+
+
+def _ensure_connect(master: str, say: progress.Say) -> None:
+    """Install what PySpark needs beside itself for a Spark Connect server."""
+    if masters.parse_connect(master) is None or importlib.util.find_spec(connect.PACKAGE):
+        return
+    say("the client of Spark Connect is not installed yet; installing it (about 20 MB to fetch)")
+    done = subprocess.run([sys.executable, str(CHECKOUT / "provision.py"), "connect"], check=False)
+    if done.returncode:
+        raise errors.SparkFailed("Spark Connect's client could not be installed; see pip's message")
+    importlib.invalidate_caches()
 
 
 def _ensure_kafka(options: argparse.Namespace) -> None:

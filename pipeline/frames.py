@@ -101,7 +101,8 @@ def iceberg_schema(spark: session.Spark, frame: Any, table: Any | None) -> Any:
     that, and fail at one that identifies rows. Spark checks the rows when it writes them. table: a
     Java table; None for one that does not exist.
     """
-    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
+    spark_types = spark.jvm.org.apache.spark.sql.types.DataType.fromJson(frame.schema.json())
+    schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_types)
     if table is None:
         return schema
     struct = _as_required(spark, schema.asStruct(), table.schema().asStruct())
@@ -172,7 +173,7 @@ class _Load:
 
 def _typed(load: _Load) -> Any:
     """Read files that have types of their own."""
-    paths = [source.path for source in load.fresh if source.size_bytes]
+    paths = [load.spark.path(source) for source in load.fresh if source.size_bytes]
     file_format = load.reader.format
     if not paths:
         raise errors.every_file_empty(file_format)
@@ -185,7 +186,7 @@ def _avro(load: _Load) -> Any:
     frames = [
         load.spark.session.read.format("avro")
         .options(**load.reader.options)
-        .load([source.path for source in group])
+        .load([load.spark.path(source) for source in group])
         for group in groups
     ]
     types = frames[0].schema
@@ -207,7 +208,7 @@ def _json(load: _Load) -> Any:
         return load.spark.session.read.format("json").options(**options)
 
     groups = {
-        shape: [source.path for source in group]
+        shape: [load.spark.path(source) for source in group]
         for shape, group in inspection.grouped(load.s3, load.fresh, reader).items()
     }
     with located(load.s3, reader, load.fresh):
@@ -230,12 +231,14 @@ def _csv(load: _Load) -> Any:
         return load.spark.session.read.format("csv").options(**options)
 
     texts = [
-        read_group(shape, inferSchema="false").load([source.path for source in group])
+        read_group(shape, inferSchema="false").load([load.spark.path(source) for source in group])
         for shape, group in groups.items()
     ]
     with located(load.s3, reader, load.fresh):
         classes = _classes(texts) if reader.infers or columns or fixed else {}
-    dates = _dates_in_forms(read_group, groups) if reader.forms_dates and reader.infers else {}
+    dates = (
+        _dates_in_forms(load, read_group, groups) if reader.forms_dates and reader.infers else {}
+    )
     by_name = {name.lower(): column_type for name, column_type in columns.items()}
 
     def type_of(name: str) -> Any:
@@ -274,7 +277,7 @@ def _csv(load: _Load) -> Any:
             if schema == text.schema
             else read_group(shape, inferSchema="false")
             .schema(schema)
-            .load([source.path for source in group])
+            .load([load.spark.path(source) for source in group])
         )
     return functools.reduce(
         lambda whole, frame: whole.unionByName(frame, allowMissingColumns=True), frames
@@ -307,7 +310,7 @@ def _classes(texts: Iterable[Any]) -> Mapping[str, frozenset[str]]:
     return present
 
 
-def _dates_in_forms(read_group: Any, groups: Any) -> Mapping[str, Any]:
+def _dates_in_forms(load: _Load, read_group: Any, groups: Any) -> Mapping[str, Any]:
     """Return the columns that are dates in the forms that the options name, as Spark infers."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
@@ -315,7 +318,7 @@ def _dates_in_forms(read_group: Any, groups: Any) -> Mapping[str, Any]:
     dates: dict[str, Any] = {}
     others: set[str] = set()
     for shape, group in groups.items():
-        paths = [source.path for source in group]
+        paths = [load.spark.path(source) for source in group]
         for field in read_group(shape, inferSchema="true").load(paths).schema:
             if isinstance(field.dataType, types.DateType | types.TimestampType):
                 dates[field.name.lower()] = field.dataType

@@ -54,12 +54,13 @@ def running(
     properties = folder / "spark.properties"
     _write_private(properties, _properties_text(settings))
     connection_file = folder / "gateway"
-    process_environment = _environment(runtime, environment, connection_file)
-    java_command, *arguments = [
-        argument
-        for argument in _launcher_command(runtime, properties, process_environment)
-        if argument != UNWANTED_MODULE
-    ]
+    process_environment = {
+        **environment_of(runtime, environment),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),
+    }
+    java_command, *arguments = launcher_command(
+        runtime, ["--properties-file", str(properties), "pyspark-shell"], process_environment
+    )
     command = [java_command, *jvm_options, *arguments]
     log = log or folder / "spark.log"
     process = subprocess.Popen(
@@ -109,9 +110,8 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def _environment(
-    runtime: java.Java, environment: Mapping[str, str], connection_file: Path
-) -> dict[str, str]:
+def environment_of(runtime: java.Java, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process of Spark."""
     return {
         **environment,
         "SPARK_HOME": str(spark_home()),
@@ -119,13 +119,16 @@ def _environment(
         "SPARK_SCALA_VERSION": "2.13",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),
     }
 
 
-def _launcher_command(
-    runtime: java.Java, properties: Path, environment: Mapping[str, str]
+def launcher_command(
+    runtime: java.Java, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
+    """Return the command that Spark's launcher gives for what `spark-submit` would run.
+
+    Raises SparkFailed.
+    """
     launcher = subprocess.run(
         [
             str(runtime.command),
@@ -133,9 +136,7 @@ def _launcher_command(
             str(spark_home() / "jars" / "*"),
             "org.apache.spark.launcher.Main",
             "org.apache.spark.deploy.SparkSubmit",
-            "--properties-file",
-            str(properties),
-            "pyspark-shell",
+            *arguments,
         ],
         capture_output=True,
         env=dict(environment),
@@ -147,7 +148,8 @@ def _launcher_command(
             "Spark's launcher failed: " + launcher.stderr.decode(errors="replace").strip()[-500:]
         )
     words = launcher.stdout.decode().lstrip("\n\0").split("\0")
-    return [word.lstrip("\n") for word in words if word.strip("\n")]
+    argument_words = [word.lstrip("\n") for word in words if word.strip("\n")]
+    return [word for word in argument_words if word != UNWANTED_MODULE]
 
 
 def _wait_for_gateway(

@@ -32,6 +32,7 @@ from pipeline import (
     session,
     settings,
     sources,
+    staging,
     steps,
     topics,
 )
@@ -581,8 +582,11 @@ def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> 
     """Write the rows as data files of the transaction's table; return them, uncommitted.
 
     Spark finds the table by load_id in Iceberg's own cache, and leaves the files it wrote with
-    Iceberg's coordinator under the same id, as for `rewrite_data_files`.
+    Iceberg's coordinator under the same id, as for `rewrite_data_files`. That of a Spark Connect
+    server is in another process: see `staging`.
     """
+    if spark.remote is not None:
+        return staging.write(spark, spark.remote.endpoint, transaction, frame, load_id)
     cache, written = spark.singleton(TABLE_CACHE), spark.singleton(WRITTEN_FILES)
     table = transaction.table()
     cache.add(load_id, table)

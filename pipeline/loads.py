@@ -177,12 +177,17 @@ def summary(
         return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: mode}
     key = f"{load_id}.json"
     with sources.asking():
-        with contextlib.suppress(
-            s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists
-        ):
-            s3.create_bucket(Bucket=LISTS_BUCKET)
+        create_lists_bucket(s3)
         s3.put_object(Bucket=LISTS_BUCKET, Key=key, Body=json.dumps(rows).encode())
     return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: mode}
+
+
+def create_lists_bucket(s3: Any) -> None:
+    """Create the bucket of what loads store beside their tables, unless it is there."""
+    with contextlib.suppress(
+        s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists
+    ):
+        s3.create_bucket(Bucket=LISTS_BUCKET)
 
 
 def _ask(request: urllib.request.Request, *, table: settings.TargetTable | None = None) -> Any:

@@ -39,6 +39,8 @@ DELETE_FILES_MIN: Final = 10
 delete files of its own remove three rows of ten: Iceberg's default."""
 PARTIAL_PROGRESS: Final = {"partial-progress.enabled": "true"}
 """Groups are committed as they are ready, in at most ten commits."""
+WITH_DANGLING_DELETES: Final = {"remove-dangling-deletes": "true"}
+"""Delete files go with the compaction: Spark Connect has no action for them alone."""
 COMPACTION_COUNTS: Final = (
     "rewritten_data_files_count",
     "added_data_files_count",
@@ -166,7 +168,7 @@ def compact(
                 f"{progress.counted(left, 'file')} of {table.full} were not rewritten: a writer's "
                 f"commit came first{'' if is_last else '; planning them again'}"
             )
-        if counts["rewritten_data_files_count"]:
+        if counts["rewritten_data_files_count"] and spark.remote is None:
             counts["removed_delete_files_count"] += _remove_dangling_deletes(spark, table)
     return counts
 
@@ -178,6 +180,8 @@ def _rewrite(
     arrangement_arguments: Sequence[str],
 ) -> Mapping[str, Any]:
     """Call the procedure; return its counts, none if a conflicting commit came first."""
+    if spark.remote is not None:
+        options = {**options, **WITH_DANGLING_DELETES}
     pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
     arguments = [
         f"table => '{_full_name(table)}'",

@@ -127,6 +127,11 @@ def merged(
             held.append(newest.persist())
             yield _all_new(merge, held[-1], basis)
             return
+        if spark.remote is not None and _has_lineage(spark, basis):
+            raise errors.BadArgument(
+                f"--mode merge into {target.full}, a table of format version 3, keeps the ids of "
+                f"rows, which cannot be written at {spark.remote.address}; name another --master"
+            )
         stored = spark.session.read.table(target.quoted)
         lineage = (ROW_ID, WRITTEN_BY) if _has_lineage(spark, basis) else ()
         applied = _applied(merge, in_order(newest, stored), stored, lineage)

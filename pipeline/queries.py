@@ -102,8 +102,7 @@ def _selected(spark: session.Spark, what: str, sql: str) -> Any:
     what: the query's name, for the error.
     """
     try:
-        parser = spark.session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - py4j
-        plan = parser.parsePlan(sql)
+        plan = spark.parser().parsePlan(sql)
         if _has_statement(spark, plan) or not _is_query(spark, sql):
             raise errors.BadArgument(f"{what} is no SELECT")
         return spark.session.sql(sql)

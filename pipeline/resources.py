@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pipeline import errors
+from pipeline import errors, masters
 
 MIB = 1 << 20
 DRIVER_MIB_MIN, DRIVER_MIB_MAX = 1_024, 8_192
@@ -128,6 +128,9 @@ def resolve(
     def of_variable(option: str) -> str | None:
         return environment.get(VARIABLES[option]) or None
 
+    connect = masters.parse_connect(wishes.master)
+    if connect is not None:
+        return _of_connect(wishes, connect, of_variable("conf") or "")
     is_local = wishes.master.startswith("local")
     for name, value in (
         ("--executor-memory", wishes.executor_memory),
@@ -168,6 +171,28 @@ def resolve(
         executor_cores=None
         if executor_cores is None
         else _count(executor_cores, "--executor-cores"),
+    )
+
+
+def _of_connect(wishes: Wishes, connect: masters.ConnectServer, conf: str) -> SparkResources:
+    """Return what a session of a Spark Connect server gets: settings. conf: of the variable."""
+    for name, value in (
+        ("--driver-memory", wishes.driver_memory),
+        ("--cores", wishes.cores),
+        ("--executor-memory", wishes.executor_memory),
+        ("--executor-cores", wishes.executor_cores),
+    ):
+        if value is not None:
+            raise errors.BadArgument(
+                f"{name} is for a Spark that the job starts; what {connect} has was said when it "
+                "was started"
+            )
+    return SparkResources(
+        master=wishes.master,
+        conf={
+            **parse_conf(_words(conf), VARIABLES["conf"]),
+            **parse_conf(wishes.conf, "--conf"),
+        },
     )
 
 

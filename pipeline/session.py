@@ -1,7 +1,8 @@
 """engine: the one SparkSession of a job, and the progress of its tasks.
 
 All calls to the JVM through py4j are here or in the job that uses it. A session ends with its JVM;
-no process stays, and no settings stay on disk.
+no process stays, and no settings stay on disk. A session on a Spark Connect server (`connect`) has
+a JVM too, without Spark's driver.
 """
 
 from __future__ import annotations
@@ -17,12 +18,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pipeline import archive, errors, gateway, jars, java, progress, resources, servers, settings
+from pipeline import (
+    archive,
+    connect,
+    errors,
+    gateway,
+    jars,
+    java,
+    masters,
+    progress,
+    resources,
+    servers,
+    settings,
+    sources,
+)
 
 LOG_LEVEL = "WARN"
 # PySpark logs each failed analysis as JSON on standard error; the job prints it itself.
 NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-READING = re.compile(r"while reading file s3a(://.+?)\. ")
+READING = re.compile(r"while reading file s3a?(://.+?)\. ")
 ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 SQL_STATE = re.compile(r" +SQLSTATE: \w{5}.*")
 REASON_MAX = 500
@@ -31,13 +45,22 @@ CAUSES_MAX = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spark:
-    """A running session and the JVM behind it."""
+    """A running session and the JVM behind it, by its py4j gateway.
+
+    remote: of a session on a Spark Connect server; the JVM then has Iceberg's library alone.
+    reads_this_machine: whether the session can read files of this machine.
+    """
 
     session: Any
     jvm: Any
+    java_gateway: Any
+    remote: connect.Remote | None = None
+    reads_this_machine: bool = True
 
     def catalog(self, warehouse: str) -> Any:
         """The Java Iceberg catalog (org.apache.iceberg.catalog.Catalog) of a warehouse."""
+        if self.remote is not None:
+            return self.remote.catalog(self.jvm, warehouse)
         manager = self.session._jsparkSession.sessionState().catalogManager()  # noqa: SLF001 - py4j
         return manager.catalog(warehouse).icebergCatalog()
 
@@ -48,8 +71,7 @@ class Spark:
 
     def namespace(self, levels: Sequence[str]) -> Any:
         """The levels as a Java Namespace."""
-        gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
-        array = gateway.new_array(self.jvm.java.lang.String, len(levels))
+        array = self.java_gateway.new_array(self.jvm.java.lang.String, len(levels))
         for position, level in enumerate(levels):
             array[position] = level
         return self.jvm.org.apache.iceberg.catalog.Namespace.of(array)
@@ -60,15 +82,33 @@ class Spark:
         By reflection: where a class also has an instance's `get(...)`, py4j calls whichever of the
         two the JVM lists first.
         """
-        gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
+        new_array = self.java_gateway.new_array
         method = self.jvm.java.lang.Class.forName(class_name).getMethod(
-            "get", gateway.new_array(self.jvm.java.lang.Class, 0)
+            "get", new_array(self.jvm.java.lang.Class, 0)
         )
-        return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
+        return method.invoke(None, new_array(self.jvm.java.lang.Object, 0))
+
+    def path(self, source: sources.Source) -> str:
+        """The name by which the session reads a raw file."""
+        if self.remote is not None and source.is_object:
+            return self.remote.path(source.place)
+        return source.path
+
+    def parser(self) -> Any:
+        """A Java parser of Spark's SQL."""
+        if self.remote is not None:
+            return self.jvm.org.apache.spark.sql.execution.SparkSqlParser()
+        return self.session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - py4j
 
     @contextmanager
     def quiet(self, *loggers: str) -> Iterator[None]:
-        """Turn Java's loggers off for the time of the block. loggers: names of classes."""
+        """Turn Java's loggers off for the time of the block. loggers: names of classes.
+
+        Those of a Spark Connect server stay: its output is not the job's.
+        """
+        if self.remote is not None:
+            yield
+            return
         log4j = self.jvm.org.apache.logging.log4j
         levels = {name: log4j.LogManager.getLogger(name).getLevel() for name in loggers}
         set_level = log4j.core.config.Configurator.setLevel
@@ -83,6 +123,8 @@ class Spark:
 
     def counting(self) -> Callable[[], progress.JobCounters]:
         """Return a function that counts what Spark's stages have done from now on."""
+        if self.remote is not None:
+            return self.remote.tasks.counting()
         earlier = {stage_id for stage_id, *_ in self._stages()}
 
         def counters() -> progress.JobCounters:
@@ -98,10 +140,9 @@ class Spark:
     def _stages(self) -> list[tuple[int, int, int, int, int]]:
         """Return of each stage its id, rows written, bytes read, tasks done, and all its tasks."""
         store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
-        gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
         no_list, no_quantiles = (
             self.jvm.java.util.ArrayList(),
-            gateway.new_array(self.jvm.double, 0),
+            self.java_gateway.new_array(self.jvm.double, 0),
         )
         # Java does not see Scala's default arguments: every status, without details.
         stages = store.stageList(no_list, False, False, no_quantiles, no_list)
@@ -134,16 +175,26 @@ def started(
 ) -> Iterator[Spark]:
     """Start the JVM and a session on one warehouse; end both with the block.
 
+    A session on a Spark Connect server gets a JVM too, without Spark's driver.
     gets: the master, and how much of it. may_fetch: download Spark's jars if they are missing. ui:
     serve Spark's pages, and say where. new_log: returns the file for Spark's output; without one
     it is not kept.
     Raises BadArgument, NoJava, JarsMissing, SparkFailed.
     """
     master = gets.master
-    settings.check_master(master)
+    address = masters.parse_connect(master)
+    if address is not None:
+        connect.check(address, server)
     environment = dict(os.environ)
     runtime = java.find(environment)
     folder_of_jars = jars.ensure(runtime, environment, say=say, may_fetch=may_fetch)
+    if address is not None:
+        with _connected(
+            server, warehouse, address, gets=gets, runtime=runtime, folder_of_jars=folder_of_jars,
+            environment=environment, say=say, new_log=new_log,
+        ) as spark:  # fmt: skip
+            yield spark
+        return
     if settings.is_on_this_machine(master):
         environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     trust = java.trust_options(jars.cache_folder(environment), environment)
@@ -180,15 +231,76 @@ def started(
 
 
 @contextmanager
+def _connected(
+    server: settings.ServerEndpoint,
+    warehouse: str,
+    address: masters.ConnectServer,
+    *,
+    gets: resources.SparkResources,
+    runtime: java.Java,
+    folder_of_jars: Path,
+    environment: dict[str, str],
+    say: progress.Say,
+    new_log: Callable[[], Path | None],
+) -> Iterator[Spark]:
+    """Start a JVM for Iceberg's library, and a session on a Spark Connect server."""
+    trust = java.trust_options(jars.cache_folder(environment), environment)
+    wanted = settings.library_settings(
+        jars=folder_of_jars, java_options=trust if runtime.bundled else ()
+    )
+    say(f"connecting to Spark at {address}")
+    _silence()
+    remote = connect.Remote(address=address, endpoint=server, tasks=connect.RemoteTasks())
+    with (
+        gateway.private_folder() as folder,
+        gateway.running(
+            runtime,
+            wanted,
+            folder=folder,
+            environment=environment,
+            log=new_log(),
+            jvm_options=archive.options(runtime, folder_of_jars),
+        ) as kill_jvm,
+        contextlib.ExitStack() as block,
+    ):
+        try:
+            with failures(), _own_interrupts():
+                java_gateway = block.enter_context(connect.gateway())
+                session = block.enter_context(
+                    connect.opened(address, settings.connect_settings(server, warehouse), gets.conf)
+                )
+                # Loads the catalog's class, which the server may lack.
+                own = session.catalog.currentCatalog()
+                session.catalog.setCurrentCatalog(warehouse)
+                session.catalog.setCurrentCatalog(own)
+        except errors.SparkFailed as error:
+            raise errors.SparkFailed(f"no session could be opened at {address}: {error}") from error
+        session.registerProgressHandler(remote.tasks)
+        block.callback(remote.close)
+
+        def give_up() -> None:
+            with contextlib.suppress(Exception):
+                session.interruptAll()
+            kill_jvm()
+
+        block.enter_context(servers.watched(server, give_up=give_up))
+        yield Spark(
+            session=session,
+            jvm=java_gateway.jvm,
+            java_gateway=java_gateway,
+            remote=remote,
+            reads_this_machine=False,
+        )
+
+
+@contextmanager
 def opened(master: str) -> Iterator[Spark]:
     """Open a session in the JVM that runs; end it with the block. Raises SparkFailed."""
     # Imported here: PySpark takes a second to import, and `--help` does not need it.
     from pyspark import SparkContext
-    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    for name in NOISY_LOGGERS:
-        PySparkLogger.getLogger(name).disabled = True
+    _silence()
     try:
         with failures(), _own_interrupts():
             session = SparkSession.builder.getOrCreate()
@@ -196,7 +308,12 @@ def opened(master: str) -> Iterator[Spark]:
     except errors.SparkFailed as error:
         raise errors.SparkFailed(f"Spark did not start on {master}: {error}") from error
     try:
-        yield Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
+        yield Spark(
+            session=session,
+            jvm=session._jvm,  # noqa: SLF001 - py4j's only way
+            java_gateway=session.sparkContext._gateway,  # noqa: SLF001 - the same
+            reads_this_machine=settings.is_on_this_machine(master),
+        )
     finally:
         # After an interrupted call py4j may refuse both; the JVM ends with its standard input.
         with contextlib.suppress(Exception):
@@ -207,6 +324,15 @@ def opened(master: str) -> Iterator[Spark]:
                 spark_gateway.shutdown()
         SparkContext._gateway = None  # noqa: SLF001
         SparkContext._jvm = None  # noqa: SLF001
+
+
+def _silence() -> None:
+    """Turn off the loggers of PySpark that print what the job prints itself."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.logger import PySparkLogger
+
+    for name in NOISY_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
 
 
 @contextmanager
@@ -231,22 +357,26 @@ def failures() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise errors.SparkJobFailed(reason(error)) from error
+        text = reason(error)
+        lack = connect.missing(text) if connect.causes(error) else None
+        raise errors.SparkJobFailed(lack or text) from error
 
 
 def thrown(error: Exception) -> tuple[str, str] | None:
     """Return the class and the message of the Java exception behind error, if one is."""
     java_error = _java_error(error)
     if java_error is None:
-        return None
+        return next(iter(connect.causes(error)), None)
     return str(java_error.getClass().getSimpleName()), str(java_error.getMessage())
 
 
 def is_caused_by(error: Exception, names: Collection[str]) -> bool:
     """Return whether a Java exception of one of these classes is behind an error of `failures`."""
     cause = error.__cause__
-    java_error = _java_error(cause) if isinstance(cause, Exception) else None
-    return any(str(each.getClass().getSimpleName()) in names for each in _java_causes(java_error))
+    if not isinstance(cause, Exception):
+        return False
+    java_classes = [str(one.getClass().getSimpleName()) for one in _java_causes(_java_error(cause))]
+    return not {*java_classes, *(name for name, _ in connect.causes(cause))}.isdisjoint(names)
 
 
 def each(elements: Any) -> Iterator[Any]:
@@ -281,6 +411,8 @@ def reason(error: Exception) -> str:
                 for one in _java_causes(java_error)
             ]
             return _sentence(named)
+    if of_server := connect.causes(error):
+        return _sentence(of_server)
     lines = [line for line in str(error).splitlines() if line.strip() and "Trace:" not in line]
     return _plain(lines[0]) if lines else type(error).__name__
 
@@ -295,12 +427,13 @@ def _sentence(causes: Sequence[tuple[str, str]]) -> str:
     files = [
         match.group(1)
         for _, cause_message in causes
-        if (match := READING.search(cause_message + " "))
+        if (match := READING.search(connect.SCHEME.sub("s3://", cause_message) + " "))
     ]
     return f"s3{files[0]}: {text}" if files and files[0] not in text else text
 
 
 def _plain(message: str) -> str:
     """Return Spark's message as one printable line, without its error codes."""
+    message = connect.SCHEME.sub("s3://", message)
     line = ERROR_CLASS.sub("", SQL_STATE.sub("", " ".join(message.split())))
     return "".join(letter if letter.isprintable() else "?" for letter in line)[:REASON_MAX]

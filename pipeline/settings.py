@@ -7,6 +7,7 @@ configuration response; only S3A, which reads the raw files, needs them as setti
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ LostRecords: TypeAlias = Literal["fail", "skip"]
 LOST_RECORDS: tuple[LostRecords, ...] = ("fail", "skip")
 """What a load does where a topic has dropped records that the table does not have."""
 
+SCHEME_BEGINNING, SCHEME_DIGITS = "s3-", 16
+FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -395,13 +399,18 @@ def spark_settings(
     return settings
 
 
-def check_master(master: str) -> None:
-    """Raise BadArgument for the address of a Spark Connect server."""
-    if master.startswith("sc://"):
-        raise errors.BadArgument(
-            f"--master {master} is a Spark Connect server, which has a driver of its own; a job "
-            "starts Spark's driver itself: name a master, like spark://host:7077"
-        )
+def library_settings(*, jars: Path, java_options: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings of a JVM that has Iceberg's library, and no driver of Spark."""
+    return {
+        "spark.driver.extraClassPath": f"{jars}/*",
+        **({"spark.driver.extraJavaOptions": " ".join(java_options)} if java_options else {}),
+    }
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether only this machine reaches a URL."""
+    host = urlsplit(url).hostname or ""
+    return host in LOOPBACK_HOSTS or host == "::1" or host.startswith("127.")
 
 
 def is_on_this_machine(master: str) -> bool:
@@ -409,7 +418,44 @@ def is_on_this_machine(master: str) -> bool:
     if master.startswith("local"):
         return True
     hosts = [address.rpartition(":")[0] for address in master.partition("://")[2].split(",")]
-    return all(host in ("127.0.0.1", "localhost", "[::1]") for host in hosts)
+    return all(host in LOOPBACK_HOSTS for host in hosts)
+
+
+def scheme_of_raw_files(server: ServerEndpoint) -> str:
+    """Return the scheme by which the sessions of a Spark Connect server read raw files.
+
+    Hadoop keeps one file system for all sessions of a process, by scheme and bucket; the first
+    session's endpoint and keys would be those of all. So each endpoint and key has its own scheme.
+    """
+    parts = (server.url, server.region, server.access_key, server.secret_key, server.session_token)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return f"{SCHEME_BEGINNING}{digest[:SCHEME_DIGITS]}"
+
+
+def connect_settings(server: ServerEndpoint, warehouse: str) -> dict[str, str]:
+    """Return the settings of a session on a Spark Connect server; none of them is a start's."""
+    hadoop = {
+        name.removeprefix("spark.hadoop."): value for name, value in _s3a_settings(server).items()
+    }
+    implementation = hadoop.pop("fs.s3.impl")
+    return {
+        "spark.sql.session.timeZone": "UTC",
+        **catalog_settings(server, warehouse),
+        **hadoop,
+        f"fs.{scheme_of_raw_files(server)}.impl": implementation,
+    }
+
+
+def file_settings(server: ServerEndpoint) -> dict[str, str]:
+    """Return the properties of Iceberg's S3FileIO for files that no catalog vends keys for."""
+    return {
+        "s3.endpoint": server.url,
+        "s3.path-style-access": "true",
+        "client.region": server.region,
+        "s3.access-key-id": server.access_key,
+        "s3.secret-access-key": server.secret_key,
+        **({"s3.session-token": server.session_token} if server.session_token else {}),
+    }
 
 
 def catalog_settings(
@@ -424,7 +470,7 @@ def catalog_settings(
         f"{catalog}.warehouse": warehouse,
         f"{catalog}.cache-enabled": "false",
         **{f"{catalog}.{name}": value for name, value in catalog_credentials(server).items()},
-        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{catalog}.io-impl": FILE_IO,
         f"{catalog}.header.X-Iceberg-Access-Delegation": "vended-credentials",
     }
 

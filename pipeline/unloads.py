@@ -58,7 +58,7 @@ def rows(
 
     Raises BadArgument if the server's SQL refuses the view, NoServer.
     """
-    if not settings.is_on_this_machine(spark.session.sparkContext.master):
+    if not spark.reads_this_machine:
         raise errors.BadArgument(
             f"view:{view.full} has no text in Spark's SQL, and a Spark cluster cannot read its "
             "rows from this machine; use --master 'local[*]'"

@@ -286,7 +286,6 @@ def main(arguments: list[str]) -> None:
     wire.start()
     os.nice(NICENESS)
     try:
-        settings.check_master(wanted.master)
         environment = dict(os.environ)
         if settings.is_on_this_machine(wanted.master):
             environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

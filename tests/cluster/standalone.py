@@ -18,7 +18,7 @@ from pipeline import java
 from tests.kit import server as server_kit
 
 MASTER, WORKER = (f"org.apache.spark.deploy.{name}" for name in ("master.Master", "worker.Worker"))
-START_SECONDS = 60
+START_SECONDS = 120
 HOST = "127.0.0.1"
 JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -50,7 +50,7 @@ def running(folder: Path) -> Iterator[Cluster]:
     runtime = java.find(os.environ)
     folder.mkdir()
     scala = next(JARS.glob("spark-core_*.jar")).name.removeprefix("spark-core_").split("-")[0]
-    environment = {
+    variables = {
         **os.environ,
         "SPARK_HOME": str(JARS.parent),
         "SPARK_LOCAL_IP": HOST,
@@ -59,23 +59,23 @@ def running(folder: Path) -> Iterator[Cluster]:
     }
 
     def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [str(runtime.home / "bin" / "java"), "-Xmx256m", "-cp", f"{JARS}/*", *arguments]
-        command += ["--host", HOST, "--port", "0", "--webui-port", "0"]
+        words = [str(runtime.home / "bin" / "java"), "-Xmx256m", "-cp", f"{JARS}/*", *arguments]
+        words += ["--host", HOST, "--port", "0", "--webui-port", "0"]
         with (folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+            return subprocess.Popen(words, env=variables, stdout=log, stderr=log, cwd=folder)
 
     with contextlib.ExitStack() as stack:
-        stack.callback(_end, processes := [start("master", MASTER)])
-        url = _wait_for(folder / "master.log", rf"spark://{re.escape(HOST)}:\d+")
+        stack.callback(end, processes := [start("master", MASTER)])
+        url = wait_for(folder / "master.log", rf"spark://{re.escape(HOST)}:\d+")
         for number in (1, 2):
             sizes = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / str(number)))
             processes.append(start(f"worker-{number}", WORKER, *sizes, url))
         for number in (1, 2):
-            _wait_for(folder / f"worker-{number}.log", "Successfully registered with master")
+            wait_for(folder / f"worker-{number}.log", "Successfully registered with master")
         yield Cluster(url=url, folder=folder)
 
 
-def _wait_for(log: Path, pattern: str) -> str:
+def wait_for(log: Path, pattern: str) -> str:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         match = re.search(pattern, log.read_text())
@@ -85,7 +85,7 @@ def _wait_for(log: Path, pattern: str) -> str:
     raise AssertionError(f"{log.name} does not say {pattern}: {log.read_text()[-2000:]}")
 
 
-def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+def end(processes: list[subprocess.Popen[bytes]]) -> None:
     for process in reversed(processes):
         process.terminate()
     for process in processes:
@@ -97,21 +97,8 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
 def run_pipeline(running: server_kit.Running, cluster: Cluster, *arguments: str) -> None:
     """Run one job on the cluster."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pipeline",
-            *arguments,
-            "--url",
-            running.url,
-            "--master",
-            cluster.url,
-        ],
-        env={
-            **os.environ,
-            "BOATHOUSE_ACCESS_KEY": running.access_key,
-            "BOATHOUSE_SECRET_KEY": running.secret_key,
-        },
+        command(running, cluster.url, *arguments),
+        env=environment(running),
         cwd=server_kit.ROOT,
         capture_output=True,
         text=True,
@@ -119,3 +106,18 @@ def run_pipeline(running: server_kit.Running, cluster: Cluster, *arguments: str)
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def command(running: server_kit.Running, master: str, *arguments: str) -> list[str]:
+    """Return the command of a job on a master."""
+    words = [sys.executable, "-m", "pipeline", *arguments]
+    return [*words, "--url", running.url, "--master", master]
+
+
+def environment(running: server_kit.Running) -> dict[str, str]:
+    """Return the environment of a job, with the keys of the server."""
+    return {
+        **os.environ,
+        "BOATHOUSE_ACCESS_KEY": running.access_key,
+        "BOATHOUSE_SECRET_KEY": running.secret_key,
+    }

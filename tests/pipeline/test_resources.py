@@ -15,6 +15,7 @@ from tests.pipeline.lake import Lake
 
 GIB = 1 << 30
 LAPTOP = resources.Machine(memory_bytes=16 * GIB, cores=8)
+CONNECT = "sc://host:15002"
 CLUSTER = "spark://host:7077"
 
 
@@ -108,6 +109,11 @@ def test_a_cluster_gets_cores_and_executors_as_they_are_named() -> None:
         ({"executor_memory": "2g"}, "--executor-memory is for a cluster"),
         ({"executor_cores": "2", "master": "local[2]"}, "--executor-cores is for a cluster"),
         ({"executor_cores": "x", "master": CLUSTER}, "--executor-cores 'x' is no number"),
+        ({"driver_memory": "2g", "master": CONNECT}, "--driver-memory is for a Spark that"),
+        ({"cores": "2", "master": CONNECT}, "what sc://host:15002 has was said when it"),
+        ({"executor_memory": "2g", "master": CONNECT}, "--executor-memory is for a Spark that"),
+        ({"executor_cores": "2", "master": CONNECT}, "--executor-cores is for a Spark that"),
+        ({"conf": ("spark.sql.extensions=x",), "master": CONNECT}, "a job sets this itself"),
         ({"conf": ("a.b=1",)}, "--conf 'a.b=1' is not spark.key=value"),
         ({"conf": ("spark.a",)}, "is not spark.key=value"),
         ({"conf": ("spark.a b=1",)}, "is not spark.key=value"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -172,7 +173,34 @@ def test_the_driver_is_reached_from_other_machines_unless_all_of_spark_is_here(
     assert ("spark.jars" in wanted) is not master.startswith("local")
 
 
-def test_a_spark_connect_server_is_no_master() -> None:
-    settings.check_master("spark://host:7077")
-    with pytest.raises(errors.BadArgument, match="Spark Connect"):
-        settings.check_master("sc://host:15002")
+SERVER = settings.ServerEndpoint(
+    url="http://127.0.0.1:1", access_key="A", secret_key="s", region="r"
+)
+
+
+def test_sessions_of_a_connect_server_read_raw_files_by_a_scheme_of_endpoint_and_keys() -> None:
+    schemes = {
+        settings.scheme_of_raw_files(dataclasses.replace(SERVER, **change))
+        for change in ({}, {"url": "http://h:2"}, {"access_key": "B"}, {"secret_key": "t"})
+    }
+    assert len(schemes) == 4
+    assert settings.scheme_of_raw_files(dataclasses.replace(SERVER)) in schemes
+    wanted = settings.connect_settings(SERVER, "lake")
+    (scheme,) = (name.split(".")[1] for name in wanted if name.endswith(".impl"))
+    assert scheme == settings.scheme_of_raw_files(SERVER)
+    assert wanted["fs.s3a.endpoint"] == "http://127.0.0.1:1"
+    assert wanted["spark.sql.catalog.lake.uri"] == "http://127.0.0.1:1/iceberg"
+    # Those are of Spark's start, which a session is too late for.
+    assert not [name for name in wanted if name.startswith(("spark.hadoop.", "spark.driver."))]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:9000", True), ("http://localhost:9000", True),
+        ("http://[::1]:9000", True), ("http://127.1.2.3", True),
+        ("http://10.0.0.1:9000", False), ("https://lake.example.org", False),
+    ],
+)  # fmt: skip
+def test_loopback_addresses_are_of_this_machine_alone(url: str, expected: bool) -> None:
+    assert settings.is_loopback(url) is expected
