@@ -111,12 +111,19 @@ def statement(
     *,
     growth_mib: int = GROWTH_MIB,
     prepare: Callable[[stalls.Target], Any] | None = None,
+    binds: Callable[[], Mapping[str, Any]] | None = None,
     **more: Any,
 ) -> stalls.Hostile:
-    """A row that runs one text and expects one of codes; None means that it succeeds."""
+    """A row that runs one text and expects one of codes; None means that it succeeds.
+
+    text, binds: what is large comes from a function, for each process with tests imports all rows.
+    more: of the request.
+    """
 
     def send(place: stalls.Target) -> None:
-        answer = Connection(place).run(text if isinstance(text, str) else text(), **more)
+        bindings = {} if binds is None else {"bindings": binds()}
+        ready = text if isinstance(text, str) else text()
+        answer = Connection(place).run(ready, **bindings, **more)
         assert answer["code"] in codes, str(answer)[:600]
         if answer["code"] not in (None, "090001"):
             assert "internal error" not in answer["message"], answer["message"][:300]
@@ -334,7 +341,7 @@ ROWS: Final = (
         "select ?",
         [None],
         growth_mib=3 * GROWTH_MIB,
-        bindings=array_binds(1, 1_600_000, "123456"),
+        binds=lambda: array_binds(1, 1_600_000, "123456"),
     ),
     statement(
         "sixteen-mebibytes-of-inserted-binds",
@@ -343,7 +350,7 @@ ROWS: Final = (
         [None],
         growth_mib=2 * GROWTH_MIB,
         prepare=make_a_table_of_texts,
-        bindings=array_binds(4, 400_000, "123456"),
+        binds=lambda: array_binds(4, 400_000, "123456"),
     ),
     statement(
         "four-million-lists-as-a-bind",
@@ -351,7 +358,7 @@ ROWS: Final = (
         "select ?",
         ["002049"],
         growth_mib=2 * GROWTH_MIB,
-        bindings={"1": {"type": "TEXT", "value": [[]] * 4_000_000}},
+        binds=lambda: {"1": {"type": "TEXT", "value": [[]] * 4_000_000}},
     ),
     statement(
         "more-bind-names-than-there-may-be",
@@ -359,7 +366,7 @@ ROWS: Final = (
         "select 1",
         ["002049"],
         growth_mib=2 * GROWTH_MIB,
-        bindings={str(n): {} for n in range(900_000)},
+        binds=lambda: {str(n): {} for n in range(900_000)},
     ),
     statement(
         "a-pattern-that-is-slow-to-compile",
