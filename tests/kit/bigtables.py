@@ -134,6 +134,15 @@ def make_history(place: Any, namespace: str, name: str, *, snapshots: int, note:
         assert status == 200, answer
 
 
+def data_manifest(sorts: Sorts) -> bytes:
+    """Return the bytes of a manifest as `make` writes it for the data files of a table."""
+    bodies: dict[str, bytes] = {}
+    location = "s3://lake/ns/t"
+    entries = _data_entries(location, sorts, bodies)
+    manifest = _manifest(location, entries, manifests.ManifestContent.DATA, 0, bodies)
+    return bodies[manifest.manifest_path]
+
+
 def _parts(entries: Sequence[Any]) -> Iterable[Sequence[Any]]:
     for start in range(0, len(entries), MANIFEST_ENTRIES):
         yield entries[start : start + MANIFEST_ENTRIES]
