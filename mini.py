@@ -212,10 +212,11 @@ def _read_yaml(name: str) -> Any:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from server import config
+    from server import config, starting
     from server.access import errors as access_errors
     from storage import errors as storage_errors
 
+    starting.leave_out()  # before the first import of Arrow
     try:
         settings = _load_config(options)
         _check_places(settings)

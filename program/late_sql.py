@@ -184,11 +184,10 @@ class LateSql:
 
 
 def _import_sql() -> None:
-    """Import every module of the SQL floor, then run Arrow's own late imports."""
-    from sql import engine, opening
+    """Import every module of the SQL floor."""
+    from sql import opening
     from sql.rest import opening as face_opening
 
-    engine.warm_up()
     assert opening
     assert face_opening
 

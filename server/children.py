@@ -38,7 +38,7 @@ class Child(NamedTuple):
 
 
 async def start(module: str, *arguments: str, buffer_bytes: int, **variables: str) -> Child:
-    """Start `python -m MODULE FD ARGUMENTS...`, where FD is the child's end of the socket.
+    """Start a module with FD ARGUMENTS... (`server.starting`); FD is the child's end of the socket.
 
     buffer_bytes: read ahead of what the child sends. variables: further ones of its environment.
     """
@@ -48,6 +48,7 @@ async def start(module: str, *arguments: str, buffer_bytes: int, **variables: st
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
+                "server.starting",
                 module,
                 str(theirs.fileno()),
                 *arguments,

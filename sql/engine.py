@@ -21,12 +21,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.abc
 import logging
 import os
 import select
 import signal
-import sys
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -727,28 +725,6 @@ OUT_OF_MEMORY = (confinement.MEMORY_EXIT_CODE, -signal.SIGABRT)
 """Exit codes of a child beyond its memory bound: its own check, or a failed allocation."""
 
 OUT_OF_STACK = (-signal.SIGSEGV, -signal.SIGBUS)
-
-
-def warm_up() -> None:
-    """Run Arrow's first conversions while pandas cannot be imported.
-
-    Arrow's first conversion imports pandas if it is installed (test clients need it). That import
-    takes 0.4 s and 40 MB, and holds the interpreter for a quarter of a second at a time. Arrow
-    tries it once for arrays, and once for scalars, such as a number among a kernel's arguments.
-    """
-    without_pandas = _WithoutPandas()
-    sys.meta_path.insert(0, without_pandas)
-    try:
-        pa.array([0], pa.int64())
-        pa.scalar(0)
-    finally:
-        sys.meta_path.remove(without_pandas)
-
-
-class _WithoutPandas(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("pandas is not imported by the server", name=fullname)
 
 
 class _ChildResults:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,13 @@ def test_a_childs_environment_holds_what_programs_need_and_nothing_else() -> Non
     assert children.environment(own, MORE="m") == {**needed, "MORE": "m"}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_no_child_of_a_server_holds_a_secret_of_its_environment(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Running]:
+    """A server with secrets in its environment, whose children have compiled and run a query."""
+    folder = tmp_path_factory.mktemp("busy")
     running = server.start(
-        tmp_path / "data",
-        *("--config", str(users.write_settings(tmp_path))),
+        folder / "data",
+        *("--config", str(users.write_settings(folder))),
         environment=SECRETS,
     )
     try:
@@ -47,15 +50,35 @@ def test_no_child_of_a_server_holds_a_secret_of_its_environment(tmp_path: Path) 
         assert inserted["success"], inserted
         assert connection.run("select * from lake.ns.t where id + 1 > 1")["success"]
         assert connection.run(f"select {hostile_sql.joined('{0}', 3_000)}")["success"]
-        environments = _environments_of_children(running.pid)
-        assert any(b"sql.worker" in command for command, _ in environments)
-        assert any(b"sql.compiling_child" in command for command, _ in environments)
-        for command, environment in environments:
-            for name, value in SECRETS.items():
-                assert f"{name}=".encode() not in environment, command
-                assert value.encode() not in environment, command
+        yield running
     finally:
         assert running.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_child_of_a_server_holds_a_secret_of_its_environment(busy: server.Running) -> None:
+    environments = [
+        ((process / "cmdline").read_bytes(), (process / "environ").read_bytes())
+        for process in _children(busy.pid)
+    ]
+    assert any(b"sql.worker" in command for command, _ in environments)
+    assert any(b"sql.compiling_child" in command for command, _ in environments)
+    for command, environment in environments:
+        for name, value in SECRETS.items():
+            assert f"{name}=".encode() not in environment, command
+            assert value.encode() not in environment, command
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_server_and_its_children_load_arrow_without_numpy_and_pandas(
+    busy: server.Running,
+) -> None:
+    libraries = {"pyarrow": 0, "numpy": 0, "pandas": 0}
+    for process in (Path(f"/proc/{busy.pid}"), *_children(busy.pid)):
+        for library in libraries:
+            libraries[library] += f"/{library}/" in (process / "maps").read_text()
+    assert libraries["pyarrow"] >= 2, "the server and a child that runs queries"
+    assert (libraries["numpy"], libraries["pandas"]) == (0, 0)
 
 
 def test_samples_load_with_keys_that_stand_in_the_settings_alone(tmp_path: Path) -> None:
@@ -76,10 +99,10 @@ def test_samples_load_with_keys_that_stand_in_the_settings_alone(tmp_path: Path)
         assert running.stop() == 0
 
 
-def _environments_of_children(pid: int) -> list[tuple[bytes, bytes]]:
-    commands = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            folder = Path(f"/proc/{child}")
-            commands.append(((folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()))
-    return commands
+def _children(pid: int) -> list[Path]:
+    """Return the folders in /proc of a process's children."""
+    return [
+        Path(f"/proc/{child}")
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]

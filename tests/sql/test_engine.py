@@ -858,24 +858,6 @@ def test_a_child_starts_though_its_disk_is_full_and_leaves_no_folder(
     assert not spare.exists()
 
 
-def test_a_server_encodes_results_without_pandas_where_that_is_installed() -> None:
-    code = """
-import decimal, sys
-import pyarrow as pa
-from sql import encode, engine, outcomes
-engine.warm_up()
-column = outcomes.Column(name="N", type="fixed", precision=38, scale=0)
-for array in (pa.array([1]), pa.array([decimal.Decimal(1), None], pa.decimal128(20, 0))):
-    assert encode.arrow_stream([pa.record_batch([array], names=["N"])], [column])
-    encode.json_rows([pa.record_batch([array], names=["N"])], [column])
-print("pandas" in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "False\n"
-
-
 class PanicException(BaseException):
     """As the execution library raises it: no Exception."""
 

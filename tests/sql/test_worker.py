@@ -30,7 +30,7 @@ class Child:
         self.ours, theirs = socket.socketpair()
         place = (str(theirs.fileno()), str(tmp_path), str(growth_bytes))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sql.worker", *place],
+            [sys.executable, "-m", "server.starting", "sql.worker", *place],
             pass_fds=(theirs.fileno(),),
             cwd=children.CHECKOUT,
         )
