@@ -23,7 +23,7 @@ from storage import errors as storage_errors
 from storage.disk import Disk
 from tests.catalog.rest import rest_server
 from tests.kit import invariants, lakes
-from tests.kit.faulty_disk import FaultyDisk, PowerCut
+from tests.kit.faulty_disk import FaultyDisk, PowerCut, Recording, spread
 
 LARGE = "x" * 700_000
 """Two texts of this length make a metadata file that is a blob of its own."""
@@ -62,17 +62,15 @@ def prepare(data: Path, tables: tuple[str, ...]) -> None:
             lake.run(lake.tables.create(ident(name), schema=lakes.SCHEMA, by=lakes.BY))
 
 
-def commit_by_rest(
-    data: Path, tables: tuple[str, ...], disk: Disk, *, stop_at: int | None = None
-) -> bool:
+def commit_by_rest(data: Path, tables: tuple[str, ...], disk: Disk) -> bool:
     """Commit by one request with an idempotency key; return whether it was acknowledged."""
     with (
         contextlib.suppress(PowerCut),
         rest_server.opened(data, first_id=FIRST_ID, on_disk=disk) as rest,
     ):
         rest.run(rest.token("root"))
-        if isinstance(disk, FaultyDisk) and stop_at is not None:
-            disk.stop_at = disk.events + stop_at
+        if isinstance(disk, FaultyDisk):
+            disk.begin()
         table_changes = [
             {
                 "identifier": {"namespace": list(ident(name).namespace), "name": ident(name).name},
@@ -95,6 +93,8 @@ def commit_by_rest(
             assert answer.status >= 500, answer.body
             assert isinstance(disk, FaultyDisk)
             assert disk.off
+        elif isinstance(disk, FaultyDisk):
+            disk.end()
         return answer.status == 204
     return False
 
@@ -110,13 +110,11 @@ async def answered(request: Coroutine[Any, Any, Any], disk: Disk) -> Any:
     return None
 
 
-def commit_below(
-    data: Path, tables: tuple[str, ...], disk: Disk, *, stop_at: int | None = None
-) -> bool:
+def commit_below(data: Path, tables: tuple[str, ...], disk: Disk) -> bool:
     """Commit as every interface does; return whether it was acknowledged."""
     with contextlib.suppress(PowerCut), lakes.opened(data, disk=disk, first_id=FIRST_ID) as lake:
-        if isinstance(disk, FaultyDisk) and stop_at is not None:
-            disk.stop_at = disk.events + stop_at
+        if isinstance(disk, FaultyDisk):
+            disk.begin()
         changes = [
             commits.TableChange(ident=ident(name), requirements=[], updates=updates)
             for name, updates in zip(tables, UPDATES, strict=True)
@@ -127,6 +125,8 @@ def commit_below(
             assert isinstance(disk, FaultyDisk)
             assert disk.off
             return False
+        if isinstance(disk, FaultyDisk):
+            disk.end()
         return True
     return False
 
@@ -168,31 +168,71 @@ WAYS: dict[str, tuple[Commit, tuple[str, ...]]] = {
 }
 
 
+Rows = list[tuple[int, list[str], dict[str, int]]]
+
+
+def restarted(left: Path, way: str) -> Rows:
+    """Return what a restart observes; the client of a REST request then repeats it.
+
+    It is done once, whether the first one was done or not.
+    """
+    tables = WAYS[way][1]
+    rows = state(left, tables)
+    if way == "rest":
+        assert commit_by_rest(left, tables, Disk())
+        assert state(left, tables) == AFTER
+    return rows
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_after_a_power_cut_at_any_event_three_tables_are_all_changed_or_none_is(
     tmp_path: Path, way: str
 ) -> None:
     commit, tables = WAYS[way]
-    prepare(tmp_path / "data", tables)
-    assert state(tmp_path / "data", tables) == BEFORE
-    seen = []
-    stop_at, acknowledged = 1, False
-    while not acknowledged:
-        place = tmp_path / str(stop_at)
-        shutil.copytree(tmp_path / "data", place / "data")
-        disk = FaultyDisk(place / "aside")
-        acknowledged = commit(place / "data", tables, disk, stop_at=stop_at)
-        (remains,) = disk.remains(place / "data", [("lost", "lost")])
-        remains.write(place / "left")
-        rows = state(place / "left", tables)
-        assert rows in (BEFORE, AFTER), stop_at
-        assert rows == AFTER or not acknowledged
-        seen.append(rows)
-        if way == "rest" and rows not in seen[:-1][-1:]:
-            # The client repeats its request: it is done once, whether the first one was or not.
-            assert commit_by_rest(place / "left", tables, Disk())
-            assert state(place / "left", tables) == AFTER
-        shutil.rmtree(place)
-        stop_at += 1
-    assert BEFORE in seen
-    assert AFTER in seen[:-1], "a cut right after the transaction keeps it"
+    prepare(tmp_path / "prepared", tables)
+    assert state(tmp_path / "prepared", tables) == BEFORE
+    data = tmp_path / "data"
+    shutil.copytree(tmp_path / "prepared", data)
+    disk = FaultyDisk(tmp_path / "aside")
+    recording = Recording(
+        disk,
+        data,
+        tmp_path / "left",
+        modes=[("lost", "lost")],
+        restart=lambda left: restarted(left, way),
+    )
+    assert commit(data, tables, disk)
+    assert recording.last() == [AFTER], "what was acknowledged is kept"
+    states = recording.states()
+    for each in states:
+        assert each.observed in (BEFORE, AFTER), each.when
+    assert BEFORE in [each.observed for each in states]
+    assert AFTER in [each.observed for each in states[:-1]], (
+        "a cut right after the transaction keeps it"
+    )
+    for stop_after in spread(recording.events - 1, count=3):
+        check_cut(tmp_path, way, stop_after=stop_after)
+
+
+def check_cut(folder: Path, way: str, *, stop_after: int) -> bool:
+    """Cut the power at one event; return whether the commit was acknowledged before it."""
+    commit, tables = WAYS[way]
+    place = folder / str(stop_after)
+    shutil.copytree(folder / "prepared", place / "data")
+    disk = FaultyDisk(place / "aside", stop_after=stop_after)
+    acknowledged = commit(place / "data", tables, disk)
+    (remains,) = disk.remains(place / "data", [("lost", "lost")])
+    remains.write(place / "left")
+    assert restarted(place / "left", way) in ((AFTER,) if acknowledged else (BEFORE, AFTER))
+    shutil.rmtree(place)
+    return acknowledged
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS)
+def test_after_a_power_cut_at_any_event_no_commit_is_acknowledged(tmp_path: Path, way: str) -> None:
+    prepare(tmp_path / "prepared", WAYS[way][1])
+    stop_after = 1
+    while not check_cut(tmp_path, way, stop_after=stop_after):
+        stop_after += 1
+    assert stop_after > 3, "the transaction is an event before and one after it"

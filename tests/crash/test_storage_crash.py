@@ -34,7 +34,7 @@ from storage.model import (
 from storage.opening import Storage
 from storage.removals import Removal
 from tests.kit import folders, invariants
-from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut
+from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut, Recording, spread
 
 BIG = bytes(range(256)) * 300
 BIGGER = bytes(reversed(range(256))) * 8200
@@ -672,46 +672,77 @@ def test_a_run_without_a_cut_ends_as_the_model_says(
     storage.close()
 
 
-Checked = dict[bytes, list[tuple[World, World]]]
-"""By the digest of what a cut left: the worlds before and after the step that it was checked for.
-
-Each run has the same ids and times, so many events leave the same bytes. One restart proves them.
-"""
-
-
-def check_cut(workplace: Path, stop_at: int, steps: tuple[Step, ...], checked: Checked) -> bool:
-    """Cut the power at one event, restart in each mode; say whether there was such an event."""
-    place = workplace / str(stop_at)
-    ended = run(place, stop_at, steps)
-    if not ended.cut:
-        shutil.rmtree(place)
-        return False
-    for number, remains in enumerate(ended.disk.remains(place / "data", MODES)):
-        same_bytes = checked.setdefault(remains.digest(), [])
-        if (ended.before, ended.after) in same_bytes:
-            continue
-        same_bytes.append((ended.before, ended.after))
-        left = place / f"left{number}"
-        remains.write(left)
-        storage = folders.open_folder(left, ids=folders.Ids(f"again{stop_at}"))
-        assert seen(storage) in (ended.before, ended.after), (stop_at, remains.mode)
-        invariants.check_recovered(storage, left)
-        storage.close()
-    shutil.rmtree(place)
-    return True
+def observed(left: Path) -> World:
+    """Restart from what a power cut left, check it whole, and return what is there."""
+    storage = folders.open_folder(left, ids=folders.Ids("again"))
+    world = seen(storage)
+    invariants.check_recovered(storage, left)
+    storage.close()
+    return world
 
 
-@pytest.mark.parametrize(
+RUNS = pytest.mark.parametrize(
     ("steps", "events_min"),
     [(STEPS, 140), (STEPS_OF_VERSIONS, 100), (STEPS_OF_LIFECYCLES, 70)],
     ids=["objects", "versions", "lifecycles"],
 )
+
+
+@RUNS
 def test_after_a_power_cut_at_any_event_the_store_is_as_before_or_after_the_step(
     workplace: Path, steps: tuple[Step, ...], events_min: int
 ) -> None:
+    disk = FaultyDisk(workplace / "aside")
+    recording = Recording(
+        disk, workplace / "data", workplace / "left", modes=MODES, restart=observed
+    )
+    before, after = World(), World()
+    disk.begin()
+    storage = folders.open_folder(
+        workplace / "data", disk=disk, ids=folders.Ids("run"), map_size_bytes=1 << 26
+    )
+    with asyncio.Runner() as runner:
+        for step in steps:
+            runner.run(step(storage, after))  # type: ignore[arg-type]
+            for state in recording.states():
+                assert state.observed in (before, after), state.when
+            before = copy.deepcopy(after)
+    disk.end()
+    storage.close()
+    assert all(world == after for world in recording.last())
+    assert disk.events > events_min, "the run has that many events"
+
+
+def check_cut(place: Path, stop_at: int, steps: tuple[Step, ...]) -> bool:
+    """Cut the power at one event, and restart in each mode; return whether there was such an event.
+
+    `run` asserts that no step is acknowledged after that, and this that it has left nothing.
+    """
+    ended = run(place, stop_at, steps)
+    if ended.cut:
+        for number, remains in enumerate(ended.disk.remains(place / "data", MODES)):
+            left = place / f"left{number}"
+            remains.write(left)
+            assert observed(left) in (ended.before, ended.after), (stop_at, remains.mode)
+    shutil.rmtree(place)
+    return ended.cut
+
+
+@RUNS
+def test_the_store_does_nothing_more_after_a_power_cut(
+    workplace: Path, steps: tuple[Step, ...], events_min: int
+) -> None:
+    for stop_at in spread(events_min, count=6):
+        assert check_cut(workplace / str(stop_at), stop_at, steps)
+
+
+@pytest.mark.long
+@RUNS
+def test_the_store_does_nothing_more_after_a_power_cut_at_any_event(
+    workplace: Path, steps: tuple[Step, ...], events_min: int
+) -> None:
     stop_at = 1
-    checked: Checked = {}
-    while check_cut(workplace, stop_at, steps, checked):
+    while check_cut(workplace / str(stop_at), stop_at, steps):
         stop_at += 1
     assert stop_at > events_min, "the run has that many events"
 

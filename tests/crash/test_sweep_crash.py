@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from storage.disk import Disk
 from tests.kit import datafiles, invariants, lakes, manifestfiles, sweeps
-from tests.kit.faulty_disk import FaultyDisk, PowerCut
+from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut, Recording, spread
 
 
 def rows(*numbers: int) -> list[dict[str, Any]]:
@@ -56,10 +58,14 @@ async def add_purged(bench: datafiles.Bench) -> None:
 
 def sweep(data: Path, now_ms: int, disk: Disk, first_id: int) -> None:
     """Sweep tables, then what that released."""
+    if isinstance(disk, FaultyDisk):
+        disk.begin()
     with lakes.opened(data, clock=lakes.Clock(now_ms), disk=disk, first_id=first_id) as lake:
         sweeps.run(lake)
         lake.clock.now_ms += 120_000
         lake.run(lake.storage.sweep.once())
+        if isinstance(disk, FaultyDisk):
+            disk.end()
 
 
 def look(data: Path, now_ms: int) -> set[str]:
@@ -93,25 +99,29 @@ def test_after_a_power_cut_at_any_event_of_a_sweep_nothing_retained_is_lost_and_
     after = look(whole, now_ms)
     assert after < before
     assert not [key for key in after if not key.startswith("ns/kept/")]
-    states: set[frozenset[str]] = set()
-    stop_at, ended = 1, False
-    while not ended:
-        place = tmp_path / str(stop_at)
-        shutil.copytree(tmp_path / "first", place / "data")
-        disk = FaultyDisk(place / "aside", stop_at=stop_at)
-        try:
-            sweep(place / "data", now_ms, disk, first_id=20_000)
-            ended = True
-        except (PowerCut, Exception):
-            if not disk.off:
-                raise
-        left = place / "left"
-        (remains,) = disk.remains(place / "data", [("lost", "lost")])
-        remains.write(left)
-        states.add(frozenset(look(left, now_ms)))
+
+    def restarted(left: Path) -> set[str]:
+        keys = look(left, now_ms)
         sweep(left, now_ms, Disk(), first_id=30_000)
         assert look(left, now_ms) == after
-        shutil.rmtree(place)
-        stop_at += 1
+        return keys
+
+    data = tmp_path / "data"
+    shutil.copytree(tmp_path / "first", data)
+    disk = FaultyDisk(tmp_path / "aside")
+    modes: list[tuple[Data, Names]] = [("lost", "lost")]
+    recording = Recording(disk, data, tmp_path / "left", modes=modes, restart=restarted)
+    sweep(data, now_ms, disk, first_id=20_000)
+    states = {frozenset(state.observed) for state in recording.states()}
     assert states >= {frozenset(before), frozenset(after)}
     assert len(states) > 3, "several transactions: a cut between each two of them"
+    for stop_after in spread(recording.events - 1, count=4):
+        place = tmp_path / str(stop_after)
+        shutil.copytree(tmp_path / "first", place / "data")
+        disk = FaultyDisk(place / "aside", stop_after=stop_after)
+        with pytest.raises((PowerCut, Exception)):
+            sweep(place / "data", now_ms, disk, first_id=20_000)
+        assert disk.off
+        (remains,) = disk.remains(place / "data", modes)
+        remains.write(place / "left")
+        restarted(place / "left")

@@ -16,7 +16,7 @@ from sql import engine_inline, errors
 from storage import errors as storage_errors
 from storage.disk import Disk
 from tests.kit import invariants, lakes, local_sql, sweeps
-from tests.kit.faulty_disk import FaultyDisk, PowerCut
+from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut, Recording, spread
 
 BEFORE = {"lake.ns.t": [(1,)], "lake.ns.u": [(2,)], "pond.ns.v": [(3,)]}
 """Tables of two databases, and their rows."""
@@ -44,16 +44,16 @@ ALONE = {
 FIRST_ID = 1_000_000
 
 
-def opened_statements(lake: lakes.Lake, place: Path) -> local_sql.LocalSql:
-    spill = place / "spill"
+def opened_statements(lake: lakes.Lake, data: Path) -> local_sql.LocalSql:
+    spill = data.with_name("spill")
     spill.mkdir(parents=True, exist_ok=True)
     return local_sql.build(lake, engine_inline.InlineEngine(spill_directory=spill))
 
 
-def prepare(place: Path) -> None:
-    with lakes.opened(place / "data") as lake:
+def prepare(data: Path) -> None:
+    with lakes.opened(data) as lake:
         lake.run(lake.namespaces.create("lake", ("ns",), by=lakes.BY))
-        local = opened_statements(lake, place)
+        local = opened_statements(lake, data)
 
         async def work() -> None:
             await local.run("create database pond")
@@ -66,17 +66,15 @@ def prepare(place: Path) -> None:
         asyncio.run(work())
 
 
-def transact(
-    place: Path, disk: Disk, *, stop_at: int | None = None, texts: Sequence[str] = STATEMENTS
-) -> bool:
+def transact(data: Path, disk: Disk, *, texts: Sequence[str] = STATEMENTS) -> bool:
     """Run statements on a disk that may lose power; return whether the last was answered."""
     with (
         contextlib.suppress(PowerCut),
-        lakes.opened(place / "data", disk=disk, first_id=FIRST_ID) as lake,
+        lakes.opened(data, disk=disk, first_id=FIRST_ID) as lake,
     ):
-        if isinstance(disk, FaultyDisk) and stop_at is not None:
-            disk.stop_at = disk.events + stop_at
-        local = opened_statements(lake, place)
+        if isinstance(disk, FaultyDisk):
+            disk.begin()
+        local = opened_statements(lake, data)
 
         async def work() -> None:
             for text in texts:
@@ -88,20 +86,22 @@ def transact(
             assert isinstance(disk, FaultyDisk)
             assert disk.off
             return False
+        if isinstance(disk, FaultyDisk):
+            disk.end()
         return True
     return False
 
 
-def state(place: Path) -> dict[str, list[tuple[Any, ...]]]:
+def state(data: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Return the rows of both tables; what an unfinished transaction left is swept away."""
-    with lakes.opened(place / "data", first_id=2 * FIRST_ID) as lake:
+    with lakes.opened(data, first_id=2 * FIRST_ID) as lake:
         assert lake.storage.recovery.missing == ()
-        invariants.check_recovered(lake.storage, place / "data")
+        invariants.check_recovered(lake.storage, data)
         for _ in range(2):
             sweeps.pass_days(lake, 30)
             for bucket in ("lake", "pond"):
                 sweeps.run(lake, bucket=bucket)
-        local = opened_statements(lake, place)
+        local = opened_statements(lake, data)
 
         async def read() -> dict[str, list[tuple[Any, ...]]]:
             return {
@@ -119,54 +119,69 @@ def state(place: Path) -> dict[str, list[tuple[Any, ...]]]:
     return rows
 
 
+Rows = dict[str, list[tuple[Any, ...]]]
+CASES: dict[str, tuple[Sequence[str], Rows, Sequence[tuple[Data, Names]]]] = {
+    "a transaction": (STATEMENTS, AFTER, [("lost", "lost")]),
+    **{
+        text: ((text,), after, [("lost", "lost"), ("kept", "kept")])
+        for text, after in ALONE.items()
+    },
+}
+"""Statements, the rows after them, and in which modes a cut leaves the folder."""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("transactions") / "data"
+    prepare(data)
+    return data
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_after_a_power_cut_at_any_event_a_transaction_is_wholly_there_or_absent(
-    tmp_path: Path,
+    prepared: Path, tmp_path: Path, name: str
 ) -> None:
-    prepare(tmp_path)
-    shutil.copytree(tmp_path / "data", tmp_path / "whole" / "data")
-    assert transact(tmp_path / "whole", Disk())
-    assert state(tmp_path / "whole") == AFTER
-    seen = []
-    stop_at, acknowledged = 1, False
-    while not acknowledged:
-        place = tmp_path / str(stop_at)
-        shutil.copytree(tmp_path / "data", place / "data")
-        disk = FaultyDisk(place / "aside")
-        acknowledged = transact(place, disk, stop_at=stop_at)
-        (remains,) = disk.remains(place / "data", [("lost", "lost")])
-        remains.write(place / "left" / "data")
-        rows = state(place / "left")
-        assert rows in (BEFORE, AFTER), stop_at
-        assert rows == AFTER or not acknowledged
-        seen.append(rows)
-        shutil.rmtree(place)
-        stop_at += 1
-    assert BEFORE in seen
-    assert AFTER in seen[:-1], "a cut right after the transaction keeps it"
+    texts, after, modes = CASES[name]
+    data = tmp_path / "data"
+    shutil.copytree(prepared, data)
+    disk = FaultyDisk(tmp_path / "aside")
+    recording = Recording(disk, data, tmp_path / "left", modes=modes, restart=state)
+    assert transact(data, disk, texts=texts)
+    assert all(rows == after for rows in recording.last()), "what was acknowledged is kept"
+    states = recording.states()
+    for each in states:
+        assert each.observed in (BEFORE, after), each.when
+    assert BEFORE in [each.observed for each in states]
+    assert after in [each.observed for each in states[: -len(modes)]], (
+        "a cut right after the transaction keeps it"
+    )
+    for stop_after in spread(recording.events - 1, count=4):
+        check_cut(prepared, tmp_path / str(stop_after), name, stop_after=stop_after)
 
 
-@pytest.mark.parametrize("text", ALONE)
-def test_after_a_power_cut_at_any_event_a_statement_is_wholly_there_or_absent(
-    tmp_path: Path, text: str
+def check_cut(prepared: Path, place: Path, name: str, *, stop_after: int) -> bool:
+    """Cut the power at one event; return whether the statements were acknowledged before it.
+
+    `transact` asserts that nothing fails but for the cut.
+    """
+    texts, after, modes = CASES[name]
+    shutil.copytree(prepared, place / "data")
+    disk = FaultyDisk(place / "aside", stop_after=stop_after)
+    acknowledged = transact(place / "data", disk, texts=texts)
+    for number, remains in enumerate(disk.remains(place / "data", modes)):
+        left = place / str(number) / "data"
+        remains.write(left)
+        assert state(left) in ((after,) if acknowledged else (BEFORE, after)), remains.mode
+    shutil.rmtree(place)
+    return acknowledged
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CASES)
+def test_after_a_power_cut_at_any_event_no_statement_is_acknowledged(
+    prepared: Path, tmp_path: Path, name: str
 ) -> None:
-    prepare(tmp_path)
-    after = ALONE[text]
-    seen = []
-    stop_at, acknowledged = 1, False
-    while not acknowledged:
-        place = tmp_path / str(stop_at)
-        shutil.copytree(tmp_path / "data", place / "data")
-        disk = FaultyDisk(place / "aside")
-        acknowledged = transact(place, disk, stop_at=stop_at, texts=(text,))
-        for number, fate in enumerate((("lost", "lost"), ("kept", "kept"))):
-            (remains,) = disk.remains(place / "data", [fate])
-            left = place / f"left-{number}"
-            remains.write(left / "data")
-            rows = state(left)
-            assert rows in (BEFORE, after), stop_at
-            assert rows == after or not acknowledged
-            seen.append(rows)
-        shutil.rmtree(place)
-        stop_at += 1
-    assert BEFORE in seen
-    assert after in seen[:-2], "a cut right after the commit keeps it"
+    stop_after = 1
+    while not check_cut(prepared, tmp_path / str(stop_after), name, stop_after=stop_after):
+        stop_after += 1
+    assert stop_after > 3, "the transaction is an event before and one after it"

@@ -15,7 +15,7 @@ from catalog import errors as catalog_errors
 from storage import errors as storage_errors
 from storage.disk import Disk
 from tests.kit import invariants, lakes
-from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut
+from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut, Recording, spread
 
 Change = Callable[[lakes.Lake], Coroutine[Any, Any, Any]]
 LARGE = "x" * 700_000
@@ -110,17 +110,19 @@ def state(data: Path) -> dict[str, Any]:
     return views
 
 
-def change(data: Path, name: str, disk: Disk, *, stop_at: int | None = None) -> bool:
+def change(data: Path, name: str, disk: Disk) -> bool:
     """Make a change on a disk that may lose power; say whether it was acknowledged."""
     with contextlib.suppress(PowerCut), lakes.opened(data, disk=disk, first_id=FIRST_ID) as lake:
-        if isinstance(disk, FaultyDisk) and stop_at is not None:
-            disk.stop_at = disk.events + stop_at
+        if isinstance(disk, FaultyDisk):
+            disk.begin()
         try:
             lake.run(CHANGES[name](lake))
         except (PowerCut, storage_errors.StorageError, catalog_errors.CatalogError):
             assert isinstance(disk, FaultyDisk)
             assert disk.off
             return False
+        if isinstance(disk, FaultyDisk):
+            disk.end()
         return True
     return False
 
@@ -134,22 +136,53 @@ def test_after_a_power_cut_at_any_event_every_view_is_as_before_or_as_after(
     assert change(tmp_path / "whole", name, Disk())
     after = state(tmp_path / "whole")
     assert after != before
-    seen = []
-    stop_at, acknowledged = 1, False
-    while not acknowledged:
-        place = tmp_path / str(stop_at)
-        shutil.copytree(prepared, place / "data")
-        disk = FaultyDisk(place / "aside")
-        acknowledged = change(place / "data", name, disk, stop_at=stop_at)
-        states = disk.remains(place / "data", MODES)
-        for number, remains in enumerate(states):
-            left = place / f"left{number}"
-            remains.write(left)
-            recovered = state(left)
-            assert recovered in (before, after), (stop_at, remains.mode)
-            assert recovered == after or not acknowledged
-            seen.append(recovered)
-        shutil.rmtree(place)
-        stop_at += 1
-    assert before in seen
-    assert after in seen[: -len(states)], "a cut right after the transaction keeps it"
+    data = tmp_path / "data"
+    shutil.copytree(prepared, data)
+    disk = FaultyDisk(tmp_path / "aside")
+    recording = Recording(disk, data, tmp_path / "left", modes=MODES, restart=state)
+    assert change(data, name, disk)
+    assert all(views == after for views in recording.last()), "what was acknowledged is kept"
+    states = recording.states()
+    for each in states:
+        assert each.observed in (before, after), each.when
+    assert before in [each.observed for each in states]
+    assert after in [each.observed for each in states[: -len(recording.last())]], (
+        "a cut right after the transaction keeps it"
+    )
+    for stop_after in spread(recording.events - 1, count=3):
+        place = tmp_path / str(stop_after)
+        check_cut(prepared, place, name, stop_after=stop_after, whole=(before, after))
+
+
+def check_cut(
+    prepared: Path, place: Path, name: str, *, stop_after: int, whole: tuple[Any, Any]
+) -> bool:
+    """Cut the power at one event; return whether the change was acknowledged before it.
+
+    whole: the views before and after the change.
+    """
+    shutil.copytree(prepared, place / "data")
+    disk = FaultyDisk(place / "aside", stop_after=stop_after)
+    acknowledged = change(place / "data", name, disk)
+    for number, remains in enumerate(disk.remains(place / "data", MODES)):
+        left = place / f"left{number}"
+        remains.write(left)
+        assert state(left) in (whole[1:] if acknowledged else whole), remains.mode
+    shutil.rmtree(place)
+    return acknowledged
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CHANGES)
+def test_after_a_power_cut_at_any_event_no_change_is_acknowledged(
+    prepared: Path, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(prepared, tmp_path / "whole")
+    assert change(tmp_path / "whole", name, Disk())
+    whole = (state(prepared), state(tmp_path / "whole"))
+    stop_after = 1
+    while not check_cut(
+        prepared, tmp_path / str(stop_after), name, stop_after=stop_after, whole=whole
+    ):
+        stop_after += 1
+    assert stop_after > 2, "the transaction is an event before and one after it"

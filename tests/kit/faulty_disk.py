@@ -6,6 +6,10 @@ and from then on for everything. `remains` then tells in which states a power cu
 the folder: file contents written since their last fsync are kept, lost or torn, and names made or
 removed since their folder's last fsync are kept or lost.
 
+A Recording takes these states at every event of one run, as if the power went at each of them, and
+restarts once from each state that differs. Only a disk that does raise PowerCut shows that the code
+does nothing more, and acknowledges nothing, after it: some of a run's events are enough for that.
+
 What LMDB writes into an index that is there does not pass here; LMDB's own syncs make a transaction
 whole or void. The files that it creates do (`let_create`): until they and their folder are synced
 they may be lost, cut to nothing or torn.
@@ -16,16 +20,21 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from storage.disk import Disk, Result
 
 Data = Literal["kept", "lost", "torn"]
 Names = Literal["kept", "lost"]
+Observed = TypeVar("Observed")
+
+LOCK_FILE = "lock.mdb"
+"""LMDB's table of readers: the first process that opens an index makes it anew."""
 
 
 class PowerCut(BaseException):
@@ -59,61 +68,65 @@ class Content:
 class Remains:
     """What a power cut left of a folder, by relative paths. exists: whether there is one.
 
-    mode: the first mode that leaves this.
+    mode: the first mode that leaves this. Paths are texts: a state has hundreds, a run hundreds of
+    states.
     """
 
     mode: tuple[Data, Names] = field(compare=False)
     exists: bool
-    folders: set[Path]
-    files: dict[Path, Content]
+    folders: set[str]
+    files: dict[str, Content]
 
     def write(self, copy: Path) -> None:
         """Write it into copy, which is not there yet."""
         if not self.exists:
             return
         copy.mkdir(parents=True)
-        for name in sorted(map(str, self.folders)):
-            os.mkdir(f"{copy}/{name}")  # noqa: PTH102 - hundreds in each of hundreds of states
+        for name in sorted(self.folders):
+            os.mkdir(f"{copy}/{name}")  # noqa: PTH102 - see the class
         for name, content in self.files.items():
-            target = copy / name
-            shutil.copy2(content.source, target)
+            shutil.copy2(content.source, f"{copy}/{name}")
             if content.synced_bytes is not None:
-                tear(target, content.synced_bytes, torn=content.is_torn)
+                tear(copy / name, content.synced_bytes, torn=content.is_torn)
 
     def digest(self) -> bytes:
         """Return what two equal folders share: their names, and the bytes of their files."""
-        digest = hashlib.sha256(repr((self.exists, sorted(map(str, self.folders)))).encode())
+        digest = hashlib.sha256(repr((self.exists, sorted(self.folders))).encode())
         for name, content in sorted(self.files.items()):
-            cut = (str(name), content.synced_bytes, content.is_torn)
-            digest.update(repr(cut).encode())
-            with open(content.source, "rb") as file:  # noqa: PTH123 - as above
+            digest.update(repr((name, content.synced_bytes, content.is_torn)).encode())
+            if name.endswith(LOCK_FILE):
+                continue
+            with open(content.source, "rb") as file:  # noqa: PTH123 - see the class
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.digest()
 
-    def add_file(self, name: Path, content: Content) -> None:
+    def add_file(self, name: str, content: Content) -> None:
         self.files[name] = content
-        self.folders.update(parent for parent in name.parents if parent != Path())
+        while name := name.rpartition("/")[0]:
+            self.folders.add(name)
 
-    def move(self, source: Path, target: Path) -> None:
+    def move(self, source: str, target: str) -> None:
         """Move a file, or a folder with all that it holds."""
         if source not in self.folders:
             self.add_file(target, self.files.pop(source))
             return
 
-        def moved(name: Path) -> Path:
-            return target / name.relative_to(source) if name.is_relative_to(source) else name
+        def moved(name: str) -> str:
+            is_below = name == source or name.startswith(source + "/")
+            return target + name.removeprefix(source) if is_below else name
 
         self.folders = {moved(name) for name in self.folders}
         self.files = {moved(name): content for name, content in self.files.items()}
 
-    def remove(self, name: Path) -> None:
+    def remove(self, name: str) -> None:
         """Remove a file, or a folder with all that it holds."""
         if name not in self.folders:
             self.files.pop(name, None)
             return
-        self.folders = {each for each in self.folders if not each.is_relative_to(name)}
+        below = name + "/"
+        self.folders = {each for each in self.folders if not (each + "/").startswith(below)}
         self.files = {
-            each: content for each, content in self.files.items() if not each.is_relative_to(name)
+            each: content for each, content in self.files.items() if not each.startswith(below)
         }
 
     def clear(self) -> None:
@@ -122,12 +135,18 @@ class Remains:
 
 
 class FaultyDisk(Disk):
-    """See the module. aside: a folder outside the data folder, for what may come back."""
+    """See the module. aside: a folder outside the data folder, for what may come back.
 
-    def __init__(self, aside: Path, *, stop_at: int | None = None) -> None:
+    stop_after: the event after `begin` at which the power goes.
+    """
+
+    def __init__(
+        self, aside: Path, *, stop_at: int | None = None, stop_after: int | None = None
+    ) -> None:
         aside.mkdir(parents=True, exist_ok=True)
         self.aside = aside
         self.stop_at = stop_at
+        self.stop_after = stop_after
         self.events = 0
         self.off = False
         self.transactions = 0
@@ -136,6 +155,24 @@ class FaultyDisk(Disk):
         self.of_libraries: set[int] = set()
         self.backups = 0
         self.guard = threading.RLock()
+        self.recording: Recording[Any] | None = None
+        self.is_recorded = False
+
+    def begin(self) -> None:
+        """What a test is about begins: the power may go, and events are recorded."""
+        if self.stop_after is not None:
+            self.stop_at = self.events + self.stop_after
+        self.is_recorded = self.recording is not None
+
+    def end(self) -> None:
+        """It has ended, and was acknowledged: from now on, nothing of it may be lost."""
+        with self.guard:
+            self.take()
+            self.is_recorded = False
+
+    def take(self) -> None:
+        if self.is_recorded and self.recording is not None:
+            self.recording.take()
 
     def event(self) -> None:
         with self.guard:
@@ -143,6 +180,7 @@ class FaultyDisk(Disk):
             if self.off or self.events == self.stop_at:
                 self.off = True
                 raise PowerCut
+            self.take()
 
     def make_folder(self, path: Path) -> None:
         self.event()
@@ -160,6 +198,9 @@ class FaultyDisk(Disk):
             for name in wanted[: len(wanted) // 2]:
                 (parent / name).mkdir(mode=0o700)
             raise
+        with self.guard:
+            super().make_folders(parent, wanted[: len(wanted) // 2])
+            self.take()
         super().make_folders(parent, wanted)
         with self.guard:
             self.pending_names += [Change(folder=parent, created=parent / name) for name in wanted]
@@ -234,7 +275,8 @@ class FaultyDisk(Disk):
 
     def transact(self, commit: Callable[[], Any]) -> None:
         self.event()
-        super().transact(commit)
+        with self.guard:
+            super().transact(commit)
         self.transactions += 1
         self.event()
 
@@ -249,19 +291,21 @@ class FaultyDisk(Disk):
 
         Modes that leave the same state count once.
         """
-        folders_left: set[Path] = set()
-        sizes: dict[Path, os.stat_result] = {}
+        folders_left: set[str] = set()
+        sizes: dict[str, os.stat_result] = {}
         for parent, folders_in_it, names_in_it in os.walk(root):
-            below = Path(parent).relative_to(root)
-            folders_left.update(below / name for name in folders_in_it)
-            sizes.update({below / name: (root / below / name).stat() for name in names_in_it})
+            below = parent[len(str(root)) + 1 :] + "/" if parent != str(root) else ""
+            folders_left.update(below + name for name in folders_in_it)
+            sizes.update({below + name: os.stat(f"{root}/{below}{name}") for name in names_in_it})  # noqa: PTH116 - see Remains
         states: list[Remains] = []
         for data, names in modes:
             state = Remains(
                 mode=(data, names),
                 exists=root.exists(),
                 folders=set(folders_left),
-                files={name: self.content(root / name, stat, data) for name, stat in sizes.items()},
+                files={
+                    name: self.content(f"{root}/{name}", stat, data) for name, stat in sizes.items()
+                },
             )
             if names == "lost":
                 for change in reversed(self.pending_names):
@@ -270,25 +314,105 @@ class FaultyDisk(Disk):
                 states.append(state)
         return states
 
-    def content(self, path: Path, stat: os.stat_result, data: Data) -> Content:
+    def content(self, path: str, stat: os.stat_result, data: Data) -> Content:
         """Return what a crash leaves of a file."""
         synced_bytes = self.synced_bytes.get(stat.st_ino)
         if data == "kept" or synced_bytes is None or synced_bytes >= stat.st_size:
-            return Content(source=str(path))
-        return Content(source=str(path), synced_bytes=synced_bytes, is_torn=data == "torn")
+            return Content(source=path)
+        return Content(source=path, synced_bytes=synced_bytes, is_torn=data == "torn")
 
     def undo(self, change: Change, root: Path, state: Remains) -> None:
         """Take a change of names back that no fsync has made durable."""
         if change.moved_from is not None and change.created is not None:
-            state.move(change.created.relative_to(root), change.moved_from.relative_to(root))
+            state.move(below(change.created, root), below(change.moved_from, root))
         elif change.created is not None and root.is_relative_to(change.created):
             state.clear()
         elif change.created is not None:
-            state.remove(change.created.relative_to(root))
+            state.remove(below(change.created, root))
         if change.backup is not None:
             back = change.removed or change.created
             assert back is not None
-            state.add_file(back.relative_to(root), Content(source=str(change.backup)))
+            state.add_file(below(back, root), Content(source=str(change.backup)))
+
+
+def below(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State(Generic[Observed]):
+    """What a restart observes. when: the event and the mode before it, for messages."""
+
+    when: str
+    observed: Observed
+
+
+class Recording(Generic[Observed]):
+    """What restarts observe after a power cut at each event from `begin` to `end` of a disk.
+
+    root: the data folder of disk. aside: a folder for copies of it. restart: starts from a copy,
+    and returns what it observes there; called once for all events that leave the same bytes.
+    """
+
+    def __init__(
+        self,
+        disk: FaultyDisk,
+        root: Path,
+        aside: Path,
+        *,
+        modes: Sequence[tuple[Data, Names]],
+        restart: Callable[[Path], Observed],
+    ) -> None:
+        self.events = 0
+        self._disk = disk
+        self._root = root
+        self._aside = aside
+        self._modes = modes
+        self._restart = restart
+        self._waiting: list[tuple[str, bytes]] = []
+        self._copied: set[bytes] = set()
+        self._observed: dict[bytes, Observed] = {}
+        self._last: list[bytes] = []
+        disk.recording = self
+
+    def take(self) -> None:
+        """Copy what a power cut would leave now, in each mode, unless it was copied before."""
+        self.events += 1
+        self._last = []
+        for remains in self._disk.remains(self._root, self._modes):
+            digest = remains.digest()
+            self._last.append(digest)
+            self._waiting.append((f"event {self.events} {remains.mode}", digest))
+            if digest not in self._copied:
+                self._copied.add(digest)
+                remains.write(self._aside / digest.hex())
+
+    def states(self) -> list[State[Observed]]:
+        """Return the states that were taken since the last call."""
+        waiting, self._waiting = self._waiting, []
+        return [State(when=when, observed=self._observe(digest, when)) for when, digest in waiting]
+
+    def last(self) -> list[Observed]:
+        """Return what restarts observe after the last event, or the end."""
+        return [self._observe(digest, "the end") for digest in self._last]
+
+    def _observe(self, digest: bytes, when: str) -> Observed:
+        if digest not in self._observed:
+            copy = self._aside / digest.hex()
+            try:
+                self._observed[digest] = self._restart(copy)
+            except Exception as error:
+                error.add_note(f"restarted after {when}")
+                raise
+            subprocess.run(["rm", "-rf", str(copy)], check=True)  # a tenth of rmtree's CPU
+        return self._observed[digest]
+
+
+def spread(events: int, *, count: int) -> list[int]:
+    """Return up to count numbers of events, evenly spread from the first to the last."""
+    if events <= count:
+        return list(range(1, events + 1))
+    return sorted({1 + round(i * (events - 1) / (count - 1)) for i in range(count)})
 
 
 def tear(path: Path, synced_bytes: int, *, torn: bool) -> None:
