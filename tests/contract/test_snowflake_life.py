@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 import subprocess
 import threading
@@ -22,13 +24,28 @@ SUM = "sum(t0.x * t1.x - t2.x + t3.x * t4.x + t5.x)"
 ENDLESS = f"select {SUM} from " + ", ".join(f"(values {ROWS}) t{n}(x)" for n in range(6))
 
 
-def connected(server: server_kit.Running) -> raw.Client:
-    client = raw.Client(url=server.url)
-    answer = client.login(
-        query="databaseName=lake", LOGIN_NAME=server.access_key, PASSWORD=server.secret_key
-    )
-    assert answer.body["success"], answer.body
-    return client
+JSON = {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}
+
+
+@dataclasses.dataclass
+class Session(raw.Client):
+    """A client that has logged in. url: of the server that runs now."""
+
+    access_key: str = ""
+    secret_key: str = ""
+
+    def another(self) -> Session:
+        session = Session(url=self.url, access_key=self.access_key, secret_key=self.secret_key)
+        answer = session.login(
+            query="databaseName=lake", LOGIN_NAME=self.access_key, PASSWORD=self.secret_key
+        )
+        assert answer.body["success"], answer.body
+        return session
+
+
+def connected(server: server_kit.Running) -> Session:
+    keys = {"access_key": server.access_key, "secret_key": server.secret_key}
+    return Session(url=server.url, **keys).another()
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -38,70 +55,249 @@ def until(condition: Callable[[], bool]) -> None:
         threading.Event().wait(0.02)
 
 
-def test_a_session_goes_on_after_the_server_was_stopped_and_started(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    first = server_kit.start(data)
-    try:
-        client = connected(first)
-        client.query("create schema kept")
-        client.query("use schema kept")
-        client.query("set answer = 42")
-        client.query("alter session set query_tag = 'nightly'")
-        assert client.query("select $answer").data["total"] == 1
-    finally:
-        assert first.stop() == 0
-    second = server_kit.start(data)
-    try:
-        client.url = second.url
-        data_of = client.query(
-            "select $answer, current_schema()",
-            parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
-        ).data
-        assert data_of["rowset"] == [["42", "KEPT"]]
-        named = {item["name"]: item["value"] for item in data_of["parameters"]}
-        assert named["QUERY_TAG"] == "nightly"
-        assert client.renew().data["sessionId"] == client.session_id
-        client.send("POST", "/session?delete=true", {})
-        assert client.query("select 1").code == "390111"
-    finally:
-        assert second.stop() == 0
+Story = Iterator[None]
+"""What a client does before its server ends, and after `yield` with the one that follows."""
 
 
-def folder_bytes(data: Path) -> int:
-    return sum(path.stat().st_size for path in (data / "blobs").rglob("*") if path.is_file())
-
-
-@pytest.mark.parametrize("ending", ["a logout", "a stop", "kill -9"])
-def test_temporary_tables_end_with_their_session_and_the_server(
-    tmp_path: Path, ending: str
-) -> None:
-    data = tmp_path / "data"
-    first = server_kit.start(data)
-    client = connected(first)
+def a_session_goes_on(client: Session) -> Story:
     client.query("create schema kept")
     client.query("use schema kept")
+    client.query("set answer = 42")
+    client.query("alter session set query_tag = 'nightly'")
+    assert client.query("select $answer").data["total"] == 1
+    yield
+    data_of = client.query("select $answer, current_schema()", parameters=JSON).data
+    assert data_of["rowset"] == [["42", "KEPT"]]
+    named = {item["name"]: item["value"] for item in data_of["parameters"]}
+    assert named["QUERY_TAG"] == "nightly"
+    assert client.renew().data["sessionId"] == client.session_id
+    client.send("POST", "/session?delete=true", {})
+    assert client.query("select 1").code == "390111"
+
+
+def a_temporary_table_ends(client: Session, *, schema: str, logs_out: bool = False) -> Story:
+    client.query(f"create schema {schema}")
+    client.query(f"use schema {schema}")
     client.query("create table t as select 1 a")
     lines = "select seq4() a, randstr(40, random()) b from table(generator(rowcount => 20000))"
     answer = client.query(f"create temporary table t as {lines}")
     assert answer.body["success"], answer.body
     assert client.query("select * from t").data["total"] == 20000
-    assert folder_bytes(data) > 200_000
-    if ending == "a logout":
+    if logs_out:
         client.send("POST", "/session?delete=true", {})
-        other = connected(first)
-        assert other.query("select * from kept.t").data["total"] == 1
-    if ending == "kill -9":
-        first.kill()
-    else:
-        assert first.stop() == 0
-    second = server_kit.start(data)
+        assert client.query("select 1").code == "390111"
+        assert client.another().query(f"select * from {schema}.t").data["total"] == 1
+    yield
+    assert client.query("insert into t values (2)").code == "390111"
+    assert client.another().query(f"select * from {schema}.t").data["total"] == 1
+
+
+def a_transaction_is_not_reported_as_committed(
+    client: Session, *, schema: str, opening: str
+) -> Story:
+    client.query(f"create schema {schema}")
+    client.query(f"create table {schema}.t (a int)")
+    client.query(opening)
+    assert client.query(f"insert into {schema}.t values (1)").data["rowset"] == [["1"]]
+    yield
+    lost = client.query("commit")
+    assert (lost.code, lost.body["data"]["sqlState"]) == ("000625", "40000")
+    assert client.query(f"insert into {schema}.t values (2)").body["success"]
+    assert client.query("commit").body["success"]
+    assert values_of(client, f"{schema}.t") == [["2"]]
+
+
+def a_commit_is_still_committed_when_it_is_repeated(client: Session) -> Story:
+    client.query("create schema again")
+    client.query("create table again.t (a int)")
+    client.query("begin")
+    assert client.query("insert into again.t values (1)").body["success"]
+    request_id = str(uuid.uuid4())
+    assert client.query("commit", request_id=request_id).body["success"]
+    yield
+    again = client.query("commit", request_id=request_id)
+    assert again.body["success"], again.body["message"]
+    assert values_of(client, "again.t") == [["1"]]
+
+
+def dml_that_waited_for_commit_is_reported_as_lost(client: Session) -> Story:
+    client.query("create schema lost")
+    client.query("create table lost.t (a int)")
+    client.query("alter session set autocommit = false")
+    assert client.query("insert into lost.t values (1)").body["success"]
+    yield
+    assert client.query("commit").code == "000625"
+    assert values_of(client, "lost.t") == []
+    assert client.query("insert into lost.t values (2)").body["success"]
+    assert client.query("rollback").body["success"]
+    assert values_of(client, "lost.t") == []
+
+
+def a_transaction_in_which_nothing_waited_goes_on(client: Session) -> Story:
+    client.query("create schema empty")
+    client.query("create table empty.t (a int)")
+    assert client.query("begin").body["success"]
+    yield
+    assert client.query("insert into empty.t values (1)").body["success"]
+    assert client.query("rollback").body["success"]
+    assert values_of(client, "empty.t") == []
+
+
+def a_statement_has_its_first_answer_when_it_is_repeated(
+    client: Session, *, schema: str, text: str
+) -> Story:
+    client.query(f"create schema {schema}")
+    client.query(f"create table {schema}.plain (a int)")
+    client.query(f"create table {schema}.t as select column1 as a from values (1), (2), (3)")
+    client.query(f"use schema {schema}")
+    request_id = str(uuid.uuid4())
+    first = client.query(text, request_id=request_id)
+    assert first.body["success"], first.body["message"]
+    yield
+    again = client.query(text, request_id=request_id)
+    assert again.body["success"], again.body["message"]
+    inserts, drops = text.startswith("insert"), text.startswith("drop")
+    if inserts:
+        assert again.data["rowset"] == [["3"]]
+    count = client.query(f"select count(*) from {schema}.t", parameters=JSON)
+    assert count.data["rowset"] == [["6" if inserts else "3"]]
+    plain = client.query(f"select count(*) from {schema}.plain")
+    assert plain.code == ("002003" if drops else None)
+
+
+STORIES: dict[str, dict[str, Callable[[Session], Story]]] = {
+    "stop": {
+        "a session goes on": a_session_goes_on,
+        "temporary tables end with a logout": lambda client: a_temporary_table_ends(
+            client, schema="out", logs_out=True
+        ),
+        "temporary tables end with the server": lambda client: a_temporary_table_ends(
+            client, schema="stopped"
+        ),
+        "a transaction by BEGIN is not reported as committed": lambda client: (
+            a_transaction_is_not_reported_as_committed(client, schema="begun", opening="begin")
+        ),
+        "a transaction without autocommit is not reported as committed": lambda client: (
+            a_transaction_is_not_reported_as_committed(
+                client, schema="auto", opening="alter session set autocommit = false"
+            )
+        ),
+    },
+    "kill": {
+        "temporary tables end with the server": lambda client: a_temporary_table_ends(
+            client, schema="killed"
+        ),
+        "a commit is still committed when it is repeated": (
+            a_commit_is_still_committed_when_it_is_repeated
+        ),
+        "DML that waited for COMMIT is reported as lost": (
+            dml_that_waited_for_commit_is_reported_as_lost
+        ),
+        "a transaction in which nothing waited goes on": (
+            a_transaction_in_which_nothing_waited_goes_on
+        ),
+        **{
+            f"a repeated {text} has its first answer": functools.partial(
+                a_statement_has_its_first_answer_when_it_is_repeated,
+                schema=f"once{number}",
+                text=text,
+            )
+            for number, text in enumerate(
+                (
+                    "create schema another",
+                    "create table another (a int)",
+                    "create table more as select a from t",
+                    "insert into t select a + 10 from t",
+                    "drop table plain",
+                )
+            )
+        },
+    },
+}
+"""By how their server ends; the stories of one ending share two servers, and each has a session."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class Restart:
+    """A server that has ended and its successor. failures: of stories that came to no `yield`."""
+
+    stories: dict[str, tuple[Session, Story]]
+    failures: dict[str, Exception]
+    url: str
+    bytes_before: int
+    bytes_after: int
+
+
+def restart(data: Path, ending: str) -> Iterator[Restart]:
+    """Let each story of an ending come to its `yield`, end the server and start it again."""
+    first = server_kit.start(data)
+    stories: dict[str, tuple[Session, Story]] = {}
+    failures: dict[str, Exception] = {}
     try:
-        assert folder_bytes(data) < 100_000
-        client.url = second.url
-        assert client.query("insert into t values (2)").code == "390111"
-        assert connected(second).query("select * from kept.t").data["total"] == 1
+        for name, tell in STORIES[ending].items():
+            client = connected(first)
+            stories[name] = (client, tell(client))
+            try:
+                next(stories[name][1])
+            except Exception as error:  # noqa: BLE001 - the failure of one test
+                failures[name] = error
+        bytes_before = folder_bytes(data)
     finally:
-        assert second.stop() == 0
+        if ending == "kill":
+            first.kill()
+        else:
+            assert first.stop() == 0
+    second = server_kit.start(data)
+    yield Restart(
+        stories=stories,
+        failures=failures,
+        url=second.url,
+        bytes_before=bytes_before,
+        bytes_after=folder_bytes(data),
+    )
+    assert second.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restart]:
+    yield from restart(tmp_path_factory.mktemp("stopped") / "data", "stop")
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restart]:
+    yield from restart(tmp_path_factory.mktemp("killed") / "data", "kill")
+
+
+@pytest.mark.parametrize("name", STORIES["stop"])
+def test_after_the_server_was_stopped_and_started(stopped: Restart, name: str) -> None:
+    finish(stopped, name)
+
+
+@pytest.mark.parametrize("name", STORIES["kill"])
+def test_after_the_server_was_killed_and_started(killed: Restart, name: str) -> None:
+    finish(killed, name)
+
+
+def finish(restarted: Restart, name: str) -> None:
+    if name in restarted.failures:
+        raise restarted.failures[name]
+    client, story = restarted.stories[name]
+    client.url = restarted.url
+    assert next(story, "its end") == "its end"
+
+
+def test_the_bytes_of_temporary_tables_are_gone_after_a_stop(stopped: Restart) -> None:
+    assert stopped.bytes_before > 200_000
+    assert stopped.bytes_after < 100_000
+
+
+def test_the_bytes_of_temporary_tables_are_gone_after_a_kill(killed: Restart) -> None:
+    assert killed.bytes_before > 200_000
+    assert killed.bytes_after < 100_000
+
+
+def folder_bytes(data: Path) -> int:
+    return sum(path.stat().st_size for path in (data / "blobs").rglob("*") if path.is_file())
 
 
 @pytest.fixture
@@ -185,7 +381,7 @@ def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
             assert "process ended" in answer.body["message"]
             rows = client.query(
                 "select sum(a), max(a) from hit.t",
-                parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
+                parameters=JSON,
             )
             assert rows.data["rowset"] == [["3", "2"]]
 
@@ -202,140 +398,13 @@ def test_a_statement_repeated_by_its_request_id_runs_once(server: server_kit.Run
     assert [answer.data["rowset"] for answer in answers] == [[["1"]]] * 3
     count = client.query(
         f"select count(*) from {schema}.t",
-        parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
+        parameters=JSON,
     )
     assert count.data["rowset"] == [["1"]]
 
 
-def test_a_statement_whose_answer_a_kill_took_away_has_its_first_answer_when_repeated(
-    tmp_path: Path,
-) -> None:
-    data = tmp_path / "data"
-    texts = [
-        "create schema once",
-        "create table once.plain (a int)",
-        "create table once.t as select column1 as a from values (1), (2), (3)",
-        "insert into once.t select a + 10 from once.t",
-        "drop table once.plain",
-    ]
-    client, running = raw.Client(url=""), server_kit.start(data)
-    try:
-        client = connected(running)
-        client.query("select 1")  # so that the session is known on disk
-        for text in texts:
-            request_id = str(uuid.uuid4())
-            assert client.query(text, request_id=request_id).body["success"]
-            running.kill()
-            running = server_kit.start(data)
-            client.url = running.url
-            again = client.query(text, request_id=request_id)
-            assert again.body["success"], (text, again.body["message"])
-            if text.startswith("insert"):
-                assert again.data["rowset"] == [["3"]]
-        count = client.query(
-            "select count(*) from once.t",
-            parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
-        )
-        assert count.data["rowset"] == [["6"]]
-        assert client.query("select * from once.plain").code == "002003"
-    finally:
-        assert running.stop() == 0
-
-
-@pytest.mark.parametrize("opening", ["begin", "alter session set autocommit = false"])
-def test_a_transaction_ended_by_a_restart_is_not_reported_as_committed(
-    tmp_path: Path, opening: str
-) -> None:
-    data = tmp_path / "data"
-    client, running = raw.Client(url=""), server_kit.start(data)
-    try:
-        client = connected(running)
-        client.query("create schema tx")
-        client.query("create table tx.t (a int)")
-        client.query(opening)
-        assert client.query("insert into tx.t values (1)").data["rowset"] == [["1"]]
-        assert running.stop() == 0
-        running = server_kit.start(data)
-        client.url = running.url
-        lost = client.query("commit")
-        assert (lost.code, lost.body["data"]["sqlState"]) == ("000625", "40000")
-        assert client.query("insert into tx.t values (2)").body["success"]
-        assert client.query("commit").body["success"]
-        rows = client.query(
-            "select a from tx.t", parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}
-        )
-        assert rows.data["rowset"] == [["2"]]
-    finally:
-        assert running.stop() == 0
-
-
-def test_a_commit_that_a_kill_followed_is_still_committed_when_it_is_repeated(
-    tmp_path: Path,
-) -> None:
-    data = tmp_path / "data"
-    client, running = raw.Client(url=""), server_kit.start(data)
-    try:
-        client = connected(running)
-        client.query("create schema tx")
-        client.query("create table tx.t (a int)")
-        client.query("begin")
-        assert client.query("insert into tx.t values (1)").body["success"]
-        request_id = str(uuid.uuid4())
-        assert client.query("commit", request_id=request_id).body["success"]
-        running.kill()
-        running = server_kit.start(data)
-        client.url = running.url
-        again = client.query("commit", request_id=request_id)
-        assert again.body["success"], again.body["message"]
-        assert values_of(client, "tx.t") == [["1"]]
-    finally:
-        assert running.stop() == 0
-
-
-def test_dml_that_waited_for_commit_at_a_kill_is_reported_as_lost(
-    tmp_path: Path,
-) -> None:
-    data = tmp_path / "data"
-    client, running = raw.Client(url=""), server_kit.start(data)
-    try:
-        client = connected(running)
-        client.query("create schema tx")
-        client.query("create table tx.t (a int)")
-        client.query("alter session set autocommit = false")
-        assert client.query("insert into tx.t values (1)").body["success"]
-        running.kill()
-        running = server_kit.start(data)
-        client.url = running.url
-        assert client.query("commit").code == "000625"
-        assert values_of(client, "tx.t") == []
-        assert client.query("insert into tx.t values (2)").body["success"]
-        assert client.query("rollback").body["success"]
-        assert values_of(client, "tx.t") == []
-    finally:
-        assert running.stop() == 0
-
-
-def test_a_transaction_in_which_nothing_waited_goes_on_after_a_kill(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    client, running = raw.Client(url=""), server_kit.start(data)
-    try:
-        client = connected(running)
-        client.query("create schema tx")
-        client.query("create table tx.t (a int)")
-        assert client.query("begin").body["success"]
-        running.kill()
-        running = server_kit.start(data)
-        client.url = running.url
-        assert client.query("insert into tx.t values (1)").body["success"]
-        assert client.query("rollback").body["success"]
-        assert values_of(client, "tx.t") == []
-    finally:
-        assert running.stop() == 0
-
-
 def values_of(client: raw.Client, table: str) -> list[list[str]]:
-    shown = {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}
-    rows: list[list[str]] = client.query(f"select a from {table}", parameters=shown).data["rowset"]
+    rows: list[list[str]] = client.query(f"select a from {table}", parameters=JSON).data["rowset"]
     return rows
 
 
