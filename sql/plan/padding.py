@@ -1,11 +1,12 @@
-"""rule: columns that outer joins fill with NULL, where the engine does not take them as constant.
+"""rule: columns that are filled with NULL, where the engine does not take them as constant.
 
 The engine knows that a column of a joined relation is constant: its query gives a literal, or a
 condition compares it with one. It believes so above an outer join as well, whose other rows have
-NULL there. Then it leaves the column out of a sort, and takes rows as grouped by it that are not:
-an order is wrong, and groups stand twice. So below a SELECT that sorts or groups by such columns
-stands a query that computes them: `CASE WHEN random() >= 0 THEN column END`. WHERE stays below it,
-so it meets the joins as before.
+NULL there, and above ROLLUP, CUBE and GROUPING SETS, whose rows of fewer keys have. Then it leaves
+the column out of a sort, and takes rows as grouped by it that are not: an order is wrong, and
+groups stand twice. So below a SELECT that sorts or groups by such columns stands a query that
+computes them: `CASE WHEN random() >= 0 THEN column END`. WHERE stays below it, so it meets the
+joins as before.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ NEVER_NEGATIVE = code.infix(code.call("random"), ">=", 0)
 
 def hidden(query: relations.Rel, new_alias: Callable[[str], str]) -> relations.Rel:
     """Return a statement's query in which the engine sees no padded column as a constant key."""
-    has_outer_join = any(
-        type(node) is relations.Join and node.side in ("LEFT", "FULL")
+    has_padded = any(
+        type(node) is relations.GroupingSets
+        or (type(node) is relations.Join and node.side in ("LEFT", "FULL"))
         for node in substitution.nodes([query])
     )
-    return _Hiding(new_alias).query(query, {})[0] if has_outer_join else query
+    return _Hiding(new_alias).query(query, {})[0] if has_padded else query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,15 +187,19 @@ class _Hiding:
         rel: relations.Rel = inner
         for step in reversed(steps):
             rel = self._step(step, rel, commons)
-        if padded == NONE:
-            return rel, frozenset()
         steps, _ = sharing.steps_of(rel)
+        left_out = _left_out(steps)
+        if padded == NONE and left_out == NONE:
+            return rel, frozenset()
         project = next(step for step in steps if isinstance(step, relations.Project))
+        if _has_order(steps):
+            padded |= left_out
         keys = {
             node
             for node in substitution.nodes(_keys(steps, project))
             if type(node) is code.ColumnUse and padded.has(node)
         }
+        padded |= left_out
         names = frozenset(
             _name(item)
             for item in project.items
@@ -256,6 +262,33 @@ class _Hiding:
 
         over: relations.Rel = substitution.substituted(select, replace)
         return over
+
+
+def _left_out(steps: Iterable[sharing.Steps]) -> _Padded:
+    """Return the columns in keys of GROUP BY that are NULL where a set of keys leaves them out."""
+    sets = [
+        key
+        for step in steps
+        if isinstance(step, relations.Aggregate)
+        for key in step.keys
+        if isinstance(key, relations.GroupingSets)
+    ]
+    return _Padded(
+        columns=frozenset(
+            (node.relation, node.name)
+            for node in substitution.nodes(sets)
+            if type(node) is code.ColumnUse
+        )
+    )
+
+
+def _has_order(steps: Iterable[sharing.Steps]) -> bool:
+    """Whether a SELECT sorts its rows, in windows too, or makes them distinct."""
+    return any(
+        isinstance(step, relations.Sort | relations.WindowRows)
+        or (isinstance(step, relations.Project) and step.is_distinct)
+        for step in steps
+    )
 
 
 def _hidden(column: code.ColumnUse) -> code.Part:

@@ -1,6 +1,7 @@
-"""ORDER BY, GROUP BY and windows over columns that an outer join fills with NULL.
+"""ORDER BY, GROUP BY and windows over columns that are filled with NULL.
 
-Each is constant in the rows that match, by a literal or a condition, and NULL in the others.
+An outer join fills them, or ROLLUP, CUBE and GROUPING SETS. Each is constant in the other rows, by
+a literal or a condition.
 """
 
 from __future__ import annotations
@@ -85,6 +86,35 @@ FIVES_FIRST = [1, 6, 2, 3, 4, 5]
 )  # fmt: skip
 def test_rows_are_in_the_order_of_padded_columns(tables: Tables, text: str, ids: list[int]) -> None:
     assert [row[0] for row in tables.rows(text)] == ids
+
+
+ONE_AND_ALL = [(5, 4), (None, 4)]
+FIFTHS = "from t where k = 5 group by"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (f"select k, count(*) {FIFTHS} rollup (k) order by k", ONE_AND_ALL),
+        (f"select k, count(*) {FIFTHS} cube (k) order by k desc", ONE_AND_ALL[::-1]),
+        (f"select k, count(*) {FIFTHS} rollup (k) having count(*) > 1 order by 1", ONE_AND_ALL),
+        ("select c, count(*) from (select 5 c from t where k = 5) group by rollup (c) order by c",
+         ONE_AND_ALL),
+        (f"select * from (select k, count(*) {FIFTHS} rollup (k)) order by k", ONE_AND_ALL),
+        (f"with w as (select k, count(*) n {FIFTHS} rollup (k)) select k, n from w order by k",
+         ONE_AND_ALL),
+        (f"select k, row_number() over (order by k) {FIFTHS} rollup (k) order by 2",
+         [(5, 1), (None, 2)]),
+        (f"select distinct k, 1 {FIFTHS} grouping sets ((k), (id)) order by k",
+         [(5, 1), (None, 1)]),
+        (f"select k = 5 as c, grouping(k = 5) {FIFTHS} rollup (k = 5) order by c",
+         [(True, 0), (None, 1)]),
+    ],
+)  # fmt: skip
+def test_rows_of_fewer_keys_stand_where_null_does(
+    tables: Tables, text: str, rows: list[tuple[Any, ...]]
+) -> None:
+    assert tables.rows(text) == rows
 
 
 @pytest.mark.parametrize(
