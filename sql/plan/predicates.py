@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from sql import limits
-from sql.plan import code
-from sql.plan.expressions import Expr
+from sql.plan import code, evaluation
+from sql.plan.expressions import UNKNOWN, Expr
 
 Operator = Literal["=", "<", "<=", ">", ">=", "in", "is null", "starts with"]
 
@@ -373,9 +373,8 @@ def _uncast(part: code.Part) -> code.Code:
 
 def _literal(part: code.Part) -> Any:
     """Return the value of a constant; None for NULL and for what is no constant."""
-    if isinstance(part, code.StringLiteral):
-        return part.value
-    return part.literal if isinstance(part, Expr) and part.is_literal else None
+    value = evaluation.value_of(part)
+    return None if value is UNKNOWN else value
 
 
 def _constant(column: Expr, part: code.Part) -> Any:
