@@ -119,6 +119,8 @@ def _properties(
         for name, text in metadata.properties.items()
         if name not in (*properties.PATHS, *BOUND_PROPERTIES)
     }
+    if metadata.format_version > 2:  # the property is there only if the table was made with it
+        stored[property_names.FORMAT_VERSION] = str(metadata.format_version)
     if any(old != new for old, new in ids.items()):
         stored.pop(filecolumns.NAME_MAPPING, None)
     declared = json.loads(stored.pop(tabletypes.DECLARED, "{}"))

@@ -1000,6 +1000,14 @@ def test_a_column_of_nanoseconds_keeps_them_or_refuses_to_lose_them(tmp_path: Pa
         assert await local.rows(f"{second} from t where id = 2") == [
             ("59", "1969-12-31 23:59:59.000")
         ]
+        await local.run("create table c clone t")
+        await local.run("create table l like t")
+        await local.run("insert into l select * from c")
+        assert await local.rows(f"select {parts} from l order by id") == [
+            (123_456_789, fine // 10**9),
+            (999_999_999, -1),
+            (123_456_789, fine // 10**9),
+        ]
         await local.run("create table six (n timestamp_ntz(6), m timestamp_ntz)")
         for lossy in (
             *("select dateadd(second, 1, n) from t", "select n::time from t"),
