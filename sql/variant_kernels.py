@@ -7,6 +7,7 @@ does not suit raises Snowflake's coded error.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -497,6 +498,22 @@ def _mode(array: list[Value]) -> Value:
     return array[keys.index(min(key for key, count in counts.items() if count == most))]
 
 
+def _variance(array: list[Value], lost: int) -> Any:
+    """Return the variance of the different floats of an array; lost: degrees of freedom.
+
+    NaN and infinities, which are texts in an array, make it NaN.
+    """
+    values = {item.value for item in array if isinstance(item, variants.Real)}
+    others = len({item for item in array if isinstance(item, str)})
+    if len(values) + others <= lost:
+        return MISSING
+    if others:
+        return variants.Real(value=math.nan)
+    mean = sum(values) / len(values)
+    squares = sum((value - mean) * (value - mean) for value in sorted(values))
+    return variants.Real(value=squares / (len(values) - lost))
+
+
 def _position(value: Value, array: list[Value]) -> Any:
     wanted = _same(value)
     return next((at for at, item in enumerate(array) if _same(item) == wanted), MISSING)
@@ -705,6 +722,7 @@ FUNCTIONS: dict[str, RowFunction] = {
     "_v_array_slice": _row(lambda a, low, high: a[low:high], "array whole whole", "array"),
     "_v_array_sort": _row(_sort, "array boolean boolean", "array"),
     "_v_array_to_string": _row(_to_string, "array text", "text"),
+    "_v_array_variance": _row(_variance, "array whole", "value"),
     "_v_arrays_overlap": _row(_overlap, "array array", "boolean"),
     "_v_arrays_to_object": _row(_arrays_to_object, "array array", "object"),
     "_v_arrays_zip": _row(_zip, "array", "array"),

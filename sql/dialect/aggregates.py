@@ -303,11 +303,31 @@ def real_of(engine_name: str) -> builders.Builder:
     """
 
     def build(call: FunctionCall) -> Expr:
+        if call.distinct and engine_name in SPREADS:
+            return _spread_of_distinct(call, engine_name)
         _refuse_distinct(call)
         operands = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
         return call.aggregated(_over(call, engine_name, *operands), sqltypes.REAL, operands)
 
     return build
+
+
+SPREADS: Final = frozenset({"stddev_samp", "stddev_pop", "var_samp", "var_pop"})
+
+
+def _spread_of_distinct(call: FunctionCall, engine_name: str) -> Expr:
+    """STDDEV and VARIANCE of different values: of the array of these, by a kernel."""
+    real = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
+    values = rewrites.to_variant(real)
+    array = code.arrow(_collected(call, values), "Utf8")
+    lost = code.arrow(1 if engine_name.endswith("_samp") else 0, "Int64")
+    variance = call.aggregated(
+        code.kernel("_v_array_variance", array, lost), sqltypes.VARIANT, [values]
+    )
+    spread = rewrites.cast(variance, sqltypes.REAL)
+    if engine_name.startswith("var"):
+        return spread
+    return exprs.derived(code.call("sqrt", spread), sqltypes.REAL, [spread])
 
 
 def _refuse_distinct(call: FunctionCall) -> None:

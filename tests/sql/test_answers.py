@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import statistics
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -596,7 +597,7 @@ PAIR_STATISTICS = (
     *("corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept"),
     *("regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy"),
 )
-STATISTICS = ("stddev", "stddev_pop", "variance", "var_pop", "median", "bitxor_agg", "mode")
+STATISTICS = ("median", "bitxor_agg", "mode")
 
 
 def test_distinct_is_refused_by_aggregates_that_would_ignore_it(tmp_path: Path) -> None:
@@ -617,6 +618,33 @@ def test_distinct_is_refused_by_aggregates_that_would_ignore_it(tmp_path: Path) 
         },
         "create table t (g int, i int)",
         "insert into t values (1, 1), (1, 1), (1, 2), (2, 4), (2, 4), (2, null)",
+    )
+
+
+def test_spreads_of_distinct_values_count_each_once(tmp_path: Path) -> None:
+    first = [1.0, 2.0, 4.5]
+    samples = (statistics.stdev(first), statistics.variance(first))
+    populations = (statistics.pstdev(first), statistics.pvariance(first))
+    calls = ", ".join(f"{name}(distinct f)" for name in ("stddev", "variance"))
+    of_population = "stddev_pop(distinct f), var_pop(distinct f)"
+    answers(
+        tmp_path,
+        {
+            f"select {calls}, {of_population} from t where g = 1": (*samples, *populations),
+            f"select g, {calls}, var_pop(distinct f) from t where g <= 3 group by g order by g": [
+                (1, *samples, populations[1]),
+                (2, None, None, 0.0),
+                (3, None, None, None),
+            ],
+            "select max(s), count(*) from (select variance(distinct f) over (partition by g) s"
+            " from t where g = 1)": (samples[1], 6),
+            "select to_varchar(variance(distinct f)), to_varchar(var_pop(distinct f)) from t"
+            " where g = 4": ("NaN", "NaN"),
+            "select var_pop(distinct f) from t where g = 5": (0.0,),
+        },
+        "create table t (g int, f double)",
+        "insert into t values (1, 1), (1, 1), (1, 1), (1, 2), (1, 4.5), (1, null), (2, 7), (2, 7),"
+        " (3, null), (4, 'inf'), (4, 1), (5, 0.0), (5, -0.0)",
     )
 
 
