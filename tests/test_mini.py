@@ -93,6 +93,14 @@ def own(tmp_path: Path) -> Iterator[servers.Running]:
         running.kill()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Running]:
+    """A server for tests that only look at it."""
+    running = servers.start(tmp_path_factory.mktemp("shared") / "data")
+    yield running
+    assert running.stop() == 0
+
+
 # One line for each mistake.
 
 
@@ -118,13 +126,13 @@ def test_start_on_a_taken_port_names_the_port_and_touches_nothing(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_start_on_a_held_folder_names_its_holder(own: servers.Running, tmp_path: Path) -> None:
-    said = refusal(tmp_path, "--port", "0", "--data", str(own.data))
+def test_start_on_a_held_folder_names_its_holder(shared: servers.Running, tmp_path: Path) -> None:
+    said = refusal(tmp_path, "--port", "0", "--data", str(shared.data))
     assert said == (
-        f"mini.py: another process holds the data folder {own.data} (a server at {own.url}, "
-        f"process {own.pid}); stop it, or choose another folder with --data."
+        f"mini.py: another process holds the data folder {shared.data} (a server at {shared.url}, "
+        f"process {shared.pid}); stop it, or choose another folder with --data."
     )
-    assert servers.get(own.url + "/_health")[0] == 200
+    assert servers.get(shared.url + "/_health")[0] == 200
 
 
 def test_start_on_a_newer_format_asks_for_a_newer_release(tmp_path: Path) -> None:
@@ -216,12 +224,12 @@ def test_recover_checks_the_commit_log_of_each_table_bucket(tmp_path: Path) -> N
         ]
 
 
-def test_recover_of_a_held_folder_names_its_holder(own: servers.Running, tmp_path: Path) -> None:
-    ended = run(tmp_path, "recover", "--data", str(own.data), "--yes")
+def test_recover_of_a_held_folder_names_its_holder(shared: servers.Running, tmp_path: Path) -> None:
+    ended = run(tmp_path, "recover", "--data", str(shared.data), "--yes")
     assert ended.returncode == 1
     assert ended.stderr == (
-        f"mini.py: another process holds the data folder {own.data} (a server at {own.url}, "
-        f"process {own.pid}); stop it first.\n"
+        f"mini.py: another process holds the data folder {shared.data} (a server at {shared.url}, "
+        f"process {shared.pid}); stop it first.\n"
     )
 
 
@@ -789,17 +797,17 @@ def doors() -> list[tuple[str, str, str]]:
     return requests
 
 
-def test_no_face_answers_anything_but_health_without_a_credential(own: servers.Running) -> None:
-    with rest.Client(own) as client:
+def test_no_face_answers_anything_but_health_without_a_credential(shared: servers.Running) -> None:
+    with rest.Client(shared) as client:
         client.make_table("ns", "t")
         root = client.token
-    s3.client(own).create_bucket(Bucket="kept")
-    s3.client(own).put_object(Bucket="kept", Key="k", Body=b"kept")
-    before = everything(own, root)
-    connection = http.client.HTTPConnection(own.host, own.port, timeout=20)
+    s3.client(shared).create_bucket(Bucket="kept")
+    s3.client(shared).put_object(Bucket="kept", Key="k", Body=b"kept")
+    before = everything(shared, root)
+    connection = http.client.HTTPConnection(shared.host, shared.port, timeout=20)
     requests = refused = absent = 0
     for method, path, service in doors():
-        forged = FORGED.format(key=own.access_key, service=service)
+        forged = FORGED.format(key=shared.access_key, service=service)
         signed = {"authorization": forged, "x-amz-date": "20260101T000000Z"}
         # Another name each time: one that fails often is told to wait.
         stranger = base64.b64encode(f"stranger{requests}:boathouse".encode()).decode()
@@ -830,10 +838,9 @@ def test_no_face_answers_anything_but_health_without_a_credential(own: servers.R
     # The rest are no requests at all: a method that no path takes, a body without its digest.
     assert requests > 900
     assert refused > 0.5 * (requests - absent), (refused, absent, requests)
-    assert everything(own, root) == before
+    assert everything(shared, root) == before
 
-    assert servers.get(own.url + "/_health")[0] == 200
-    assert own.stop() == 0
+    assert servers.get(shared.url + "/_health")[0] == 200
 
 
 def everything(running: servers.Running, token: str) -> Any:
@@ -868,17 +875,17 @@ SNOWFLAKE_DOORS = (
 
 
 def test_the_snowflake_face_answers_refusals_alone_without_a_credential(
-    own: servers.Running,
+    shared: servers.Running,
 ) -> None:
     proofs: list[dict[str, str]] = [
         {},
         {"authorization": 'Snowflake Token="None"'},
-        {"authorization": 'Snowflake Token="' + rest.Client(own).token + '"'},
+        {"authorization": 'Snowflake Token="' + rest.Client(shared).token + '"'},
     ]
     for method, path in SNOWFLAKE_DOORS:
         for headers in proofs:
-            connection = http.client.HTTPConnection(own.host, own.port, timeout=20)
-            body = json.dumps({"data": {"LOGIN_NAME": own.access_key}, "sqlText": "select 1"})
+            connection = http.client.HTTPConnection(shared.host, shared.port, timeout=20)
+            body = json.dumps({"data": {"LOGIN_NAME": shared.access_key}, "sqlText": "select 1"})
             connection.request(method, path, body if method == "POST" else None, headers)
             answer = connection.getresponse()
             content = answer.read()

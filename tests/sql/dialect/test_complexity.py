@@ -64,16 +64,16 @@ def test_more_joins_than_a_select_may_have_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "member"),
     [
-        "select 1 in ({})",
-        "select 1 where 1 not in ({})",
-        "select * from (values {}) t",
+        ("select 1 in ({})", "1"),
+        ("select 1 where 1 not in ({})", "1"),
+        ("select * from (values {}) t", "(1)"),
     ],
 )
-def test_a_list_has_at_most_as_many_members_as_snowflake_allows(text: str) -> None:
+def test_a_list_has_at_most_as_many_members_as_snowflake_allows(text: str, member: str) -> None:
     def listed(count: int) -> str:
-        return text.format(", ".join(["(1)"] * count))
+        return text.format(", ".join([member] * count))
 
     sql_text.bind(listed(16_384))
     fault = refusal(listed(16_385))
