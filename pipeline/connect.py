@@ -107,20 +107,21 @@ class RemoteTasks:
         return counters
 
 
-def check(address: masters.ConnectServer, endpoint: settings.ServerEndpoint) -> None:
-    """Raise unless the Connect server answers, and can reach Boathouse by its URL.
-
-    Raises BadArgument, NoServer, SparkFailed.
-    """
-    if importlib.util.find_spec(PACKAGE) is None:
-        raise errors.SparkFailed(
-            "the client of Spark Connect is not installed; run `make setup-all`"
-        )
+def check_reach(address: masters.ConnectServer, endpoint: settings.ServerEndpoint) -> None:
+    """Raise BadArgument if the Connect server cannot reach Boathouse by its URL."""
     is_here = address.host in settings.LOOPBACK_HOSTS
     if not is_here and settings.is_loopback(endpoint.url):
         raise errors.BadArgument(
             f"the Spark Connect server at {address} cannot reach {endpoint.url}, an address of "
             "this machine alone; name another with --url"
+        )
+
+
+def check(address: masters.ConnectServer) -> None:
+    """Raise SparkFailed unless the Connect server answers, and its client is installed."""
+    if importlib.util.find_spec(PACKAGE) is None:
+        raise errors.SparkFailed(
+            "the client of Spark Connect is not installed; run `make setup-all`"
         )
     try:
         with socket.create_connection((address.host.strip("[]"), address.port), REACH_SECONDS):

@@ -184,7 +184,8 @@ def started(
     master = gets.master
     address = masters.parse_connect(master)
     if address is not None:
-        connect.check(address, server)
+        connect.check_reach(address, server)
+        connect.check(address)
     environment = dict(os.environ)
     runtime = java.find(environment)
     folder_of_jars = jars.ensure(runtime, environment, say=say, may_fetch=may_fetch)

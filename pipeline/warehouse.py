@@ -6,7 +6,8 @@ has no catalog, no credentials and no address of the server. Rows leave Spark pa
 partition, in order, so that neither this process nor the driver holds a result. It ends when its
 socket closes or a query is cancelled, and Spark's JVM ends with it: tasks of some joins never look
 whether they are cancelled, and would hold the cores that the next query needs. FOLDER is its own:
-for what Spark spills, and for the JVM's log.
+for what Spark spills, and for the JVM's log. At a Spark Connect server each query has a session,
+which ends with it; there is no JVM.
 
 A frame is one byte with its type, eight bytes of length, and the payload.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import os
 import queue
 import re
@@ -24,14 +26,17 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 
-from pipeline import archive, errors, gateway, java, session, settings
+from pipeline import archive, connect, errors, gateway, java, masters, session, settings
 
 HEADER: Final = struct.Struct(">BQ")
 REQUEST_BYTES_MAX: Final = 1 << 30
+END_SECONDS: Final = 0.8
+"""How long the end of a session on a Spark Connect server may take: the server kills a process that
+is to stop after a second."""
 NICENESS: Final = 5
 """The serving process comes first when both need a processor."""
 
@@ -97,13 +102,14 @@ class QueryFault(Exception):
 class WarehouseWire:
     """The frames from and to the server. Mutable: a thread reads.
 
-    kill_jvm: ends Spark's JVM, once there is one.
+    end_spark: ends Spark's JVM or the session, once there is one.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self._stream = connection.makefile("rwb", buffering=1 << 16)
         self._queries: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.kill_jvm: Callable[[], None] = lambda: None
+        self._is_leaving = False
+        self.end_spark: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begin to read."""
@@ -116,6 +122,8 @@ class WarehouseWire:
 
     def send(self, frame_type: WarehouseFrame, payload: bytes) -> None:
         """Send one frame; wait while the server reads none."""
+        if self._is_leaving:  # after the answer to a query the server would send another
+            return
         with contextlib.suppress(OSError):  # the reading thread sees the end, too
             self._stream.write(HEADER.pack(frame_type, len(payload)))
             self._stream.write(payload)
@@ -134,26 +142,31 @@ class WarehouseWire:
         self.leave()
 
     def leave(self) -> NoReturn:
-        """End this process and the JVM at once."""
-        self.kill_jvm()
+        """End this process and Spark at once."""
+        self._is_leaving = True
+        self.end_spark()
         os._exit(0)
 
 
-def serve(wire: WarehouseWire, spark: session.Spark) -> None:
+Rows: TypeAlias = Callable[[WarehouseQuery], Generator[bytes, None, None]]
+"""Runs a query; yields the Arrow schema of its result, then its batches."""
+
+
+def serve(wire: WarehouseWire, rows: Rows) -> None:
     """Answer queries until the server is gone."""
     for payload in wire.queries():
         # Exactly one frame ends every query, DONE or FAULT: the server counts on it.
         try:
-            _answer(msgspec.msgpack.decode(payload, type=WarehouseQuery), wire, spark)
+            _answer(msgspec.msgpack.decode(payload, type=WarehouseQuery), wire, rows)
             wire.send(WarehouseFrame.DONE, msgspec.msgpack.encode({}))
         except QueryFault as fault:
             _send_fault(wire, fault)
 
 
-def _answer(query: WarehouseQuery, wire: WarehouseWire, spark: session.Spark) -> None:
+def _answer(query: WarehouseQuery, wire: WarehouseWire, rows: Rows) -> None:
     """Run a query and send its rows. Raises QueryFault."""
     try:
-        with contextlib.closing(_rows(query, spark)) as batches:
+        with contextlib.closing(rows(query)) as batches:
             wire.send(WarehouseFrame.SCHEMA, next(batches))
             for batch in batches:
                 wire.send(WarehouseFrame.BATCH, batch)
@@ -161,8 +174,8 @@ def _answer(query: WarehouseQuery, wire: WarehouseWire, spark: session.Spark) ->
         raise fault_of(error) from error
 
 
-def _rows(query: WarehouseQuery, spark: session.Spark) -> Generator[bytes, None, None]:
-    """Yield the Arrow schema of a query's result, then its batches."""
+def _rows(spark: session.Spark, query: WarehouseQuery) -> Generator[bytes, None, None]:
+    """Run a query in the JVM's Spark, as `Rows`."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.serializers import NoOpSerializer
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -170,15 +183,49 @@ def _rows(query: WarehouseQuery, spark: session.Spark) -> Generator[bytes, None,
 
     own = spark.session.newSession()
     own.conf.set("spark.sql.session.timeZone", query.timezone)
-    for table in query.tables:
-        _frame(own, table).createOrReplaceTempView(_quoted(table.name))
-    result = own.sql(query.text)
-    # Of several columns with one name, none could be read by it.
-    result = result.toDF(*(f"c{number}" for number in range(len(result.columns))))
+    result = _result(own, query)
     yield to_arrow_schema(result.schema).serialize().to_pybytes()
     batches = result._jdf.toArrowBatchRdd()  # noqa: SLF001 - py4j's only way
     address = spark.jvm.org.apache.spark.api.python.PythonRDD.toLocalIteratorAndServe(batches, True)
     yield from _local_iterator_from_socket(address, NoOpSerializer())
+
+
+def _rows_of_connect(
+    address: masters.ConnectServer, wire: WarehouseWire, query: WarehouseQuery
+) -> Generator[bytes, None, None]:
+    """Run a query in a session of its own on a Spark Connect server, as `Rows`."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    import pyarrow
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    connect.check(address)
+    own_settings = {**SESSION_SETTINGS, "spark.sql.session.timeZone": query.timezone}
+    with connect.opened(address, own_settings, {}) as own:
+        wire.end_spark = functools.partial(_end_session, own)
+        result = _result(own, query)
+        yield to_arrow_schema(result.schema).serialize().to_pybytes()
+        plan = result._plan  # noqa: SLF001 - PySpark gives rows one by one otherwise
+        parts = own.client.to_table_as_iterator(plan.to_proto(own.client), plan.observations)
+        for part in parts:
+            if isinstance(part, pyarrow.Table):
+                for batch in part.to_batches():
+                    yield batch.serialize().to_pybytes()
+
+
+def _end_session(own: Any) -> None:
+    """Release a session, and end what runs in it; a server that does not answer is left."""
+    thread = threading.Thread(target=own.stop, daemon=True)
+    thread.start()
+    thread.join(END_SECONDS)
+
+
+def _result(own: Any, query: WarehouseQuery) -> Any:
+    """Return a query's result as a frame. own: the session."""
+    for table in query.tables:
+        _frame(own, table).createOrReplaceTempView(_quoted(table.name))
+    result = own.sql(query.text)
+    # Of several columns with one name, none could be read by it.
+    return result.toDF(*(f"c{number}" for number in range(len(result.columns))))
 
 
 def _frame(own: Any, table: WarehouseTable) -> Any:
@@ -246,6 +293,19 @@ def _send_fault(wire: WarehouseWire, fault: QueryFault) -> None:
     )
 
 
+SESSION_SETTINGS: Final[Mapping[str, str]] = {
+    # What the text relies on: see the emitter of Spark SQL.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.variable.substitute": "false",
+    # Dates and times before 1582 are what Iceberg's writers store: the proleptic calendar.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+"""Without these, Spark's answers would not be those of the server's own engine."""
+
+
 def spark_settings(wanted: WarehouseSettings, folder: Path) -> dict[str, str]:
     """Return Spark's settings: no catalog but Spark's own, in memory, and no Hadoop service."""
     own = {
@@ -257,14 +317,7 @@ def spark_settings(wanted: WarehouseSettings, folder: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": (folder / "tables").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": "8" if wanted.master.startswith("local") else "200",
-        # What the text relies on: see the emitter of Spark SQL.
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.caseSensitive": "true",
-        "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-        "spark.sql.variable.substitute": "false",
-        # Dates and times before 1582 are what Iceberg's writers store: the proleptic calendar.
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+        **SESSION_SETTINGS,
     }
     if settings.is_on_this_machine(wanted.master):
         own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
@@ -286,6 +339,10 @@ def main(arguments: list[str]) -> None:
     wire.start()
     os.nice(NICENESS)
     try:
+        address = masters.parse_connect(wanted.master)
+        if address is not None:
+            serve(wire, functools.partial(_rows_of_connect, address, wire))
+            return
         environment = dict(os.environ)
         if settings.is_on_this_machine(wanted.master):
             environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -297,10 +354,10 @@ def main(arguments: list[str]) -> None:
         with (
             gateway.running(
                 runtime, own, folder=folder, environment=environment, jvm_options=options
-            ) as wire.kill_jvm,
+            ) as wire.end_spark,
             session.opened(wanted.master) as spark,
         ):
-            serve(wire, spark)
+            serve(wire, functools.partial(_rows, spark))
     except errors.PipelineError as error:
         # The query that waits is told; the next one starts another process.
         _send_fault(wire, QueryFault("crashed", str(error)))

@@ -8,12 +8,13 @@ in a thread, so that other requests are answered meanwhile.
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 import os
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from catalog.access import Access
 from catalog.files import Files
@@ -29,12 +30,16 @@ from server.access.tokens import KeyRing
 from server.auth import callers
 from server.config import Config
 from server.iam.services import IamServices
+from server.warehouses import CONNECT, Warehouse
 from storage.model import NewId, NowMs
 from storage.opening import Storage
 
 if TYPE_CHECKING:
     from sql.engine import Engine
     from sql.engine_spark import SparkEngine
+
+CONNECT_TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""The variable in which PySpark looks for the token of a Spark Connect server."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,11 +214,19 @@ def _sql_engine(settings: Config, storage: Storage) -> Engine:
     return engine_inline.InlineEngine(spill_directory=spill_directory)
 
 
+def _is_installed(warehouse: Warehouse) -> bool:
+    """Return whether what a warehouse's process imports is there."""
+    is_remote = warehouse.master.startswith(CONNECT)
+    packages = ("pyspark", "grpc") if is_remote else ("pyspark",)
+    return all(importlib.util.find_spec(name) is not None for name in packages)
+
+
 def _spark_engines(parts: Parts, engine: Engine) -> dict[str, SparkEngine]:
     """Return the engines of declared warehouses, by name. No process starts before a query."""
     from sql import engine_spark
 
-    kept = {name: os.environ[name] for name in parts.child_variables if name in os.environ}
+    names = {*parts.child_variables, CONNECT_TOKEN}
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return {
         warehouse.name: engine_spark.SparkEngine(
             engine_spark.SparkWarehouse(
@@ -228,7 +241,7 @@ def _spark_engines(parts: Parts, engine: Engine) -> dict[str, SparkEngine]:
             disk=parts.storage.disk,
             scratch=parts.storage.path / "tmp",
             variables=kept,
-            is_installed=lambda: importlib.util.find_spec("pyspark") is not None,
+            is_installed=functools.partial(_is_installed, warehouse),
             new_id=parts.new_id,
         )
         for warehouse in parts.settings.warehouses

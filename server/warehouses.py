@@ -22,7 +22,13 @@ CLUSTER_KEYS: Final = ("cores", "executor_memory_mib", "executor_cores")
 """What only a cluster has."""
 KEYS: Final = ("name", "engine", "master", "memory_mib", "idle_seconds", *CLUSTER_KEYS)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,254}")
-_MASTER: Final = re.compile(r"local(\[(\*|[1-9][0-9]{0,3})\])?|spark://[A-Za-z0-9_.:,\[\]-]+")
+CONNECT: Final = "sc://"
+_MASTER: Final = re.compile(
+    r"local(\[(\*|[1-9][0-9]{0,3})\])?|spark://[A-Za-z0-9_.:,\[\]-]+"
+    r"|sc://([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/(;use_ssl=true)?)?"
+)
+"""No other parameters of a Connect server's address: the one for a token would stand in the
+arguments of a process, which other users of the machine see."""
 
 
 class InvalidWarehouse(Exception):
@@ -79,8 +85,15 @@ def _warehouse(entry: Any, number: int) -> Warehouse:
     master = entry.get("master", MASTER)
     if not isinstance(master, str) or not _MASTER.fullmatch(master):
         raise InvalidWarehouse(
-            f"{where}: master is neither local[N] nor a Spark cluster, like spark://host:7077"
+            f"{where}: master is neither local[N] nor a Spark cluster, like spark://host:7077, nor "
+            "a Spark Connect server, like sc://host:15002"
         )
+    if master.startswith(CONNECT):
+        for key in ("memory_mib", *CLUSTER_KEYS):
+            if key in entry:
+                raise InvalidWarehouse(
+                    f"{where}: {key} is for a Spark that the server starts; {master} has its own"
+                )
     for key in CLUSTER_KEYS:
         if key in entry and master.startswith("local"):
             raise InvalidWarehouse(f"{where}: {key} is for a cluster; the master {master} is none")

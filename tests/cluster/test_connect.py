@@ -89,9 +89,11 @@ def staged(lake: Lake) -> list[str]:
 
 
 JOBS = """
+ingest --from s3://{raw}/in/ --to lake.flow.t --engine spark --dry-run
 ingest --from s3://{raw}/in/ --to lake.flow.t --engine spark --partition-by 'bucket(2, id)'
 ingest --from s3://{raw}/in/ --to lake.flow.t --engine spark
 ingest --from s3://{raw}/changes/ --to lake.flow.t --engine spark --mode merge --key id
+compact --table lake.flow.t --min-input-files 2 --dry-run
 compact --table lake.flow.t --min-input-files 2
 manifests --table lake.flow.t
 statistics --table lake.flow.t
@@ -120,14 +122,16 @@ def test_a_table_is_loaded_merged_compacted_and_expired_at_a_connect_server(
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    first, again, merged, compacted, _, statistics, preview, expired, _ = (
+    planned, first, again, merged, packing, compacted, _, statistics, preview, expired, _ = (
         json.loads(line) for line in done.stdout.splitlines()
     )
+    assert planned["plan"]["creates_table"]
+    assert [column["type"] for column in planned["plan"]["columns"]] == ["int", "string"]
     assert (first["rows"], first["files"], first["engine"]) == (3000, 2, "spark")
     assert (again["rows"], again["skipped"], again["snapshot_id"]) == (0, 3, None)
     assert merged["merged"] == {"inserted": 1, "updated": 1, "deleted": 0}
     assert merged["columns_added"] == ["at"]
-    assert compacted["added_data_files_count"] >= 1
+    assert packing["rewritten_files"] == compacted["rewritten_data_files_count"] > 1
     assert statistics["statistics_file"]
     assert preview["kept_snapshots"] == 1
     assert expired["deleted_data_files_count"] == preview["files"] > 0

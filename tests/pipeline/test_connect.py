@@ -104,7 +104,7 @@ def test_tasks_are_counted_from_when_the_counting_began() -> None:
 def test_a_server_elsewhere_cannot_reach_an_address_of_this_machine() -> None:
     elsewhere = dataclasses.replace(HERE, host="spark.example.org")
     with pytest.raises(errors.BadArgument, match=r"cannot reach http://127\.0\.0\.1:1, .*--url"):
-        connect.check(elsewhere, SERVER)
+        connect.check_reach(elsewhere, SERVER)
 
 
 def test_an_address_where_nothing_listens_is_named() -> None:
@@ -113,7 +113,7 @@ def test_an_address_where_nothing_listens_is_named() -> None:
         port = taken.getsockname()[1]
         nowhere = dataclasses.replace(HERE, port=port)
         with pytest.raises(errors.SparkFailed, match=f"answers at sc://127.0.0.1:{port}: "):
-            connect.check(nowhere, SERVER)
+            connect.check(nowhere)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from server import config, warehouses
 
 SPARK = {"name": "big", "engine": "spark"}
+CONNECT = {**SPARK, "master": "sc://host:15002"}
 CLUSTER = {**SPARK, "master": "spark://host:7077"}
 
 
@@ -21,9 +22,11 @@ def test_a_warehouse_has_defaults_and_its_name_in_upper_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "master", ["local", "local[*]", "local[16]", "spark://one:7077,two:7077", "spark://[::1]:7077"]
-)
-def test_masters_are_this_machine_and_standalone_clusters(master: str) -> None:
+    "master",
+    ["local", "local[*]", "local[16]", "spark://one:7077,two:7077", "spark://[::1]:7077",
+     "sc://host", "sc://host:15002", "sc://[::1]:15002/;use_ssl=true"],
+)  # fmt: skip
+def test_masters_are_this_machine_standalone_clusters_and_connect_servers(master: str) -> None:
     (warehouse,) = warehouses.parse([{**SPARK, "master": master}])
     assert warehouse.master == master
 
@@ -44,7 +47,9 @@ def test_a_warehouse_says_how_much_of_a_cluster_it_gets() -> None:
         ([{"name": "big"}], "engine is none of spark"),
         ([{**SPARK, "engine": "duckdb"}], "engine is none of spark"),
         ([{**SPARK, "size": "large"}], "unknown key 'size'"),
-        ([{**SPARK, "master": "sc://host:15002"}], "warehouse big: master is neither"),
+        ([{**SPARK, "master": "sc://host/;token=t"}], "warehouse big: master is neither"),
+        ([{**CONNECT, "memory_mib": 1024}], "memory_mib is for a Spark that the server starts"),
+        ([{**CONNECT, "cores": 2}], "cores is for a Spark that the server starts"),
         ([{**SPARK, "master": "local[0]"}], "warehouse big: master is neither"),
         ([{**SPARK, "memory_mib": 511}], "memory_mib is not a whole number from 512"),
         ([{**SPARK, "memory_mib": True}], "memory_mib is not a whole number"),
