@@ -6,6 +6,7 @@ from __future__ import annotations
 import posixpath
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,9 +122,16 @@ def test_keys_made_from_the_grammar_are_accepted(key: str) -> None:
     assert (expected is None) == (len(key.encode()) > 1024)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(nearly(GOOD))
 def test_keys_nearly_of_the_grammar_are_read_alike(key: str) -> None:
+    assert judged(key, None) == read_again(key, UNKNOWN)
+
+
+@pytest.mark.long
+@settings(max_examples=4_000, deadline=None)
+@given(nearly(GOOD))
+def test_thousands_of_keys_nearly_of_the_grammar_are_read_alike(key: str) -> None:
     assert judged(key, None) == read_again(key, UNKNOWN)
 
 
@@ -133,9 +141,23 @@ def test_judge_agrees_with_a_second_reading_of_the_grammar(key: str) -> None:
     assert judged(key, None) == read_again(key, UNKNOWN)
 
 
-@settings(max_examples=800, deadline=None)
-@given(st.one_of(BELOW_TABLE, GOOD_BELOW_TABLE, nearly(GOOD_BELOW_TABLE)))
+BELOW_KNOWN = st.one_of(BELOW_TABLE, GOOD_BELOW_TABLE, nearly(GOOD_BELOW_TABLE))
+
+
+@settings(max_examples=250, deadline=None)
+@given(BELOW_KNOWN)
 def test_judge_below_a_known_location_agrees_with_a_second_reading(key: str) -> None:
+    check_below_known(key)
+
+
+@pytest.mark.long
+@settings(max_examples=10_000, deadline=None)
+@given(BELOW_KNOWN)
+def test_judge_below_a_known_location_agrees_for_thousands_of_keys(key: str) -> None:
+    check_below_known(key)
+
+
+def check_below_known(key: str) -> None:
     if not key.startswith("sales/orders/") and key != "sales/orders":
         return
     expected = read_again(key, KNOWN)

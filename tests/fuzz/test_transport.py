@@ -269,9 +269,20 @@ def with_host(seen: Sequence[Seen]) -> list[Seen]:
     return good
 
 
-@hypothesis.settings(max_examples=1000)
+@hypothesis.settings(max_examples=250)
 @hypothesis.given(mutated())
 def test_the_transport_takes_no_mutated_stream_otherwise_than_h11(stream):
+    check_as_h11(stream)
+
+
+@pytest.mark.long
+@hypothesis.settings(max_examples=10_000)
+@hypothesis.given(mutated())
+def test_the_transport_takes_none_of_ten_thousand_streams_otherwise_than_h11(stream):
+    check_as_h11(stream)
+
+
+def check_as_h11(stream: bytes) -> None:
     hypothesis.assume(not LENIENT.search(stream))
     expected, _ = h11_reads(stream)
     seen = with_host(transport_reads([stream])[0])
