@@ -61,14 +61,10 @@ def _of_plan(message: str, query_id: str) -> errors.SqlError:
         return errors.subquery_unsupported()
     if "retract_batch" in message:
         return errors.unsupported("this aggregate function over a window frame that moves")
-    distinct = DISTINCT.search(message)
-    if distinct is not None:
-        return errors.unsupported(f"DISTINCT in {distinct[1].upper()}")
     return errors.unsupported(f"query of this form ({query_id})")
 
 
 UNGROUPED = re.compile(r'column "(.+?)" must appear in the GROUP BY')
-DISTINCT = re.compile(r"\b(\w+)\(DISTINCT\) aggregations are not available")
 COLUMN = re.compile(r"([^.#]+)#\d+\.([^.#]+)")
 SUBQUERY = re.compile(
     r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|outer_ref|scalar_subquery_to_join"

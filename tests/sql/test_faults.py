@@ -83,7 +83,7 @@ def fault_of(text: str) -> errors.SqlError:
         ("select 1 from t join t u on sum(t.i) = 1", "002035", "ON condition"),
         ("select 1 from t join t u on row_number() over (order by t.i) = 1", "002035", "ON"),
         ("select * from values (sum(1))", "002035", "VALUES"),
-        ("select stddev(distinct '1.5')", "000002", "DISTINCT in STDDEV"),
+        ("select corr(distinct '1.5', '2')", "000002", "CORR with DISTINCT"),
         ("select (select i from t)", "090150", "Single-row subquery"),
         ("select (select t.i from t u where u.n < t.n) from t", "002031", "subquery"),
         (
