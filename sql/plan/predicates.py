@@ -180,14 +180,15 @@ class _Reader:
     ) -> tuple[int, Filter] | None:
         """Return what a comparison of a TIMESTAMP_NTZ with an instant says of the column.
 
-        Clocks may be set back or forward around it; a day more on both sides is enough.
+        Clocks may be set back or forward around it, by a day at most, and the column may have been
+        cast to a date, which takes up to a day from it.
         """
         literal = _literal(instant)
         if not isinstance(literal, datetime.datetime) or literal.tzinfo is None:
             return None
         try:
             local = literal.astimezone(self._zone).replace(tzinfo=None)
-            low, high = local - DAY, local + DAY
+            low, high = local - 2 * DAY, local + 2 * DAY
         except OverflowError:
             return None
         bounds: list[tuple[Operator, Any]] = []

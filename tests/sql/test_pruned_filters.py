@@ -139,6 +139,25 @@ def test_where_on_the_day_of_a_moment_reads_the_files_of_that_day(
     assert sorted(bench.rows(f"select * from m where {where}")) == sorted(whole)
 
 
+@pytest.mark.parametrize("operator", ["<=", "<"])
+def test_where_on_a_day_and_an_instant_finds_rows_of_a_night_whose_clocks_are_set_back(
+    bench: Bench, operator: str
+) -> None:
+    """In St John's midnight came twice: 2010-11-07 00:01 was followed by 2010-11-06 23:01."""
+    bench.rows("alter session set timezone = 'America/St_Johns'")
+    try:
+        bench.rows("create table nights (at timestamp_ntz)")
+        bench.rows("insert into nights values ('2010-11-07 23:59:00')")
+        bench.rows("insert into nights values ('2020-01-01 00:00:00')")
+        where = f"at::date {operator} '2010-11-07 02:31:30 +0000'::timestamp_ltz"
+        whole = bench.rows(f"select at from nights where case when {where} then 1 end = 1")
+        assert len(whole) == 1
+        assert bench.rows(f"select at from nights where {where}") == whole
+    finally:
+        bench.rows("drop table nights")
+        bench.rows("alter session unset timezone")
+
+
 def test_where_with_or_skips_partitions(bench: Bench) -> None:
     # By truncate(1, s): a of the first file, z of the last; day(s) are of one month each.
     assert bench.kept("p", "s like 'ab%' or s = 'z'") == 2
