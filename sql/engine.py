@@ -437,6 +437,7 @@ class WorkerEngine:
         self._children: set[_Child] = set()
         self._running: dict[str, _ChildResults] = {}
         self._ahead: asyncio.Task[None] | None = None
+        self._starts_under_way = 0
         self._closed = False
         self._log = logging.getLogger("boathouse.sql.engine")
 
@@ -474,7 +475,8 @@ class WorkerEngine:
 
     def start_ahead(self) -> None:
         """Start a child in the background where there is none; the first query takes it."""
-        if self._children or self._ahead is not None or self._closed:
+        is_there = self._starts_under_way > 0 or any(child.is_alive for child in self._children)
+        if is_there or self._ahead is not None or self._closed:
             return
         self._ahead = asyncio.ensure_future(self._start_first())
 
@@ -484,7 +486,7 @@ class WorkerEngine:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._ahead is not None:
-            await self._ahead
+            await asyncio.wait([self._ahead])
         children, self._idle = list(self._children), []
         self._children.clear()
         await self._all(child.close() for child in children)
@@ -509,7 +511,7 @@ class WorkerEngine:
 
     async def _take_child(self) -> _Child:
         if not self._idle and self._ahead is not None:
-            await asyncio.shield(self._ahead)
+            await asyncio.wait([self._ahead])
         while self._idle:
             child = self._idle.pop()
             if child.is_alive:
@@ -519,6 +521,13 @@ class WorkerEngine:
 
     async def _start_child(self) -> _Child:
         self._check_open()
+        self._starts_under_way += 1
+        try:
+            return await self._new_child()
+        finally:
+            self._starts_under_way -= 1
+
+    async def _new_child(self) -> _Child:
         self._started += 1
         folder = self._spill_directory / f"sql-{self._started}"
         try:

@@ -597,6 +597,35 @@ def test_a_child_started_ahead_runs_the_first_query(tmp_path: Path, files: Path)
     assert (after, rows) == (ahead, [{"n": ROWS}])
 
 
+def test_no_child_is_started_ahead_beside_one_that_a_query_starts(
+    tmp_path: Path, files: Path
+) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> tuple[int, ...]:
+        running = asyncio.ensure_future(collected(query_engine, counting(files)))
+        await asyncio.sleep(0)
+        query_engine.start_ahead()
+        await running
+        return query_engine.process_ids
+
+    assert len(with_engine(tmp_path, work)) == 1
+
+
+def test_a_child_is_started_ahead_where_the_others_have_died(tmp_path: Path, files: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> list[dict[str, Any]]:
+        query_engine.start_ahead()
+        while not (first := query_engine.process_ids):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        os.kill(*first, 9)
+        while is_alive(*first):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        query_engine.start_ahead()
+        while not set(query_engine.process_ids) - set(first):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        return await collected(query_engine, counting(files))
+
+    assert with_engine(tmp_path, work) == [{"n": ROWS}]
+
+
 def test_a_query_that_comes_while_a_child_is_started_ahead_waits_for_that_child(
     tmp_path: Path, files: Path
 ) -> None:
