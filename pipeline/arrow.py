@@ -732,6 +732,8 @@ def _transaction(target: _Target, load: jobs.Load, rows: Any) -> tuple[Any, tupl
                 target.identifier, schema=schema, partition_spec=spec
             )
         except TableAlreadyExistsError as error:
+            if not target.catalog.table_exists(target.identifier):
+                raise errors.target_is_view(load.table.full) from error
             raise _overtaken(load.table, error) from error
         if transaction.table_metadata.format_version != 2:
             raise errors.NotForArrow("a new table of another format version than 2")

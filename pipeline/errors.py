@@ -85,6 +85,11 @@ def source_changed(place: str) -> SourceChanged:
     )
 
 
+def target_is_view(table: str) -> BadArgument:
+    """Return the error of a load whose target is the name of a view."""
+    return BadArgument(f"{table} is a view, and a load writes a table; choose another name")
+
+
 def overtaken(table: str, message: str, *, is_taken: bool) -> Overtaken:
     """Return the error of a commit that the server refused because another came first.
 

@@ -546,19 +546,22 @@ def _transaction(
 ) -> tuple[Any, tuple[str, ...]]:
     """Open the transaction: a new table's creation, or the new columns of the basis's table.
 
-    Raises Overtaken if another job has just created the table.
+    Raises Overtaken if another job has just created the table, BadArgument if its name is a view's.
     """
     table = basis.table
     schema = frames.iceberg_schema(spark, frame, table)
     if table is None:
         catalog = spark.catalog(load.table.warehouse)
-        builder = catalog.buildTable(spark.identifier(load.table), schema)
+        identifier = spark.identifier(load.table)
+        builder = catalog.buildTable(identifier, schema)
         spec = _partition_spec(spark, schema, load.partitions)
         try:
             return builder.withPartitionSpec(spec).createTransaction(), ()
         except Exception as error:
             if (session.thrown(error) or ("", ""))[0] != EXISTS:
                 raise
+            if not catalog.tableExists(identifier):
+                raise errors.target_is_view(load.table.full) from error
             raise errors.Overtaken(f"another job has just created {load.table.full}") from error
     _check_partitions(spark, table, load.partitions)
     evolved = table.updateSchema().unionByNameWith(schema).apply()

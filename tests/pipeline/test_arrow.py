@@ -20,6 +20,8 @@ import pyarrow.parquet
 import pytest
 
 from pipeline import arrow, catalogs, errors, ingest, jobs, loads, settings, sources
+from tests.kit import lake_client
+from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, Small, a_load, no_spark
 
@@ -569,6 +571,17 @@ def test_a_replacing_small_load_that_meets_another_commit_leaves_just_its_source
 
     assert small.ingest(raw, "replace_met.t", mode="replace", say=say).rows == 1
     assert small.rows("replace_met.t") == [{"id": 0}]
+
+
+def test_a_small_load_into_the_name_of_a_view_is_refused_as_such(
+    small: Small, raw: Raw, server: server_kit.Running
+) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    small.catalog.create_namespace_if_not_exists("small_views")
+    with lake_client.session(server, "small_views") as sql:
+        sql.answer("create view v as select 1 as id")
+    with pytest.raises(errors.BadArgument, match=r"lake\.small_views\.v is a view"):
+        small.ingest(raw, "small_views.v")
 
 
 @pytest.mark.parametrize("committed", [False, True])

@@ -280,6 +280,22 @@ def test_a_load_of_a_view_beside_another_that_creates_the_table_starts_again(
     assert lake.rows(f"rel_twice.{mode}") == [{"id": 1}, {"id": 2}]
 
 
+def test_a_load_into_the_name_of_a_view_is_refused_as_such(
+    lake: Lake, server: server_kit.Running
+) -> None:
+    lake.catalog.create_namespace_if_not_exists("rel_target")
+    with lake_client.session(server, "rel_target") as sql:
+        sql.answer("create view v as select column1 as id from values (1), (2)")
+        sql.answer("create view target as select 1 as id")
+    load = dataclasses.replace(
+        load_of("lake.rel_target.v", "rel_target.target"),
+        relation=settings.parse_catalog_source("view:lake.rel_target.v"),
+        mode="replace",
+    )
+    with pytest.raises(errors.BadArgument, match=r"lake\.rel_target\.target is a view"):
+        run(lake, load)
+
+
 def test_a_view_of_another_dialect_or_type_is_refused_with_its_name(
     lake: Lake, server: server_kit.Running
 ) -> None:
