@@ -37,10 +37,18 @@ class Child(NamedTuple):
     writer: asyncio.StreamWriter
 
 
-async def start(module: str, *arguments: str, buffer_bytes: int, **variables: str) -> Child:
-    """Start a module with FD ARGUMENTS... (`server.starting`); FD is the child's end of the socket.
+async def start(
+    module: str,
+    *arguments: str,
+    buffer_bytes: int,
+    leaves_out: bool = True,
+    **variables: str,
+) -> Child:
+    """Start `python -m MODULE FD ARGUMENTS...`, where FD is the child's end of the socket.
 
-    buffer_bytes: read ahead of what the child sends. variables: further ones of its environment.
+    buffer_bytes: read ahead of what the child sends. leaves_out: whether it is started by
+    `server.starting`; PySpark imports what that leaves out. variables: further ones of its
+    environment.
     """
     ours, theirs = socket.socketpair()
     try:
@@ -48,7 +56,7 @@ async def start(module: str, *arguments: str, buffer_bytes: int, **variables: st
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "server.starting",
+                *(("server.starting",) if leaves_out else ()),
                 module,
                 str(theirs.fileno()),
                 *arguments,

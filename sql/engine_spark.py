@@ -161,6 +161,7 @@ class SparkEngine:
             str(folder),
             msgspec.json.encode(wanted).decode(),
             buffer_bytes=frames.BUFFER_BYTES,
+            leaves_out=False,
             **self._variables,
         )
 
