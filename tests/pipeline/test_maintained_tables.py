@@ -243,6 +243,15 @@ WRITERS: dict[str, Callable[[Writing], dict[int, str]]] = {
     "flink's manifests, equality deletes": in_flinks_shape,
     "equality deletes for all partitions": equality_deletes_for_all_partitions,
 }
+LONG_RUNS = {
+    "spark, format 1",
+    "spark, format 2, partitioned",
+    "spark, format 3, partitioned",
+    "spark, format 2, three specs",
+    "duckdb, format 2",
+    "pyiceberg, format 1",
+}
+"""Writers whose sorts of files and deletes other writers have too: by `make test-long` alone."""
 WITH_EQUALITY_DELETES = {
     "flink's manifests, equality deletes",
     "equality deletes for all partitions",
@@ -252,7 +261,10 @@ KEPT_DELETES = {"equality deletes for all partitions"}
 """Iceberg's compaction applies such deletes, and leaves their files where specs differ."""
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize(
+    "writer",
+    [pytest.param(writer, marks=[pytest.mark.long] * (writer in LONG_RUNS)) for writer in WRITERS],
+)
 def test_rows_are_the_same_for_every_reader_after_compaction_and_expiry(
     writing: Writing, server: Running, writer: str
 ) -> None:
