@@ -116,7 +116,7 @@ TYPES = [
     ("date", "date", None),
     ("time", "time", None),
     ("timestamp", "timestamp", None),
-    ("timestamp_ntz(6)", "timestamp", None),
+    ("timestamp_ntz(6)", "timestamp", "TIMESTAMP_NTZ(6)"),
     ("datetime", "timestamp", None),
     ("timestamp_ltz", "timestamptz", None),
     ("binary", "binary", None),
