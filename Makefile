@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare dbt-tests rck s3-tests slt connector-tests trino fsck clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,11 @@ bench: ## measure against nginx, raw LMDB and raw DataFusion
 bench-compare: ## measure two commits interleaved (A=commit B=commit)
 	@$(PROVISION) server test
 	@$(BIN)/python -m tests.bench --compare "$(A)" "$(B)" $(ARGS)
+
+bench-pipeline: ## measure the pipeline beside Spark alone (ARGS="--csv-mb 200 --files 300")
+	@$(PROVISION) server test spark
+	@$(BIN)/python -m pipeline.prepare
+	@$(BIN)/python -m tests.bench.pipelines $(ARGS)
 
 s3-tests: ## score a checkout of ceph/s3-tests (S3TESTS=folder)
 	@$(PROVISION) server test
