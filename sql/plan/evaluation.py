@@ -26,6 +26,7 @@ from sql.plan.expressions import UNKNOWN, Expr
 
 DEPTH_MAX: Final = 20
 TEXT_LENGTH_MAX: Final = 10_000
+"""Of operands and results: REPLACE makes a text of any size from two short ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +108,7 @@ def _called(call: code.FunctionUse, depth: int) -> Any:
     arguments = []
     for argument in call.arguments:
         value = _value(argument, depth)
-        if value is UNKNOWN:
+        if value is UNKNOWN or (isinstance(value, str) and len(value) > TEXT_LENGTH_MAX):
             return UNKNOWN
         arguments.append(value)
     return _of_kernel(call.name, arguments) if call.is_kernel else FUNCTIONS[call.name](arguments)
@@ -133,10 +134,7 @@ def _of_kernel(name: str, arguments: Sequence[Any]) -> Any:
 
 def _of_text(compute: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
     def of_arguments(arguments: Sequence[Any]) -> Any:
-        text = arguments[0]
-        if not isinstance(text, str) or len(text) > TEXT_LENGTH_MAX:
-            return UNKNOWN
-        return compute(*arguments)
+        return compute(*arguments) if isinstance(arguments[0], str) else UNKNOWN
 
     return of_arguments
 
@@ -153,7 +151,10 @@ def _substring(text: str, start: int, length: int | None = None) -> Any:
 
 
 def _replaced(text: str, wanted: str, replacement: str) -> Any:
-    return text.replace(wanted, replacement) if wanted else UNKNOWN
+    if not wanted:
+        return UNKNOWN
+    grown = text.count(wanted) * (len(replacement) - len(wanted))
+    return text.replace(wanted, replacement) if len(text) + grown <= TEXT_LENGTH_MAX else UNKNOWN
 
 
 def _rounded(mode: str) -> Callable[[Sequence[Any]], Any]:
@@ -215,7 +216,8 @@ def _pair(left: Any, operator: str, right: Any) -> Any:
     if isinstance(right, Interval):
         return _moved(left, right, operator)
     if isinstance(left, str) and isinstance(right, str):
-        return left + right if operator == "||" else UNKNOWN
+        is_short = len(left) + len(right) <= TEXT_LENGTH_MAX
+        return left + right if operator == "||" and is_short else UNKNOWN
     if not (_is_exact(left) and _is_exact(right)):
         return UNKNOWN
     ours, theirs = decimal.Decimal(left), decimal.Decimal(right)

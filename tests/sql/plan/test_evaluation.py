@@ -128,6 +128,28 @@ def test_what_fails_or_depends_on_more_is_left_to_the_engine(text: str) -> None:
     assert evaluation.value_of(plan.items[0].value) is exprs.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"replace('{'a' * 9_000}', 'a', '{'b' * 9_000}')",
+        f"replace('{'a' * 100}', 'a', '{'b' * 101}')",
+        f"upper('{'a' * 9_000}') || '{'b' * 1_001}'",
+        f"trim('a', '{'b' * 10_001}')",
+        f"upper('{'a' * 10_001}')",
+    ],
+)
+def test_long_texts_are_left_to_the_engine(text: str) -> None:
+    plan = sql_text.plan(f"select {text}")
+    assert isinstance(plan, relations.Project)
+    assert evaluation.value_of(plan.items[0].value) is exprs.UNKNOWN
+
+
+def test_texts_up_to_the_bound_are_known() -> None:
+    plan = sql_text.plan(f"select replace('{'a' * 100}', 'a', '{'b' * 100}')")
+    assert isinstance(plan, relations.Project)
+    assert evaluation.value_of(plan.items[0].value) == "b" * 10_000
+
+
 EPOCH_HOUR = datetime.datetime.fromisoformat("1970-01-01 01:00:00")
 NEW_YEAR = datetime.datetime.fromisoformat("2024-01-01 00:00:00")
 TABLE = pa.table(
