@@ -1047,35 +1047,42 @@ def _reach_this_machine_without_proxy() -> None:
 
 
 def _ensure_spark(say: progress.Say) -> None:
-    if importlib.util.find_spec("pyspark") is not None:
+    if _is_installed("pyspark"):
         return
     say("PySpark is not installed yet; installing it into .venv (about 650 MB on disk)")
-    done = subprocess.run([sys.executable, str(CHECKOUT / "provision.py"), "spark"], check=False)
-    if done.returncode:
+    if not _install("spark"):
         raise errors.SparkFailed("PySpark could not be installed; see pip's message above")
-    importlib.invalidate_caches()
     # What it cannot prepare, the job asks for again and says so.
     subprocess.run([sys.executable, "-m", "pipeline.prepare"], cwd=CHECKOUT, check=False)
 
 
 def _ensure_connect(master: str, say: progress.Say) -> None:
     """Install what PySpark needs beside itself for a Spark Connect server."""
-    if masters.parse_connect(master) is None or importlib.util.find_spec(connect.PACKAGE):
+    if masters.parse_connect(master) is None or _is_installed(connect.PACKAGE):
         return
     say("the client of Spark Connect is not installed yet; installing it (about 20 MB to fetch)")
-    done = subprocess.run([sys.executable, str(CHECKOUT / "provision.py"), "connect"], check=False)
-    if done.returncode:
+    if not _install("connect"):
         raise errors.SparkFailed("Spark Connect's client could not be installed; see pip's message")
-    importlib.invalidate_caches()
 
 
 def _ensure_kafka(options: argparse.Namespace) -> None:
-    if options.warm is None and importlib.util.find_spec(topics.PACKAGE) is None:
+    if options.warm is None and not _is_installed(topics.PACKAGE):
         progress.speaker()("Kafka's client is not installed yet; installing it (5 MB to fetch)")
-        command = [sys.executable, str(CHECKOUT / "provision.py"), "kafka"]
-        if subprocess.run(command, check=False).returncode:
+        if not _install("kafka"):
             raise errors.PipelineError("Kafka's client could not be installed; see pip's message")
-        importlib.invalidate_caches()
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _install(group: str) -> bool:
+    """Install a group of packages into this environment; return whether it could be."""
+    command = [sys.executable, str(CHECKOUT / "provision.py"), group]
+    if subprocess.run(command, check=False).returncode:
+        return False
+    importlib.invalidate_caches()
+    return True
 
 
 if __name__ == "__main__":

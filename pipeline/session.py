@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,35 +189,41 @@ def started(
     environment = dict(os.environ)
     runtime = java.find(environment)
     folder_of_jars = jars.ensure(runtime, environment, say=say, may_fetch=may_fetch)
+    trust = java.trust_options(jars.cache_folder(environment), environment)
+    java_options = trust if runtime.bundled else ()
+
+    @contextmanager
+    def running(wanted: Mapping[str, str]) -> Iterator[Callable[[], None]]:
+        with (
+            gateway.private_folder() as folder,
+            gateway.running(
+                runtime,
+                wanted,
+                folder=folder,
+                environment=environment,
+                log=new_log(),
+                jvm_options=archive.options(runtime, folder_of_jars),
+            ) as kill_jvm,
+        ):
+            yield kill_jvm
+
     if address is not None:
-        with _connected(
-            server, warehouse, address, gets=gets, runtime=runtime, folder_of_jars=folder_of_jars,
-            environment=environment, say=say, new_log=new_log,
-        ) as spark:  # fmt: skip
+        say(f"connecting to Spark at {address}")
+        library = settings.library_settings(jars=folder_of_jars, java_options=java_options)
+        with (
+            running(library) as kill_jvm,
+            _connected(server, warehouse, address, conf=gets.conf, kill_jvm=kill_jvm) as spark,
+        ):
             yield spark
         return
     if settings.is_on_this_machine(master):
         environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    trust = java.trust_options(jars.cache_folder(environment), environment)
     wanted = settings.spark_settings(
-        server,
-        warehouse,
-        gets=gets,
-        jars=folder_of_jars,
-        java_options=trust if runtime.bundled else (),
-        ui=ui,
+        server, warehouse, gets=gets, jars=folder_of_jars, java_options=java_options, ui=ui
     )
     say(f"starting Spark on {master}")
     with (
-        gateway.private_folder() as folder,
-        gateway.running(
-            runtime,
-            wanted,
-            folder=folder,
-            environment=environment,
-            log=new_log(),
-            jvm_options=archive.options(runtime, folder_of_jars),
-        ) as kill_jvm,
+        running(wanted) as kill_jvm,
         servers.watched(server, give_up=kill_jvm),
         opened(master) as spark,
     ):
@@ -237,38 +243,18 @@ def _connected(
     warehouse: str,
     address: masters.ConnectServer,
     *,
-    gets: resources.SparkResources,
-    runtime: java.Java,
-    folder_of_jars: Path,
-    environment: dict[str, str],
-    say: progress.Say,
-    new_log: Callable[[], Path | None],
+    conf: Mapping[str, str],
+    kill_jvm: Callable[[], None],
 ) -> Iterator[Spark]:
-    """Start a JVM for Iceberg's library, and a session on a Spark Connect server."""
-    trust = java.trust_options(jars.cache_folder(environment), environment)
-    wanted = settings.library_settings(
-        jars=folder_of_jars, java_options=trust if runtime.bundled else ()
-    )
-    say(f"connecting to Spark at {address}")
+    """Open a session on a Spark Connect server, beside the JVM that runs for Iceberg's library."""
     _silence()
     remote = connect.Remote(address=address, endpoint=server, tasks=connect.RemoteTasks())
-    with (
-        gateway.private_folder() as folder,
-        gateway.running(
-            runtime,
-            wanted,
-            folder=folder,
-            environment=environment,
-            log=new_log(),
-            jvm_options=archive.options(runtime, folder_of_jars),
-        ) as kill_jvm,
-        contextlib.ExitStack() as block,
-    ):
+    with contextlib.ExitStack() as block:
         try:
             with failures(), _own_interrupts():
                 java_gateway = block.enter_context(connect.gateway())
                 session = block.enter_context(
-                    connect.opened(address, settings.connect_settings(server, warehouse), gets.conf)
+                    connect.opened(address, settings.connect_settings(server, warehouse), conf)
                 )
                 # Loads the catalog's class, which the server may lack.
                 own = session.catalog.currentCatalog()
