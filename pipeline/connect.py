@@ -119,17 +119,16 @@ def check_reach(address: masters.ConnectServer, endpoint: settings.ServerEndpoin
 
 def check(address: masters.ConnectServer) -> None:
     """Raise SparkFailed unless the Connect server answers, and its client is installed."""
-    if importlib.util.find_spec(PACKAGE) is None:
-        raise errors.SparkFailed(
-            "the client of Spark Connect is not installed; run `make setup-all`"
-        )
     try:
-        with socket.create_connection((address.host.strip("[]"), address.port), REACH_SECONDS):
-            return
+        socket.create_connection((address.host.strip("[]"), address.port), REACH_SECONDS).close()
     except OSError as error:
         raise errors.SparkFailed(
             f"no Spark Connect server answers at {address}: {error}"
         ) from error
+    if importlib.util.find_spec(PACKAGE) is None:
+        raise errors.SparkFailed(
+            "the client of Spark Connect is not installed; run `make setup-all`"
+        )
 
 
 @contextmanager

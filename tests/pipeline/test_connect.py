@@ -116,6 +116,14 @@ def test_an_address_where_nothing_listens_is_named() -> None:
             connect.check(nowhere)
 
 
+def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "PACKAGE", "no_such_package")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        here = dataclasses.replace(HERE, port=listening.getsockname()[1])
+        with pytest.raises(errors.SparkFailed, match="is not installed; run `make setup-all`"):
+            connect.check(here)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
