@@ -16,6 +16,9 @@ Phase = Literal["COMPILATION", "RUNTIME"]
 TOO_SHORT: Final = "001008"
 """Code of a fault: `value|column|length`, where a column takes exactly so many bytes."""
 
+BETWEEN: Final = "|^|"
+"""Parts the text of a fault from the format model by which it is no number."""
+
 
 class SqlError(Exception):
     """A fault of one statement. code is six digits, sqlstate five characters."""
@@ -384,6 +387,18 @@ def bad_timestamp(text: str, type_name: str = "Timestamp") -> SqlError:
 def number_out_of_range(text: str) -> SqlError:
     """A number that its type cannot hold."""
     return SqlError("100039", "22003", f"Numeric value '{text}' is out of range")
+
+
+def not_of_format(text: str, model: str) -> SqlError:
+    """Text that is no number by a format model."""
+    return SqlError("100140", "22007", f"Can't parse '{text}' as number with format '{model}'")
+
+
+def bad_format_model(model: str, direction: str, type_name: str, reason: str) -> SqlError:
+    """A numeric format model that is none; direction is `input` or `output`."""
+    return SqlError(
+        "100140", "22007", f"Bad {direction} format model '{model}' for {type_name}: {reason}"
+    )
 
 
 def division_by_zero() -> SqlError:

@@ -145,6 +145,9 @@ def _of_value(code: str, value: str) -> errors.SqlError:
                 "22023",
                 f"The following string is not a legal base64-encoded value: '{value}'",
             )
+        case "100140":
+            text, _, model = value.rpartition(errors.BETWEEN)
+            return errors.not_of_format(text, model)
         case "100144":
             return errors.SqlError("100144", "22023", f"Invalid UTF8 detected in string '{value}'")
     return errors.SqlError(code, "22000", value)

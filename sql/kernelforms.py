@@ -37,6 +37,16 @@ def finer_than_held(value: object) -> NotImplementedError:
     return NotImplementedError(f"[[000002|digits below a microsecond: {str(value)[:100]}]]")
 
 
+def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal:
+    """Return value at scale; raises ValueError when it has too many digits."""
+    if value.adjusted() > 40:
+        raise coded("100039", str(value))
+    rounded = value.quantize(decimal.Decimal(1).scaleb(-scale), context=DIGITS)
+    if rounded.adjusted() >= precision - scale and rounded != 0:
+        raise coded("100039", str(value))
+    return rounded
+
+
 def array_of(values: Iterable[Any], result: pa.DataType) -> Any:
     """Return the values of one batch as an array; raises what means too little memory."""
     if not pa.types.is_string(result):

@@ -5,7 +5,7 @@ only contains names. Text is parsed or formatted once per distinct value. An inv
 `ValueError("[[code|value]]")`, which the engine turns into Snowflake's error; the `_try_` form
 returns NULL instead.
 
-`sql.moment_kernels` and `sql.text_kernels` hold families of their own.
+`sql.moment_kernels`, `sql.number_kernels` and `sql.text_kernels` hold families of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ import pyarrow.compute as pc
 from sql import (
     choice_kernels,
     errors,
+    kernelforms,
     moment_kernels,
+    number_kernels,
     outcomes,
     text_kernels,
     variant_kernels,
@@ -59,17 +61,7 @@ def parse_fixed(text: str, precision: int, scale: int) -> decimal.Decimal:
     stripped = text.strip()
     if not NUMBER.fullmatch(stripped):
         raise coded("100038", text)
-    return fit_fixed(decimal.Decimal(stripped), precision, scale)
-
-
-def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal:
-    """Return value at scale; raises ValueError when it has too many digits."""
-    if value.adjusted() > 40:
-        raise coded("100039", str(value))
-    rounded = value.quantize(decimal.Decimal(1).scaleb(-scale), context=DIGITS)
-    if rounded.adjusted() >= precision - scale and rounded != 0:
-        raise coded("100039", str(value))
-    return rounded
+    return kernelforms.fit_fixed(decimal.Decimal(stripped), precision, scale)
 
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
@@ -547,6 +539,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_width_bucket"), _width_bucket),
     *choice_kernels.FAMILIES,
     *moment_kernels.FAMILIES,
+    *number_kernels.FAMILIES,
     *text_kernels.FAMILIES,
 )
 

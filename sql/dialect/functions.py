@@ -21,6 +21,7 @@ from sql.dialect import (
     generation,
     moments,
     names,
+    number_texts,
     octets,
     regexps,
     rewrites,
@@ -817,6 +818,8 @@ def _to_text(call: FunctionCall) -> Expr:
     if value.type.name == "time":
         pattern = formats.engine_pattern(str(model))
         return builders.text_result(code.call("to_char", value, pattern), [value])
+    if value.type.name in ("fixed", "real", "null"):
+        return number_texts.printed(call, value, str(model))
     if not value.type.is_temporal:
         raise call.refuse(f"a format for {sqltypes.shown(value.type)}")
     pattern = formats.engine_pattern(str(model))
@@ -841,16 +844,23 @@ def _binary_text(call: FunctionCall, value: Expr, form: str) -> Expr:
 
 def _to_number(*, lenient: bool) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
-        arguments = list(call.nodes[1:])
-        if arguments and isinstance(call.constant(1), str):
-            raise call.refuse("a format")
-        precision = call.whole(1, 38)
-        scale = call.whole(2, 0)
-        if not (1 <= precision <= 38 and 0 <= scale <= min(precision, 37)):
-            raise call.refuse(f"NUMBER({precision},{scale})")
-        return rewrites.cast(call.arg(0), sqltypes.number(precision, scale), lenient=lenient)
+        first = call.constant(1)
+        if isinstance(first, str):
+            target = _number_type(call, 2)
+            return number_texts.read(call, call.arg(0), first, target, lenient=lenient)
+        if len(call.nodes) > 3:
+            raise call.invalid()
+        return rewrites.cast(call.arg(0), _number_type(call, 1), lenient=lenient)
 
     return build_one
+
+
+def _number_type(call: FunctionCall, index: int) -> sqltypes.SqlType:
+    """Return the NUMBER whose precision and scale are the arguments from that place on."""
+    precision, scale = call.whole(index, 38), call.whole(index + 1, 0)
+    if not (1 <= precision <= 38 and 0 <= scale <= min(precision, 37)):
+        raise call.refuse(f"NUMBER({precision},{scale})")
+    return sqltypes.number(precision, scale)
 
 
 def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
@@ -1087,13 +1097,13 @@ CONVERSION_FUNCTIONS = (
     function("TO_CHAR TO_VARCHAR", "any [constant]", "text", _to_text),
     function(
         "TO_NUMBER TO_NUMERIC TO_DECIMAL",
-        "any [constant]*2",
+        "any [constant]*3",
         "number",
         _to_number(lenient=False),
     ),
     function(
         "TRY_TO_NUMBER TRY_TO_NUMERIC TRY_TO_DECIMAL",
-        "any [constant]*2",
+        "any [constant]*3",
         "number",
         _to_number(lenient=True),
     ),

@@ -13,7 +13,7 @@ import decimal
 import re
 from collections.abc import Callable, Sequence
 
-from sql import errors, kernels, moment_kernels
+from sql import errors, kernelforms, kernels, moment_kernels
 from sql.dialect import formats, sqltypes
 from sql.plan import code, folding
 from sql.plan import expressions as exprs
@@ -281,7 +281,7 @@ def _cast_fixed(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     converted = exprs.derived(cast_code, wide, [operand], nullable=lenient or None)
     if operand.is_literal and isinstance(operand.literal, int | decimal.Decimal):
         try:
-            value = kernels.fit_fixed(
+            value = kernelforms.fit_fixed(
                 decimal.Decimal(operand.literal), target.precision, target.scale
             )
         except ValueError:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sql import kernels
+from sql import kernelforms, kernels
 from sql.dialect import sqltypes
 from sql.kernelforms import DIGITS
 from sql.plan import code, folding
@@ -273,7 +273,7 @@ def _cast(value: Any, target: str) -> Any:
                 return int(value) if value == int(value) else UNKNOWN
             if decimals is not None:
                 precision, scale = map(int, decimals.groups())
-                return kernels.fit_fixed(decimal.Decimal(value), precision, scale)
+                return kernelforms.fit_fixed(decimal.Decimal(value), precision, scale)
             if target == "Utf8" and type(value) is int:
                 return str(value)
             if target == "Float64" and value == int(value) and abs(int(value)) < EXACT_FLOAT:
@@ -312,7 +312,7 @@ def _in_type(value: Any, sql_type: sqltypes.SqlType) -> Any:
     """Return a value as a literal of a type is; UNKNOWN if it is of another one."""
     match sql_type.name:
         case "fixed" if _is_exact(value):
-            number = kernels.fit_fixed(decimal.Decimal(value), 38, sql_type.scale)
+            number = kernelforms.fit_fixed(decimal.Decimal(value), 38, sql_type.scale)
             if number != value:
                 return UNKNOWN
             return int(number) if sql_type.scale == 0 else number
