@@ -24,6 +24,8 @@ import pyarrow.compute as pc
 from sql import (
     choice_kernels,
     errors,
+    group_kernels,
+    hash_kernels,
     kernelforms,
     moment_kernels,
     number_kernels,
@@ -253,6 +255,30 @@ def _width_bucket(_: re.Match[str]) -> Kernel:
 
     real = pa.float64()
     return by_row(real, real, real, pa.int64(), result=pa.int64())(bucket)
+
+
+EARTH_RADIUS_KM = 6371.0
+
+
+def _haversine(_: re.Match[str]) -> Kernel:
+    """The kilometres between two places on a sphere, by latitudes and longitudes in degrees."""
+
+    def function(*degrees: Any) -> Any:
+        first, first_long, second, second_long = (
+            pc.multiply(each, math.pi / 180) for each in degrees
+        )
+        halves = [
+            pc.sin(pc.divide(pc.subtract(*pair), 2.0))
+            for pair in ((second, first), (second_long, first_long))
+        ]
+        squares = [pc.multiply(half, half) for half in halves]
+        slope = pc.multiply(pc.multiply(pc.cos(first), pc.cos(second)), squares[1])
+        share: Any = pc.sqrt(pc.add(squares[0], slope))
+        # Of opposite places, rounding can make it a little more than one.
+        share = pc.min_element_wise(share, pa.scalar(1.0), skip_nulls=False)
+        return pc.multiply(pc.asin(share), 2 * EARTH_RADIUS_KM)
+
+    return Kernel(function=function, arguments=(pa.float64(),) * 4, result=pa.float64())
 
 
 def _mixed(source: int) -> int:
@@ -537,7 +563,10 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_not_negative"), _not_negative),
     (re.compile(f"_rounded_({'|'.join(ROUNDINGS)})(?:_([0-9]+)_([0-9]+))?"), _rounded),
     (re.compile("_width_bucket"), _width_bucket),
+    (re.compile("_haversine"), _haversine),
     *choice_kernels.FAMILIES,
+    *group_kernels.FAMILIES,
+    *hash_kernels.FAMILIES,
     *moment_kernels.FAMILIES,
     *number_kernels.FAMILIES,
     *text_kernels.FAMILIES,

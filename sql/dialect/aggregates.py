@@ -492,6 +492,8 @@ def best_by(direction: str) -> builders.Builder:
         if call.over:
             raise call.refuse("OVER")
         order = rewrites.as_variant_order(key) if key.type.is_variant else key
+        if len(call.nodes) > 2:
+            return _bests(call, value, key, code.SortKey(key=order, direction=direction))
         best = code.FunctionUse(
             name="first_value",
             arguments=(code.case([(code.is_not_null(key), value)]),),
@@ -500,6 +502,68 @@ def best_by(direction: str) -> builders.Builder:
         return call.aggregated(best, value.type, [value, key])
 
     return build
+
+
+def _bests(call: FunctionCall, value: Expr, key: Expr, sort: code.SortKey) -> Expr:
+    """Return the ARRAY of the values of so many rows, the best first; a NULL key is in none."""
+    count = call.whole(2)
+    if not 1 <= count <= BESTS_MAX:
+        raise call.invalid()
+    values = rewrites.to_variant(value)
+    element = code.call("coalesce", values, variants.UNDEFINED_TEXT)
+    collected = code.FunctionUse(
+        name="array_agg",
+        arguments=(code.case([(code.is_not_null(key), element)]),),
+        order=(dataclasses.replace(sort, direction=f" {sort.direction} NULLS LAST"),),
+    )
+    some = code.call("array_slice", collected, 1, count)
+    listed = code.call("coalesce", code.call("array_to_string", some, ","), "")
+    array = code.infix("[", "||", listed, "||", "]")
+    bounded = code.kernel("_v_bounded", code.arrow(array, "Utf8"))
+    return call.aggregated(bounded, sqltypes.ARRAY, [values, key], nullable=False)
+
+
+BESTS_MAX: Final = 1_000
+
+
+def moment_of(name: str) -> builders.Builder:
+    """SKEW and KURTOSIS: of the group's values, by a kernel."""
+
+    def build(call: FunctionCall) -> Expr:
+        _refuse_distinct(call)
+        _refuse_window_order(call)
+        operand = rewrites.as_number(call.arg(0))
+        real = rewrites.cast(operand, sqltypes.REAL)
+        values = code.arrow(_over(call, "array_agg", real), "List(Float64)")
+        computed = code.kernel(f"_{name}", values)
+        if name == "skew" or operand.type.name == "real":
+            return call.aggregated(computed, sqltypes.REAL, [real])
+        result = sqltypes.number(sqltypes.PRECISION_MAX, sqltypes.DIVISION_SCALE_MAX)
+        return call.aggregated(code.exactly(computed, result), result, [real])
+
+    return build
+
+
+def _refuse_window_order(call: FunctionCall) -> None:
+    """Refuse an order in OVER, as Snowflake does where a function has no running form."""
+    if call.over and call.over.order:
+        raise call.refuse("ORDER BY in OVER")
+
+
+def approx_top_k(call: FunctionCall) -> Expr:
+    """APPROX_TOP_K: counted exactly, whatever the number of counters."""
+    _refuse_distinct(call)
+    _refuse_window_order(call)
+    values = rewrites.to_variant(call.arg(0))
+    most, counters = call.whole(1, 1), call.whole(2, TOP_MAX)
+    if not (1 <= most <= TOP_MAX and most <= counters <= TOP_MAX):
+        raise call.invalid()
+    listed = code.arrow(_over(call, "array_agg", values), "List(Utf8)")
+    top = code.kernel("_v_bounded", code.kernel(f"_most_frequent_{most}", listed))
+    return call.aggregated(top, sqltypes.ARRAY, [values], nullable=False)
+
+
+TOP_MAX: Final = 100_000
 
 
 def grouping(call: FunctionCall) -> Expr:
@@ -636,8 +700,11 @@ AGGREGATES = (
     aggregate("BITXOR_AGG", "whole", "integer", bits_of("bit_xor")),
     aggregate("APPROX_COUNT_DISTINCT HLL", "any", "integer", approx_count_distinct),
     aggregate("APPROX_PERCENTILE", "real constant", "real", approx_percentile),
-    aggregate("MAX_BY", "any any", "any", best_by("DESC")),
-    aggregate("MIN_BY", "any any", "any", best_by("ASC")),
+    aggregate("APPROX_TOP_K", "any [constant]*2", "array", approx_top_k),
+    aggregate("KURTOSIS", "number", "number", moment_of("kurtosis")),
+    aggregate("SKEW", "number", "real", moment_of("skew")),
+    aggregate("MAX_BY", "any any [constant]", "any", best_by("DESC")),
+    aggregate("MIN_BY", "any any [constant]", "any", best_by("ASC")),
     aggregate("GROUPING GROUPING_ID", "any [any]*30", "integer", grouping),
 )
 

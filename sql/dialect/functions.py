@@ -19,6 +19,7 @@ from sql.dialect import (
     choices,
     formats,
     generation,
+    hashes,
     moments,
     names,
     number_texts,
@@ -719,6 +720,21 @@ def _bits(operator: str) -> builders.Builder:
     return build_one
 
 
+def _getbit(call: FunctionCall) -> Expr:
+    """GETBIT: the bit at a place from the right; a negative number goes on with ones."""
+    value, place = (rewrites.round_half_away(item) for item in call.args)
+    if not value.type.is_integer:
+        raise call.refuse("numbers beyond 64 bits")
+    if isinstance(place.literal, int) and place.literal < 0:
+        raise call.invalid()
+    exact = code.exactly(place, sqltypes.integer())
+    within = code.call("least", code.call("greatest", exact, 0), 63)
+    shifted = code.infix(code.exactly(value, sqltypes.integer()), ">>", within)
+    bit = code.infix(code.exactly(shifted, sqltypes.integer()), "&", 1)
+    present = code.case([(code.is_not_null(place), bit)])
+    return exprs.derived(present, sqltypes.integer(1, 0, 1), [value, place])
+
+
 def _bitxor(call: FunctionCall) -> Expr:
     either, both = (_bits(operator)(call) for operator in "|&")
     return exprs.derived(code.infix(either, "-", both), sqltypes.integer(), [either, both])
@@ -932,6 +948,17 @@ def _last_query_id(call: FunctionCall) -> Expr:
     return exprs.text(ids[index])
 
 
+def _system_typeof(call: FunctionCall) -> Expr:
+    """SYSTEM$TYPEOF: the type of an expression, and in brackets how its values are held."""
+    value = call.arg(0)
+    named = exprs.text(sqltypes.shown_with_storage(value.type))
+    if not (value.aggregate or value.window):
+        return named
+    # The engine has to see the aggregate: a query with one has one row for each group.
+    either = code.case([(code.is_null(value), named)], named)
+    return exprs.derived(either, named.type, [value], nullable=False)
+
+
 def _uuid_string(call: FunctionCall) -> Expr:
     if call.nodes:
         if len(call.nodes) != 2:
@@ -1069,6 +1096,8 @@ NUMBER_FUNCTIONS = (
     function("BITXOR", "whole whole", "integer", _bitxor),
     function("BITSHIFTLEFT", "whole constant", "number", functools.partial(_shift, is_right=False)),
     function("BITSHIFTRIGHT", "whole constant", "number", functools.partial(_shift, is_right=True)),
+    function("GETBIT", "whole whole", "integer", _getbit),
+    function("HAVERSINE", "real real real real", "real", kernel("_haversine")),
     function("DIV0", "number number", "number", functools.partial(_div0, of_null=False)),
     function("DIV0NULL", "number number", "number", functools.partial(_div0, of_null=True)),
 )
@@ -1132,6 +1161,7 @@ CONTEXT_FUNCTIONS = (
     function("CURRENT_VERSION", "", "text", _context("version")),
     function("CURRENT_CLIENT", "", "text", _context("client")),
     function("LAST_QUERY_ID", "[constant]", "text", _last_query_id),
+    function("SYSTEM$TYPEOF", "any", "text", _system_typeof),
 )
 
 GROUPS: Mapping[str, tuple[builders.Function, ...]] = {
@@ -1141,6 +1171,7 @@ GROUPS: Mapping[str, tuple[builders.Function, ...]] = {
     "Text": TEXT_FUNCTIONS,
     "Numbers": NUMBER_FUNCTIONS,
     "Generation": generation.GENERATION_FUNCTIONS,
+    "Hashes": hashes.HASH_FUNCTIONS,
     "Choices": CHOICE_FUNCTIONS,
     "Conversion": CONVERSION_FUNCTIONS,
     "Semi-structured": semistructured.SEMISTRUCTURED_FUNCTIONS,

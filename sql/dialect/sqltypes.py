@@ -184,6 +184,46 @@ def shown(sql_type: SqlType) -> str:
     return sql_type.name.upper()
 
 
+def shown_with_storage(sql_type: SqlType) -> str:
+    """Return the type as SYSTEM$TYPEOF names it: with the size in which a value is held."""
+    return f"{shown(sql_type)}[{_storage(sql_type)}]"
+
+
+def _storage(sql_type: SqlType) -> str:
+    match sql_type.name:
+        case "real":
+            return "DOUBLE"
+        case "boolean":
+            return "SB1"
+        case "date":
+            return "SB4"
+        case "fixed":
+            digits = 10**sql_type.precision - 1
+            low, high = -digits, digits
+            if sql_type.is_integer:
+                low, high = max(low, sql_type.low), min(high, sql_type.high)
+            return _signed_octets(low, high)
+        case "time" | "timestamp_ntz" | "timestamp_ltz":
+            day = 24 * 60 * 60
+            seconds = day if sql_type.name == "time" else SECONDS_TO_YEAR_10000
+            count = seconds * 10 ** shown_digits(sql_type)
+            return _signed_octets(-count, count)
+        case "timestamp_tz":
+            return "SB16"
+    return "LOB"
+
+
+SECONDS_TO_YEAR_10000 = 253_402_300_800
+
+
+def _signed_octets(low: int, high: int) -> str:
+    """Return the smallest of Snowflake's sizes that holds the numbers from low to high."""
+    for octets in (1, 2, 4, 8):
+        if -(1 << (8 * octets - 1)) <= low and high < 1 << (8 * octets - 1):
+            return f"SB{octets}"
+    return "SB16"
+
+
 def cast_name(sql_type: SqlType) -> str:
     """Return a column's type as a cast to it is written: it cuts the digits that a write cuts."""
     if sql_type.name in CLOCKS and not names_digits(sql_type):
