@@ -60,6 +60,8 @@ class NameResolver(Protocol):
 
     def column(self, node: exp.Column) -> Expr: ...
 
+    def outer(self, bound: Expr) -> Expr: ...
+
     def spread(self, node: Any) -> list[tuple[str, Expr]]: ...
 
     def sequence(self) -> Expr: ...
@@ -883,7 +885,7 @@ BIND_TYPES: Mapping[str, sqltypes.SqlType] = {
 }
 
 HANDLERS: Mapping[type, Callable[[Any, NameResolver], Expr]] = {
-    Bound: lambda node, scope: node.meta[BOUND],
+    Bound: lambda node, scope: scope.outer(node.meta[BOUND]),
     Unpruned: lambda node, scope: bind(node.this, scope),
     exp.Literal: lambda node, scope: literal(node),
     exp.RawString: lambda node, scope: exprs.text(str(node.this)),

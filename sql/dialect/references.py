@@ -36,6 +36,9 @@ class Constants:
     def column(self, node: exp.Column) -> Expr:
         raise errors.invalid_identifier(node.name.upper())
 
+    def outer(self, bound: Expr) -> Expr:
+        raise errors.unsupported("a query in AT or BEFORE")
+
     def spread(self, node: Any) -> list[tuple[str, Expr]]:
         raise errors.unsupported("* in AT or BEFORE")
 

@@ -232,6 +232,12 @@ class QueryScope:
             scope = scope.parent
         raise errors.invalid_identifier(names.dotted((*path, wanted)))
 
+    def outer(self, bound: Expr) -> Expr:
+        """Return an expression that the scope around this one has bound."""
+        if emit.relations_of(bound):
+            self.is_correlated = True
+        return bound
+
     def _numbered(self, number: int, table: Any) -> Expr:
         """Return the column of FROM with that number from 1: `$1`, or `t.$1`."""
         path = () if table is None else (columns.ident(table),)
@@ -458,15 +464,23 @@ class QueryScope:
         if sql_type.name == "timestamp_tz":  # instants are compared, whatever their offsets are
             sql_type = sqltypes.TIMESTAMP_LTZ
         operand = rewrites.implicit(operands[0], sql_type)
-        if not sqltypes.same_in_engine(output.type, sql_type):
-            query = self.binder.converted(query, [sql_type])
         if query.is_correlated or not self._is_exact(operand, output, negated, only_true):
             if self.binder.volatile_parts > volatile_parts:
                 raise errors.repeated_volatile()
             if operand.aggregate or operand.window:
                 raise errors.subquery_unsupported()
             rewrites.check_stable(operand)
-            return self._counted_in_query(operand, _inner(node), query, negated=negated)
+            inner = _inner(node)
+            if query.is_correlated and _has_one_row(inner):
+                compared = rewrites.compare(
+                    operand, self.scalar_query(inner), "<>" if negated else "="
+                )
+                return exprs.derived(compared.code, sqltypes.BOOLEAN, [operand], nullable=True)
+            if query.is_correlated and self.is_filtering and only_true and _counts_plainly(inner):
+                return self._existing_in_query(operand, inner, query, negated=negated)
+            return self._counted_in_query(operand, inner, query, negated=negated)
+        if not sqltypes.same_in_engine(output.type, sql_type):
+            query = self.binder.converted(query, [sql_type])
         among = code.Among(
             operand=operand, members=(code.Subquery(query=query.rel),), negated=negated
         )
@@ -488,6 +502,29 @@ class QueryScope:
         own = [emit.relations_of(source.columns[0].bound) for source in self.sources]
         return not emit.relations_of(operand).isdisjoint(set().union(*own))
 
+    def _existing_in_query(
+        self, operand: Expr, node: Any, query: PlannedQuery, *, negated: bool
+    ) -> Expr:
+        """Return IN (query), or false for NULL, by whether an equal row exists.
+
+        NOT IN is true if no row is equal, and none may be: each NULL on either side may.
+        """
+        node, member = _member(node)
+        value = expressions.Bound()
+        value.meta[expressions.BOUND] = operand
+        condition: Any = exp.EQ(this=member, expression=value)
+        for side, nullable in ((member, query.outputs[0].nullable), (value, operand.nullable)):
+            if negated and nullable:
+                unknown = exp.Is(this=side.copy(), expression=exp.Null())
+                condition = exp.Paren(this=exp.Or(this=condition, expression=unknown))
+        rows = node.where(expressions.Unpruned(this=condition))
+        rows.set("expressions", [exp.Literal.number(1)])
+        rows.set("order", None)
+        subquery = code.Subquery(query=self.binder.query(rows, self).rel)
+        exists = code.Prefix(word="EXISTS", operand=subquery)
+        computed = code.not_(exists) if negated else exists
+        return exprs.derived(computed, sqltypes.BOOLEAN, [operand], nullable=False)
+
     def _counted_in_query(
         self, operand: Expr, node: Any, query: PlannedQuery, *, negated: bool
     ) -> Expr:
@@ -495,17 +532,9 @@ class QueryScope:
 
         The engine takes IN in filters alone, and of a query that reads no column of an outer one.
         """
-        if _counts_plainly(node):
-            (item,) = node.expressions
-            member = item.this if isinstance(item, exp.Alias) else item
-        elif query.is_correlated:
+        if query.is_correlated and not _counts_plainly(node):
             raise errors.subquery_unsupported()
-        else:
-            member = exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
-            node = exp.Select(from_=exp.From(this=exp.Subquery(this=node)))
-        if isinstance(member, exp.Star) or getattr(member, "is_star", False):
-            node = exp.Select(from_=exp.From(this=exp.Subquery(this=node)))
-            member = exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
+        node, member = _member(node)
 
         def count(*conditions: Any) -> Expr:
             counted = node.copy()
@@ -686,6 +715,28 @@ def _counts_plainly(node: Any) -> bool:
         for item in node.expressions
         for call in item.find_all(exp.Anonymous)
     )
+
+
+def _has_one_row(node: Any) -> bool:
+    """Whether a SELECT has one row whatever its FROM has: it aggregates without GROUP BY."""
+    reducing = ("group", "having", "qualify", "limit", "offset")
+    if not isinstance(node, exp.Select) or any(node.args.get(name) for name in reducing):
+        return False
+    return not (node.args.get("distinct") or _counts_plainly(node))
+
+
+def _member(node: Any) -> tuple[Any, Any]:
+    """Return a SELECT, and what stands in its WHERE for its one column.
+
+    It is the query itself if it counts plainly, and another one's rows as a table.
+    """
+    if _counts_plainly(node):
+        (item,) = node.expressions
+        member = item.this if isinstance(item, exp.Alias) else item
+        if not getattr(member, "is_star", False):
+            return node, member
+    rows = exp.Select(from_=exp.From(this=exp.Subquery(this=node)))
+    return rows, exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -88,6 +88,8 @@ class SelectBinder:
         order = self._order([item for _, item in bound_items], outputs)
         is_distinct = self._is_distinct()
         is_aggregate = bool(keys) or any(item.aggregate for _, item in bound_items)
+        if having is not None and not (is_aggregate or having.aggregate):
+            having = _of_all_rows(having)
         has_window = any(item.window for _, item in bound_items)
         if where is not None:
             rel = relations.RowFilter(source=rel, condition=where)
@@ -119,7 +121,7 @@ class SelectBinder:
             rel = sharing.bound_once(rel, self._binder.alias)
         rel = self._binder.limited(self._tree, rel, self._scope)
         if self._scope.parent is not None and not self._scope.is_correlated:
-            rel = sharing.fenced(opaque.hidden(rel), listed, self._binder.alias)
+            rel = sharing.fenced(opaque.closed(rel), listed, self._binder.alias)
         rows = self._scope.rows
         if is_aggregate and not keys:
             rows = 1
@@ -788,6 +790,17 @@ def _counts_rows(node: Any) -> bool:
     if not isinstance(node, exp.Anonymous) or str(node.this).upper() != "COUNT":
         return False
     return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star | exp.Literal)
+
+
+def _of_all_rows(having: Expr) -> Expr:
+    """Return a condition of HAVING that reads no row, as one of the group of all rows."""
+    row_count = code.infix(code.call("count", code.ALL_COLUMNS), ">=", 0)
+    return Expr(
+        code=code.infix(having, "AND", row_count),
+        type=having.type,
+        nullable=having.nullable,
+        aggregate=True,
+    )
 
 
 def check_plain(bound: Expr, place: str) -> None:

@@ -26,11 +26,18 @@ from sql.plan.expressions import Expr
 
 def text(query: relations.Rel) -> str:
     """Return the Spark SQL of a query; raises SqlError for what Spark cannot express."""
-    return emit.written(substitution.substituted(query, _without_qualify), FORMS)
+    return emit.written(substitution.substituted(query, _as_spark_has_it), FORMS)
 
 
 QUALIFIES: Final = "qualifies"
 """The column that holds a condition of QUALIFY."""
+
+
+def _as_spark_has_it(node: Any) -> Any:
+    """Return a query without what Spark's SQL lacks; None for any other node."""
+    if type(node) is relations.Limit and node.count == relations.ALL_ROWS:
+        return substitution.substituted(node.source, _as_spark_has_it)
+    return _without_qualify(node)
 
 
 def _without_qualify(node: Any) -> Any:
@@ -48,9 +55,9 @@ def _without_qualify(node: Any) -> Any:
     if type(condition.source) is not relations.WindowRows:
         return None
     computed = relations.Project(
-        source=substitution.substituted(condition.source, _without_qualify),
+        source=substitution.substituted(condition.source, _as_spark_has_it),
         items=(
-            *substitution.substituted(node.items, _without_qualify),
+            *substitution.substituted(node.items, _as_spark_has_it),
             relations.ProjectItem(name=QUALIFIES, value=condition.condition),
         ),
     )

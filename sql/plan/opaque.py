@@ -1,32 +1,23 @@
-"""rule: constants of a query of groups, kept where the engine cannot see that they are constant.
+"""rule: queries of groups below which the engine moves no condition.
 
-The engine moves a condition on a constant below an aggregate. One without keys, or with ROLLUP,
-CUBE or GROUPING SETS, has a row for no rows, which the condition then no longer removes. So such a
-constant becomes what an aggregate function gives, with the same value.
+The engine moves a condition below an aggregate once it sees that no aggregate takes part in it:
+that of a constant column, and of one that it makes a constant, as of `coalesce('x', max(s))`. A
+query without keys, or with ROLLUP, CUBE or GROUPING SETS, has a row for no rows, which the
+condition then no longer removes. It moves none below a LIMIT, so such a query has one that leaves
+out no row.
 """
 
 from __future__ import annotations
 
-import dataclasses
-
-from sql.plan import code, relations, substitution
-from sql.plan.expressions import Expr
+from sql.plan import relations
 
 
-def hidden(select: relations.Rel) -> relations.Rel:
-    """Return a query without constants on which the engine could move a condition around it."""
-    if isinstance(select, relations.Sort | relations.Limit):
-        source = hidden(select.source)
-        return select if source is select.source else dataclasses.replace(select, source=source)
-    if not isinstance(select, relations.Project) or not _has_row_of_no_rows(select):
-        return select
-    items = tuple(
-        dataclasses.replace(item, value=_aggregated(item.value))
-        if _is_constant(item.value)
-        else item
-        for item in select.items
-    )
-    return dataclasses.replace(select, items=items)
+def closed(select: relations.Rel) -> relations.Rel:
+    """Return a query below which the engine moves no condition that would then keep a row."""
+    project = select.source if isinstance(select, relations.Sort) else select
+    if isinstance(project, relations.Project) and _has_row_of_no_rows(project):
+        return relations.Limit(source=select, count=relations.ALL_ROWS)
+    return select
 
 
 def _has_row_of_no_rows(select: relations.Project) -> bool:
@@ -36,16 +27,3 @@ def _has_row_of_no_rows(select: relations.Project) -> bool:
     return isinstance(step, relations.Aggregate) and (
         not step.keys or any(isinstance(key, relations.GroupingSets) for key in step.keys)
     )
-
-
-def _is_constant(value: code.Part) -> bool:
-    if not isinstance(value, Expr) or value.aggregate or value.window or value.is_volatile:
-        return False
-    return not value.type.is_nested and not any(
-        isinstance(node, code.ColumnUse | code.Subquery) for node in substitution.nodes([value])
-    )
-
-
-def _aggregated(value: code.Part) -> code.Part:
-    # The greatest of no values is NULL.
-    return code.call("coalesce", code.call("max", value), value)

@@ -151,9 +151,13 @@ class Sort:
     keys: tuple[code.SortKey, ...]
 
 
+ALL_ROWS = 2**63 - 1
+"""The most that the engine takes in LIMIT."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """So many rows after the first `offset` ones."""
+    """So many rows after the first `offset` ones. count: ALL_ROWS leaves out none."""
 
     source: Rel
     count: int | None = None

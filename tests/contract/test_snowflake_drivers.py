@@ -16,6 +16,7 @@ TIMEOUT_SECONDS = 300
 
 
 @pytest.mark.clients
+@pytest.mark.timeout(900)  # a compiler builds the driver of Go first
 @pytest.mark.parametrize(
     ("prepare", "package"),
     [

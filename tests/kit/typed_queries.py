@@ -11,8 +11,6 @@ of evaluation:
 - Digits above 38, a zero divisor, casts that can fail, dates outside the years 1 to 9999.
 - ORDER BY with LIMIT, and windows, whose order leaves ties between rows that differ.
 - WHERE over a FULL JOIN, which has tests of its own in tests/sql/test_answers.py.
-- Faults of the engine that stand: IN with a correlated query, and aggregates without a key, ROLLUP
-  or CUBE below another query (it moves conditions on constants below them).
 - Sums of floats that round, and transcendental functions anywhere but in the outermost list.
 """
 
@@ -668,7 +666,7 @@ class Generator:
             )
         is_grouped = self._chance(0.35)
         if is_grouped:
-            group, scope = self._grouped(scope, is_outermost=is_outermost)
+            group, scope = self._grouped(scope)
             if self._chance(0.4):
                 having = same(
                     "clause", " having {0}", self._compared(scope, self._pick(scope.leaves))
@@ -731,9 +729,9 @@ class Generator:
             parts=(value,),
         )
 
-    def _grouped(self, scope: Scope, *, is_outermost: bool) -> tuple[Node, Scope]:
+    def _grouped(self, scope: Scope) -> tuple[Node, Scope]:
         keys = []
-        for _ in range(self._rng.choice((0, 1, 1, 2) if is_outermost else (1, 1, 2))):
+        for _ in range(self._rng.choice((0, 1, 1, 2))):
             key = self._pick(scope.leaves)
             if self._chance(0.4):
                 grown = self._of_name(key.type.name, scope, depth=1)
@@ -744,7 +742,7 @@ class Generator:
         grouping = EMPTY
         if keys:
             word = self._pick(("{*}", "{*}", "{*}", "rollup ({*})", "cube ({*})"))
-            if len({key.texts()[0] for key in keys}) < len(keys) or not is_outermost:
+            if len({key.texts()[0] for key in keys}) < len(keys):
                 word = "{*}"
             grouping = same("clause", f" group by {word}", *keys)
         return grouping, dataclasses.replace(scope, leaves=(*keys, *aggregates))
@@ -1235,7 +1233,7 @@ class Generator:
 
     def _subquery_condition(self, scope: Scope) -> Node:
         is_exists = self._chance(0.4)
-        source, inner, where = self._inner(scope, is_correlated=is_exists and self._chance(0.7))
+        source, inner, where = self._inner(scope, is_correlated=self._chance(0.7))
         if is_exists:
             word = self._pick(("exists", "not exists"))
             return same(BOOLEAN, f"({word} (select 1 from {{0}}{{1}}))", source, where)

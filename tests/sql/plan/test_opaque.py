@@ -29,6 +29,11 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     "select s from (select 1 c, sum(a) s from t union all select 2, 0 from e having true)"
     " where c > 2": [],
     "select s from (select 1 c, sum(a) s from t order by s limit 1) where c = 2": [],
+    "select c from (select nvl('x', to_varchar(sum(a))) c from t) where c = 'y'": [],
+    "select n from (select nvl('x', to_varchar(a)) c, count(*) n from t group by cube (a))"
+    " where c = 'y'": [],
+    "select c from (select iff(true, 1, sum(a)) c from e) where c > 1": [],
+    "select n from (select count(*) n, sum(a) is null or true c from t) where not c": [],
 }
 
 
@@ -37,8 +42,14 @@ def test_a_condition_on_a_constant_removes_the_row_that_stands_for_no_rows(text:
     assert sql_text.answer(text, TABLES).rows == ANSWERS[text]
 
 
-def test_a_constant_beside_keys_stays_a_constant() -> None:
+def test_a_query_that_has_no_row_for_no_rows_or_none_around_it_has_no_limit() -> None:
     bound, _ = sql_text.bind("select c from (select 'x' c, a from t group by a)", TABLES)
-    assert "max(" not in bound.sql
+    assert "LIMIT" not in bound.sql
     bound, _ = sql_text.bind("select 'x' c, count(*) from t", TABLES)
-    assert "max(" not in bound.sql
+    assert "LIMIT" not in bound.sql
+
+
+def test_having_without_aggregates_is_of_the_group_of_all_rows() -> None:
+    assert sql_text.answer("select 2, 'x' from t having true", TABLES).rows == [(2, "x")]
+    assert sql_text.answer("select 2 from e having 1 < 2", TABLES).rows == [(2,)]
+    assert sql_text.answer("select 2 from t having 1 > 2", TABLES).rows == []
