@@ -9,8 +9,10 @@ Source: Iceberg spec, Scan Planning, Field-level Metrics and Statistics, Partiti
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -98,6 +100,21 @@ _NEGATED = {
 }
 
 
+_OPERATORS: Final = {
+    "lt": operator.lt,
+    "lt-eq": operator.le,
+    "gt": operator.gt,
+    "gt-eq": operator.ge,
+}
+_INCLUSIVE: Final = {
+    "lt": operator.le,
+    "lt-eq": operator.le,
+    "gt": operator.ge,
+    "gt-eq": operator.ge,
+}
+"""Engines that order -0.0 before 0.0 put it below 0.0, so floats are compared inclusively."""
+
+
 def without_not(predicate: Predicate, *, negate: bool = False, depth: int = 0) -> Predicate:
     """Return the predicate with every Not moved into its leaves.
 
@@ -140,19 +157,77 @@ class Range:
 
 
 EVERYTHING: Final = Range(may_be_nan=True, is_float=True)
+_UNREAD: Final = Range(may_be_nan=True)
 
 
-def enclosing(ranges: Sequence[Range]) -> Range:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranges:
+    """The ranges of one column in each of some files, one sequence per member of a Range.
+
+    A comparison of a whole sequence takes a tenth of the time of as many calls.
+    """
+
+    lowers: Sequence[Any]
+    uppers: Sequence[Any]
+    may_be_null: Sequence[bool]
+    may_be_nan: Sequence[bool]
+    may_be_value: Sequence[bool]
+    is_float: bool
+
+    @classmethod
+    def of(cls, ranges: Sequence[Range]) -> Ranges:
+        return cls(
+            lowers=[each.lower for each in ranges],
+            uppers=[each.upper for each in ranges],
+            may_be_null=[each.may_be_null for each in ranges],
+            may_be_nan=[each.may_be_nan for each in ranges],
+            may_be_value=[each.may_be_value for each in ranges],
+            is_float=any(each.is_float for each in ranges),
+        )
+
+    def __iter__(self) -> Iterator[Range]:
+        columns = (
+            self.lowers,
+            self.uppers,
+            self.may_be_null,
+            self.may_be_nan,
+            self.may_be_value,
+        )
+        for lower, upper, may_be_null, may_be_nan, may_be_value in zip(*columns, strict=True):
+            yield Range(
+                lower=lower,
+                upper=upper,
+                may_be_null=may_be_null,
+                may_be_nan=may_be_nan,
+                may_be_value=may_be_value,
+                is_float=self.is_float,
+            )
+
+    def __getitem__(self, part: slice) -> Ranges:
+        return Ranges(
+            lowers=self.lowers[part],
+            uppers=self.uppers[part],
+            may_be_null=self.may_be_null[part],
+            may_be_nan=self.may_be_nan[part],
+            may_be_value=self.may_be_value[part],
+            is_float=self.is_float,
+        )
+
+
+def enclosing(ranges: Ranges) -> Range:
     """Return a range of all files together: where `may_match` is false for it, it is for each."""
-    with_values = [each for each in ranges if each.may_be_value or not each.may_be_null]
-    lowers = [each.lower for each in with_values]
-    uppers = [each.upper for each in with_values]
+    counted = [
+        may_be_value or not may_be_null
+        for may_be_value, may_be_null in zip(ranges.may_be_value, ranges.may_be_null, strict=True)
+    ]
+    lowers = list(itertools.compress(ranges.lowers, counted))
+    uppers = list(itertools.compress(ranges.uppers, counted))
     try:
         lower = None if None in lowers else min(lowers, default=None)
         upper = None if None in uppers else max(uppers, default=None)
         if any(
-            each.lower is not None and each.upper is not None and each.lower > each.upper
-            for each in with_values
+            least is not None and greatest is not None and least > greatest
+            for least, greatest in zip(lowers, uppers, strict=True)
         ):
             lower = upper = None  # such bounds enclose nothing, and say nothing of the others
     except TypeError:
@@ -160,10 +235,10 @@ def enclosing(ranges: Sequence[Range]) -> Range:
     return Range(
         lower=lower,
         upper=upper,
-        may_be_null=any(each.may_be_null for each in ranges),
-        may_be_nan=any(each.may_be_nan for each in ranges),
-        may_be_value=any(each.may_be_value for each in ranges),
-        is_float=any(each.is_float for each in ranges),
+        may_be_null=any(ranges.may_be_null),
+        may_be_nan=any(ranges.may_be_nan),
+        may_be_value=any(ranges.may_be_value),
+        is_float=ranges.is_float,
     )
 
 
@@ -194,9 +269,7 @@ def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
             return op != "nan" or range_.may_be_nan
 
 
-def matching(
-    predicate: Predicate, ranges_of: Callable[[int], Sequence[Range]], count: int
-) -> list[bool]:
+def matching(predicate: Predicate, ranges_of: Callable[[int], Ranges], count: int) -> list[bool]:
     """Return `may_match` for each of count files, leaf by leaf, which is faster for many.
 
     ranges_of: the ranges of a column in each file, in the same order.
@@ -215,11 +288,38 @@ def matching(
                 matches = [one or other for one, other in zip(matches, more, strict=True)]
             return matches
         case Comparison(op=op, column=column, value=literal):
-            return [_compare(range_, op, literal) for range_ in ranges_of(column)]
+            return _compare_each(ranges_of(column), op, literal)
         case Constant() | Not():
             return [may_match(predicate, lambda _: EVERYTHING)] * count
         case Membership(column=column) | UnaryPredicate(column=column):
             return [_leaf_matches(predicate, range_) for range_ in ranges_of(column)]
+
+
+def _compare_each(ranges: Ranges, op: str, literal: Any) -> list[bool]:
+    """Return `_compare` for each range."""
+    is_nan = isinstance(literal, float) and math.isnan(literal)
+    try:
+        if op == "eq" and not is_nan:
+            return [
+                may_be_value
+                and (lower is None or lower <= literal)
+                and (upper is None or upper >= literal)
+                for lower, upper, may_be_value in zip(
+                    ranges.lowers, ranges.uppers, ranges.may_be_value, strict=True
+                )
+            ]
+        if op in ("lt", "lt-eq", "gt", "gt-eq") and not is_nan:
+            bounds = ranges.lowers if op in ("lt", "lt-eq") else ranges.uppers
+            compare = _INCLUSIVE[op] if ranges.is_float else _OPERATORS[op]
+            return [
+                may_be_nan or (may_be_value and (bound is None or compare(bound, literal)))
+                for bound, may_be_nan, may_be_value in zip(
+                    bounds, ranges.may_be_nan, ranges.may_be_value, strict=True
+                )
+            ]
+    except TypeError:
+        pass  # a value of another type than some bounds: each file is decided alone
+    return [_compare(range_, op, literal) for range_ in ranges]
 
 
 def _leaf_matches(leaf: Predicate, range_: Range) -> bool:
@@ -289,44 +389,66 @@ def _not_starting(range_: Range, prefix: Any) -> bool:
         return True
 
 
-def range_of_metrics(maps: tuple[Any, ...], field_id: int, type_: Any) -> Range:
-    """Return the range of a column in a file's unpacked metrics. Missing metrics keep the file."""
-    _, counts, null_counts, nan_counts, lower_bounds, upper_bounds = maps
-    count = _count(counts, field_id)
-    nulls = _count(null_counts, field_id)
-    nans = _count(nan_counts, field_id)
+def ranges_of_metrics(maps: Sequence[tuple[Any, ...]], field_id: int, type_: Any) -> Ranges:
+    """Return the ranges of a column in files' unpacked metrics. Missing metrics keep a file."""
+    counts = _counts([each[1] for each in maps], field_id)
+    nulls = _counts([each[2] for each in maps], field_id)
     is_float = datatypes.name_of(type_) in ("float", "double")
-    may_be_value = count is None or nulls is None or nulls < count
-    lower, upper = _bounds(type_, _get(lower_bounds, field_id), _get(upper_bounds, field_id))
-    return Range(
-        lower=lower,
-        upper=upper,
-        may_be_null=nulls is None or nulls > 0,
-        may_be_nan=is_float and may_be_value and (nans is None or nans > 0),
+    may_be_value = [
+        count is None or null_count is None or null_count < count
+        for count, null_count in zip(counts, nulls, strict=True)
+    ]
+    may_be_nan = [False] * len(maps)
+    if is_float:
+        nans = _counts([each[3] for each in maps], field_id)
+        may_be_nan = [
+            has_value and (count is None or count > 0)
+            for has_value, count in zip(may_be_value, nans, strict=True)
+        ]
+    lowers, uppers = _bounds(
+        type_,
+        [None if each[4] is None else each[4].get(field_id) for each in maps],
+        [None if each[5] is None else each[5].get(field_id) for each in maps],
+    )
+    return Ranges(
+        lowers=lowers,
+        uppers=uppers,
+        may_be_null=[count is None or count > 0 for count in nulls],
+        may_be_nan=may_be_nan,
         may_be_value=may_be_value,
         is_float=is_float,
     )
 
 
-def _count(counts_by_field: Mapping[int, int] | None, field_id: int) -> int | None:
-    """Some writers use -1 for an unknown count."""
-    count = None if counts_by_field is None else counts_by_field.get(field_id)
-    return None if count is None or count < 0 else count
+def _counts(counts_by_field: Sequence[Mapping[int, int] | None], field_id: int) -> list[int | None]:
+    """Return a column's count in each file. Some writers use -1 for an unknown count."""
+    counts = [None if each is None else each.get(field_id) for each in counts_by_field]
+    return [None if count is None or count < 0 else count for count in counts]
 
 
-def _get(values_by_field: Mapping[int, Any] | None, field_id: int) -> Any:
-    return None if values_by_field is None else values_by_field.get(field_id)
-
-
-def _bounds(type_: Any, lower: bytes | None, upper: bytes | None) -> tuple[Any, Any]:
-    """Return the bounds of a type's values.
+def _bounds(
+    type_: Any, lowers: Sequence[bytes | None], uppers: Sequence[bytes | None]
+) -> tuple[list[Any], list[Any]]:
+    """Return bounds of a type's values, from their bytes.
 
     Java compares uuids as two signed numbers, other writers as unsigned bytes. What lies between
     two uuids is therefore unknown.
     """
-    if lower != upper and datatypes.name_of(type_) == "uuid":
-        return None, None
-    return _bound(type_, lower), _bound(type_, upper)
+    if datatypes.name_of(type_) == "uuid":
+        alike = [
+            lower if lower == upper else None for lower, upper in zip(lowers, uppers, strict=True)
+        ]
+        lowers = uppers = alike
+    return _values(type_, lowers), _values(type_, uppers)
+
+
+def _values(type_: Any, bounds: Sequence[bytes | None]) -> list[Any]:
+    """Return the values of bounds; None for bytes that are no bound of this type.
+
+    Such bytes are text cut within a character, or the form of a type before its promotion.
+    """
+    numbers = values.integers_from_bytes(type_, bounds)
+    return [_bound(type_, data) for data in bounds] if numbers is None else numbers
 
 
 def _bound(type_: Any, data: bytes | None) -> Any:
@@ -335,7 +457,7 @@ def _bound(type_: Any, data: bytes | None) -> Any:
     try:
         value = values.from_bytes(type_, data)
     except (values.InvalidValue, datatypes.InvalidType):
-        return None  # text cut within a character, or the form of a type before its promotion
+        return None
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -357,10 +479,10 @@ def range_of_value(type_: Any, value: Value | None) -> Range:
 def range_of_summary(type_: Any, summary: manifests.FieldSummary) -> Range:
     """Return the range of a partition field in a manifest's summary."""
     is_float = datatypes.name_of(type_) in ("float", "double")
-    lower, upper = _bounds(type_, summary.lower_bound, summary.upper_bound)
+    lowers, uppers = _bounds(type_, (summary.lower_bound,), (summary.upper_bound,))
     return Range(
-        lower=lower,
-        upper=upper,
+        lower=lowers[0],
+        upper=uppers[0],
         may_be_null=summary.contains_null,
         may_be_nan=is_float and summary.contains_nan is not False,
         is_float=is_float,
@@ -593,46 +715,50 @@ class MetricsFilter:
         if self.keeps_all:
             return [file.record_count != 0 for file in wanted]
         missing = {field_id: key for field_id, key in self._keys.items() if key not in kept}
-        added: dict[int, list[Range]] = {field_id: [] for field_id in missing}
+        added: dict[int, Ranges] = {}
         if missing:
             are_kept = len(wanted) == len(files) or len(missing) * len(files) <= RANGES_AT_ONCE
-            for file in files if are_kept else wanted:
-                maps = file.metrics.unpacked()
-                for field_id, ranges in added.items():
-                    ranges.append(self._range_in(maps, field_id))
-            if are_kept:
-                for field_id, key in missing.items():
-                    kept[key] = (enclosing(added[field_id]), added[field_id])
-                added.clear()
-        if self.skips(kept):
+            maps = [file.metrics.unpacked() for file in (files if are_kept else wanted)]
+            for field_id, key in missing.items():
+                ranges = ranges_of_metrics(maps, field_id, self._types[field_id])
+                if are_kept:
+                    kept[key] = (enclosing(ranges), ranges)
+                else:
+                    added[field_id] = ranges
+        if self.skips((kept,))[0]:
             return [False] * len(wanted)
 
-        def ranges_of(field_id: int) -> Sequence[Range]:
+        def ranges_of(field_id: int) -> Ranges:
             key = self._keys.get(field_id)
             if key is None:
-                return [EVERYTHING] * len(wanted)
+                return Ranges.of([EVERYTHING] * len(wanted))
             if field_id in added:
                 return added[field_id]
-            ranges: Sequence[Range] = kept[key][1]
+            ranges: Ranges = kept[key][1]
             return ranges[part]
 
         chosen = matching(self._predicate, ranges_of, len(wanted))
         return [one and file.record_count != 0 for one, file in zip(chosen, wanted, strict=True)]
 
-    def skips(self, kept: Mapping[Any, Any]) -> bool:
-        """Return whether no file of these may match, as far as earlier calls of `choose` tell."""
-        if self.keeps_all or not all(key in kept for key in self._keys.values()):
-            return False
+    def skips(self, kept: Sequence[Mapping[Any, Any]]) -> list[bool]:
+        """Return for each group of files whether none of them may match.
 
-        def range_of(field_id: int) -> Range:
+        kept: for each group what earlier calls of `choose` have kept of it.
+        """
+        if self.keeps_all:
+            return [False] * len(kept)
+
+        def ranges_of(field_id: int) -> Ranges:
             key = self._keys.get(field_id)
-            return EVERYTHING if key is None else kept[key][0]
+            return Ranges.of([each[key][0] if key in each else _UNREAD for each in kept])
 
-        return not may_match(self._predicate, range_of)
+        return [not one for one in matching(self._predicate, ranges_of, len(kept))]
 
     def _range_in(self, maps: tuple[Any, ...], field_id: int) -> Range:
         type_ = self._types.get(field_id)
-        return EVERYTHING if type_ is None else range_of_metrics(maps, field_id, type_)
+        if type_ is None:
+            return EVERYTHING
+        return next(iter(ranges_of_metrics((maps,), field_id, type_)))
 
 
 def _columns_of(predicate: Predicate) -> list[int]:

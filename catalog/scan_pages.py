@@ -23,8 +23,8 @@ ENTRIES_AHEAD: Final = 4_000
 """Entries in manifests that are read together, as far as their list says."""
 COMPARISONS_AT_ONCE: Final = 5_000
 """Comparisons of a filter with files between two turns of the event loop."""
-CHUNK_COST_COMPARISONS: Final = 50
-"""The cost of passing over a chunk, in comparisons, without those of the filter itself."""
+PASS_COST_COMPARISONS: Final = 50
+"""The cost of passing over adjacent chunks, in comparisons, without those of the filter itself."""
 LIST_ENTRIES_AT_ONCE: Final = 500
 DELETE_FILES_MAX: Final = 100_000
 """Delete files of the partitions that a scan reads. With more, a table must be compacted first."""
@@ -149,11 +149,11 @@ class ScanPages:
             )
             for (at, manifest), chunks in zip(ahead, read, strict=True):
                 first = start.entry if at == start.manifest else 0
-                for numbers, chunk in _parts(chunks, filters, at_once, start=first):
+                for numbers, chunk, compared in _parts(chunks, filters, at_once, start=first):
                     part: Sequence[ManifestEntry] = ()
                     chosen: Sequence[bool] = ()
                     if chunk is None:
-                        comparisons += scan.filter.weight + CHUNK_COST_COMPARISONS
+                        comparisons += scan.filter.weight * compared + PASS_COST_COMPARISONS
                     else:
                         comparisons = COMPARISONS_AT_ONCE
                     if comparisons >= COMPARISONS_AT_ONCE:
@@ -203,19 +203,35 @@ class ScanPages:
 
 def _parts(
     chunks: Sequence[scans.EntryChunk], filters: scans.Filters, at_once: int, *, start: int
-) -> Iterator[tuple[range, scans.EntryChunk | None]]:
-    """Yield the entries to filter between two turns of the event loop: their numbers and their
-    chunk, None if no entry of the chunk may match.
+) -> Iterator[tuple[range, scans.EntryChunk | None, int]]:
+    """Yield the entries to filter between two turns of the event loop: their numbers, their chunk,
+    and how often the filter is compared.
 
-    start: the first entry that counts. at_once: the most entries of a part.
+    Adjacent chunks of which no entry may match are one part, which has no chunk. start: the first
+    entry that counts. at_once: the most comparisons of a part.
     """
-    for chunk in chunks:
-        numbers = range(max(start, chunk.start), chunk.start + len(chunk.entries))
-        if numbers and filters.skip(chunk):
-            yield numbers, None
-            continue
-        for first in range(0, len(numbers), at_once):
-            yield numbers[first : first + at_once], chunk
+    left = [chunk for chunk in chunks if chunk.start + len(chunk.entries) > start]
+    for first in range(0, len(left), at_once):
+        group = left[first : first + at_once]
+        passed: list[scans.EntryChunk] = []
+        for chunk, is_skipped in zip(group, filters.skips(group), strict=True):
+            if is_skipped:
+                passed.append(chunk)
+                continue
+            if passed:
+                yield _numbers(passed, start), None, len(passed)
+                passed = []
+            numbers = _numbers((chunk,), start)
+            for begin in range(0, len(numbers), at_once):
+                part = numbers[begin : begin + at_once]
+                yield part, chunk, len(part)
+        if passed:
+            yield _numbers(passed, start), None, len(passed)
+
+
+def _numbers(chunks: Sequence[scans.EntryChunk], start: int) -> range:
+    """Return the numbers of the entries of adjacent chunks, from a first one on."""
+    return range(max(start, chunks[0].start), chunks[-1].start + len(chunks[-1].entries))
 
 
 def appends_between(table: TableMetadata, after: int, until: int) -> list[int]:

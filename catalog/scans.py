@@ -133,8 +133,8 @@ class Scans:
         for manifest, live in zip(chosen, read, strict=True):
             if manifest.content == ManifestContent.DATA:
                 considered += len(live.entries)
-                for chunk in live.chunks:
-                    if filters.skip(chunk):
+                for chunk, is_skipped in zip(live.chunks, filters.skips(live.chunks), strict=True):
+                    if is_skipped:
                         continue
                     if turns.are_over(chunk.cost_entries):
                         await asyncio.sleep(0)  # other requests wait for at most one chunk
@@ -389,9 +389,9 @@ class Filters:
         filter_ = self._of_spec(manifest.partition_spec_id)
         return filter_ is None or filter_.may_match_manifest(manifest)
 
-    def skip(self, chunk: EntryChunk) -> bool:
-        """Return whether no file of a chunk may match, as far as the chunk's ranges tell."""
-        return self._metrics.skips(chunk.ranges)
+    def skips(self, chunks: Sequence[EntryChunk]) -> list[bool]:
+        """Return for each chunk whether none of its files may match, as far as its ranges tell."""
+        return self._metrics.skips([chunk.ranges for chunk in chunks])
 
     def choose(
         self,

@@ -13,6 +13,7 @@ import decimal
 import math
 import re
 import struct
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from catalog import datatypes
@@ -74,6 +75,25 @@ def from_bytes(type_: Any, data: bytes) -> Value:
     if type_name in ("fixed", "binary") or (type_name == "uuid" and len(data) == 16):
         return data
     raise InvalidValue(f"{len(data)} bytes are no {type_name}")
+
+
+def integers_from_bytes(type_: Any, bounds: Sequence[bytes | None]) -> list[Value | None] | None:
+    """Return `from_bytes` for each bound of a type of whole numbers, decoded at once.
+
+    None if some bound has not the type's own width, or the values are no whole numbers.
+    """
+    width = _WIDTHS.get(datatypes.name_of(type_))
+    if width is None:
+        return None
+    present = [data for data in bounds if data is not None]
+    if any(len(data) != width for data in present):
+        return None
+    code = {4: "i", 8: "q"}[width]
+    numbers = struct.unpack(f"<{len(present)}{code}", b"".join(present))
+    if len(present) == len(bounds):
+        return list(numbers)
+    remaining = iter(numbers)
+    return [None if data is None else next(remaining) for data in bounds]
 
 
 def _integer(type_name: str, data: bytes) -> int:

@@ -419,17 +419,20 @@ def test_choosing_among_many_files_is_asking_each(column: int, data: st.DataObje
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_what_matches_no_enclosing_range_matches_no_file(column: int, data: st.DataObject) -> None:
-    ranges = []
+    files = []
     for _ in range(data.draw(st.integers(1, 4))):
         maps = metrics_of(data.draw(ROWS[column]), data.draw).unpacked()
         if data.draw(st.booleans()):  # a writer's mistake: bounds that enclose nothing
             *counts, lower, upper = maps
             maps = (*counts, upper, lower)
-        ranges.append(pruning.range_of_metrics(maps, column, TYPES[column]))
+        files.append(maps)
+    ranges = pruning.ranges_of_metrics(files, column, TYPES[column])
     predicate = pruning.without_not(data.draw(PREDICATES[column]))
     every = pruning.enclosing(ranges)
+    matches = [pruning.may_match(predicate, lambda _, one=each: one) for each in ranges]
+    assert pruning.matching(predicate, lambda _: ranges, len(files)) == matches
     if not pruning.may_match(predicate, lambda _: every):
-        assert not any(pruning.matching(predicate, lambda _: ranges, len(ranges)))
+        assert not any(matches)
 
 
 def test_an_enclosing_range_skips_what_lies_beyond_all_files() -> None:
@@ -438,9 +441,46 @@ def test_an_enclosing_range_skips_what_lies_beyond_all_files() -> None:
         pruning.Range(lower=None, upper=None, may_be_null=True, may_be_value=False),
         pruning.Range(lower=7, upper=9, may_be_null=False),
     ]
-    assert pruning.enclosing(ranges) == pruning.Range(lower=3, upper=9, may_be_null=True)
+    assert pruning.enclosing(pruning.Ranges.of(ranges)) == pruning.Range(
+        lower=3, upper=9, may_be_null=True
+    )
     unbounded = [*ranges, pruning.Range(lower=1, upper=None, may_be_null=False)]
-    assert pruning.enclosing(unbounded) == pruning.Range(lower=1, upper=None, may_be_null=True)
+    assert pruning.enclosing(pruning.Ranges.of(unbounded)) == pruning.Range(
+        lower=1, upper=None, may_be_null=True
+    )
+    assert list(pruning.Ranges.of(unbounded)) == unbounded
+
+
+def test_a_value_of_another_type_than_the_bounds_keeps_the_files_that_have_bounds() -> None:
+    ranges = pruning.Ranges.of(
+        [
+            pruning.Range(lower=3, upper=5, may_be_null=False),
+            pruning.Range(lower=None, upper=None, may_be_null=True, may_be_value=False),
+        ]
+    )
+    for op in ("eq", "lt", "lt-eq", "gt", "gt-eq"):
+        predicate = Comparison(op=op, column=1, value="text")
+        assert pruning.matching(predicate, lambda _: ranges, 2) == [True, False]
+
+
+def test_comparing_many_files_with_one_value_calls_nothing_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranges = pruning.Ranges.of(
+        [pruning.Range(lower=low, upper=low + 9, may_be_null=False) for low in range(0, 5_000, 10)]
+    )
+    calls = 0
+
+    def counting(*_: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        return True
+
+    monkeypatch.setattr(pruning, "_compare", counting)
+    for op, count in (("eq", 1), ("lt", 123), ("lt-eq", 124), ("gt", 377), ("gt-eq", 377)):
+        predicate = Comparison(op=op, column=1, value=1_230)
+        assert sum(pruning.matching(predicate, lambda _: ranges, 500)) == count
+    assert calls == 0
 
 
 def test_choosing_a_part_by_many_columns_reads_that_part_alone(
@@ -466,13 +506,13 @@ def test_choosing_a_part_by_many_columns_reads_that_part_alone(
         for number in range(10)
     ]
     reads: list[int] = []
-    range_of_metrics = pruning.range_of_metrics
+    ranges_of_metrics = pruning.ranges_of_metrics
 
-    def counting(maps: tuple[Any, ...], field_id: int, type_: Any) -> pruning.Range:
-        reads.append(field_id)
-        return range_of_metrics(maps, field_id, type_)
+    def counting(maps: Sequence[Any], field_id: int, type_: Any) -> pruning.Ranges:
+        reads.extend([field_id] * len(maps))
+        return ranges_of_metrics(maps, field_id, type_)
 
-    monkeypatch.setattr(pruning, "range_of_metrics", counting)
+    monkeypatch.setattr(pruning, "ranges_of_metrics", counting)
     kept: dict[Any, Any] = {}
     one = pruning.MetricsFilter(Comparison(op="gt-eq", column=1, value=4), schema)
     part = slice(3, 6)
@@ -487,7 +527,7 @@ def test_choosing_a_part_by_many_columns_reads_that_part_alone(
     kept = {key: ranges for key, ranges in kept.items() if key[0] == 1}
     assert every.choose(files, kept, part) == [True, True, False]
     assert sorted(reads) == [2] * 3 + [3] * 3
-    assert not every.skips(kept)
+    assert every.skips((kept,)) == [False]
 
 
 def test_choosing_by_many_columns_unpacks_each_file_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,22 @@ def test_from_bytes_reads_what_was_written_before_a_promotion(
     assert values.from_bytes(type_, data) == value
 
 
+def test_integers_from_bytes_reads_bounds_of_one_width_at_once() -> None:
+    assert values.integers_from_bytes(
+        "long", (b"\xfb" + b"\xff" * 7, None, b"\x07" + bytes(7))
+    ) == [-5, None, 7]
+    assert values.integers_from_bytes("date", (b"\x00\x01\x00\x00", b"\xff" * 4)) == [256, -1]
+    assert values.integers_from_bytes("time", (None, None)) == [None, None]
+    assert values.integers_from_bytes("int", ()) == []
+
+
+def test_integers_from_bytes_leaves_bounds_of_other_widths_and_types_to_from_bytes() -> None:
+    assert values.integers_from_bytes("long", (bytes(8), bytes(4))) is None  # before a promotion
+    assert values.integers_from_bytes("int", (b"",)) is None
+    for type_ in ("string", "double", "decimal(9,2)", "boolean", "uuid"):
+        assert values.integers_from_bytes(type_, (bytes(8),)) is None
+
+
 @pytest.mark.parametrize(
     ("type_", "data"),
     [
