@@ -47,6 +47,7 @@ from pipeline import (
     reading,
     records,
     rejects,
+    replicas,
     replication,
     resources,
     runs,
@@ -674,12 +675,14 @@ def _replicate(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
-    to = replication.target(
+    to = replicas.parse(
         options.to,
-        options.to_warehouse,
-        options.location,
         os.environ,
+        warehouse=options.to_warehouse,
+        location=options.location,
         s3_endpoint=options.s3_endpoint,
+        namespace=options.to_namespace,
+        name=options.to_table,
     )
     if not options.master.startswith("local"):
         raise errors.BadArgument(
@@ -688,10 +691,10 @@ def _replicate(
         )
     done = replication.run(server, table, to, open_spark=_opener(options, server, say), say=say)
     if done is None:
-        return {"files": 0}, f"copied nothing: {to.uri} has the newest version of {table.full}"
+        return {"files": 0}, f"copied nothing: {to} has the newest version of {table.full}"
     return dataclasses.asdict(done), (
         f"copied {progress.counted(done.files, 'file')}, {done.size_bytes / 1e6:.1f} MB, "
-        f"of {table.full} to {to.uri}"
+        f"of {table.full} to {to}"
     )
 
 
@@ -856,12 +859,18 @@ def _parser() -> argparse.ArgumentParser:
     job = jobs.add_parser("replicate", parents=[common, spark],
                           help="copy a table with its history to another catalog")  # fmt: skip
     job.add_argument("--table", required=True, help="warehouse.namespace.table")
-    job.add_argument("--to", required=True, metavar="URI", help="of the target's REST catalog")
-    job.add_argument("--to-warehouse", metavar="NAME", help="the target's warehouse")
+    job.add_argument("--to", required=True, metavar="URI|ARN",
+                     help="of the target's REST catalog, or of a table bucket of S3 "
+                     "Tables")  # fmt: skip
+    job.add_argument("--to-warehouse", metavar="NAME", help="the REST catalog's warehouse")
+    job.add_argument("--to-namespace", metavar="NAME", help="of the copy (default: the table's)")
+    job.add_argument("--to-table", metavar="NAME", help="of the copy (default: the table's)")
     job.add_argument("--location", metavar="S3_URI",
-                     help="of the copy (default: s3://WAREHOUSE/namespace/table)")  # fmt: skip
+                     help="of the copy in a REST catalog (default: "
+                     "s3://WAREHOUSE/namespace/table)")  # fmt: skip
     job.add_argument("--s3-endpoint", metavar="URL",
-                     help="of the target's store (default: its catalog names it)")  # fmt: skip
+                     help="of the target's store (default: its REST catalog names it, or AWS's "
+                     "configuration)")  # fmt: skip
 
     job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
     job.add_argument("--warehouse", default="lake")

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from pipeline import java, replication, servers, session, settings
+from pipeline import java, replicas, replication, servers, session, settings
 from tests.kit import maven, waits
 from tests.kit import server as server_kit
 
@@ -148,11 +148,15 @@ def test_a_table_with_its_history_is_copied_into_the_reference_server_and_follow
     table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, "first").commit()
 
     keys = {
-        replication.ACCESS_KEY: reference.store.access_key,
-        replication.SECRET_KEY: reference.store.secret_key,
+        replicas.ACCESS_KEY: reference.store.access_key,
+        replicas.SECRET_KEY: reference.store.secret_key,
     }
-    to = replication.target(
-        reference.uri, "ignored", f"s3://{BUCKET}/orders", keys, s3_endpoint=reference.store.url
+    to = replicas.parse(
+        reference.uri,
+        keys,
+        warehouse="ignored",
+        location=f"s3://{BUCKET}/orders",
+        s3_endpoint=reference.store.url,
     )
     theirs = load_catalog(
         "theirs",

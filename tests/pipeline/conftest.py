@@ -28,6 +28,18 @@ def unused() -> str:
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
+@pytest.fixture(scope="session")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.ServerEndpoint]:
+    """A second server, with table buckets `lake` and `vault`; `vault` offers what AWS offers."""
+    folder = tmp_path_factory.mktemp("other")
+    (folder / "mini.toml").write_text(
+        "[table_buckets.lake]\n[table_buckets.vault]\naws_strict = true\n"
+    )
+    running = server_kit.start(folder / "data", "--config", str(folder / "mini.toml"))
+    yield servers.find(url=None, data=str(running.data), environment={}, region=None)
+    assert running.stop() == 0
+
+
 NUMBERS = itertools.count(1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from pipeline import __main__ as command
-from pipeline import errors, interrupts, replication, servers, settings
+from pipeline import errors, interrupts, replicas, replication, settings
 from tests.kit import server as server_kit
 from tests.pipeline import test_maintained_tables as maintained
 from tests.pipeline import wire
@@ -22,25 +21,20 @@ from tests.pipeline.test_killed import Job
 NAMES = {"id": pa.int64(), "name": pa.string()}
 
 
-@pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.ServerEndpoint]:
-    """A second server, with table bucket `lake`."""
-    running = server_kit.start(tmp_path_factory.mktemp("other") / "data")
-    yield servers.find(url=None, data=str(running.data), environment={}, region=None)
-    assert running.stop() == 0
+def keys_of(other: settings.ServerEndpoint) -> dict[str, str]:
+    return {replicas.ACCESS_KEY: other.access_key, replicas.SECRET_KEY: other.secret_key}
 
 
-def target_of(other: settings.ServerEndpoint, url: str | None = None) -> replication.ReplicaTarget:
-    keys = {
-        replication.ACCESS_KEY: other.access_key,
-        replication.SECRET_KEY: other.secret_key,
-    }
-    return replication.target(f"{url or other.url}/iceberg", "lake", None, keys)
+def target_of(
+    other: settings.ServerEndpoint, url: str | None = None, **names: str
+) -> replicas.Target:
+    uri = f"{url or other.url}/iceberg"
+    return replicas.parse(uri, keys_of(other), warehouse="lake", **names)
 
 
-def catalog_of(other: settings.ServerEndpoint) -> Any:
+def catalog_of(other: settings.ServerEndpoint, warehouse: str = "lake") -> Any:
     return load_catalog(
-        "other", type="rest", uri=other.iceberg, warehouse="lake",
+        "other", type="rest", uri=other.iceberg, warehouse=warehouse,
         **settings.catalog_credentials(other),
     )  # fmt: skip
 
@@ -60,7 +54,7 @@ def new_table(lake: Lake, name: str) -> Any:
     return table
 
 
-def copied(lake: Lake, name: str, to: replication.ReplicaTarget) -> replication.Replicated | None:
+def copied(lake: Lake, name: str, to: replicas.Target) -> replication.Replicated | None:
     table = settings.parse_table(f"lake.{name}")
     return replication.run(lake.server, table, to, open_spark=lake.open_spark, say=lake.said.append)
 
@@ -232,10 +226,7 @@ def test_a_job_killed_as_it_copies_leaves_no_half_of_a_copy(
     table = new_table(lake, name)
     table.append(rows(4))
     job, seen, once = Job(tmp_path, server), threading.Semaphore(passing), threading.Lock()
-    job.environment |= {
-        replication.ACCESS_KEY: other.access_key,
-        replication.SECRET_KEY: other.secret_key,
-    }
+    job.environment |= keys_of(other)
 
     def strike(method: str, path: str) -> bool:
         if not matches(method, path) or seen.acquire(blocking=False):
@@ -263,12 +254,22 @@ def test_a_job_killed_as_it_copies_leaves_no_half_of_a_copy(
     assert copied(lake, name, target_of(other)) is None
 
 
+ARN = "arn:aws:s3tables:eu-west-1:111122223333:bucket/lake"
+
+
 @pytest.mark.parametrize(
     ("arguments", "keys", "reason"),
     [
         (["http://o/iceberg", "--to-warehouse", "lake"], False, "must name a key pair of the"),
-        (["arn:aws:s3tables:eu-west-1:1:bucket/b"], True, "no operation that registers"),
-        (["https://s3tables.eu-west-1.amazonaws.com/iceberg"], True, "no operation that registers"),
+        (["https://s3tables.eu-west-1.amazonaws.com/iceberg"], True, "by its ARN, like arn:aws:"),
+        (["arn:aws:s3tables:eu-west-1:1:bucket/b"], True, "is not the ARN of a table bucket, like"),
+        (["arn:aws:s3:::lake"], True, "is not the ARN of a table bucket, like"),
+        ([f"{ARN}/table/t"], True, "is not the ARN of a table bucket, like"),
+        ([ARN, "--to-warehouse", "lake"], True, "--to-warehouse is for REST catalogs"),
+        ([ARN, "--location", "s3://lake/t"], True, "--location is for REST catalogs"),
+        ([ARN, "--to-namespace", "a.b"], True, "a namespace has one level, and names have"),
+        ([ARN, "--to-table", "a-b"], True, "takes no table x.a-b"),
+        ([ARN, "--to-table", ""], True, "has an empty part"),
         (["ftp://o/iceberg"], True, "is not the URI of a REST catalog"),
         (
             ["http://o/iceberg", "--to-warehouse", "lake", "--s3-endpoint", "http://me:hush@o"],
@@ -290,7 +291,7 @@ def test_arguments_of_a_copy_that_do_not_fit_are_refused(
     keys: bool,
     reason: str,
 ) -> None:
-    for name in (replication.ACCESS_KEY, replication.SECRET_KEY):
+    for name in (replicas.ACCESS_KEY, replicas.SECRET_KEY):
         monkeypatch.setenv(name, "k" * 20 if keys else "")
     line = ["replicate", "--data", str(server.data), "--table", "lake.x.t", "--to", *arguments]
     assert command.main(line, interrupts.Interrupts()) == 2
