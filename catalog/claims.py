@@ -161,6 +161,21 @@ def find_claimable(
     return row
 
 
+def read_owner(
+    reading: batch.Reading, place: records.Place, path: str
+) -> tuple[str | None, batch.Batch]:
+    """Return the object uuid that has path as its location, gone or not; None without one.
+
+    The Batch writes nothing and expects that the location keeps this owner.
+    """
+    key = records.location_key(place.bucket_id, path)
+    value = reading.get(batch.Store.LOCATIONS, key)
+    seen = batch.Batch(expects=(batch.Expect(store=batch.Store.LOCATIONS, key=key, value=value),))
+    if value is None or value == records.interior_value():
+        return None, seen
+    return records.decode(value, records.LocationRow).object_uuid, seen
+
+
 def is_held(
     reading: batch.Reading,
     place: records.Place,

@@ -46,8 +46,11 @@ def read_purges(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Map
     for _, value in reading.scan(batch.Store.LOG, start, stop):
         commit = records.decode(value, records.LogRecord)
         for op in commit.ops:
-            if op.object_type != "namespace" and op.before is not None and op.after is None:
-                dropped = records.decode(op.before, records.Pointer)
+            if op.object_type == "namespace" or op.before is None:
+                continue
+            dropped = records.decode(op.before, records.Pointer)
+            after = None if op.after is None else records.decode(op.after, records.Pointer)
+            if after is None or after.object_uuid != dropped.object_uuid:
                 is_purged = (
                     op.object_type == "view"
                     or op.summary.get("purge") is True

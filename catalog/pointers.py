@@ -431,6 +431,7 @@ class Pointers:
         metadata_uuid: str | None,
         holder: store.StoredNamespace,
         before: store.StoredPointer | None,
+        departure: departures.DropPlan | None = None,
         new_uuid: str,
         by: str,
         via: str,
@@ -440,15 +441,17 @@ class Pointers:
     ) -> tuple[records.Pointer, batch.Batch]:
         """Return a pointer to a metadata file that a client wrote, and the Batch that writes it.
 
-        location, metadata_uuid: as the file names them. before: a pointer of this name, which is
-        replaced. new_uuid: of a pointer whose location never had an owner. permit: called for the
-        owner of the location. Raises InvalidLocation, and what permit raises.
+        location, metadata_uuid: as the file names them. before: a pointer of this name, which gets
+        the file. departure: the file belongs to another table, so that before is dropped. new_uuid:
+        of a pointer whose location never had an owner. permit: called for the owner of the
+        location. Raises InvalidLocation, and what permit raises.
         """
         path = locations.parse_location(location, table_bucket=place.table_bucket)
+        standing = None if before is None or departure is not None else before.pointer
         with self._store.index.view() as view:
             owner_uuid = new_uuid
-            if before is not None:
-                owner_uuid = before.pointer.object_uuid
+            if standing is not None:
+                owner_uuid = standing.object_uuid
             else:
                 row = claims.find_claimable(
                     view,
@@ -470,10 +473,10 @@ class Pointers:
                 name=ident.name,
                 now_ms=now_ms,
                 permit=permit,
-                standing_uuid=None if before is None else before.pointer.object_uuid,
+                standing_uuid=None if standing is None else standing.object_uuid,
             )
         pointer = self.next(
-            None if before is None else before.pointer,
+            standing,
             object_uuid=owner_uuid,
             metadata_uuid=metadata_uuid,
             metadata_location=metadata_location,
@@ -481,17 +484,44 @@ class Pointers:
             by=by,
             now_ms=now_ms,
         )
+        dropping = {} if departure is None else departure.summary
         registered = self.change(
             ident,
             holder.row.namespace_id,
             before=before,
             after=pointer,
-            summary={"operation": "register"},
+            summary={**dropping, "operation": "register"},
             holder=holder,
+            leaving=None if departure is None else departure.leaving,
         )
         committed = commit.plan(place, [registered], author=by, via=via, time_ms=now_ms)
+        held = () if departure is None else (departures.hold_settings(place),)
         note = () if receipt is None else (receipt.plan(pointer=pointer),)
-        return pointer, batch.merge((claim, committed, *note))
+        return pointer, batch.merge((claim, committed, *held, *note))
+
+    def is_of_another(
+        self,
+        place: records.Place,
+        path: str,
+        standing: records.Pointer,
+        metadata_uuid: str | None,
+    ) -> tuple[bool, batch.Batch]:
+        """Return whether a metadata file belongs to another table than the one that stands.
+
+        path, metadata_uuid: the location and the table uuid that the file claims. A file belongs to
+        the owner of its location. Where a location has none, the uuid in the file says whose it is.
+        The Batch expects what was read.
+        """
+        with self._store.index.view() as view:
+            owner_uuid, seen = claims.read_owner(view, place, path)
+        if owner_uuid is not None:
+            return owner_uuid != standing.object_uuid, seen
+        is_same = (
+            metadata_uuid is not None
+            and standing.table_uuid is not None
+            and metadata_uuid.lower() == standing.table_uuid.lower()
+        )
+        return not is_same, seen
 
     def plan_move(
         self,

@@ -342,16 +342,19 @@ class Tables:
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
         judge: owners.Judge | None = None,
+        judge_drop: owners.Judge | None = None,
         check_file: owners.FileCheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
         """Create a table from a metadata file that lies below the location that the file names.
 
-        overwrite: an existing table of this name gets the file instead of a refusal. judge: called
-        with that table, or for a new one. permit: called for the location, which has files.
-        check_file: called for each file outside the location that the metadata names.
+        overwrite: an existing table of this name gets the file instead of a refusal. If the file
+        belongs to another table, the existing one is dropped, as without purge, and the other comes
+        back with the object uuid that owns the location. judge: called with the existing table, or
+        for a new one; judge_drop: if it is dropped. permit: called for the location, which has
+        files. check_file: called for each file outside the location that the metadata names.
         Raises NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidMetadataFile,
-        MetadataFileMissing, InvalidLocation for a location of another table or view.
+        MetadataFileMissing, InvalidLocation for a location of another table or view, Protected.
         """
         idents.check_name(ident.name)
         place = self._store.place(ident.table_bucket)
@@ -372,6 +375,11 @@ class Tables:
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
             sites.check_below(place, path, metadata_location, object_type="table")
             await _check_files(file, check_file)
+            departure, seen = None, batch.Batch()
+            if entry is not None:
+                departure, seen = await self._departure(
+                    place, ident, entry.pointer, file, path, judge_drop=judge_drop, now_ms=now_ms
+                )
             pointer, registered = self._pointers.plan_registration(
                 place,
                 ident,
@@ -380,6 +388,7 @@ class Tables:
                 metadata_uuid=file.table.table_uuid,
                 holder=holder,
                 before=entry,
+                departure=departure,
                 new_uuid=object_uuid,
                 by=by,
                 via=via,
@@ -391,7 +400,7 @@ class Tables:
                 result=LoadedTable(
                     ident=ident, pointer=pointer, metadata=file.table, data=file.data
                 ),
-                batch=batch.merge((unchanged, registered)),
+                batch=batch.merge((unchanged, seen, registered)),
                 cached=((place.bucket_id, file),),
             )
 
@@ -688,6 +697,44 @@ class Tables:
         await self._store.index.commit(batch.merge((held, batch.Batch(derive=(keep,)))))
 
     # Parts.
+
+    async def _departure(
+        self,
+        place: records.Place,
+        ident: idents.TableIdent,
+        standing: records.Pointer,
+        file: store.LoadedMetadata,
+        path: str,
+        *,
+        judge_drop: owners.Judge | None,
+        now_ms: int,
+    ) -> tuple[departures.DropPlan | None, batch.Batch]:
+        """Return how a table is dropped by a register of its name; None if it only gets the file.
+
+        file, path: the registered metadata, and the location that it claims. The Batch expects what
+        decides this. Raises what judge_drop raises, Protected, InvalidMetadataFile for metadata of
+        another uuid at the table's location.
+        """
+        table_uuid = file.table.table_uuid
+        is_of_another, seen = self._pointers.is_of_another(place, path, standing, table_uuid)
+        if is_of_another:
+            if judge_drop is not None:
+                judge_drop(place, ident, standing)
+            await protection.check(self._store, ident, standing)
+            departure = departures.plan_drop(
+                place.bucket.settings,
+                purge=False,
+                now_ms=departures.dropped_after(standing, now_ms),
+                day_ms=self._store.day_ms,
+            )
+            return departure, seen
+        uuids = {each.lower() for each in (standing.table_uuid, table_uuid) if each is not None}
+        if len(uuids) > 1:
+            raise errors.InvalidMetadataFile(
+                f"{file.location} is metadata of the table {table_uuid}, not of"
+                f" {standing.table_uuid}: drop the table {ident.dotted()} to register it"
+            )
+        return None, seen
 
     async def _foreign_file(
         self, place: records.Place, location: str

@@ -78,6 +78,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
             by=call.principal.arn,
             permit=service.permit(call),
             judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed, only_names=True),
+            judge_drop=service.judge(call, *rights.DROP_ACTIONS),
             check_file=service.access.file_check(call.principal, ident),
             receipt=receipt,
         )

@@ -411,6 +411,26 @@ ROWS: Final = (
         ),
     ),
     row(
+        "register the file of another table over a table",
+        "CreateTable on N, T + UpdateTableMetadataLocation on T + GetTableData on T"
+        " + PutTableData on T + DeleteTable on T + GetTableData on gone T + PutTableData on gone T",
+        rest(
+            "POST",
+            "lake/namespaces/{n}/register",
+            {"name": "t", "metadata-location": "{gone}", "overwrite": True},
+        ),
+    ),
+    row(
+        "register an earlier file of a table over it",
+        "CreateTable on N, T + UpdateTableMetadataLocation on T + GetTableData on T"
+        " + PutTableData on T",
+        rest(
+            "POST",
+            "lake/namespaces/{n}/register",
+            {"name": "t", "metadata-location": "{next_metadata}", "overwrite": True},
+        ),
+    ),
+    row(
         "register a view",
         "CreateTable on N, new T + GetTableData on gone V + PutTableData on gone V",
         rest(

@@ -1,8 +1,8 @@
 """The sweep beside a plain set of what is retained: nothing of it goes, and all else does in time.
 
 Tables share files, are expired, dropped with and without purge, unregistered, registered again,
-while time passes and sweeps run. The states that a user may still ask for are remembered here, not
-read from the log.
+under free names and over other tables, while time passes and sweeps run. The states that a user may
+still ask for are remembered here, not read from the log.
 """
 
 from __future__ import annotations
@@ -147,6 +147,29 @@ class Sweeping(RuleBasedStateMachine):
                 )
             )
             self.left.remove(row)
+
+    @rule(name=NAME, pick=st.integers(0, 9))
+    def register_over(self, name: str, pick: int) -> None:
+        """Give a taken name the file of a table that is kept, or that stands under another name."""
+        kept = [row[0] for row in self.left if self.is_kept(row[1])]
+        tables = [*kept, *(self.live[each] for each in sorted(self.live) if each != name)]
+        if name not in self.live or not tables:
+            return
+        table = tables[pick % len(tables)]
+        location = table.pointer.metadata_location
+        assert location is not None
+        registration = self.lake.tables.register(
+            self.ident(name), location, overwrite=True, by=lakes.BY, permit=lakes.permit_all
+        )
+        if table not in kept:
+            with pytest.raises(errors.InvalidLocation):
+                self.lake.run(registration)
+            return
+        replaced = self.live[name]
+        self.live[name] = self.lake.run(registration)
+        assert self.live[name].pointer.object_uuid == table.pointer.object_uuid
+        self.left = [row for row in self.left if row[0] is not table]
+        self.left.append((replaced, self.lake.clock.now_ms + 30 * sweeps.DAY_MS))
 
     @rule(name=NAME, pick=st.integers(0, 9))
     def undrop(self, name: str, pick: int) -> None:
