@@ -91,12 +91,15 @@ class RemoteTasks:
             counts = (stage.num_completed_tasks, stage.num_tasks, stage.num_bytes_read)
             self._stages[stage.stage_id] = counts
 
-    def counting(self) -> Callable[[], progress.JobCounters]:
+    def counting(self, *, is_first_stage_alone: bool = False) -> Callable[[], progress.JobCounters]:
         """Return a function that counts what the server has done from now on."""
         earlier = set(self._stages)
 
         def counters() -> progress.JobCounters:
-            counts = [each for number, each in list(self._stages.items()) if number not in earlier]
+            stages = sorted(self._stages.items())
+            counts = [each for number, each in stages if number not in earlier]
+            if is_first_stage_alone:
+                counts = counts[:1]
             return progress.JobCounters(
                 rows=None,
                 done=sum(done for done, _, _ in counts),

@@ -236,6 +236,11 @@ def _load(
             frame = block.enter_context(queries.transformed(spark, applied, frame, taken))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
             counts, with_lineage = None, False
+            what = progress.counted(len(fresh), load.noun)
+            # Transforms, and rows of a table, read other files than those of the sources.
+            is_of_sources = wanted.rows is None and not applied.transforms
+            total_bytes = wanted.size_bytes if is_of_sources else None
+            total_rows, replaced = None, []
             if applied.merge is None:
                 basis = merging.read(spark, load.table)
                 if load.merge is not None:
@@ -243,10 +248,16 @@ def _load(
             else:
                 with frames.located(s3, load.reader, readable):
                     merged = block.enter_context(
-                        merging.merged(spark, load.table, applied.merge, frame)
-                    )
+                        merging.merged(
+                            spark, load.table, applied.merge, frame,
+                            what=what, size_bytes=total_bytes, taken=taken,
+                        )
+                    )  # fmt: skip
                 frame, basis, counts = merged.rows, merged.basis, merged.counts
                 with_lineage = merged.has_lineage
+                replaced = merging.data_files(basis)
+                total_rows = merging.rows_written_max(merged, replaced)
+                total_bytes = None
             if load.checks:  # the rows that are checked are those that are written
                 frame = frame.persist()
                 block.callback(frame.unpersist)
@@ -258,9 +269,10 @@ def _load(
             with (
                 taken.taking("write") as counted,
                 progress.watching(
-                    f"writing {progress.counted(len(fresh), load.noun)}",
+                    f"writing {what}",
                     spark.counting(),
-                    total_bytes=wanted.size_bytes,
+                    total_bytes=total_bytes,
+                    total_rows=total_rows,
                 ),
                 frames.located(s3, load.reader, readable),
             ):
@@ -275,7 +287,7 @@ def _load(
             is_live = load.mode != "replace" and basis.table is not None
             is_checked = is_live and (bool(load.checks) or wanted.chain is not None)
             if is_live and applied.merge is not None:
-                change = _overwrite(spark, transaction, basis, files)
+                change = _overwrite(spark, transaction, basis, replaced, files)
             else:
                 change = _append(transaction, files)
             summary = loads.summary(s3, fresh, load, load_id=load_id, claims=wanted.claims)
@@ -350,10 +362,19 @@ def _commit_once(transaction: Any, basis: merging.Basis) -> None:
     operations.commit(operations.current(), transaction.table().operations().current())
 
 
-def _overwrite(spark: session.Spark, transaction: Any, basis: merging.Basis, files: Any) -> Any:
-    """Return an overwrite that fails if a commit followed the snapshot that the load has read."""
+def _overwrite(
+    spark: session.Spark,
+    transaction: Any,
+    basis: merging.Basis,
+    replaced: Sequence[Any],
+    files: Any,
+) -> Any:
+    """Return an overwrite that fails if a commit followed the snapshot that the load has read.
+
+    replaced: the Java DataFile of each file that goes.
+    """
     overwrite = transaction.newOverwrite()
-    for file in merging.data_files(basis):
+    for file in replaced:
         overwrite.deleteFile(file)
     for file in files:
         overwrite.addFile(file)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import errors, frames, jobs, progress, session, settings
+from pipeline import errors, frames, jobs, progress, session, settings, steps
 
 # Columns of this module beside the table's own.
 _FILE = "__boathouse_file"
@@ -108,39 +108,67 @@ def stored_columns(merge: jobs.Merge, frame: Any, live: Iterable[str]) -> Any:
 
 @contextlib.contextmanager
 def merged(
-    spark: session.Spark, target: settings.TargetTable, merge: jobs.Merge, frame: Any
+    spark: session.Spark,
+    target: settings.TargetTable,
+    merge: jobs.Merge,
+    frame: Any,
+    *,
+    what: str,
+    size_bytes: int | None,
+    taken: steps.Steps,
 ) -> Iterator[Merged]:
     """Work out a merge of the frame's rows. Its result is valid inside the block.
 
+    what: what is read, as it is shown. size_bytes: of all that is read for the rows, None where
+    that is not known. taken: gains the steps.
     Raises BadArgument for columns that do not fit, BadSource for keys that are NULL or, without an
     order, for two different rows with one key.
     """
     check(merge, frame)
     held = [frame.persist()]
     try:
-        _check_keys(merge, held[0])
-        newest = _newest(merge, held[0])
-        # Before the rows are read: a commit in between is a conflict, not a lost change.
-        basis = read(spark, target)
-        _check_types(spark, merge, held[0], basis)
-        if basis.snapshot_id is None:
-            held.append(newest.persist())
-            yield _all_new(merge, held[-1], basis)
-            return
-        if spark.remote is not None and _has_lineage(spark, basis):
-            raise errors.BadArgument(
-                f"--mode merge into {target.full}, a table of format version 3, keeps the ids of "
-                f"rows, which cannot be written at {spark.remote.address}; name another --master"
-            )
-        stored = spark.session.read.table(target.quoted)
-        lineage = (ROW_ID, WRITTEN_BY) if _has_lineage(spark, basis) else ()
-        applied = _applied(merge, in_order(newest, stored), stored, lineage)
-        held.append(applied.persist())
-        yield _rewriting(merge, held[-1], stored, basis, lineage)
+        counting = spark.counting(is_writing=False, is_first_stage_alone=True)
+        with (
+            taken.taking("read") as counted,
+            progress.watching(f"reading {what}", counting, total_bytes=size_bytes),
+        ):
+            counted.rows, nulls = _counted(merge, held[0])
+            counted.size_bytes = size_bytes
+        counting = spark.counting(is_writing=False)
+        with (
+            taken.taking("merge"),
+            progress.watching(f"comparing rows with {target.full}", counting),
+        ):
+            _check_keys(merge, held[0], nulls)
+            result = _worked_out(spark, target, merge, held)
+        yield result
     finally:
         for each in held:
             with contextlib.suppress(Exception):
                 each.unpersist()
+
+
+def _worked_out(
+    spark: session.Spark, target: settings.TargetTable, merge: jobs.Merge, held: list[Any]
+) -> Merged:
+    """Return the merge of the frame that is held. held: gains what the result reads."""
+    newest = _newest(merge, held[0])
+    # Before the rows are read: a commit in between is a conflict, not a lost change.
+    basis = read(spark, target)
+    _check_types(spark, merge, held[0], basis)
+    if basis.snapshot_id is None:
+        held.append(newest.persist())
+        return _all_new(merge, held[-1], basis)
+    if spark.remote is not None and _has_lineage(spark, basis):
+        raise errors.BadArgument(
+            f"--mode merge into {target.full}, a table of format version 3, keeps the ids of "
+            f"rows, which cannot be written at {spark.remote.address}; name another --master"
+        )
+    stored = spark.session.read.table(target.quoted)
+    lineage = (ROW_ID, WRITTEN_BY) if _has_lineage(spark, basis) else ()
+    applied = _applied(merge, in_order(newest, stored), stored, lineage)
+    held.append(applied.persist())
+    return _rewriting(merge, held[-1], stored, basis, lineage)
 
 
 def data_files(basis: Basis) -> list[Any]:
@@ -160,6 +188,15 @@ def data_files(basis: Basis) -> list[Any]:
     if len(files) < len(basis.rewritten):
         raise errors.Overtaken("another client has just changed the table")
     return files
+
+
+def rows_written_max(merged: Merged, replaced: Iterable[Any]) -> int:
+    """Return how many rows a merge writes at most; fewer where delete files apply to the files.
+
+    replaced: the Java DataFile of each file that it rewrites. A changed row takes the place of one.
+    """
+    kept = sum(int(file.recordCount()) for file in replaced) - merged.counts.deleted
+    return kept + merged.counts.inserted
 
 
 def without_lineage(frame: Any) -> Any:
@@ -256,14 +293,27 @@ def _names(table: Any) -> list[str]:
     return [str(column.name()) for column in table.schema().columns()]
 
 
-def _check_keys(merge: jobs.Merge, frame: Any) -> None:
+def _counted(merge: jobs.Merge, frame: Any) -> tuple[int, int]:
+    """Return how many rows a frame has, and how many of them lack a value in the key."""
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import functions
 
     is_null = functions.lit(False)
     for name in merge.key:
         is_null = is_null | _column(name).isNull()
-    nulls = frame.filter(is_null).count()
+    everything = functions.count(functions.lit(1))
+    counts = frame.agg(everything, functions.count_if(is_null)).collect()[0]
+    return int(counts[0]), int(counts[1])
+
+
+def _check_keys(merge: jobs.Merge, frame: Any, nulls: int) -> None:
+    """Raise BadSource for keys without a value, and for different rows with one key.
+
+    nulls: rows that lack a value in the key.
+    """
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
     if nulls:
         raise errors.BadSource(
             f"the sources have {progress.counted(nulls, 'row')} without a value in the key "

@@ -23,7 +23,8 @@ REASON_MAX = 200
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobCounters:
     """How far a job is. rows: written or read so far. done, total: tasks that Spark has done and
-    planned so far, or files, by noun. read_bytes: of the sources; None if it is not counted."""
+    planned so far, or files, by noun. read_bytes: of whatever is read; None if it is not counted.
+    """
 
     rows: int | None
     done: int
@@ -64,12 +65,14 @@ def watching(
     counters: Callable[[], JobCounters],
     *,
     total_bytes: int | None = None,
+    total_rows: int | None = None,
     stream: TextIO | None = None,
 ) -> Iterator[None]:
     """Show label, rows, tasks, bytes, rate, time left and seconds until the block ends.
 
     counters: called from a separate thread; an error that it raises ends the display, with a line.
-    total_bytes: of the sources, if they have a size.
+    total_bytes: of all that is read, where that is known. total_rows: of those to be written,
+    where that is known; the time left follows from the bytes if both are.
     """
     stream = stream or sys.stderr
     ended = threading.Event()
@@ -91,7 +94,7 @@ def watching(
                 stream.write(f"{wipe}pipeline: {label}: progress cannot be shown: {reason}\n")
                 stream.flush()
                 return
-            line = f"pipeline: {label}: {_shown(counts, total_bytes, now - started)}"
+            line = f"pipeline: {label}: {_shown(counts, total_bytes, total_rows, now - started)}"
             stream.write(f"{wipe}{line}" if redraw else f"{line}\n")
             stream.flush()
 
@@ -107,14 +110,33 @@ def watching(
             stream.flush()
 
 
-def _shown(counts: JobCounters, total_bytes: int | None, seconds: float) -> str:
-    parts = [] if counts.rows is None else [counted(counts.rows, "row")]
+def _shown(
+    counts: JobCounters, total_bytes: int | None, total_rows: int | None, seconds: float
+) -> str:
+    """Return what is counted, and a time left where the whole of it is known.
+
+    More bytes than the whole are no part of it: they, and their rate, are shown by themselves.
+    """
+    parts: list[str] = []
+    rows, read_bytes = counts.rows, counts.read_bytes
+    whole_rows = total_rows if rows is not None and rows <= (total_rows or 0) else None
+    whole_bytes = (
+        total_bytes if read_bytes is not None and read_bytes <= (total_bytes or 0) else None
+    )
+    if rows is not None:
+        parts.append(
+            f"{rows:,} of {counted(whole_rows, 'row')}" if whole_rows else counted(rows, "row")
+        )
     parts.append(f"{counts.done:,}/{counts.total:,} {counts.noun}")
-    read_bytes = counts.read_bytes
-    if read_bytes is not None and total_bytes:
-        parts.append(f"{sized(min(read_bytes, total_bytes))} of {sized(total_bytes)}")
-        if seconds > 0 and read_bytes:
-            parts.append(f"{sized(read_bytes / seconds)}/s")
-        if 0 < read_bytes < total_bytes:
-            parts.append(f"{seconds * (total_bytes - read_bytes) / read_bytes:.0f} s left")
+    if read_bytes is not None and whole_bytes:
+        parts.append(f"{sized(read_bytes)} of {sized(whole_bytes)}")
+    elif read_bytes:
+        parts.append(f"{sized(read_bytes)} read")
+    if read_bytes and seconds > 0:
+        parts.append(f"{sized(read_bytes / seconds)}/s")
+    for done, whole in ((read_bytes, whole_bytes), (rows, whole_rows)):
+        if whole and done:
+            if done < whole:
+                parts.append(f"{seconds * (whole - done) / done:.0f} s left")
+            break
     return ", ".join([*parts, f"{seconds:.0f} s"])

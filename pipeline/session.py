@@ -121,19 +121,29 @@ class Spark:
                 for name, level in levels.items():
                     set_level(name, level)
 
-    def counting(self) -> Callable[[], progress.JobCounters]:
-        """Return a function that counts what Spark's stages have done from now on."""
+    def counting(
+        self, *, is_writing: bool = True, is_first_stage_alone: bool = False
+    ) -> Callable[[], progress.JobCounters]:
+        """Return a function that counts what Spark's stages have done from now on.
+
+        is_writing: whether they write rows; those of others are not counted. is_first_stage_alone:
+        whether the stages after the first are left out, which read what it has cached.
+        """
         if self.remote is not None:
-            return self.remote.tasks.counting()
+            return self.remote.tasks.counting(is_first_stage_alone=is_first_stage_alone)
         earlier = {stage_id for stage_id, *_ in self._stages()}
 
         def counters() -> progress.JobCounters:
             rows = done = total = read_bytes = 0
-            for stage_id, its_rows, its_bytes, its_done, its_total in self._stages():
-                if stage_id not in earlier:
-                    rows, read_bytes = max(rows, its_rows), read_bytes + its_bytes
-                    done, total = done + its_done, total + its_total
-            return progress.JobCounters(rows=rows, done=done, total=total, read_bytes=read_bytes)
+            new = sorted(each for each in self._stages() if each[0] not in earlier)
+            for _, its_rows, its_bytes, its_done, its_total in (
+                new[:1] if is_first_stage_alone else new
+            ):
+                rows, read_bytes = max(rows, its_rows), read_bytes + its_bytes
+                done, total = done + its_done, total + its_total
+            return progress.JobCounters(
+                rows=rows if is_writing else None, done=done, total=total, read_bytes=read_bytes
+            )
 
         return counters
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import errors, jobs, merging, settings
+from pipeline import errors, jobs, merging, progress, settings
 from tests.pipeline.lake import Lake, Raw
 
 pytestmark = pytest.mark.spark
@@ -48,6 +50,45 @@ def test_a_merge_changes_rows_with_the_same_key_and_adds_the_others(lake: Lake, 
 
     # Each source once: a repeated run finds nothing to load.
     assert merged(lake, raw, "merge.t", BY_ID).snapshot_id is None
+
+
+def test_a_merge_shows_the_bytes_of_its_sources_alone_and_the_rows_of_what_it_writes(
+    lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw.put("in/1.csv", "id,name\n" + "".join(f"{number},old\n" for number in range(500)))
+    raw.put("in/2.csv", "id,name\n" + "".join(f"{number},old\n" for number in range(500, 700)))
+    lake.ingest(raw, "shown.t")
+    source = "id,name,gone\n1,new,0\n2,,1\n900,new,0\n"
+    raw.put("in/3.csv", source)
+    shown: dict[str, tuple[progress.JobCounters, int | None, int | None]] = {}
+
+    @contextlib.contextmanager
+    def watching(
+        label: str,
+        counters: Callable[[], progress.JobCounters],
+        *,
+        total_bytes: int | None = None,
+        total_rows: int | None = None,
+    ) -> Iterator[None]:
+        yield
+        shown[label] = counters(), total_bytes, total_rows
+
+    monkeypatch.setattr(progress, "watching", watching)
+    done = merged(lake, raw, "shown.t", jobs.Merge(key=("id",), delete_flag="gone"))
+    assert done.merged == jobs.MergeCounts(inserted=1, updated=1, deleted=1)
+    assert list(shown) == [
+        "reading 1 object", "comparing rows with lake.shown.t", "writing 1 object",
+    ]  # fmt: skip
+    counts, total_bytes, total_rows = shown["reading 1 object"]
+    assert (counts.rows, counts.read_bytes, total_bytes) == (None, len(source), len(source))
+    # Only a file that holds a changed row is written again.
+    files = lake.catalog.load_table("shown.t").inspect.files()
+    expected = done_rows = sum(files["record_count"].to_pylist())
+    counts, total_bytes, total_rows = shown["writing 1 object"]
+    assert (done_rows, total_bytes) == (700, None)
+    assert total_rows == counts.rows == (500 if len(files) > 1 else expected)
+    names = [step.name for step in done.steps]
+    assert names == ["list sources", "start Spark", "read", "merge", "write", "commit"]
 
 
 def test_the_newest_row_of_a_key_wins_and_a_flag_removes_it(lake: Lake, raw: Raw) -> None:

@@ -77,25 +77,35 @@ def test_sized_puts_bytes_in_words(size_bytes: int, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "total_bytes", "said"),
+    ("counts", "totals", "said"),
     [
         # 30 of 120 MB in 10 s: 3 MB/s, and three times as long again.
-        ({"read_bytes": 30_000_000}, 120_000_000,
+        ({"read_bytes": 30_000_000}, {"total_bytes": 120_000_000},
          "1,000 rows, 3/8 tasks, 30.0 MB of 120.0 MB, 3.0 MB/s, 30 s left, 10 s"),
-        ({"read_bytes": 0}, 120_000_000, "1,000 rows, 3/8 tasks, 0 bytes of 120.0 MB, 10 s"),
-        # A merge reads its sources more than once.
-        ({"read_bytes": 150_000_000}, 120_000_000,
-         "1,000 rows, 3/8 tasks, 120.0 MB of 120.0 MB, 15.0 MB/s, 10 s"),
-        ({"read_bytes": 5_000}, None, "1,000 rows, 3/8 tasks, 10 s"),
-        ({"rows": None, "noun": "objects", "read_bytes": 1_000}, 2_000,
+        ({"read_bytes": 0}, {"total_bytes": 120_000_000},
+         "1,000 rows, 3/8 tasks, 0 bytes of 120.0 MB, 10 s"),
+        # More than the whole: something else was read too, or some of it twice.
+        ({"read_bytes": 150_000_000}, {"total_bytes": 120_000_000},
+         "1,000 rows, 3/8 tasks, 150.0 MB read, 15.0 MB/s, 10 s"),
+        ({"read_bytes": 5_000}, {}, "1,000 rows, 3/8 tasks, 5.0 kB read, 500 bytes/s, 10 s"),
+        ({}, {}, "1,000 rows, 3/8 tasks, 10 s"),
+        # 1,000 of 5,000 rows in 10 s: four times as long again.
+        ({"read_bytes": 5_000}, {"total_rows": 5_000},
+         "1,000 of 5,000 rows, 3/8 tasks, 5.0 kB read, 500 bytes/s, 40 s left, 10 s"),
+        ({"read_bytes": 5_000}, {"total_rows": 999},
+         "1,000 rows, 3/8 tasks, 5.0 kB read, 500 bytes/s, 10 s"),
+        ({}, {"total_rows": 1_000}, "1,000 of 1,000 rows, 3/8 tasks, 10 s"),
+        ({"rows": 0}, {"total_rows": 1_000}, "0 of 1,000 rows, 3/8 tasks, 10 s"),
+        ({"rows": None, "noun": "objects", "read_bytes": 1_000}, {"total_bytes": 2_000},
          "3/8 objects, 1.0 kB of 2.0 kB, 100 bytes/s, 10 s left, 10 s"),
     ],
 )  # fmt: skip
 def test_what_is_shown_has_bytes_rate_and_the_time_left(
-    counts: dict[str, Any], total_bytes: int | None, said: str
+    counts: dict[str, Any], totals: dict[str, int], said: str
 ) -> None:
     counters = progress.JobCounters(**{"rows": 1_000, "done": 3, "total": 8, **counts})
-    assert progress._shown(counters, total_bytes, 10.0) == said
+    whole = {"total_bytes": None, "total_rows": None, **totals}
+    assert progress._shown(counters, seconds=10.0, **whole) == said
 
 
 def test_watching_says_nothing_of_a_short_job() -> None:
