@@ -31,6 +31,7 @@ from typing import IO, Any
 from pipeline import (
     connect,
     errors,
+    expiry,
     files,
     following,
     ingest,
@@ -549,7 +550,7 @@ def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
     to_table = {"append": "appends to", "replace": "replaces", "merge": "merges into"}[plan.mode]
     how = "creates" if plan.creates_table else to_table
     lines = [
-        f"{plan.engine} reads {what}, {plan.size_bytes / 1e6:.1f} MB{rows}; "
+        f"{plan.engine} reads {what}, {progress.sized(plan.size_bytes)}{rows}; "
         f"{plan.skipped} loaded before",
         f"{how} {load.table.full}, partitioned by {', '.join(plan.partitions) or 'nothing'}",
     ]
@@ -621,21 +622,20 @@ def _expire(
             older_than = _ago(configured.max_age)
         retain_last = configured.retain_last if retain_last is None else retain_last
     if options.dry_run:
-        expiry = previews.expiry(
+        plan = expiry.planned(
             table,
             older_than=older_than,
             retain_last=retain_last,
             open_spark=_opener(options, server, say),
         )
-        return dataclasses.asdict(expiry), expiry.sentence
-    counts = maintenance.expire(
+        return dataclasses.asdict(plan), plan.sentence
+    done, counts = expiry.run(
         table,
         older_than=older_than,
         retain_last=retain_last,
         open_spark=_opener(options, server, say),
     )
-    removed = sum(value for value in counts.values() if isinstance(value, int))
-    return dict(counts), f"expired snapshots; {removed} files are no longer referenced"
+    return {**counts, **dataclasses.asdict(done)}, done.sentence
 
 
 def _manifests(
@@ -693,7 +693,7 @@ def _replicate(
     if done is None:
         return {"files": 0}, f"copied nothing: {to} has the newest version of {table.full}"
     return dataclasses.asdict(done), (
-        f"copied {progress.counted(done.files, 'file')}, {done.size_bytes / 1e6:.1f} MB, "
+        f"copied {progress.counted(done.files, 'file')}, {progress.sized(done.size_bytes)}, "
         f"of {table.full} to {to}"
     )
 

@@ -184,13 +184,13 @@ def _rewrite(
         options = {**options, **WITH_DANGLING_DELETES}
     pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
     arguments = [
-        f"table => '{_full_name(table)}'",
+        f"table => '{full_name(table)}'",
         f"options => map({pairs})",
         *arrangement_arguments,
     ]
     try:
         with spark.quiet(*COMMIT_LOGGERS):
-            return _call(spark, table, "rewrite_data_files", arguments, "compacting")
+            return call(spark, table, "rewrite_data_files", arguments, "compacting")
     except errors.SparkJobFailed as error:
         if session.is_caused_by(error, CONFLICTS):
             return {}
@@ -301,8 +301,8 @@ def rewrite_manifests(
 ) -> Mapping[str, Any]:
     """Rewrite a table's manifests by partition; return Iceberg's own counts by name."""
     with open_spark(table.warehouse) as spark:
-        arguments = [f"table => '{_full_name(table)}'"]
-        return _call(spark, table, "rewrite_manifests", arguments, "rewriting manifests")
+        arguments = [f"table => '{full_name(table)}'"]
+        return call(spark, table, "rewrite_manifests", arguments, "rewriting manifests")
 
 
 def compute_statistics(
@@ -310,51 +310,32 @@ def compute_statistics(
 ) -> Mapping[str, Any]:
     """Store how many distinct values columns have, as a sketch in a Puffin file of the current
     snapshot; return the file. columns: names; none means all of plain types."""
-    arguments = [f"table => '{_full_name(table)}'"]
+    arguments = [f"table => '{full_name(table)}'"]
     if columns:
         for name in columns:
             if not name or any(mark in name for mark in "'\\"):
                 raise errors.BadArgument(f"{name!r} is no name of a column")
         arguments.append("columns => array(" + ", ".join(f"'{name}'" for name in columns) + ")")
     with open_spark(table.warehouse) as spark:
-        return _call(spark, table, "compute_table_stats", arguments, "computing statistics")
+        return call(spark, table, "compute_table_stats", arguments, "computing statistics")
 
 
-def expire(
-    table: settings.TargetTable,
-    *,
-    older_than: datetime.datetime | None,
-    retain_last: int | None,
-    open_spark: session.Open,
-) -> Mapping[str, Any]:
-    """Expire snapshots; return Iceberg's own counts by name.
-
-    older_than: zone-aware; None means Iceberg's own default of five days ago.
-    """
-    arguments = [f"table => '{_full_name(table)}'"]
-    if older_than is not None:
-        utc = older_than.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-        arguments.append(f"older_than => TIMESTAMP '{utc}'")
-    if retain_last is not None:
-        arguments.append(f"retain_last => {retain_last}")
-    with open_spark(table.warehouse) as spark:
-        return _call(spark, table, "expire_snapshots", arguments, "expiring")
-
-
-def _call(
+def call(
     spark: session.Spark,
     table: settings.TargetTable,
     procedure: str,
     arguments: list[str],
     label: str,
 ) -> Mapping[str, Any]:
+    """Call a procedure of Iceberg's; return its row by name."""
     statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
     with session.failures(), progress.watching(label, spark.counting()):
         rows = spark.session.sql(statement).collect()
     return dict(rows[0].asDict()) if rows else {}
 
 
-def _full_name(table: settings.TargetTable) -> str:
+def full_name(table: settings.TargetTable) -> str:
+    """Return a table as an argument of a procedure."""
     # The procedure parses a quoted identifier; a quote inside a name cannot occur (settings.py).
     return ".".join(
         (f"`{table.warehouse}`", *(f"`{n}`" for n in table.namespace), f"`{table.name}`")

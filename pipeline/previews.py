@@ -1,22 +1,17 @@
-"""engine: what maintenance of a table would do, and what it would free; nothing is written.
+"""engine: what maintenance of a table would do; nothing is written. Of an expiry, `expiry` says it.
 
-Compaction is planned by Iceberg's own planner, with the options of the compaction itself. Of an
-expiry, Iceberg says which snapshots would go; their files are those of the table's metadata tables
-that no remaining snapshot has. Iceberg has no plan of rewritten manifests and of statistics: what
-its actions choose is counted here by their rules.
+Compaction is planned by Iceberg's own planner, with the options of the compaction itself. Iceberg
+has no plan of rewritten manifests and of statistics: what its actions choose is counted here by
+their rules.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pipeline import errors, maintenance, progress, session, settings
-
-SNAPSHOTS_MAX: Final = 100
-"""Remaining snapshots whose files are read; of a table with more, no bytes are counted."""
 
 MANIFEST_BYTES: Final = 8 * 1024 * 1024
 """Iceberg's default of `commit.manifest.target-size-bytes`."""
@@ -37,35 +32,12 @@ class CompactionPreview:
     def sentence(self) -> str:
         if not self.rewritten_files:
             return "would rewrite nothing: no files are worth it"
-        size_mb = self.rewritten_bytes / 1e6
         deletes = f" and {progress.counted(self.delete_files, 'delete file')}"
         return (
-            f"would rewrite {progress.counted(self.rewritten_files, 'file')} of {size_mb:.1f} MB"
+            f"would rewrite {progress.counted(self.rewritten_files, 'file')} of "
+            f"{progress.sized(self.rewritten_bytes)}"
             f"{deletes if self.delete_files else ''} into about {self.added_files} "
             f"({self.strategy}); expiry frees them later"
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExpiryPreview:
-    """What an expiry would remove. files, size_bytes: data and delete files that no remaining
-    snapshot has; None if there are too many remaining snapshots to look at."""
-
-    expired_snapshots: int
-    kept_snapshots: int
-    files: int | None
-    size_bytes: int | None
-
-    @property
-    def sentence(self) -> str:
-        if not self.expired_snapshots:
-            return f"would expire nothing; {progress.counted(self.kept_snapshots, 'snapshot')} stay"
-        freed = "files that were not counted"
-        if self.files is not None and self.size_bytes is not None:
-            freed = f"{progress.counted(self.files, 'file')} of {self.size_bytes / 1e6:.1f} MB"
-        return (
-            f"would expire {progress.counted(self.expired_snapshots, 'snapshot')} and keep "
-            f"{self.kept_snapshots}, which frees {freed}"
         )
 
 
@@ -83,7 +55,7 @@ class ManifestsPreview:
             return "would rewrite nothing: no manifests would become fewer"
         return (
             f"would rewrite {progress.counted(self.rewritten_manifests, 'manifest')} of "
-            f"{self.rewritten_bytes / 1e6:.1f} MB into about {self.added_manifests}"
+            f"{progress.sized(self.rewritten_bytes)} into about {self.added_manifests}"
         )
 
 
@@ -146,30 +118,6 @@ def compaction(
     )
 
 
-def expiry(
-    table: settings.TargetTable,
-    *,
-    older_than: datetime.datetime | None,
-    retain_last: int | None,
-    open_spark: session.Open,
-) -> ExpiryPreview:
-    """Return what `maintenance.expire` would do."""
-    with open_spark(table.warehouse) as spark, session.failures():
-        loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
-        change = loaded.expireSnapshots()
-        if older_than is not None:
-            change = change.expireOlderThan(int(older_than.timestamp() * 1000))
-        if retain_last is not None:
-            change = change.retainLast(retain_last)
-        expired = {int(each.snapshotId()) for each in session.each(change.apply())}
-        kept = [int(each.snapshotId()) for each in session.each(loaded.snapshots())]
-        kept = [each for each in kept if each not in expired]
-        files, size_bytes = _freed(spark, table, kept) if expired else (0, 0)
-    return ExpiryPreview(
-        expired_snapshots=len(expired), kept_snapshots=len(kept), files=files, size_bytes=size_bytes
-    )
-
-
 def manifests(table: settings.TargetTable, *, open_spark: session.Open) -> ManifestsPreview:
     """Return what `maintenance.rewrite_manifests` would do."""
     with open_spark(table.warehouse) as spark, session.failures():
@@ -221,23 +169,3 @@ def statistics(
         columns=() if snapshot_id is None else tuple(plain),
         is_stored=is_stored,
     )
-
-
-def _freed(
-    spark: session.Spark, table: settings.TargetTable, kept: list[int]
-) -> tuple[int | None, int | None]:
-    """Return how many files, and bytes of them, no remaining snapshot has."""
-    if len(kept) > SNAPSHOTS_MAX:
-        return None, None
-    # Imported here: PySpark is only there once Spark's half is installed.
-    from pyspark.sql import functions
-
-    columns = ("file_path", "file_size_in_bytes")
-    freed = spark.session.read.table(f"{table.quoted}.all_files").select(*columns)
-    freed = freed.dropDuplicates(["file_path"])
-    for snapshot_id in kept:
-        reader = spark.session.read.format("iceberg").option("versionAsOf", str(snapshot_id))
-        live = reader.load(f"{table.quoted}.files").select("file_path")
-        freed = freed.join(live, ["file_path"], "left_anti")
-    totals = freed.agg(functions.count("file_path"), functions.sum("file_size_in_bytes")).collect()
-    return int(totals[0][0]), int(totals[0][1] or 0)

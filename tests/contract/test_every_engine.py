@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline import maintenance, settings
+from pipeline import expiry, maintenance, settings
 from tests.kit import engines as engines_kit
 from tests.kit import line_programs
 from tests.kit import server as server_kit
@@ -275,7 +275,7 @@ def test_every_reader_sees_the_rows_of_each_writer_after_each_step_of_maintenanc
     maintenance.rewrite_manifests(table, open_spark=open_spark)
     assert every.rows_by_reader(EVERY_READER, name, COLUMNS) == expected
     now = datetime.datetime.now(datetime.UTC)
-    maintenance.expire(table, older_than=now, retain_last=1, open_spark=open_spark)
+    expiry.run(table, older_than=now, retain_last=1, open_spark=open_spark)
     assert len(every.catalog.load_table(name).metadata.snapshots) == 1
     assert every.rows_by_reader(EVERY_READER, name, COLUMNS) == expected
 

@@ -100,6 +100,13 @@ class Lake:
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=prefix)
         return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
+    def metadata_files(self, table: str) -> set[str]:
+        """Return the objects in the metadata folder of the table."""
+        s3 = sources.client(self.server)
+        prefix = table.replace(".", "/") + "/metadata/"
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=prefix)
+        return {entry["Key"] for page in pages for entry in page.get("Contents", ())}
+
 
 def no_spark(_: str) -> Any:
     raise AssertionError("Spark was started for a small load")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import files, maintenance, runs, settings
+from pipeline import expiry, files, maintenance, runs, settings
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, Small
@@ -247,6 +247,6 @@ def repeat(name: str, table: str, raw: Raw, text: str, small: Small, lake: Lake 
                 say=lake.said.append,
             )
         case "expire":
-            maintenance.expire(target, older_than=now, retain_last=1, open_spark=lake.open_spark)
+            expiry.run(target, older_than=now, retain_last=1, open_spark=lake.open_spark)
         case "manifests":
             maintenance.rewrite_manifests(target, open_spark=lake.open_spark)

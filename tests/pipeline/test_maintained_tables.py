@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg import partitioning, schema, transforms, types
 
-from pipeline import maintenance, settings, sources
+from pipeline import expiry, maintenance, settings, sources
 from tests.kit import lake_client
 from tests.kit.server import Running
 from tests.pipeline import handwritten
@@ -288,7 +288,7 @@ def test_rows_are_the_same_for_every_reader_after_compaction_and_expiry(
     assert row_ids(writing) == lineage
 
     now = datetime.datetime.now(datetime.UTC)
-    maintenance.expire(table, older_than=now, retain_last=1, open_spark=open_spark)
+    expiry.run(table, older_than=now, retain_last=1, open_spark=open_spark)
     assert len(writing.lake.catalog.load_table(writing.ident).metadata.snapshots) == 1
     assert read(writing, server, readers) == dict.fromkeys(readers, expected)
     assert row_ids(writing) == lineage

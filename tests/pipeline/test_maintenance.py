@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import datetime
 import json
 import time
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import errors, maintenance, previews, settings
+from pipeline import errors, expiry, maintenance, previews, settings
 from tests.kit import waits
 from tests.pipeline.lake import Lake, Raw
 
@@ -46,13 +47,13 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
     assert [len(list(loaded.scan().plan_files())), len(loaded.metadata.snapshots)] == [1, 4]
     assert (lake.rows("kept.t"), lake.taken("kept.t")) == (rows, taken)
 
-    expired = maintenance.expire(
+    expired, counts = expiry.run(
         table,
         older_than=datetime.datetime.now(datetime.UTC),
         retain_last=1,
         open_spark=lake.open_spark,
     )
-    assert expired["deleted_data_files_count"] == 3
+    assert counts["deleted_data_files_count"] == expired.files == 3
     loaded = lake.catalog.load_table("kept.t")
     assert [one.snapshot_id for one in loaded.metadata.snapshots] == [
         loaded.metadata.current_snapshot_id
@@ -79,10 +80,9 @@ def test_expire_by_default_keeps_what_is_young(lake: Lake, raw: Raw) -> None:
         lake.ingest(raw, "young.t")
     before = lake.state("young.t")
     table = settings.parse_table("lake.young.t")
-    counts = maintenance.expire(
-        table, older_than=None, retain_last=None, open_spark=lake.open_spark
-    )
+    done, counts = expiry.run(table, older_than=None, retain_last=None, open_spark=lake.open_spark)
     assert set(counts.values()) == {0}
+    assert done.sentence == "expired nothing; 2 snapshots stay"
     assert lake.state("young.t") == before
 
 
@@ -97,7 +97,7 @@ def test_maintenance_of_a_table_that_is_not_there_names_it(lake: Lake) -> None:
             say=print,
         )
     with pytest.raises(errors.SparkFailed, match=r"absent.*t"):
-        maintenance.expire(table, older_than=None, retain_last=2, open_spark=lake.open_spark)
+        expiry.run(table, older_than=None, retain_last=2, open_spark=lake.open_spark)
 
 
 def test_names_with_capitals_and_dashes_reach_the_procedures(lake: Lake, raw: Raw) -> None:
@@ -212,29 +212,44 @@ def test_previews_say_what_then_happens_and_change_nothing(lake: Lake) -> None:
         delete_files=1,
         file_groups=1,
     )
-    assert preview.sentence.startswith("would rewrite 4 files of 0.0 MB and 1 delete file into")
+    size = f"{sum(sizes) / 1000:.1f} kB"
+    assert preview.sentence.startswith(f"would rewrite 4 files of {size} and 1 delete file into")
     now = datetime.datetime.now(datetime.UTC)
-    expiry = previews.expiry(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
-    assert expiry == previews.ExpiryPreview(
-        expired_snapshots=4, kept_snapshots=1, files=0, size_bytes=0
-    )
+    plan = expiry.planned(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    assert (plan.expired_snapshots, plan.kept_snapshots) == (4, 1)
+    assert (plan.files, plan.size_bytes, plan.manifest_lists) == (0, 0, 4)
     assert lake.state("ordered.t_previewed") == before
 
     maintenance.compact(table, **options, say=print)
     after = lake.state("ordered.t_previewed")
     deletes = [one["file_size_in_bytes"] for one in delete_files(lake, "t_previewed")]
     now = datetime.datetime.now(datetime.UTC)
-    expiry = previews.expiry(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
-    assert (expiry.files, expiry.size_bytes) == (5, sum(sizes) + sum(deletes))
-    assert "which frees 5 files" in expiry.sentence
+    plan = expiry.planned(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    assert (plan.files, plan.size_bytes) == (5, sum(sizes) + sum(deletes))
     assert lake.state("ordered.t_previewed") == after
-    counts = maintenance.expire(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    objects = lake.metadata_files("ordered.t_previewed")
+    done, counts = expiry.run(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
     freed = ("deleted_data_files_count", "deleted_position_delete_files_count")
     assert sum(counts[name] for name in freed) == 5
+    # The expiry counts what it was planned to, and each is gone.
+    assert dataclasses.replace(done, is_done=False) == plan
+    size = f"{(sum(sizes) + sum(deletes)) / 1000:.1f} kB"
+    lists = plan.expired_snapshots
+    assert done.sentence == (
+        f"expired {lists} snapshots and kept 1; 5 files of {size}, {plan.manifests} manifests and "
+        f"{lists} manifest lists are no longer referenced"
+    )
+    assert plan.sentence == (
+        f"would expire {lists} snapshots and keep 1; 5 files of {size}, {plan.manifests} manifests "
+        f"and {lists} manifest lists would be no longer referenced"
+    )
+    gone = objects - lake.metadata_files("ordered.t_previewed")
+    assert len([path for path in gone if path.endswith(".avro")]) == plan.manifests + lists
     done = previews.compaction(table, strategy="auto", **options)
     assert (done.rewritten_files, done.sentence[:21]) == (0, "would rewrite nothing")
-    nothing = previews.expiry(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
+    nothing = expiry.planned(table, older_than=now, retain_last=1, open_spark=lake.open_spark)
     assert (nothing.expired_snapshots, nothing.files) == (0, 0)
+    assert nothing.sentence == "would expire nothing; 1 snapshot stays"
 
 
 def test_a_preview_of_a_table_without_a_snapshot_says_that_nothing_would_happen(lake: Lake) -> None:
@@ -249,8 +264,8 @@ def test_a_preview_of_a_table_without_a_snapshot_says_that_nothing_would_happen(
         open_spark=lake.open_spark,
     )
     assert (preview.rewritten_files, preview.strategy) == (0, "binpack")
-    expiry = previews.expiry(table, older_than=None, retain_last=None, open_spark=lake.open_spark)
-    assert (expiry.expired_snapshots, expiry.kept_snapshots) == (0, 0)
+    plan = expiry.planned(table, older_than=None, retain_last=None, open_spark=lake.open_spark)
+    assert (plan.expired_snapshots, plan.kept_snapshots) == (0, 0)
 
 
 def sweep(lake: Lake) -> None:
