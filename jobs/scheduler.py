@@ -395,7 +395,8 @@ class Scheduler:
             )
         else:
             error = answer.error or "the job failed"
-            await self._end_run(work, run, "failed", error, "", _settled)
+            outcome = json.dumps(answer.outcome) if answer.outcome else ""
+            await self._end_run(work, run, "failed", error, outcome, _settled)
         if work.due is not None:
             await self._upkeep.note(work.due, started_at_ms=run.started_at_ms, failure=error)
 

@@ -304,8 +304,12 @@ def _run(
             server, pipeline, open_spark=open_spark, say=say, run_id=run_id, around=around
         )
 
+    def remember(kept: runs.PipelineRun) -> None:
+        options.answer = dataclasses.asdict(kept)
+
     if options.run_id is not None:  # the server began the run
         around = runs.Surroundings(
+            ended=remember,
             log=lambda: _log_of(options),
             earlier=lambda: runs.without_result(json.loads(options.earlier), but=options.run_id),
             interrupted_as=lambda: leases.interrupted_as(server, options.run_id),
@@ -317,11 +321,12 @@ def _run(
             server, pipeline.name, target, give_up=leases.interrupt_this_process
         ) as own:
             around = runs.Surroundings(
+                ended=own.keep,
                 log=lambda: _log_of(options),
                 earlier=lambda: leases.earlier(server, pipeline.name, target, own.run_id),
             )
             kept, done = run(own.run_id, own.heard(say), around)
-            own.state, own.answer = kept.status, dataclasses.asdict(kept)
+            own.state = kept.status
     return dataclasses.asdict(kept), f"run {kept.run_id}: {_loaded_sentence(pipeline.load, done)}"
 
 
@@ -367,8 +372,10 @@ def _served(
     *,
     child: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Do one job; return its answer. An interruption passes on, without an answer."""
+    """Do one job; return its answer, of a run that failed with what it did. An interruption passes
+    on, without an answer."""
     say = progress.speaker()
+    options = argparse.Namespace(answer={})
     say(("$ " + " ".join(arguments))[:COMMAND_CHARACTERS_MAX])
     try:
         options = _parser().parse_args(arguments)
@@ -377,12 +384,13 @@ def _served(
     except errors.PipelineError as error:
         _say_log(child, say)
         say(f"failed: {error}")
-        return {"code": 1, "error": str(error)}
+        return {"code": 1, "error": str(error), "outcome": options.answer}
     except SystemExit:
         return {"code": 2, "error": f"the job {arguments} has wrong arguments"}
     except Exception as error:  # noqa: BLE001 - the job's answer; the next job may go well
         sys.stderr.write("".join(traceback.format_exception(error)))
-        return {"code": 1, "error": f"{type(error).__name__}: {error}"}
+        failure = f"{type(error).__name__}: {error}"
+        return {"code": 1, "error": failure, "outcome": options.answer}
     say(sentence)
     return {"code": 0, "outcome": outcome}
 
@@ -755,7 +763,7 @@ def _parser() -> argparse.ArgumentParser:
                        "repeated")  # fmt: skip
     spark.add_argument("--verbose", action="store_true",
                        help="say where Spark's log is, also if the job goes well")  # fmt: skip
-    parser.set_defaults(warm=None, gets=None, logs=None)
+    parser.set_defaults(warm=None, gets=None, logs=None, answer={})
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -35,6 +36,10 @@ class OwnRun:
         self.state = "failed"
         self.error: str | None = None
         self.answer: Mapping[str, Any] = {}
+
+    def keep(self, run: runs.PipelineRun) -> None:
+        """Keep what the run did, also if it failed."""
+        self.answer = dataclasses.asdict(run)
 
     def heard(self, say: progress.Say) -> progress.Say:
         """Return `say` with the latest line kept as the run's progress."""

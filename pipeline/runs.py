@@ -83,11 +83,13 @@ class EndedRun:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
     """What a run asks of its process. log: where its output is. earlier: the runs before it that
-    ended without a result. interrupted_as: the status of a run that is interrupted."""
+    ended without a result. interrupted_as: the status of a run that is interrupted. ended: called
+    with the run once it has ended, however it did."""
 
     log: Callable[[], str | None] = lambda: None
     earlier: Callable[[], Sequence[EndedRun]] = tuple
     interrupted_as: Callable[[], str] = lambda: "cancelled"
+    ended: Callable[[PipelineRun], None] = lambda run: None
 
 
 def run(
@@ -130,6 +132,7 @@ def run(
             steps=_steps(taken.done),
             log=around.log(),
         )
+        around.ended(kept)
         try:
             _append(server, pipeline.load.table.warehouse, kept, _lost(pipeline, around.earlier()))
         except errors.PipelineError as failure:

@@ -37,7 +37,9 @@ for line in sys.stdin:
         sys.stdin.read()
         break
     if name.startswith("fails"):
-        print(json.dumps({"code": 1, "error": "check c returns 1 row"}), flush=True)
+        outcome = {"status": "failed", "steps": '[{"step": "read"}]'}
+        answer = {"code": 1, "error": "check c returns 1 row", "outcome": outcome}
+        print(json.dumps(answer), flush=True)
         continue
     status = "nothing" if name.startswith("nothing") else "succeeded"
     print(json.dumps({"code": 0, "outcome": {"status": status, "rows": 2}}), flush=True)

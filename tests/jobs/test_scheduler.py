@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Mapping
@@ -64,6 +65,8 @@ def test_a_run_that_fails_waits_for_its_schedule_and_starts_no_follower(
             work.clock.now_ms += HOUR_MS
             (run,) = await work.ended("fails", 1)
             assert (run.state, run.error) == ("failed", "check c returns 1 row")
+            # What it did until then is kept beside the reason.
+            assert json.loads(run.answer) == {"status": "failed", "steps": '[{"step": "read"}]'}
             await work.ended("last", 1)
             work.clock.now_ms += HOUR_MS
             await work.ended("last", 2)

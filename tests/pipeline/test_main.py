@@ -169,7 +169,7 @@ def test_a_dry_run_shows_schema_partitions_size_and_rows_and_writes_nothing(
     assert (code, said[:-1]) == (
         0,
         [
-            "pipeline: arrow reads 1 object, 0.0 MB, 1 row; 0 loaded before",
+            "pipeline: arrow reads 1 object, 20 bytes, 1 row; 0 loaded before",
             "pipeline: creates lake.dry.t, partitioned by identity(day)",
             "pipeline:   id   int",
             "pipeline:   day  date",

@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline import catalogs, errors, leases, runs, servers, sources
+from pipeline import __main__ as command
+from pipeline import catalogs, errors, interrupts, leases, runs, servers, sources
 from tests.kit import server as server_kit
 from tests.kit import users, waits
 from tests.pipeline.lake import Raw
@@ -155,6 +156,29 @@ def test_a_run_by_hand_and_one_of_the_server_exclude_each_other(served: Served) 
         own.state, own.answer = "succeeded", {"rows": 1}
     (run,) = served.jobs("shared")
     assert (run["state"], run["by_server"], run["answer"]) == ("succeeded", False, {"rows": 1})
+
+
+def test_the_list_has_what_a_failed_run_did(served: Served) -> None:
+    served.raw.put("torn/1.json", '{"id": 1}\n{')
+    text = 'format = "json"\n'
+    served.put("torn", text=text)
+    served.ask("POST", "pipelines/torn/run")
+    served.ended("torn")
+    data = str(served.running.data)
+    by_hand = ["run", "torn", "--pipelines", str(served.folder), "--data", data]
+    assert command.main(by_hand, interrupts.Interrupts()) == 1
+    listed = served.ended("torn", 2)
+    assert [run["by_server"] for run in listed] == [True, False]
+    for run in listed:
+        assert (run["state"], run["answer"]["status"]) == ("failed", "failed")
+        assert run["answer"]["error"] == run["error"]
+        assert "1.json" in run["error"]
+        steps = json.loads(run["answer"]["steps"])
+        assert [step["step"] for step in steps if step.get("failed")] == ["read"]
+    assert listed[0]["answer"]["log"].startswith(str(served.running.data.absolute() / "logs"))
+    latest = served.ask("GET", "pipelines/torn")[1]["runs"]
+    assert [run["answer"] for run in latest] == [run["answer"] for run in reversed(listed)]
+    (served.folder / "torn.toml").unlink()
 
 
 def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
