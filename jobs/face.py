@@ -100,7 +100,7 @@ async def report_job(services: JobsServices, call: calls.Call) -> asgi.Response:
     elif report.state in ENDED:
         answer = msgspec.json.encode(report.answer).decode()
         state = cast(rows.State, report.state)
-        run = await services.runs.end(run, state, error=report.error, answer=answer)
+        run = await services.scheduler.end(run, state, error=report.error, answer=answer)
     else:
         raise errors.BadJobRequest(f"state is one of {', '.join(ENDED)}")
     return asgi.json_response(_shown(run))

@@ -195,6 +195,23 @@ class Scheduler:
                 await self._worker.stop()
         return cancelled
 
+    async def end(
+        self, run: rows.RunRow, state: rows.State, *, error: str | None, answer: str
+    ) -> rows.RunRow:
+        """Store how a run of a client ended. One of a pipeline of the folder, into the table that
+        the pipeline's file names, starts the pipelines that follow it. Raises NotRunning."""
+        also = None
+        if run.task == "pipeline" and state in ("succeeded", "nothing"):
+            pipelines = await asyncio.to_thread(self._folder.read)
+            pipeline, now_ms = pipelines.get(run.name), self._now_ms()
+            if pipeline is not None and pipeline.target == run.target:
+                also = _changing(
+                    run.name, lambda row: msgspec.structs.replace(row, succeeded_at_ms=now_ms)
+                )
+        ended = await self._runs.end(run, state, error=error, answer=answer, also=also)
+        self._wake.set()
+        return ended
+
     # The loop.
 
     async def _run(self) -> None:

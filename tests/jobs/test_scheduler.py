@@ -289,6 +289,36 @@ def test_a_pipeline_that_a_client_runs_is_not_run_beside_it(
     assert work.states("a") == ["interrupted", "succeeded"]
 
 
+@pytest.mark.parametrize(
+    ("target", "state", "count"),
+    [("lake.s.a", "succeeded", 1), ("lake.s.a", "nothing", 1), ("lake.s.a", "failed", 0),
+     ("lake.s.other", "succeeded", 0)],
+)  # fmt: skip
+def test_a_success_by_hand_starts_the_followers_if_it_is_of_the_pipelines_table(
+    lake: lakes.Lake, tmp_path: Path, target: str, state: rows.State, count: int
+) -> None:
+    work = scheduling.make(lake, tmp_path)
+    work.put("a")
+    work.put("b", after="a")
+    work.put("last")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: rows.find_pipeline(lake.storage.index, "last"))
+            work.clock.now_ms += 1
+            own = await work.runs.begin(
+                task="pipeline", name="a", target=target, by=lakes.BY, by_server=False
+            )
+            await work.scheduler.end(own, state, error=None, answer="")
+            if count:
+                await work.ended("b", count)
+            await work.scheduler.ask("last")
+            await work.ended("last", 1)
+
+    asyncio.run(scenario())
+    assert work.states("b") == ["succeeded"] * count
+
+
 def test_jobs_of_another_owner_get_another_child_with_that_owners_rights(
     lake: lakes.Lake, tmp_path: Path
 ) -> None:
