@@ -2,7 +2,7 @@
 
 `jobs.visibility` says which runs a caller sees and cancels. A client that runs a pipeline by itself
 begins a run here, which the server refuses while another run of the pipeline goes on, prolongs it,
-and ends it.
+and ends it. So does a client that loads or maintains a table by itself, which excludes nothing.
 """
 
 from __future__ import annotations
@@ -65,19 +65,28 @@ async def get_job(services: JobsServices, call: calls.Call) -> asgi.Response:
 
 
 async def begin_job(services: JobsServices, call: calls.Call) -> asgi.Response:
-    """Begin a run of a pipeline in a process of the caller's own."""
+    """Begin a run of a pipeline, or a load or maintenance of a table, in the caller's process."""
     parameters = native.parameters_of(call)
-    name, target = parameters.get("pipeline", ""), parameters.get("target", "")
-    if schedules.NAME.fullmatch(name) is None:
+    target, task = parameters.get("target", ""), parameters.get("task", "pipeline")
+    if task not in get_args(rows.Task):
+        raise errors.BadJobRequest(f"task is one of {', '.join(get_args(rows.Task))}")
+    is_pipeline = task == "pipeline"
+    name = parameters.get("pipeline", "") if is_pipeline else target
+    if is_pipeline and schedules.NAME.fullmatch(name) is None:
         raise errors.BadJobRequest(f"{name[:100]!r} is no pipeline's name")
     bucket, *namespace, table = target.split(".") if target.count(".") >= 2 else ("", "", "")
     if not (bucket and all(namespace) and table) or len(target) > TARGET_MAX:
         raise errors.BadJobRequest(f"{target[:200]!r} is no table like lake.sales.orders")
     ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=table)
-    demands, _ = services.access.on_commit(ident, creates=True)
+    demands, _ = services.access.on_commit(ident, creates=task in ("pipeline", "ingest"))
     services.access.check(call.principal, demands)
     run = await services.runs.begin(
-        task="pipeline", name=name, target=target, by=call.principal.arn, by_server=False
+        task=cast(rows.Task, task),
+        name=name,
+        target=target,
+        by=call.principal.arn,
+        by_server=False,
+        is_alone=is_pipeline,
     )
     return asgi.json_response(_shown(run), 201)
 
@@ -288,11 +297,14 @@ ROWS: Final = (
     ),
     _row("GET", "jobs/{job}", "getJob", get_job, "One run", answer=JOB, demands=_NOTHING),
     _row(
-        "POST", "jobs", "beginJob", begin_job, "Begin a run of a pipeline in a client's process",
+        "POST", "jobs", "beginJob", begin_job, "Begin a run of a job in a client's process",
         answer=JOB, demands=_NOTHING, status=201,
         parameters=(
-            native.QueryParameter(name="pipeline", meaning="its name", required=True),
-            native.QueryParameter(name="target", meaning="its table", required=True),
+            native.QueryParameter(name="pipeline", meaning="the name of a pipeline that is run"),
+            native.QueryParameter(name="target", meaning="the job's table", required=True),
+            native.QueryParameter(
+                name="task", meaning="what the job does; without it, it is a pipeline"
+            ),
         ),
     ),
     _row(

@@ -20,7 +20,10 @@ RUNS_MAX: Final = 1_000
 """Runs that are kept; the oldest that have ended go first."""
 
 State: TypeAlias = Literal["running", "succeeded", "nothing", "failed", "cancelled", "interrupted"]
-Task: TypeAlias = Literal["pipeline", "compaction", "snapshots", "manifests", "statistics"]
+Task: TypeAlias = Literal[
+    "pipeline", "compaction", "snapshots", "manifests", "statistics", "ingest"
+]
+"""What a run does. `ingest` is a load that a client began without a pipeline's file."""
 
 _SERVER: Final = b"\x00\x00\x00\x00"
 _MAINTENANCE: Final = b"m"

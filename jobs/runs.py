@@ -1,10 +1,11 @@
 """engine: the runs of jobs, as rows of the index: begun, prolonged, ended, listed.
 
 A job has one run at a time, by the server or by a client: the transaction that begins a run finds
-the run before ended, or refuses. A run of a client ends by itself when the client stops prolonging
-it; a run of the server that a restart finds was interrupted. What a run does to its table is
-exactly once by the table's own ledger, so that a run which began twice would still load nothing
-twice.
+the run before ended, or refuses. A client's load and its maintenance of a table exclude nothing:
+the commits of the table itself decide between them. A run of a client ends by itself when the
+client stops prolonging it; a run of the server that a restart finds was interrupted. What a run
+does to its table is exactly once by the table's own ledger, so that a run which began twice would
+still load nothing twice.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ EARLIER_MAX: Final = 20
 """How far back runs without a result are looked for."""
 EARLIER_FIELDS: Final = ("run_id", "state", "started_at_ms", "ended_at_ms", "error")
 
+EXPIRIES_MAX: Final = 200
+"""Expiries of snapshots by the server that are kept; each check may make one for each table."""
+
 _JOBS: Final = batch.Store.JOBS
 
 
@@ -52,9 +56,11 @@ class Runs:
         target: str,
         by: str,
         by_server: bool,
+        is_alone: bool = True,
         also: Sequence[batch.Write] = (),
     ) -> rows.RunRow:
-        """Store that a run begins. also: written in the same transaction.
+        """Store that a run begins. is_alone: whether it excludes other runs of its job. also:
+        written in the same transaction.
 
         Raises AlreadyRunning.
         """
@@ -74,6 +80,11 @@ class Runs:
 
         def decide(reading: batch.Reading) -> batch.Decided[None]:
             writes: list[batch.Write] = [*also]
+            if not is_alone:
+                writes.append(_put(key, run))
+                return batch.Decided(
+                    result=None, batch=batch.Batch(writes=tuple(writes), derive=(_trim(now_ms),))
+                )
             held = reading.get(_JOBS, lock)
             before = None if held is None else reading.get(_JOBS, held)
             if held is not None and before is not None:
@@ -91,6 +102,29 @@ class Runs:
 
         await self._index.decide(decide)
         return run
+
+    async def record_expiry(
+        self, *, name: str, target: str, by: str, started_at_ms: int, error: str, answer: str
+    ) -> None:
+        """Store an expiry of a table's snapshots by the server, which has ended. error: why it
+        failed, "" if it did not."""
+        now_ms = self._now_ms()
+        run = rows.RunRow(
+            run_id=self._new_id(),
+            task="snapshots",
+            name=name,
+            target=target,
+            by=by,
+            by_server=True,
+            state="failed" if error else "succeeded",
+            started_at_ms=started_at_ms,
+            ended_at_ms=now_ms,
+            error=error[:TEXT_MAX] or None,
+            answer=answer,
+        )
+        put = _put(rows.run_key(started_at_ms, run.run_id), run)
+        derive = (_trim_expiries, _trim(now_ms))
+        await self._index.commit(batch.Batch(writes=(put,), derive=derive))
 
     async def prolong(self, run: rows.RunRow, progress: str) -> rows.RunRow:
         """Note that a client still works on its run; return the run. Raises NotRunning."""
@@ -259,9 +293,24 @@ def _lost(run: rows.RunRow) -> rows.RunRow:
         run,
         state="interrupted",
         ended_at_ms=run.lease_until_ms,
-        error="the process that ran it ended without an answer",
+        error="lost: the process that ran it ended without an answer",
         lease_until_ms=None,
     )
+
+
+def _trim_expiries(reading: batch.Reading) -> Sequence[batch.Write]:
+    """Return what removes the oldest expiries of the server beyond EXPIRIES_MAX."""
+    prefix = rows.runs_range()
+    keys = [
+        key
+        for key, value in reading.scan(_JOBS, prefix, records.stop_after(prefix))
+        if _is_expiry(records.decode(value, rows.RunRow))
+    ]
+    return [batch.Delete(store=_JOBS, key=key) for key in keys[: max(0, len(keys) - EXPIRIES_MAX)]]
+
+
+def _is_expiry(run: rows.RunRow) -> bool:
+    return run.task == "snapshots" and run.by_server
 
 
 def _trim(now_ms: int) -> batch.Derivation:

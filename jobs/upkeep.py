@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ import msgspec
 from catalog import errors as catalog_errors
 from catalog import idents, maintenance, namespaces, readers, records, rights, scans, store, tables
 from catalog.metadata import errors as metadata_errors
-from jobs import credentials, rows, thresholds
+from jobs import credentials, rows, runs, thresholds
 from jobs import settings as upkeep_settings
 from jobs.settings import TableUpkeep
 from server.access import arns
@@ -83,8 +84,10 @@ class Upkeep:
         scans: scans.Scans,
         reader_of: Callable[[tables.LoadedTable], readers.Reader],
         account: str,
+        runs: runs.Runs,
     ) -> None:
         self._store = store
+        self._runs = runs
         self._namespaces = namespaces
         self._tables = tables
         self._scans = scans
@@ -262,7 +265,7 @@ class Upkeep:
             )
 
         expiry = await asyncio.to_thread(decide)
-        failure, is_overtaken = "", False
+        failure, is_overtaken, before = "", False, len(metadata.snapshots)
         for start in range(0, len(expiry.snapshot_ids), EXPIRED_AT_ONCE):
             snapshot_ids = list(expiry.snapshot_ids[start : start + EXPIRED_AT_ONCE])
             try:
@@ -275,6 +278,17 @@ class Upkeep:
                 break
         if expiry.snapshot_ids and not is_overtaken:
             await self._note(place.bucket_id, object_uuid, "snapshots", now_ms, failure)
+        kept = len(loaded.metadata.snapshots)
+        if kept < before or failure:
+            answer = {"expired_snapshots": before - kept, "kept_snapshots": kept}
+            await self._runs.record_expiry(
+                name=object_uuid,
+                target=f"{loaded.ident.table_bucket}.{loaded.ident.dotted()}",
+                by=self._owner_of(place),
+                started_at_ms=now_ms,
+                error=failure,
+                answer=json.dumps(answer),
+            )
         return (now_ms if failure or is_overtaken else expiry.next_at_ms), loaded
 
     async def _remove(
@@ -301,12 +315,15 @@ class Upkeep:
             loaded.ident,
             requirements,
             [{"action": "remove-snapshots", "snapshot-ids": snapshot_ids}],
-            by=arns.user_arn(
-                rights.account_of(place.bucket, self._account), credentials.MAINTENANCE
-            ),
+            by=self._owner_of(place),
             via="maintenance",
             judge=judge,
         )
+
+    def _owner_of(self, place: records.Place) -> str:
+        """Return the ARN of the user that maintains a table bucket's tables."""
+        account = rights.account_of(place.bucket, self._account)
+        return arns.user_arn(account, credentials.MAINTENANCE)
 
     # What is due. Each returns the number of files, and options of the job's command; or None.
 

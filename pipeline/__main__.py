@@ -191,7 +191,10 @@ def _ingest(
         for line in _plan_lines(plan, load):
             say(line)
         return {"plan": dataclasses.asdict(plan)}, "planned the load, wrote nothing,"
-    done = ingest.run(server, load, open_spark=open_spark, say=say)
+    with _noted(options, server, "ingest", load.table) as own:
+        done = ingest.run(server, load, open_spark=open_spark, say=own.heard(say))
+        own.answer = dataclasses.asdict(done)
+        own.state = "nothing" if done.snapshot_id is None else "succeeded"
     return dataclasses.asdict(done), _loaded_sentence(load, done)
 
 
@@ -212,15 +215,18 @@ def _followed(
         raise errors.BadArgument(
             "--broken-sources is for files; --on-error reject sets records apart"
         )
-    done = following.run(
-        server,
-        load,
-        every_seconds=following.parse_every(options.every or following.EVERY),
-        ends_on_error=options.broken_sources == "fail",
-        open_spark=_opener(options, server, say),
-        say=say,
-        loaded=lambda done: say(_loaded_sentence(load, done)),
-    )
+    with _noted(options, server, "ingest", load.table) as own:
+        heard = own.heard(say)
+        done = following.run(
+            server,
+            load,
+            every_seconds=following.parse_every(options.every or following.EVERY),
+            ends_on_error=options.broken_sources == "fail",
+            open_spark=_opener(options, server, say),
+            say=heard,
+            loaded=lambda done: heard(_loaded_sentence(load, done)),
+        )
+        own.state, own.answer = "succeeded", dataclasses.asdict(done)
     of_files = f"from {progress.counted(done.sources, 'object')} "
     sentence = (
         f"followed until it was interrupted: loaded {progress.counted(done.rows, 'row')} "
@@ -229,6 +235,21 @@ def _followed(
     if done.left_out:
         sentence += f", left out {progress.counted(len(done.left_out), 'object')},"
     return dataclasses.asdict(done), sentence
+
+
+@contextlib.contextmanager
+def _noted(
+    options: argparse.Namespace,
+    server: settings.ServerEndpoint,
+    task: leases.Task,
+    table: settings.TargetTable,
+) -> Iterator[leases.OwnRun]:
+    """Enter a job into the server's list for the time of the block, if the server has not."""
+    if options.is_served:
+        yield leases.OwnRun("")
+        return
+    with leases.noted(server, task, table.full, give_up=leases.interrupt_this_process) as own:
+        yield own
 
 
 def _check_readable(load: jobs.Load, options: argparse.Namespace) -> None:
@@ -320,6 +341,7 @@ def _run(
         with leases.held(
             server, pipeline.name, target, give_up=leases.interrupt_this_process
         ) as own:
+            say(f"run {own.run_id} of {pipeline.name} into {target}")
             around = runs.Surroundings(
                 ended=own.keep,
                 log=lambda: _log_of(options),
@@ -379,7 +401,7 @@ def _served(
     say(("$ " + " ".join(arguments))[:COMMAND_CHARACTERS_MAX])
     try:
         options = _parser().parse_args(arguments)
-        options.warm, options.spark_logs = warm, child.spark_logs
+        options.warm, options.spark_logs, options.is_served = warm, child.spark_logs, True
         outcome, sentence = JOBS[options.job](options, server, say)
     except errors.PipelineError as error:
         _say_log(child, say)
@@ -516,11 +538,31 @@ def _history(
     if options.limit < 1:
         raise errors.BadArgument(f"--limit is {options.limit}; it must be at least 1")
     rows = runs.history(server, options.warehouse, pipeline=options.name, limit=options.limit)
+    rows = [{**row, "task": "pipeline", "progress": None} for row in rows]
+    kept = {row["run_id"] for row in rows}
+    try:
+        listed = leases.listed(server, options.warehouse, pipeline=options.name)
+    except errors.PipelineError as error:
+        say(f"runs that go on and those without a row are not shown: {error}")
+        listed = []
+    oldest = min((row["started_at"] for row in rows[options.limit - 1 :]), default=None)
+    # Rows of the server's list that the table has too far back to be read here are left out.
+    rows += [
+        row
+        for row in listed
+        if row["run_id"] not in kept and (oldest is None or row["started_at"] >= oldest)
+    ]
+    rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[: options.limit]
     for row in rows:
-        said = row["error"] or progress.counted(row["rows"] or 0, "row")
+        said = row["error"] or row["progress"]
+        if not said and row["status"] != "running":
+            said = "" if row["rows"] is None else progress.counted(row["rows"], "row")
+        said = f": {said}" if said else ""
+        name = row["pipeline"] or f"{row['task']} of {row['target']}"
+        took = "for" if row["status"] == "running" else "in"
         say(
-            f"{row['started_at']:%Y-%m-%d %H:%M:%S} {row['run_id']} {row['pipeline']} "
-            f"{row['status']} in {row['seconds']:.1f} s: {said}"
+            f"{row['started_at']:%Y-%m-%d %H:%M:%S} {row['run_id']} {name} "
+            f"{row['status']} {took} {row['seconds']:.1f} s{said}"
         )
     return {"runs": rows}, progress.counted(len(rows), "run")
 
@@ -528,7 +570,13 @@ def _history(
 def _show(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
-    row = runs.find(server, options.warehouse, options.run_id)
+    try:
+        row = runs.find(server, options.warehouse, options.run_id)
+    except errors.BadArgument:  # it goes on, or its process could not write a row
+        listed = leases.find(server, options.run_id)
+        if listed is None:
+            raise
+        row = listed
     for name, value in row.items():
         say(f"{name}: {value}")
     return dict(row), f"run {options.run_id}"
@@ -598,14 +646,16 @@ def _compact(
             open_spark=_opener(options, server, say),
         )
         return dataclasses.asdict(compaction), compaction.sentence
-    counts = maintenance.compact(
-        table,
-        target_file_size_mib=size_mib,
-        min_input_files=options.min_input_files,
-        strategy=strategy,
-        open_spark=_opener(options, server, say),
-        say=say,
-    )
+    with _noted(options, server, "compaction", table) as own:
+        counts = maintenance.compact(
+            table,
+            target_file_size_mib=size_mib,
+            min_input_files=options.min_input_files,
+            strategy=strategy,
+            open_spark=_opener(options, server, say),
+            say=own.heard(say),
+        )
+        own.state, own.answer = "succeeded", dict(counts)
     sentence = (
         f"rewrote {counts['rewritten_data_files_count']} files "
         f"into {counts['added_data_files_count']}"
@@ -637,13 +687,15 @@ def _expire(
             open_spark=_opener(options, server, say),
         )
         return dataclasses.asdict(plan), plan.sentence
-    done, counts = expiry.run(
-        table,
-        older_than=older_than,
-        retain_last=retain_last,
-        open_spark=_opener(options, server, say),
-    )
-    return {**counts, **dataclasses.asdict(done)}, done.sentence
+    with _noted(options, server, "snapshots", table) as own:
+        done, counts = expiry.run(
+            table,
+            older_than=older_than,
+            retain_last=retain_last,
+            open_spark=_opener(options, server, say),
+        )
+        own.state, own.answer = "succeeded", {**counts, **dataclasses.asdict(done)}
+    return dict(own.answer), done.sentence
 
 
 def _manifests(
@@ -653,7 +705,9 @@ def _manifests(
     if options.dry_run:
         manifests = previews.manifests(table, open_spark=_opener(options, server, say))
         return dataclasses.asdict(manifests), manifests.sentence
-    counts = maintenance.rewrite_manifests(table, open_spark=_opener(options, server, say))
+    with _noted(options, server, "manifests", table) as own:
+        counts = maintenance.rewrite_manifests(table, open_spark=_opener(options, server, say))
+        own.state, own.answer = "succeeded", dict(counts)
     sentence = (
         f"rewrote {counts.get('rewritten_manifests_count', 0)} manifests "
         f"into {counts.get('added_manifests_count', 0)}"
@@ -671,9 +725,11 @@ def _statistics(
             table, columns=columns, open_spark=_opener(options, server, say)
         )
         return dataclasses.asdict(statistics), statistics.sentence
-    stored = maintenance.compute_statistics(
-        table, columns=columns, open_spark=_opener(options, server, say)
-    )
+    with _noted(options, server, "statistics", table) as own:
+        stored = maintenance.compute_statistics(
+            table, columns=columns, open_spark=_opener(options, server, say)
+        )
+        own.state, own.answer = "succeeded" if stored else "nothing", dict(stored)
     if not stored:
         return {}, f"computed nothing: {table.full} has no snapshot"
     return dict(stored), f"stored statistics in {stored['statistics_file']}"
@@ -763,7 +819,7 @@ def _parser() -> argparse.ArgumentParser:
                        "repeated")  # fmt: skip
     spark.add_argument("--verbose", action="store_true",
                        help="say where Spark's log is, also if the job goes well")  # fmt: skip
-    parser.set_defaults(warm=None, gets=None, logs=None, answer={})
+    parser.set_defaults(warm=None, gets=None, logs=None, answer={}, is_served=False)
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")

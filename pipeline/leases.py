@@ -3,7 +3,8 @@ it.
 
 The server refuses a run while another of the same pipeline goes on, its own or a client's. A run
 says every few seconds that it goes on; a run that ends without a word is over after a minute. The
-answer says whether the run was cancelled.
+answer says whether the run was cancelled. A load and a maintenance of a table by hand enter
+themselves too, and go on where the server does not take them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import datetime
 import json
 import os
 import signal
@@ -18,13 +20,19 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 from pipeline import errors, progress, runs, settings
 
 ANSWER_SECONDS = 30.0
 PROLONG_SECONDS = 15.0
+RUNS_MAX = 1_000
+"""Runs that the server's list keeps."""
+
+
+Task: TypeAlias = Literal["ingest", "compaction", "snapshots", "manifests", "statistics"]
+"""What a job by hand does that runs no pipeline, in the words of the server's list."""
 
 
 class OwnRun:
@@ -61,7 +69,34 @@ def held(
     the pipeline goes on.
     """
     query = urlencode({"pipeline": pipeline, "target": target})
-    begun = _ask(server, "POST", f"jobs?{query}")
+    with _reported(server, _ask(server, "POST", f"jobs?{query}"), give_up) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def noted(
+    server: settings.ServerEndpoint, task: Task, target: str, *, give_up: Callable[[], None]
+) -> Iterator[OwnRun]:
+    """Enter a load, or a maintenance of a table, into the server's list for the time of the block.
+
+    One that the server does not take, as it has no such list or the caller no right, goes on
+    without; so does one of a server that does not answer, which the job itself finds out.
+    """
+    try:
+        query = urlencode({"task": task, "target": target})
+        begun = _ask(server, "POST", f"jobs?{query}")
+    except errors.PipelineError:
+        yield OwnRun("")
+        return
+    with _reported(server, begun, give_up) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def _reported(
+    server: settings.ServerEndpoint, begun: Mapping[str, Any], give_up: Callable[[], None]
+) -> Iterator[OwnRun]:
+    """Say of a run that it goes on, for the time of the block, and then how it ended."""
     run, ended = OwnRun(begun["run_id"]), threading.Event()
     path = f"jobs/{run.run_id}"
 
@@ -104,6 +139,53 @@ def earlier(
         own = [run for run in listed if (run["name"], run["target"]) == (pipeline, target)]
         return runs.without_result(own, but=run_id)
     return []
+
+
+def listed(
+    server: settings.ServerEndpoint, warehouse: str, *, pipeline: str | None
+) -> list[Mapping[str, Any]]:
+    """Return the runs of a warehouse's tables in the server's list, as rows of the table of runs,
+    the newest first; of one pipeline, or all, also those that run no pipeline.
+
+    `task` is beside the columns of the table, and `progress`, the latest line of a run that goes
+    on. Raises PipelineError.
+    """
+    query = urlencode({"limit": RUNS_MAX} | ({"pipeline": pipeline} if pipeline else {}))
+    answer = _ask(server, "GET", f"jobs?{query}")["jobs"]
+    return [_row(run) for run in answer if str(run["target"]).startswith(f"{warehouse}.")]
+
+
+def find(server: settings.ServerEndpoint, run_id: str) -> Mapping[str, Any] | None:
+    """Return a run of the server's list, as `listed` does; None if the server shows none."""
+    with contextlib.suppress(errors.PipelineError):
+        return _row(_ask(server, "GET", f"jobs/{quote(run_id, safe='')}"))
+    return None
+
+
+def _row(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a run of the server's list as a row of the table of runs."""
+    now = datetime.datetime.now(datetime.UTC)
+    started = datetime.datetime.fromtimestamp(run["started_at_ms"] / 1000, datetime.UTC)
+    ended = now
+    if run["ended_at_ms"] is not None:
+        ended = datetime.datetime.fromtimestamp(run["ended_at_ms"] / 1000, datetime.UTC)
+    row = dict.fromkeys(field.name for field in dataclasses.fields(runs.PipelineRun))
+    answer = run["answer"]
+    return {
+        **row,
+        "detail": "{}",
+        "steps": "[]",
+        **{name: answer[name] for name in row if isinstance(answer.get(name), str | int | float)},
+        "run_id": run["run_id"],
+        "pipeline": run["name"] if run["task"] == "pipeline" else None,
+        "target": run["target"],
+        "status": run["state"],
+        "started_at": started,
+        "seconds": max(0.0, round((ended - started).total_seconds(), 3)),
+        "error": run["error"],
+        "task": run["task"],
+        "progress": run["progress"] if run["state"] == "running" else None,
+    }
 
 
 def interrupted_as(server: settings.ServerEndpoint, run_id: str) -> str:

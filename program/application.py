@@ -567,6 +567,7 @@ def _build_scheduler(
             scans=catalog.scans,
             reader_of=lambda table: table_readers.of(root, table),
             account=settings.account,
+            runs=job_runs,
         ),
         credentials=job_credentials.JobCredentials(
             principals=rights.principals, ring=rights.ring, now_ms=now_ms, new_id=new_id

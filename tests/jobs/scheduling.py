@@ -138,6 +138,7 @@ def make(
                 scans=data.scans,
                 reader_of=data.reader,
                 account=lakes.ACCOUNT,
+                runs=kept,
             ),
             credentials=credentials.JobCredentials(
                 principals=people, ring=requesting.RING, now_ms=lake.clock, new_id=new_id

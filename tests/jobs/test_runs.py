@@ -111,6 +111,52 @@ def test_runs_of_clients_remove_no_run_of_the_server_and_leave_no_locks(
     begin(kept, "own")
 
 
+def test_loads_and_maintenance_of_clients_exclude_no_other_run(lake: lakes.Lake) -> None:
+    kept = runs_of(lake)
+
+    async def begin_all() -> list[rows.RunRow]:
+        begun = [
+            await kept.begin(
+                task=task, name="lake.s.t", target="lake.s.t", by=lakes.BY, by_server=False,
+                is_alone=False,
+            )
+            for task in ("ingest", "ingest", "compaction")
+        ]  # fmt: skip
+        server = await kept.begin(
+            task="compaction", name="lake.s.t", target="lake.s.t", by=lakes.BY, by_server=True
+        )
+        return [*begun, server]
+
+    begun = asyncio.run(begin_all())
+    assert {run.run_id for run in kept.latest(10)} == {run.run_id for run in begun}
+    lake.clock.now_ms += runs.LEASE_MS
+    lost = [run for run in kept.latest(10) if run.state == "interrupted"]
+    assert {run.run_id for run in lost} == {run.run_id for run in begun[:3]}
+    assert {run.error for run in lost} == {"lost: the process that ran it ended without an answer"}
+    with pytest.raises(errors.NotRunning):
+        asyncio.run(kept.prolong(begun[0], "still here"))
+
+
+def test_expiries_of_many_tables_leave_room_for_other_runs(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "EXPIRIES_MAX", 3)
+    kept = runs_of(lake)
+    first = begin(kept)
+
+    async def expire_all() -> None:
+        for number in range(5):
+            lake.clock.now_ms += 1
+            await kept.record_expiry(
+                name=f"t{number}", target=f"lake.s.t{number}", by=lakes.BY,
+                started_at_ms=lake.clock(), error="", answer='{"expired_snapshots": 1}',
+            )  # fmt: skip
+
+    asyncio.run(expire_all())
+    assert [run.name for run in kept.latest(10)] == ["t4", "t3", "t2", first.name]
+    assert {run.state for run in kept.latest(3)} == {"succeeded"}
+
+
 def test_a_run_of_the_same_name_into_another_table_keeps_no_pipeline_from_running(
     lake: lakes.Lake,
 ) -> None:

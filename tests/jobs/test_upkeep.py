@@ -4,6 +4,7 @@ over."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +36,7 @@ class Keeping:
             scans=self.data.scans,
             reader_of=self.data.reader,
             account=lakes.ACCOUNT,
+            runs=self.work.runs,
         )
 
     async def fill(self, commits: int, *, first: int = 0) -> None:
@@ -104,6 +106,12 @@ def test_snapshots_that_are_old_enough_are_removed_by_one_commit(keeping: Keepin
         # Kept are those of the last three hours: of ages 0, 1 and 2.
         assert await keeping.snapshot_count() == 3
         assert [each.record.via for each in keeping.lake.log()[log:]] == ["maintenance"]
+        (listed,) = keeping.work.runs.latest(10)
+        assert (listed.task, listed.target, listed.state) == (
+            "snapshots", "lake.ns.t", "succeeded"
+        )  # fmt: skip
+        assert json.loads(listed.answer) == {"expired_snapshots": 3, "kept_snapshots": 3}
+        assert (listed.by_server, listed.by) == (True, keeping.lake.log()[-1].record.author)
         assert keeping.lake.broken_chain() is None
         loaded = await keeping.lake.tables.fetch(keeping.ident)
         files = await keeping.data.scans.data_files(
@@ -221,6 +229,8 @@ def test_an_expiry_that_fails_waits_and_the_status_says_why(
         row = keeping.row("snapshots")
         assert row is not None
         assert (row.failure, row.failures) == ("the disk is gone", 1)
+        (listed,) = keeping.work.runs.latest(10)
+        assert (listed.state, listed.error) == ("failed", "the disk is gone")
         keeping.lake.clock.now_ms += upkeep.PAUSE_MS
         await keeping.upkeep.check()
         assert await keeping.snapshot_count() == 1

@@ -181,6 +181,105 @@ def test_the_list_has_what_a_failed_run_did(served: Served) -> None:
     (served.folder / "torn.toml").unlink()
 
 
+def test_history_and_show_have_the_runs_that_go_on_and_those_that_were_lost(
+    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = ("--data", str(served.running.data))
+
+    def said(*arguments: str) -> tuple[int, list[str]]:
+        capsys.readouterr()
+        code = command.main([*arguments, *data], interrupts.Interrupts())
+        lines = capsys.readouterr().err.splitlines()
+        return code, [line.removeprefix("pipeline: ") for line in lines]
+
+    monkeypatch.setattr(leases, "PROLONG_SECONDS", 0.01)
+    with leases.held(served.endpoint, "seen", "lake.served.seen", give_up=lambda: None) as own:
+        own.latest = "writing 1 object: 7 rows"
+        until(lambda: served.jobs("seen")[0]["progress"] == own.latest)
+        code, lines = said("history", "seen")
+        assert (code, len(lines)) == (0, 2)
+        assert f" {own.run_id} seen running for " in lines[0]
+        assert lines[0].endswith(" s: writing 1 object: 7 rows")
+        code, lines = said("show", own.run_id)
+        assert (code, lines[:2]) == (0, [f"run_id: {own.run_id}", "pipeline: seen"])
+        assert "status: running" in lines
+        assert "progress: writing 1 object: 7 rows" in lines
+        own.state = "failed"
+    # As the server lists a run whose client was killed a minute ago.
+    ask = leases._ask
+
+    def lost(*arguments: Any) -> Any:
+        answer = ask(*arguments)
+        for run in answer.get("jobs", [answer]):
+            if run["run_id"] == own.run_id:
+                run |= {"state": "interrupted", "error": "lost: the process that ran it ended"}
+        return answer
+
+    monkeypatch.setattr(leases, "_ask", lost)
+    code, lines = said("history", "seen")
+    assert f" {own.run_id} seen interrupted in " in lines[0]
+    assert lines[0].endswith(" s: lost: the process that ran it ended")
+    code, lines = said("show", own.run_id)
+    assert code == 0
+    assert "error: lost: the process that ran it ended" in lines
+    code, lines = said("show", "0" * 32)
+    assert (code, lines[0][:37]) == (2, "show failed: there is no run 00000000")
+    # A run by hand says first which one it is, and its row of the table is shown once.
+    served.raw.put("seen/1.csv", "id\n1\n")
+    served.put("seen")
+    code, lines = said("run", "seen", "--pipelines", str(served.folder))
+    assert code == 0
+    run_id = served.jobs("seen")[-1]["run_id"]
+    assert lines[0] == f"run {run_id} of seen into lake.served.seen"
+    code, lines = said("history", "seen")
+    assert [run_id in line for line in lines] == [True, False, False]
+    assert lines[0].endswith(" s: 1 row")
+    (served.folder / "seen.toml").unlink()
+
+
+def test_a_load_by_hand_is_listed_while_it_goes_on_and_after(
+    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.raw.put("byhand/1.csv", "id\n1\n2\n")
+    data = ("--data", str(served.running.data))
+    load = ("ingest", "--from", served.raw.uri("byhand/"), "--to", "lake.served.byhand", *data)
+
+    def runs_of_it() -> list[Any]:
+        listed = served.ask("GET", "jobs")[1]["jobs"]
+        return [run for run in listed if run["target"] == "lake.served.byhand"]
+
+    during: list[Any] = []
+    monkeypatch.setattr(
+        command.ingest, "run", lambda *_, run=command.ingest.run, **options: (
+            during.extend(runs_of_it()), run(*_, **options)
+        )[1]
+    )  # fmt: skip
+    assert command.main(list(load), interrupts.Interrupts()) == 0
+    assert [(run["task"], run["state"], run["by_server"]) for run in during] == [
+        ("ingest", "running", False)
+    ]
+    (run,) = runs_of_it()
+    assert (run["run_id"], run["state"], run["answer"]["rows"]) == (
+        during[0]["run_id"], "succeeded", 2
+    )  # fmt: skip
+    assert command.main(list(load), interrupts.Interrupts()) == 0
+    served.raw.put("byhand/2.json", "{")
+    assert command.main([*load, "--format", "json"], interrupts.Interrupts()) != 0
+    assert [each["state"] for each in runs_of_it()] == ["failed", "nothing", "succeeded"]
+    assert runs_of_it()[0]["error"]
+    capsys.readouterr()
+    command.main(["history", *data], interrupts.Interrupts())
+    shown = [line for line in capsys.readouterr().err.splitlines() if "byhand" in line]
+    assert f" {run['run_id']} ingest of lake.served.byhand succeeded in " in shown[-1]
+    assert shown[-1].endswith(": 2 rows")
+    # A caller without the right to write the table loads nothing by it, and is not listed.
+    pair = (users.access_key("carol"), users.secret_key("carol"))
+    for task in ("ingest", "compaction"):
+        path = f"jobs?task={task}&target=lake.served.byhand"
+        assert served.ask("POST", path, pair=pair)[0] in (403, 404)
+    assert served.ask("POST", "jobs?task=what&target=lake.served.byhand")[0] == 400
+
+
 def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
     run_ids = []
     for state in ("succeeded", "failed", "failed"):
