@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import re
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,17 @@ import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sql import deletes, engine, ipc, kernels, parquet_files, rowforms, staged_files, unload_files
+from sql import (
+    deletes,
+    engine,
+    ipc,
+    kernels,
+    lambda_kernels,
+    parquet_files,
+    rowforms,
+    staged_files,
+    unload_files,
+)
 
 CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 """How our kernels put Snowflake's number into an exception that passes through the engine."""
@@ -197,7 +209,7 @@ class Planner:
         key = f"{query.settings}{query.limits.memory_bytes}{locates}"
         context = self._context(key, query, locates=locates)
         for name in query.functions:
-            context.register_udf(_function(name, query.settings.timezone))
+            context.register_udf(_function(name, query.settings))
         names: list[str] = []
         for number, relation in enumerate(query.relations):
             names += _register(context, relation, f"__{number}", prunes=prunes)
@@ -490,11 +502,59 @@ def _without_metadata(schema: pa.Schema) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _function(name: str, zone: str) -> Any:
-    kernel = kernels.kernel(name, zone=zone)
+def _function(name: str, settings: engine.Settings) -> Any:
+    zone = settings.timezone
+    computed = lambda_kernels.of_name(name)
+    if computed is None:
+        kernel = kernels.kernel(name, zone=zone)
+    else:
+        evaluate = functools.partial(_evaluated, settings)
+        kernel = lambda_kernels.kernel(*computed, evaluate, zone=zone)
     return datafusion.udf(
         kernel.function, list(kernel.arguments), kernel.result, kernel.volatility, name=name
     )
+
+
+def _evaluated(
+    settings: engine.Settings, computed: lambda_kernels.Lambda, batch: pa.RecordBatch
+) -> Any:
+    """Return a lambda's values over a batch, in the order of its rows.
+
+    A thread of its own evaluates them: this one belongs to the library's runtime, which refuses a
+    second query there. One partition needs no other thread of that runtime.
+    """
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(_values(settings, computed, batch))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, name="lambda")
+    thread.start()
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _values(
+    settings: engine.Settings, computed: lambda_kernels.Lambda, batch: pa.RecordBatch
+) -> Any:
+    context = datafusion.SessionContext(_configured(dataclasses.replace(settings, partitions=1)))
+    for name in computed.functions:
+        context.register_udf(_function(name, settings))
+    context.register_record_batches("elements", [[batch]])
+    frame = context.sql_with_options(
+        f"SELECT {computed.text} AS value FROM elements",
+        datafusion.SQLOptions()
+        .with_allow_ddl(False)
+        .with_allow_dml(False)
+        .with_allow_statements(False),
+    )
+    columns = [each.column(0) for each in frame.collect()]
+    return pa.chunked_array(columns).combine_chunks()
 
 
 def _register(context: Any, relation: engine.Relation, prefix: str, *, prunes: bool) -> list[str]:

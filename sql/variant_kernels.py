@@ -94,18 +94,20 @@ def escaped(_: re.Match[str]) -> Kernel:
 def bounded(_: re.Match[str]) -> Kernel:
     """Values that the engine joined of others, if none is longer than a value can be."""
 
-    def function(texts: Any) -> Any:
-        longest_bytes = pc.max(pc.binary_length(texts)).as_py() or 0
-        if longest_bytes > outcomes.TEXT_LENGTH_MAX:
-            longest = pc.max(pc.utf8_length(texts)).as_py()
-            if longest > outcomes.TEXT_LENGTH_MAX:
-                raise coded("100078", f"... of {longest} characters")
-        return texts
-
     # Volatile as `kernel`.
     return Kernel(
-        function=function, arguments=(pa.string(),), result=pa.string(), volatility="volatile"
+        function=check_lengths, arguments=(pa.string(),), result=pa.string(), volatility="volatile"
     )
+
+
+def check_lengths(texts: Any) -> Any:
+    """Return texts; raises the coded error if one is longer than a value can be."""
+    longest_bytes = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest_bytes > outcomes.TEXT_LENGTH_MAX:
+        longest = pc.max(pc.utf8_length(texts)).as_py()
+        if longest > outcomes.TEXT_LENGTH_MAX:
+            raise coded("100078", f"... of {longest} characters")
+    return texts
 
 
 # Lists of rows

@@ -48,6 +48,10 @@ def _joined_literal(node: Any) -> Any:
     return exp.Literal.string("".join(part.name for part in parts))
 
 
+def _no_lambda(node: Any, types: Sequence[sqltypes.SqlType]) -> Any:
+    raise errors.unsupported("a lambda here")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionCall:
     """One call of a function while it is bound.
@@ -57,6 +61,7 @@ class FunctionCall:
     over: what stands after OVER. order: WITHIN GROUP's or the call's own ORDER BY. rows: the most
     rows that an aggregate can see, when known. columns: `*` -> the names and columns that it is.
     sequence: the number of the row of a GENERATOR. has_keywords: some arguments are given by name.
+    body: a lambda's tree and its parameters' types -> its expression (`sql.dialect.lambdas.Body`).
     """
 
     name: str
@@ -75,6 +80,7 @@ class FunctionCall:
     ignore_nulls: bool = False
     rows: int | None = None
     has_keywords: bool = False
+    body: Callable[[Any, Sequence[sqltypes.SqlType]], Any] = _no_lambda
 
     @property
     def args(self) -> list[Expr]:
@@ -398,9 +404,10 @@ SHOWN: Mapping[str, str] = {
     "moment": "TIMESTAMP",
     "word": "VARCHAR",
     "constant": "CONSTANT",
+    "lambda": "LAMBDA",
 }
 """Parameters and results as SHOW FUNCTIONS names them. moment: a date or a time of any type. word:
-a bare word or a string. constant: known when the statement is bound."""
+a bare word or a string. constant: known when the statement is bound. lambda: `x -> expression`."""
 
 
 def text_result(computed: code.Code, parts: Sequence[Expr]) -> Expr:

@@ -21,6 +21,7 @@ from sql.dialect import (
     choices,
     columns,
     functions,
+    lambdas,
     moments,
     octets,
     rewrites,
@@ -645,6 +646,7 @@ def _call(name: str, nodes: list[Any], scope: NameResolver, **more: Any) -> buil
         sequence=scope.sequence,
         context=scope.environment.context,
         rows=scope.rows,
+        body=lambda node, types: lambdas.body(node, types, scope, bind),
         **more,
     )
 

@@ -20,6 +20,7 @@ from sql.dialect import (
     formats,
     generation,
     hashes,
+    lambdas,
     moments,
     names,
     number_texts,
@@ -1175,6 +1176,7 @@ GROUPS: Mapping[str, tuple[builders.Function, ...]] = {
     "Choices": CHOICE_FUNCTIONS,
     "Conversion": CONVERSION_FUNCTIONS,
     "Semi-structured": semistructured.SEMISTRUCTURED_FUNCTIONS,
+    "Lambdas": lambdas.LAMBDA_FUNCTIONS,
     "Session": CONTEXT_FUNCTIONS,
 }
 """The table of functions, in the groups of docs/SQL.md."""

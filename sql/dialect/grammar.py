@@ -61,6 +61,13 @@ class Boathouse(snowflake.Snowflake):
             for name, read in parser.Parser.FUNCTION_PARSERS.items()
             if name in FUNCTION_PARSERS_KEPT
         }
+        # A parameter of a lambda stays a column, which the lambda's scope resolves.
+        LAMBDAS: ClassVar[Any] = {
+            **SnowflakeParser.LAMBDAS,
+            TokenType.ARROW: lambda self, parameters: self.expression(
+                exp.Lambda(this=self._parse_disjunction(), expressions=parameters)
+            ),
+        }
         HISTORICAL_DATA_KIND: ClassVar[Any] = {*parser.Parser.HISTORICAL_DATA_KIND, "REF"}
 
         def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:

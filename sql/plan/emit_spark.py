@@ -167,13 +167,16 @@ def _call(call: code.FunctionUse) -> Pieces:
         return _date_part(call)
     name = None if call.is_kernel else FUNCTIONS.get(call.name)
     if name is None:
-        raise errors.unsupported(f"{call.name} in Spark SQL")
+        raise errors.unsupported(f"{PARAMETERS.sub('', call.name)} in Spark SQL")
     if call.order or call.within:
         raise errors.unsupported(f"{call.name} in an order in Spark SQL")
     if name == "round" and (quotient := _quotient(call)) is not None:
         return quotient
     return emit.PIECES[code.FunctionUse](dataclasses.replace(call, name=name))
 
+
+PARAMETERS: Final = re.compile("_[0-9a-f]{8,}$")
+"""The text in a kernel's name by which it computes, such as a format."""
 
 PARTS: Final = frozenset({"year", "quarter", "month", "day", "hour", "minute"})
 """Parts of moments that are the same whole numbers on both engines."""

@@ -29,6 +29,7 @@ VALUES = {
     "variant": "to_variant(12)",
     "array": "array_construct(1, 2)",
     "object": "object_construct('a', 1)",
+    "lambda": "x -> true",
 }
 """A value of each coercion."""
 
@@ -43,6 +44,7 @@ CALLS = {
     "TIMESTAMP_FROM_PARTS": "TIMESTAMP_FROM_PARTS('2024-01-02'::date, '12:00'::time)",
     "GET_DDL": "GET_DDL('table', 't')",
     "LOG": "LOG(2, 8)",
+    "REDUCE": "REDUCE(array_construct(1), 0, (a, x) -> a + x)",
     "ATANH": "ATANH(0.5)",
     "PARSE_JSON": "PARSE_JSON('[1]')",
     "TRY_PARSE_JSON": "TRY_PARSE_JSON('[1]')",
@@ -309,7 +311,7 @@ def calls_with_null(row: builders.Function) -> list[str]:
         return []
     calls = []
     for index, each in enumerate(row.required):
-        if each not in ("word", "constant"):
+        if each not in ("word", "constant", "lambda"):
             arguments = [VALUES[other] for other in row.required]
             arguments[index] = f"nullif({arguments[index]}, {arguments[index]})"
             calls.append(f"{row.names[0]}({', '.join(arguments)})")
