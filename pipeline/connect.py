@@ -112,7 +112,7 @@ class RemoteTasks:
 
 def check_reach(address: masters.ConnectServer, endpoint: settings.ServerEndpoint) -> None:
     """Raise BadArgument if the Connect server cannot reach Boathouse by its URL."""
-    is_here = address.host in settings.LOOPBACK_HOSTS
+    is_here = settings.is_loopback_host(address.host)
     if not is_here and settings.is_loopback(endpoint.url):
         raise errors.BadArgument(
             f"the Spark Connect server at {address} cannot reach {endpoint.url}, an address of "

@@ -8,6 +8,7 @@ configuration response; only S3A, which reads the raw files, needs them as setti
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +40,6 @@ LOST_RECORDS: tuple[LostRecords, ...] = ("fail", "skip")
 
 SCHEME_BEGINNING, SCHEME_DIGITS = "s3-", 16
 FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -409,8 +409,17 @@ def library_settings(*, jars: Path, java_options: tuple[str, ...]) -> dict[str, 
 
 def is_loopback(url: str) -> bool:
     """Return whether only this machine reaches a URL."""
-    host = urlsplit(url).hostname or ""
-    return host in LOOPBACK_HOSTS or host == "::1" or host.startswith("127.")
+    return is_loopback_host(urlsplit(url).hostname or "")
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether only this machine reaches a host. host: a name or address, also in []."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def is_on_this_machine(master: str) -> bool:
@@ -418,7 +427,7 @@ def is_on_this_machine(master: str) -> bool:
     if master.startswith("local"):
         return True
     hosts = [address.rpartition(":")[0] for address in master.partition("://")[2].split(",")]
-    return all(host in LOOPBACK_HOSTS for host in hosts)
+    return all(map(is_loopback_host, hosts))
 
 
 def scheme_of_raw_files(server: ServerEndpoint) -> str:

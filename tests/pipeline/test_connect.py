@@ -107,6 +107,11 @@ def test_a_server_elsewhere_cannot_reach_an_address_of_this_machine() -> None:
         connect.check_reach(elsewhere, SERVER)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "localhost", "[::1]"])
+def test_a_server_on_this_machine_reaches_an_address_of_it(host: str) -> None:
+    connect.check_reach(dataclasses.replace(HERE, host=host), SERVER)
+
+
 def test_an_address_where_nothing_listens_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -154,6 +154,7 @@ def test_spark_settings_ship_the_jars_to_a_cluster(tmp_path: Path) -> None:
     [
         ("local[*]", True),
         ("spark://127.0.0.1:7077", True),
+        ("spark://127.0.1.1:7077", True),
         ("spark://localhost:7077,localhost:7078", True),
         ("spark://[::1]:7077", True),
         ("spark://127.0.0.1:7077,10.0.0.2:7077", False),
@@ -200,6 +201,7 @@ def test_sessions_of_a_connect_server_read_raw_files_by_a_scheme_of_endpoint_and
         ("http://127.0.0.1:9000", True), ("http://localhost:9000", True),
         ("http://[::1]:9000", True), ("http://127.1.2.3", True),
         ("http://10.0.0.1:9000", False), ("https://lake.example.org", False),
+        ("http://127.example.org", False),
     ],
 )  # fmt: skip
 def test_loopback_addresses_are_of_this_machine_alone(url: str, expected: bool) -> None:
