@@ -217,8 +217,9 @@ class Brokers:
 
         kafka: Any = confluent_kafka
         topic = self.source.topic
-        with self._failures():
+        with self._failures(), contextlib.ExitStack() as ending:
             client = kafka.admin.AdminClient(self._properties())
+            ending.callback(client.poll, 0)  # an error of the connection is only told by it
             cluster = client.list_topics(topic, timeout=ANSWER_SECONDS).cluster_id
             described_topics = client.describe_topics(
                 kafka.TopicCollection([topic]), request_timeout=ANSWER_SECONDS
@@ -302,7 +303,9 @@ class Brokers:
         }
 
     def _note(self, error: Any) -> None:
-        self._reason = str(error.str())
+        # What follows a refused password says only that no broker is left.
+        if not self._reason or error.name() != "_ALL_BROKERS_DOWN":
+            self._reason = str(error.str())
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:

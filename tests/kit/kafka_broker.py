@@ -1,5 +1,6 @@
 """A broker of Apache Kafka, alone in its cluster, from the jars of its release.
 
+It has a listener without accounts, and one with SASL's PLAIN for the account of USER.
 The jars are fetched once by Ivy into the pipeline's cache, with their checksums in
 `kafka_broker.lock`. The broker runs in KRaft mode; its data lie in a folder of the test run.
 """
@@ -35,13 +36,17 @@ OPTIONS = (
     "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData",
     "-Dlog4j2.level=ERROR",
 )  # fmt: skip
+USER, PASSWORD = "loader", "loaders-secret"
 SERVER = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\
+  org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
 log.dirs={folder}/data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -54,13 +59,14 @@ log.retention.ms=-1
 
 
 class Broker:
-    """A running broker. bootstrap: HOST:PORT."""
+    """A running broker. bootstrap, sasl: HOST:PORT of each listener."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, sasl: str) -> None:
         import confluent_kafka.admin
 
         self._kafka: Any = confluent_kafka
         self.bootstrap = bootstrap
+        self.sasl = sasl
         properties = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = self._kafka.admin.AdminClient(properties)
 
@@ -153,9 +159,14 @@ def running(folder: Path) -> Iterator[Broker]:
         classes = jars.ensure(runtime, os.environ, say=print, jar_set=JARS)
     except errors.JarsMissing as error:
         pytest.skip(str(error))
-    port, controller = _free_ports()
+    port, sasl, controller = _free_ports(3)
     properties = folder / "server.properties"
-    properties.write_text(SERVER.format(port=port, controller=controller, folder=folder))
+    properties.write_text(
+        SERVER.format(
+            port=port, sasl=sasl, controller=controller, folder=folder, user=USER,
+            password=PASSWORD,
+        )
+    )  # fmt: skip
     command = [str(runtime.command), *OPTIONS, "-cp", f"{classes}/*"]
     with (folder / "broker.log").open("wb") as log:
         subprocess.run(
@@ -168,17 +179,18 @@ def running(folder: Path) -> Iterator[Broker]:
         )
     try:
         _wait_for(process, port, folder / "broker.log")
-        yield Broker(f"127.0.0.1:{port}")
+        yield Broker(f"127.0.0.1:{port}", f"127.0.0.1:{sasl}")
     finally:
         process.kill()
         process.wait()
 
 
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in taken]
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from pipeline import __main__ as command
 from pipeline import errors, files, ingest, interrupts, jobs, loads, records, settings, topics
+from tests.kit import kafka_broker
 from tests.kit import server as server_kit
 from tests.kit.kafka_broker import Broker
 from tests.pipeline import wire
@@ -91,6 +92,31 @@ def test_records_are_loaded_once_as_they_come(broker: Broker, small: Small) -> N
     counts = [run(small, some).rows for _ in range(4)]
     assert (sum(counts), max(counts), counts[3]) == (6, 2, 0)
     assert [row["id"] for row in small.rows("topics_grown.some")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_broker_that_asks_for_a_password_gets_it_from_the_file_of_properties(
+    broker: Broker, small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create("sasl")
+    broker.send("sasl", rows_of(1, 2))
+    properties = tmp_path / "kafka.properties"
+    load = load_of(
+        broker, "sasl", "topics_sasl.t", bootstrap=broker.sasl, properties_file=str(properties)
+    )
+
+    def load_with(password: str) -> jobs.Loaded:
+        properties.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f"sasl.username={kafka_broker.USER}\nsasl.password={password}\n"
+        )
+        return run(small, load)
+
+    assert load_with(kafka_broker.PASSWORD).rows == 2
+    assert [row["id"] for row in small.rows("topics_sasl.t")] == [1, 2]
+    monkeypatch.setattr("pipeline.topics.ANSWER_SECONDS", 2)
+    with pytest.raises(errors.NoBroker, match="SASL authentication error: Auth") as caught:
+        load_with("hush-and-hidden")
+    assert "hush" not in str(caught.value)
 
 
 def test_a_topic_that_has_lost_records_is_refused_or_continued(
