@@ -70,7 +70,7 @@ class Alterations:
         try:
             with self._places.view_of(session) as catalog:
                 schema = catalog.schema_of(
-                    statement.name, database=session.database, schema=session.schema
+                    statement.name, database=session.database, schema=session.schema, exactly=True
                 )
                 if not schema.namespace:
                     raise errors.unsupported("ALTER TABLE in INFORMATION_SCHEMA")
@@ -82,7 +82,7 @@ class Alterations:
                 ):
                     return outcomes.status(SUCCESS)
                 missing = catalog.no_table(schema, statement.name, object_type="Table")
-                table = catalog.find_table(schema, statement.name[-1])
+                table = catalog.find_table(schema, statement.name[-1], exactly=True)
                 if table is None:
                     raise missing
                 if table.is_temporary:
@@ -114,7 +114,9 @@ class Alterations:
         match statement.change:
             case operations.RenameTable(to=name) | operations.SwapTables(other=name):
                 place = temporary_names.logical(table.ident)
-                schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+                schema = catalog.schema_of(
+                    name, database=session.database, schema=session.schema, exactly=True
+                )
                 if len(name) == 1 and isinstance(statement.change, operations.RenameTable):
                     # Snowflake renames within the session's schema only by a qualified name.
                     schema = places.Schema(
@@ -128,7 +130,7 @@ class Alterations:
             raise errors.unsupported("ALTER TABLE into another database")
         if isinstance(statement.change, operations.SwapTables):
             missing = catalog.no_table(schema, name, object_type="Table")
-            other = catalog.find_table(schema, name[-1])
+            other = catalog.find_table(schema, name[-1], exactly=True)
             if other is None:
                 raise missing
             if other.is_temporary != table.is_temporary:

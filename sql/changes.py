@@ -223,7 +223,11 @@ class Changes:
         def find_target(catalog: places.CatalogView) -> places.NamedTable:
             actions = rights.LOAD_ACTIONS if execution.describe_only else rights.COMMIT_ACTIONS
             return catalog.table(
-                statement.name, database=session.database, schema=session.schema, actions=actions
+                statement.name,
+                database=session.database,
+                schema=session.schema,
+                exactly=True,
+                actions=actions,
             )
 
         return await self._planning.look_up(execution, find_target)

@@ -141,6 +141,7 @@ class DdlTexts:
                 name,
                 database=session.database,
                 schema=session.schema,
+                exactly=False,
                 actions=rights.LOAD_ACTIONS,
             )
         if object_type == "view" and table.pointer.object_type == "table":
@@ -156,7 +157,9 @@ class DdlTexts:
     def _of_sequence(self, session: sessions.Session, name: names.Name, is_qualified: bool) -> str:
         missing = errors.does_not_exist("Sequence", names.dotted(name))
         with self._places.view(session.principal) as catalog:
-            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+            schema = catalog.schema_of(
+                name, database=session.database, schema=session.schema, exactly=False
+            )
             place = [(schema.database, schema.namespace)]
             listed = {each.state.name: each for each in self._described.sequences(catalog, place)}
         stored = names.find_one(name[-1], list(listed))
@@ -166,7 +169,9 @@ class DdlTexts:
 
     def _of_format(self, session: sessions.Session, name: names.Name, is_qualified: bool) -> str:
         with self._places.view(session.principal) as catalog:
-            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+            schema = catalog.schema_of(
+                name, database=session.database, schema=session.schema, exactly=False
+            )
         place = [(schema.database, schema.namespace)]
         listed: dict[str, listings.ListedStaging] = {}
         for each in self._described.staging(
@@ -186,7 +191,7 @@ class DdlTexts:
                 database = catalog.visible_database(name[0])
                 schemas = [(database, each) for each in catalog.schemas(database)]
             else:
-                schema = catalog.visible_schema(name, database=session.database)
+                schema = catalog.visible_schema(name, database=session.database, exactly=False)
                 if not schema.namespace:
                     raise errors.unsupported("GET_DDL of INFORMATION_SCHEMA")
                 schemas = [(schema.database, schema.namespace)]

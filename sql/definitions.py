@@ -281,7 +281,9 @@ class Definitions:
     ) -> _NewTable:
         """Return the table of a CREATE TABLE as the catalog has it; raises SqlError."""
         session = execution.session
-        schema = catalog.schema_of(statement.name, database=session.database, schema=session.schema)
+        schema = catalog.schema_of(
+            statement.name, database=session.database, schema=session.schema, exactly=True
+        )
         if not schema.namespace:
             raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
         ident = idents.TableIdent(
@@ -311,7 +313,9 @@ class Definitions:
     ) -> places.Schema:
         """Return the schema of a CREATE TEMPORARY TABLE; raises SqlError."""
         session, name = execution.session, statement.name
-        schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        schema = catalog.schema_of(
+            name, database=session.database, schema=session.schema, exactly=True
+        )
         if not schema.namespace:
             raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
         catalog.check_new_temporary(schema, missing=catalog.no_table(schema, name))
@@ -596,7 +600,7 @@ class Definitions:
         try:
             with self._places.view_of(session) as catalog:
                 schema = catalog.schema_of(
-                    statement.name, database=session.database, schema=session.schema
+                    statement.name, database=session.database, schema=session.schema, exactly=True
                 )
                 receipt = self._replays.receipt(
                     schema.database, execution.query_id, by=execution.by
@@ -647,7 +651,7 @@ class Definitions:
         success = outcomes.status(f"Table {shown} successfully restored.")
         with self._places.view_of(session) as catalog:
             schema = catalog.schema_of(
-                statement.name, database=session.database, schema=session.schema
+                statement.name, database=session.database, schema=session.schema, exactly=True
             )
             receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
             if schema.namespace and self._replays.is_done(receipt):

@@ -140,6 +140,7 @@ class Explaining:
                 statement.name,
                 database=session.database,
                 schema=session.schema,
+                exactly=True,
                 actions=rights.COMMIT_ACTIONS,
             )
 
@@ -163,6 +164,7 @@ class Explaining:
                     clause.name,
                     database=session.database,
                     schema=session.schema,
+                    exactly=True,
                     actions=rights.COMMIT_ACTIONS,
                 )
                 for clause in statement.clauses

@@ -52,7 +52,7 @@ class ForeignKeys:
         session = execution.session
         with self._places.view_of(session) as catalog:
             schema = catalog.schema_of(
-                key.referenced, database=session.database, schema=session.schema
+                key.referenced, database=session.database, schema=session.schema, exactly=True
             )
             ident = idents.TableIdent(
                 table_bucket=schema.database,
@@ -65,6 +65,7 @@ class ForeignKeys:
                     key.referenced,
                     database=session.database,
                     schema=session.schema,
+                    exactly=True,
                     actions=rights.LOAD_ACTIONS,
                 )
                 ident = table.ident

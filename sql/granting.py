@@ -370,7 +370,9 @@ class Granting:
             if target.all_in:
                 return list(self._all(catalog, session, target))
             if target.object_type == "SCHEMA":
-                schema = catalog.visible_schema(target.name, database=session.database)
+                schema = catalog.visible_schema(
+                    target.name, database=session.database, exactly=True
+                )
                 if not schema.namespace:
                     raise errors.unsupported("GRANT ... ON SCHEMA INFORMATION_SCHEMA")
                 arn = self._places.bucket_arn(schema.database)
@@ -379,6 +381,7 @@ class Granting:
                 target.name,
                 database=session.database,
                 schema=session.schema,
+                exactly=True,
                 actions=rights.LOAD_ACTIONS[:1],
             )
             if target.object_type == "VIEW" and table.pointer.object_type == "table":
@@ -399,7 +402,7 @@ class Granting:
             database = catalog.visible_database(target.name[0])
             namespaces = catalog.schemas(database)
         else:
-            schema = catalog.visible_schema(target.name, database=session.database)
+            schema = catalog.visible_schema(target.name, database=session.database, exactly=True)
             database, namespaces = schema.database, [schema.namespace]
         count = 0
         for namespace in namespaces:

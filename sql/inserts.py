@@ -47,6 +47,7 @@ class Inserts:
                 statement.name,
                 database=session.database,
                 schema=session.schema,
+                exactly=True,
                 actions=rights.LOAD_ACTIONS if execution.describe_only else rights.COMMIT_ACTIONS,
             )
 
@@ -118,6 +119,7 @@ class Inserts:
                     statement.name,
                     database=session.database,
                     schema=session.schema,
+                    exactly=True,
                     actions=rights.COMMIT_ACTIONS,
                 )
         except errors.SqlError as error:

@@ -241,6 +241,7 @@ class Loading:
                 statement.name,
                 database=session.database,
                 schema=session.schema,
+                exactly=True,
                 actions=rights.COMMIT_ACTIONS,
             )
         loaded = await self._transactions.table(session, table.ident, table.pointer)

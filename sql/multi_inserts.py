@@ -83,6 +83,7 @@ class MultiInserts:
                     clause.name,
                     database=session.database,
                     schema=session.schema,
+                    exactly=True,
                     actions=actions,
                 )
                 for clause in statement.clauses

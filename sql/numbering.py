@@ -138,7 +138,9 @@ class Numbering:
         self, execution: planning.Execution, name: names.Name, catalog: places.CatalogView
     ) -> places.Schema:
         session = execution.session
-        schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        schema = catalog.schema_of(
+            name, database=session.database, schema=session.schema, exactly=True
+        )
         if not schema.namespace:
             raise errors.unsupported("a sequence in INFORMATION_SCHEMA")
         return schema
@@ -152,7 +154,7 @@ class Numbering:
                 return _Target(ident=_ident(schema, name[-1].stored), receipt=receipt, is_done=True)
             missing = catalog.no_table(schema, name, object_type="Sequence")
             listed = self._sequences.list(schema.database, schema.namespace)
-            stored = names.find_one(name[-1], [each.name for each in listed])
+            stored = names.find_exactly(name[-1], [each.name for each in listed])
             if stored is None:
                 raise missing
             ident = _ident(schema, stored)

@@ -369,7 +369,7 @@ class CatalogView:
             raise _no_database(ident.folded)
         return database
 
-    def schema(self, name: names.Name, *, database: str | None, exactly: bool = False) -> Schema:
+    def schema(self, name: names.Name, *, database: str | None, exactly: bool) -> Schema:
         """Return the schema that a name of one or two parts refers to; raises SqlError.
 
         database: the session's. exactly: as for `find_table`.
@@ -390,10 +390,15 @@ class CatalogView:
             raise self.hidden(name, database=database)
         return Schema(database=database, name=idents.dotted(namespace), namespace=namespace)
 
-    def schema_of(self, name: names.Name, *, database: str | None, schema: str | None) -> Schema:
-        """Return the schema in which a table's name lies; database and schema: the session's."""
+    def schema_of(
+        self, name: names.Name, *, database: str | None, schema: str | None, exactly: bool
+    ) -> Schema:
+        """Return the schema in which a table's name lies; database and schema: the session's.
+
+        exactly: as for `find_table`.
+        """
         if len(name) > 1:
-            return self.schema(name[:-1], database=database)
+            return self.schema(name[:-1], database=database, exactly=exactly)
         if database is None:
             raise errors.no_current_database()
         if schema is None:
@@ -418,8 +423,9 @@ class CatalogView:
         """Return the table, or the Iceberg view, that ident refers to in a schema, or None.
 
         A temporary table of the session hides a lasting one. exactly: an unquoted ident does not
-        refer to a name that is stored in mixed case. CREATE and DROP look names up so, because for
-        them such a name is another one. only_lasting: no temporary table is meant.
+        refer to a name that is stored in mixed case. Statements that change something look names
+        up so, because for them such a name is another one. only_lasting: no temporary table is
+        meant.
         """
         if object_type == "table" and not only_lasting:
             temporary = self.find_temporary(place, ident, exactly=exactly)
@@ -491,14 +497,17 @@ class CatalogView:
         *,
         database: str | None,
         schema: str | None,
+        exactly: bool,
         actions: Sequence[str] = rights.READ_ACTIONS,
     ) -> NamedTable:
-        """Return a table, if the caller may do actions with it.
+        """Return a table, if the caller may do actions with it. exactly: as for `find_table`.
 
         Raises SqlError 002003 for a table that does not exist, or that the caller may neither list
         nor use; 003001 for one that the caller may list, without the right to these actions.
         """
-        table = self.relation(name, database=database, schema=schema, actions=actions)
+        table = self.relation(
+            name, database=database, schema=schema, exactly=exactly, actions=actions
+        )
         if table.pointer.object_type == "view":
             raise errors.of_other_type("VIEW", "TABLE")
         return table
@@ -509,19 +518,20 @@ class CatalogView:
         *,
         database: str | None,
         schema: str | None,
+        exactly: bool,
         actions: Sequence[str] = rights.READ_ACTIONS,
         only_lasting: bool = False,
     ) -> NamedTable:
         """Return a table or a view; its pointer says which. Raises SqlError as `table` does.
 
         actions: with a table. A view has no data, so reading one takes the right to load it.
-        only_lasting: no temporary table is meant.
+        exactly, only_lasting: as for `find_table`.
         """
-        place = self.schema_of(name, database=database, schema=schema)
+        place = self.schema_of(name, database=database, schema=schema, exactly=exactly)
         missing = self.no_table(place, name)
-        table = self.find_table(place, name[-1], only_lasting=only_lasting)
+        table = self.find_table(place, name[-1], exactly=exactly, only_lasting=only_lasting)
         if table is None:
-            view = self.find_table(place, name[-1], object_type="view")
+            view = self.find_table(place, name[-1], object_type="view", exactly=exactly)
             if view is None:
                 raise missing
             needed = rights.LOAD_ACTIONS if tuple(actions) == rights.READ_ACTIONS else actions
@@ -539,9 +549,12 @@ class CatalogView:
             raise _no_database(ident.folded)
         return database
 
-    def visible_schema(self, name: names.Name, *, database: str | None) -> Schema:
-        """Return the schema that a name refers to. Raises SqlError 002003 if it is hidden."""
-        place = self.schema(name, database=database)
+    def visible_schema(self, name: names.Name, *, database: str | None, exactly: bool) -> Schema:
+        """Return the schema that a name refers to. Raises SqlError 002003 if it is hidden.
+
+        exactly: as for `find_table`.
+        """
+        place = self.schema(name, database=database, exactly=exactly)
         if place.namespace:
             demand = self._access.on_namespace(place.database, place.namespace, "GetNamespace")
             visible = self._permits(demand)

@@ -320,7 +320,9 @@ class Planning:
         """
         session = execution.session
         with self._places.view(session.principal) as catalog:
-            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+            schema = catalog.schema_of(
+                name, database=session.database, schema=session.schema, exactly=False
+            )
             missing = catalog.no_table(schema, name, object_type="Sequence")
             if not schema.namespace:
                 raise missing
@@ -611,7 +613,9 @@ class Planning:
             # A name in a view means the same in every session.
             view = reference.within[-1]
             database, schema_name, name = view.database, view.schema, view.here(name)
-        schema = catalog.schema_of(name, database=database, schema=schema_name)
+        schema = catalog.schema_of(
+            name, database=database, schema=schema_name, exactly=use.is_target
+        )
         if not schema.namespace:
             if use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
@@ -628,6 +632,7 @@ class Planning:
                 name,
                 database=database,
                 schema=schema_name,
+                exactly=use.is_target,
                 actions=actions,
                 only_lasting=not is_own,
             )

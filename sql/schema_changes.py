@@ -74,10 +74,15 @@ class _Draft:
         self.checks_nulls: list[str] = []
         self.filled: list[int] = []
 
+    def namesake(self, ident: names.Ident) -> Json | None:
+        """Return the column that a new name would collide with, for readers that ignore case."""
+        positions = names.find(ident, [field["name"] for field in self.fields])
+        return self.fields[positions[0]] if positions else None
+
     def find(self, ident: names.Ident) -> Json | None:
         stored = [field["name"] for field in self.fields]
-        positions = names.find(ident, stored)
-        return self.fields[positions[0]] if positions else None
+        name = names.find_exactly(ident, stored)
+        return None if name is None else self.fields[stored.index(name)]
 
     def get(self, ident: names.Ident) -> Json:
         field = self.find(ident)
@@ -167,7 +172,7 @@ def requirements(metadata: model.TableMetadata, planned: SchemaPlan) -> list[Jso
 def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolved) -> None:
     added: list[names.Ident] = []
     for position, column in enumerate(change.columns):
-        if draft.find(column.name) is not None:
+        if draft.namesake(column.name) is not None:
             if change.if_not_exists:
                 continue
             raise _already_exists(column.name)
@@ -259,7 +264,7 @@ def _nested_ids(field: Json) -> set[int]:
 
 def _rename_column(draft: _Draft, change: operations.RenameColumn) -> None:
     field = draft.get(change.column)
-    standing = draft.find(change.to)
+    standing = draft.namesake(change.to)
     if standing is not None and standing is not field:
         raise _already_exists(change.to)
     field["name"] = change.to.stored
@@ -350,7 +355,7 @@ def _drop_key(draft: _Draft, change: operations.DropKey) -> None:
     ids = tuple(draft.get(ident)["id"] for ident in change.columns)
     for key in draft.keys:
         if change.name is not None:
-            is_meant = names.find(change.name, [key.name or ""]) == [0]
+            is_meant = names.find_exactly(change.name, [key.name or ""]) is not None
         else:
             is_meant = key.type == change.key_type and (not ids or key.columns == ids)
         if is_meant:

@@ -84,7 +84,9 @@ class Schemas:
         """Drop a schema with its tables and views, and create it anew, in one commit."""
         session, ident = execution.session, statement.name[-1]
         with self._places.view(session.principal) as catalog:
-            schema = catalog.schema((names.Ident(text=database, quoted=True), ident), database=None)
+            schema = catalog.schema(
+                (names.Ident(text=database, quoted=True), ident), database=None, exactly=True
+            )
             if not schema.namespace:
                 raise errors.unsupported("CREATE OR REPLACE SCHEMA INFORMATION_SCHEMA")
             catalog.check_schema(statement.name, schema, "DeleteNamespace")
@@ -122,7 +124,7 @@ class Schemas:
         session, success = execution.session, outcomes.status("Statement executed successfully.")
         try:
             with self._places.view_of(session) as catalog:
-                schema = catalog.schema(statement.name, database=session.database)
+                schema = catalog.schema(statement.name, database=session.database, exactly=True)
                 if not schema.namespace:
                     raise errors.unsupported("ALTER SCHEMA INFORMATION_SCHEMA")
                 catalog.check_schema(statement.name, schema, "UpdateNamespace")

@@ -120,7 +120,9 @@ class Shows:
         missing = errors.described_does_not_exist("Sequence", names.dotted(name))
         with self._places.view_of(session) as catalog:
             try:
-                place = catalog.schema_of(name, database=session.database, schema=session.schema)
+                place = catalog.schema_of(
+                    name, database=session.database, schema=session.schema, exactly=False
+                )
             except errors.SqlError as error:
                 raise (missing if error.code == "002003" else error) from None
             if not catalog.lists_sequences(place.database, place.namespace):
@@ -144,7 +146,9 @@ class Shows:
             return None
         try:
             with self._places.view_of(session) as catalog:
-                place = catalog.schema_of(name, database=session.database, schema=session.schema)
+                place = catalog.schema_of(
+                    name, database=session.database, schema=session.schema, exactly=False
+                )
         except errors.SqlError:
             return None
         return stored_views.find_temporary(session, place, name[-1])
@@ -159,6 +163,7 @@ class Shows:
                     name,
                     database=session.database,
                     schema=session.schema,
+                    exactly=False,
                     actions=rights.LOAD_ACTIONS,
                 )
         except errors.SqlError as error:
@@ -479,7 +484,7 @@ def _schema_in_scope(
     catalog: places.CatalogView, session: sessions.Session, scope: names.Name
 ) -> places.Schema:
     try:
-        return catalog.visible_schema(scope, database=session.database)
+        return catalog.visible_schema(scope, database=session.database, exactly=False)
     except errors.SqlError as error:
         if error.code != "002003":
             raise
@@ -495,7 +500,7 @@ def _described_names(
             (None, names.shown(idents.dotted(namespace)), "SCHEMA")
             for namespace in catalog.schemas(database)
         ]
-    place = catalog.visible_schema(statement.name, database=session.database)
+    place = catalog.visible_schema(statement.name, database=session.database, exactly=False)
     return [
         (None, names.shown(ident.name), shown)
         for object_type, shown in show_listings.OBJECT_TYPES.items()

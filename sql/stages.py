@@ -165,7 +165,7 @@ class Stages:
         if len(ident.stored.encode(errors="replace")) > stagerows.NAME_BYTES_MAX:
             raise errors.invalid_identifier(ident.folded[:100])
         with self._places.view(session.principal) as catalog:
-            home = self._home(session, statement.name, catalog)
+            home = self._home(session, statement.name, catalog, exactly=True)
         demands = self._demands(home, writes=not statement.temporary)
         self._check(session, demands, home, statement.name)
         session_id = session.id if statement.temporary else stagerows.PERMANENT
@@ -223,7 +223,7 @@ class Stages:
         status = f"{shown} successfully dropped."
         try:
             with self._places.view(session.principal) as catalog:
-                home = self._home(session, statement.name, catalog)
+                home = self._home(session, statement.name, catalog, exactly=True)
             receipt = self._replays.receipt_in(
                 home.place.bucket_id, query_id, by=session.principal.arn
             )
@@ -351,7 +351,7 @@ class Stages:
         if location.owner == "table":
             return self._table_stage(session, location, writes=writes)
         with self._places.view(principal) as catalog:
-            home = self._home(session, location.name, catalog)
+            home = self._home(session, location.name, catalog, exactly=writes)
         row = self._find(session, home, "stage", location.name[-1])
         missing = errors.does_not_exist("Stage", names.dotted(location.name))
         if row is None:
@@ -372,7 +372,11 @@ class Stages:
         actions = rights.COMMIT_ACTIONS if writes else rights.READ_ACTIONS
         with self._places.view_of(session) as catalog:
             table = catalog.table(
-                location.name, database=session.database, schema=session.schema, actions=actions
+                location.name,
+                database=session.database,
+                schema=session.schema,
+                exactly=writes,
+                actions=actions,
             )
         demands: tuple[access_model.Demand, ...] = ()
         if not table.is_temporary:
@@ -693,9 +697,16 @@ class Stages:
     # Names and rights
 
     def _home(
-        self, session: sessions.Session, name: names.Name, catalog: places.CatalogView
+        self,
+        session: sessions.Session,
+        name: names.Name,
+        catalog: places.CatalogView,
+        *,
+        exactly: bool,
     ) -> _Home:
-        schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        schema = catalog.schema_of(
+            name, database=session.database, schema=session.schema, exactly=exactly
+        )
         if not schema.namespace:
             raise errors.unsupported("stages and file formats in INFORMATION_SCHEMA")
         hidden = catalog.no_table(schema, name, object_type="Schema")
@@ -761,7 +772,7 @@ class Stages:
         """Return whether a name is of a temporary object of the session."""
         try:
             with self._places.view(session.principal) as catalog:
-                home = self._home(session, statement.name, catalog)
+                home = self._home(session, statement.name, catalog, exactly=True)
         except errors.SqlError:
             return False
         row = self._find(session, home, statement.object_type, statement.name[-1])
@@ -771,7 +782,7 @@ class Stages:
         self, session: sessions.Session, object_type: stagerows.ObjectType, name: names.Name
     ) -> stagerows.StagingRow:
         with self._places.view(session.principal) as catalog:
-            home = self._home(session, name, catalog)
+            home = self._home(session, name, catalog, exactly=False)
         missing = errors.does_not_exist(object_type.title(), names.dotted(name))
         row = self._find(session, home, object_type, name[-1])
         self._check(session, self._demands(home, writes=False), home, name)

@@ -597,7 +597,9 @@ class Statements:
                 statement_type = outcomes.StatementType.USE_DATABASE
             case _:
                 with self._places.view(session.principal) as catalog:
-                    schema = catalog.visible_schema(statement.name, database=session.database)
+                    schema = catalog.visible_schema(
+                        statement.name, database=session.database, exactly=False
+                    )
                 session.database, session.schema = schema.database, schema.name
                 statement_type = outcomes.StatementType.USE_SCHEMA
         return outcomes.status("Statement executed successfully.", statement_type)

@@ -142,7 +142,9 @@ class ViewStatements:
     ) -> _Target:
         """Return the view of a CREATE VIEW as the catalog has it; raises SqlError."""
         session, name = execution.session, statement.name
-        schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+        schema = catalog.schema_of(
+            name, database=session.database, schema=session.schema, exactly=True
+        )
         if not schema.namespace:
             raise errors.unsupported("CREATE VIEW in INFORMATION_SCHEMA")
         ident = idents.TableIdent(
@@ -243,7 +245,9 @@ class ViewStatements:
             return False
         try:
             with self._places.view(session.principal) as catalog:
-                place = catalog.schema_of(name, database=session.database, schema=session.schema)
+                place = catalog.schema_of(
+                    name, database=session.database, schema=session.schema, exactly=True
+                )
         except errors.SqlError:
             return False
         view = stored_views.find_temporary(session, place, name[-1])
@@ -290,7 +294,9 @@ class ViewStatements:
     ) -> None:
         session = execution.session
         with self._places.view(session.principal) as catalog:
-            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+            schema = catalog.schema_of(
+                name, database=session.database, schema=session.schema, exactly=True
+            )
             if schema.database != target.ident.table_bucket or not schema.namespace:
                 raise errors.unsupported("ALTER VIEW ... RENAME TO another database")
             new_ident = idents.TableIdent(
@@ -322,7 +328,9 @@ class ViewStatements:
         """Return the view that DROP or ALTER names. Raises SqlError."""
         session = execution.session
         with self._places.view(session.principal) as catalog:
-            schema = catalog.schema_of(name, database=session.database, schema=session.schema)
+            schema = catalog.schema_of(
+                name, database=session.database, schema=session.schema, exactly=True
+            )
             missing = catalog.no_table(schema, name, object_type="View")
             if not schema.namespace:
                 raise missing

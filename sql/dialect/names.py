@@ -86,6 +86,15 @@ def find_one(ident: Ident, stored: Sequence[str]) -> str | None:
     return stored[positions[0]] if len(positions) == 1 else None
 
 
+def find_exactly(ident: Ident, stored: Sequence[str]) -> str | None:
+    """Return the stored name of one of ident's spellings; None if there is none.
+
+    Statements that change something look names up so: for them a name that differs in case from
+    all spellings is another one.
+    """
+    return next((spelling for spelling in spellings(ident) if spelling in stored), None)
+
+
 def spellings(ident: Ident) -> tuple[str, ...]:
     """Return the stored names to which ident resolves first, in order; `find` tries all others."""
     if not ident.quoted:

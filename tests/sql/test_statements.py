@@ -737,6 +737,141 @@ def test_an_unquoted_name_creates_and_drops_nothing_of_mixed_case(tmp_path: Path
     local_sql.run_local(tmp_path, work)
 
 
+MIXED_CASE = (
+    'create table "Foo" (b int, "Cc" int)',
+    'insert into "Foo" values (1, 2)',
+    "create table plain (b int)",
+    'create view "Vw" as select 1 x',
+    'create sequence "Sq"',
+    'create stage "St"',
+    'create file format "Ff" type = csv',
+    'create schema "Sch"',
+    'create table "Sch".t (a int)',
+    'create view "Sch".v as select 1 x',
+    'create sequence "Sch".s',
+    'create stage "Sch".g',
+    "use schema lake.ns",
+)
+CHANGING = {
+    "foo": (
+        "drop table foo",
+        "truncate table foo",
+        "insert into foo values (1, 2)",
+        "insert overwrite into foo values (5, 6)",
+        "insert all into foo values (1, 2) select 1",
+        "update foo set b = 3",
+        "delete from foo",
+        "merge into foo using (select 1 b) s on foo.b = s.b when matched then delete",
+        "explain insert into foo values (1, 2)",
+        "explain delete from foo",
+        "alter table foo rename to bar",
+        "alter table foo add column z int",
+        "alter table foo drop column b",
+        "alter table foo swap with plain",
+        "alter table plain swap with foo",
+        "alter table plain add foreign key (b) references foo (b)",
+        "comment on table foo is 'x'",
+        "comment on column foo.b is 'x'",
+        "copy into foo from @~/none",
+        "remove @%foo",
+        "grant select on table foo to role public",
+    ),
+    "sch": (
+        "drop schema sch",
+        "comment on schema sch is 'x'",
+        "create table sch.u (a int)",
+        "create temporary table sch.u (a int)",
+        "create view sch.w as select 1 x",
+        "create sequence sch.s2",
+        "create stage sch.g2",
+        "create file format sch.f2 type = csv",
+        "drop table sch.t",
+        "drop view sch.v",
+        "drop sequence sch.s",
+        "drop stage sch.g",
+        "truncate table sch.t",
+        "insert into sch.t values (1)",
+        "update sch.t set a = 1",
+        "delete from sch.t",
+        "alter table sch.t add column z int",
+        "alter table plain rename to sch.plain",
+        "alter view sch.v rename to sch.w",
+        "remove @sch.g",
+        "undrop table sch.gone",
+        "grant usage on schema sch to role public",
+    ),
+    "sq": (
+        "drop sequence sq",
+        "alter sequence sq rename to sr",
+        "alter sequence sq set increment 5",
+    ),
+    "others": (
+        "drop view vw",
+        "alter view vw rename to vx",
+        "comment on view vw is 'x'",
+        "drop stage st",
+        "remove @st",
+        "drop file format ff",
+    ),
+}
+
+
+@pytest.mark.parametrize("named", CHANGING)
+def test_statements_that_change_something_refuse_the_mixed_case_namesake(
+    tmp_path: Path, named: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in MIXED_CASE:
+            await local.run(text)
+        before = await local.rows("show objects")
+        codes = {text: await code_of(local, text) for text in CHANGING[named]}
+        assert codes == dict.fromkeys(CHANGING[named], "002003")
+        assert await local.rows("show objects") == before
+        assert await local.rows('select * from "Foo"') == [(1, 2)]
+        assert await local.rows('select "Sq".nextval') == [(1,)]
+        # Reading finds them: a table of another engine may have any letters.
+        assert await local.rows("select * from foo") == [(1, 2)]
+        assert await local.rows("select * from sch.v, vw") == [(1, 1)]
+        await local.run("describe table foo")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_if_exists_skips_the_mixed_case_namesake(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in MIXED_CASE:
+            await local.run(text)
+        for text in (
+            "drop sequence if exists sq",
+            "drop table if exists sch.t",
+            "alter table if exists foo rename to bar",
+            "truncate table if exists foo",
+        ):
+            await local.run(text)
+        assert await local.rows('select * from "Foo"') == [(1, 2)]
+        assert await local.rows('select count(*) from "Sch".t') == [(0,)]
+        assert await local.rows('select "Sq".nextval') == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_alter_table_refuses_the_mixed_case_namesake_of_a_column(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run('create table t (a int, "Bb" int)')
+        for change in (
+            "drop column bb",
+            "rename column bb to c",
+            "alter column bb set not null",
+            "alter column bb comment 'x'",
+        ):
+            assert (change, await code_of(local, f"alter table t {change}")) == (change, "000904")
+        # For engines that ignore case the names would be one.
+        assert await code_of(local, "alter table t add column bb int") == "001430"
+        assert [row[0] for row in await local.rows("describe table t")] == ["A", "Bb"]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def restarted(local: local_sql.LocalSql, record: bytes) -> None:
     """Use the session that a record on disk says."""
     fields = sessions._decode(record)
