@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from catalog import datatypes
-from catalog.metadata import drafts, errors, json_values, limits
+from catalog.metadata import defaults, drafts, errors, json_values, limits
 from catalog.metadata.drafts import Draft
 from catalog.metadata.json_values import Json
 
@@ -32,14 +32,22 @@ def check_schema(schema: Any, *, format_version: int) -> Json:
                 f"Invalid type for {column.full_name}: {column.type} is not supported until"
                 f" v{needed}"
             )
-        # the parts of a list or map have no defaults; `field` is then the type that contains them
-        initial = column.field.get("initial-default") if "name" in column.field else None
+        if "name" not in column.field:
+            continue  # the parts of a list or map have no defaults; `field` is the type around them
+        initial = column.field.get("initial-default")
         if initial is not None and format_version < DEFAULTS_MIN_FORMAT_VERSION:
             problems.append(
                 f"Invalid initial default for {column.full_name}: non-null default"
                 f" ({json_values.shown(initial)}) is not supported until"
                 f" v{DEFAULTS_MIN_FORMAT_VERSION}"
             )
+        problems += [
+            f"Invalid {member.replace('-', ' ')} for {column.full_name}: Cannot parse default as"
+            f" a {type_name if isinstance(column.type, dict) else column.type} value:"
+            f" {json_values.shown(column.field[member])}"
+            for member in ("initial-default", "write-default")
+            if not defaults.is_default(column.type, column.field.get(member))
+        ]
     if problems:
         lines = "\n- ".join(problems)
         raise errors.BadUpdate(f"Invalid schema for v{format_version}:\n- {lines}")

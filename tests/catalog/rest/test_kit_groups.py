@@ -500,3 +500,46 @@ def test_unused_specs_are_removed_and_used_ones_stay(
         "Cannot remove the default partition spec",
     )
     assert load(table) == after
+
+
+VALUED: Final = {
+    "id": 1, "name": "colWithDefault", "required": True, "type": "int",
+    "initial-default": 10, "write-default": 12,
+}  # fmt: skip
+V3: Final = {"properties": {"format-version": "3"}}
+
+
+def test_a_table_is_created_with_a_column_that_has_defaults(rest: kit.RestServer) -> None:
+    """testCreateTableWithDefaultColumnValue."""
+    table = rest.make_table(TABLE, schema={"type": "struct", "fields": [VALUED]}, **V3)
+    assert current(table["metadata"])[0] == [VALUED]
+    assert current(load(rest)["metadata"])[0] == [VALUED]
+
+
+@pytest.mark.parametrize(
+    ("type_", "member", "value"),
+    [
+        ("int", "initial-default", "x"),
+        ("int", "initial-default", 2**40),
+        ("date", "initial-default", "zzz"),
+        ("int", "write-default", [1]),
+        ("variant", "write-default", {"a": 1}),
+        ("unknown", "initial-default", 1),
+    ],
+)
+def test_a_default_that_no_client_could_read_is_refused_at_create_and_commit(
+    rest: kit.RestServer, type_: str, member: str, value: Any
+) -> None:
+    wrong = {"id": 3, "name": "d", "required": False, "type": type_, member: value}
+    rest.make_table(TABLE, **V3)
+    before = load(rest)
+    creation = {"name": "u", "schema": {"type": "struct", "fields": [wrong]}, **V3}
+    created = rest.ask("POST", "namespaces/ns/tables", creation)
+    fields = [*current(before["metadata"])[0], wrong]
+    added = {"action": "add-schema", "schema": {"type": "struct", "fields": fields}}
+    for answer in (created, rest.commit(TABLE, added)):
+        status, error_type, message = answer.error
+        assert (status, error_type) == (400, "IllegalArgumentException")
+        assert f"Invalid {member.replace('-', ' ')} for d: Cannot parse default" in message
+    assert load(rest) == before
+    assert rest.load("ns.u").status == 404
