@@ -6,6 +6,8 @@ Source: Iceberg spec, Table Statistics, Partition Statistics, Encryption Keys.
 
 from __future__ import annotations
 
+import base64
+
 from catalog.metadata import errors, json_values
 from catalog.metadata.drafts import Draft
 from catalog.metadata.json_values import Json
@@ -55,7 +57,7 @@ def apply_add_encryption_key(draft: Draft, update: Json) -> None:
     """Add a key; an existing id changes nothing."""
     key = json_values.get_object(update, "encryption-key")
     key_id = json_values.get_text(key, "key-id")
-    json_values.get_text(key, "encrypted-key-metadata")
+    _check_base64(json_values.get_text(key, "encrypted-key-metadata"))
     json_values.find_text(key, "encrypted-by-id")
     if key.get("properties") is not None:
         json_values.get_text_map(key, "properties")
@@ -65,6 +67,17 @@ def apply_add_encryption_key(draft: Draft, update: Json) -> None:
         )
     if key_id not in draft.encryption_keys:
         draft.add_key(key_id, key)
+
+
+def _check_base64(text: str) -> None:
+    """Raise BadUpdate unless text is base64, with its padding or without, as Java decodes it."""
+    padded = text if "=" in text else text + "=" * (-len(text) % 4)
+    try:
+        base64.b64decode(padded, validate=True)
+    except ValueError:
+        raise errors.BadUpdate(
+            f"Cannot parse encrypted-key-metadata as base64: {json_values.shown(text)}"
+        ) from None
 
 
 def apply_remove_encryption_key(draft: Draft, update: Json) -> None:

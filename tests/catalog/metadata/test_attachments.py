@@ -122,3 +122,23 @@ def test_add_encryption_key_before_v3_is_refused(version: int) -> None:
 def test_add_encryption_key_malformed_is_refused(key: Any) -> None:
     with pytest.raises(errors.BadUpdate):
         kit.apply(kit.table(version=3), {"action": "add-encryption-key", "encryption-key": key})
+
+
+@pytest.mark.parametrize("text", ["", "a2V5", "a2U=", "a2U", "a2V", "+/+/"])
+def test_metadata_of_an_encryption_key_is_base64(text: str) -> None:
+    update = {
+        "action": "add-encryption-key",
+        "encryption-key": {**KEY, "encrypted-key-metadata": text},
+    }
+    (key,) = kit.apply(kit.table(version=3), update).encryption_keys
+    assert key["encrypted-key-metadata"] == text
+
+
+@pytest.mark.parametrize("text", ["!!!notb64", "a2V5\n", "a2V5a", "a", "_-_-", "a2U==", "é"])
+def test_metadata_of_an_encryption_key_that_is_no_base64_is_refused(text: str) -> None:
+    update = {
+        "action": "add-encryption-key",
+        "encryption-key": {**KEY, "encrypted-key-metadata": text},
+    }
+    with pytest.raises(errors.BadUpdate, match="Cannot parse encrypted-key-metadata as base64: "):
+        kit.apply(kit.table(version=3), update)
