@@ -59,6 +59,7 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     aws_errors.ValidationFailed: _bad_request(),
     kit_errors.MalformedRequest: _bad_request(),
     kit_errors.RequestTooLarge: _bad_request(),
+    kit_errors.ServerBusy: wire_errors.WireError(status=429, code="TooManyRequestsException"),
     auth_errors.PayloadError: _bad_request(),
     storage_errors.NoSuchBucket: _not_found(_NO_BUCKET),
     storage_errors.InvalidBucketName: wire_errors.WireError(

@@ -113,6 +113,13 @@ class IcebergFace:
         status, error_type, message = wire_errors.describe(error)
         row = _row_of(request)
         if row is not None and row.name == "getToken":
+            if status == 429:
+                return wire.encode_oauth(
+                    status,
+                    "slow_down",
+                    message,
+                    retry_after_seconds=wire_errors.RETRY_AFTER_SECONDS,
+                )
             word = "invalid_request" if status < 500 else "server_error"
             return wire.encode_oauth(status, word, message)
         unforeseen = error_type == wire_errors.INTERNAL[1] and not catalog_errors.is_certain(error)

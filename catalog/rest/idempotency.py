@@ -32,6 +32,9 @@ Replay = Callable[[records.IdempotencyRow], Awaitable["asgi.Response"]]
 
 HEADER = "idempotency-key"
 
+TRANSIENT = frozenset({401, 403, 408, 413, 429})
+"""Statuses of refusals that leave no receipt, besides those of a server's fault."""
+
 
 class Idempotency:
     """The requests under way, by key; everything else is in the index."""
@@ -100,7 +103,7 @@ class Idempotency:
 
     async def _remember_refusal(self, receipt: receipts.Receipt, error: Exception) -> None:
         status, error_type, message = wire_errors.describe(error)
-        if not 400 <= status < 500 or status in (401, 403, 413):
+        if not 400 <= status < 500 or status in TRANSIENT:
             return
         planned = receipt.plan(status=status, error_type=error_type, error_message=message)
         with contextlib.suppress(storage_errors.StorageError):

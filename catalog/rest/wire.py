@@ -16,7 +16,7 @@ import msgspec
 
 from catalog import idents
 from catalog.metadata import json_values
-from catalog.rest import errors
+from catalog.rest import errors, wire_errors
 from server import asgi, documents, limits
 
 JSON: Final = ("content-type", "application/json")
@@ -204,6 +204,8 @@ def encode_error(status: int, error_type: str, message: str) -> asgi.Response:
     headers = [JSON]
     if status == 401:
         headers.append(("www-authenticate", "Bearer"))
+    if status == 429:
+        headers.append(("retry-after", str(wire_errors.RETRY_AFTER_SECONDS)))
     return asgi.Response(status, tuple(headers), msgspec.json.encode(content))
 
 

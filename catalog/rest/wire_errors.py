@@ -1,8 +1,10 @@
 """rule: status and type of each error, and the JSON form of the catalog's errors.
 
 Clients branch on the type: they read a 404 without one as "no such table". After a 4xx to a commit
-the client deletes its files, so that status is only for commits that certainly did not happen.
-Source: Iceberg REST catalog specification, IcebergErrorResponse.
+the client deletes its files, so that status is only for commits that certainly did not happen. Java
+takes 500, 502, 503 and 504 to a commit for an unknown outcome, and retries a 429 with any request.
+So what did not happen and may be tried again is a 429, and what a retry does not mend a 507.
+Source: Iceberg REST catalog specification, IcebergErrorResponse; Iceberg's Java client 1.11.
 """
 
 from __future__ import annotations
@@ -18,6 +20,12 @@ from server.access import errors as access_errors
 from server.auth import errors as auth_errors
 from server.s3 import guard
 from storage import errors as storage_errors
+
+RETRY_AFTER_SECONDS: Final = 1
+"""How long a client waits after a 429."""
+
+_BUSY: Final = (429, "TooManyRequestsException")
+_NO_WRITES: Final = (507, "InsufficientStorageException")
 
 WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.InvalidCatalogRequest: (400, "BadRequestException"),
@@ -48,7 +56,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.CommitFailed: (409, "CommitFailedException"),
     errors.LoadAlreadyTaken: (409, "CommitFailedException"),
     errors.StaleVersionToken: (409, "CommitFailedException"),
-    errors.DecodingInterrupted: (503, "ServiceUnavailableException"),
+    errors.DecodingInterrupted: _BUSY,
     errors.MountUnavailable: (503, "ServiceUnavailableException"),
     errors.MountReadOnly: (403, "ForbiddenException"),
     errors.CommitStateUnknown: (500, "CommitStateUnknownException"),
@@ -68,17 +76,16 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     rest_errors.MalformedJson: (400, "BadRequestException"),
     guard.LayoutRefused: (400, "ValidationException"),
     storage_errors.NoSuchBucket: (404, "NoSuchWarehouseException"),
-    storage_errors.DiskFull: (507, "InsufficientStorageException"),
-    storage_errors.DiskReadOnly: (503, "ServiceUnavailableException"),
-    # These commits certainly did not happen; a 500 would tell the client that they may have.
-    storage_errors.CommitRefused: (503, "ServiceUnavailableException"),
+    storage_errors.DiskFull: _NO_WRITES,
+    storage_errors.DiskReadOnly: _NO_WRITES,
+    storage_errors.CommitRefused: _NO_WRITES,
     kit_errors.MalformedRequest: (400, "BadRequestException"),
     kit_errors.RequestTooLarge: (400, "BadRequestException"),
     kit_errors.BodyTooLarge: (413, "BadRequestException"),
     kit_errors.BodyStalled: (408, "RequestTimeoutException"),
-    kit_errors.ServerBusy: (503, "ServiceUnavailableException"),
+    kit_errors.ServerBusy: _BUSY,
     access_errors.AccessDenied: (403, "ForbiddenException"),
-    access_errors.AuditUnavailable: (503, "ServiceUnavailableException"),
+    access_errors.AuditUnavailable: _NO_WRITES,
     auth_errors.AuthError: (401, "NotAuthorizedException"),
     auth_errors.PayloadError: (400, "BadRequestException"),
 }

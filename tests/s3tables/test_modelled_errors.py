@@ -16,6 +16,8 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from s3tables import face, wire_errors
+from server import asgi
+from server import errors as kit_errors
 from server.access import decide
 from storage import batch
 from storage import settings as storage_settings
@@ -124,13 +126,6 @@ UNREACHABLE: Final[Mapping[str, str]] = {
     "SyncTableMigration": _NO_MIGRATION,
 }
 """Operations whose list has ConflictException, which none of their requests meets; and why."""
-
-NEVER: Final[Mapping[str, str]] = {
-    "TooManyRequestsException": (
-        "attempts are counted of passwords alone, and requests of this API are signed"
-    ),
-}
-"""Errors of the model that the face has no condition for; and why."""
 
 
 @pytest.fixture
@@ -246,7 +241,25 @@ def test_a_fault_of_the_server_is_an_internal_error_of_every_operation(
             assert answer(client, operation, valid(operation, arn)) == expected, operation
 
 
-def test_the_errors_without_a_condition_are_explained() -> None:
+def test_a_body_that_finds_no_memory_is_one_request_too_many_for_every_operation(
+    service: TablesService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = service.client()
+    arn = test_errors.create_what_is_named(client)
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise kit_errors.ServerBusy("other requests' bodies fill the memory for them")
+
+    assert listing("TooManyRequestsException") == set(face.ROWS)
+    with monkeypatch.context() as patch:
+        patch.setattr(asgi.Request, "read", refuse)
+        patch.setattr(asgi.Request, "read_now", lambda *_, **__: None)
+        for operation in sorted(face.ROWS):
+            expected = (429, "TooManyRequestsException")
+            assert answer(client, operation, valid(operation, arn)) == expected, operation
+
+
+def test_every_error_of_the_model_has_a_condition() -> None:
     names = {shape.name for shape in MODEL.error_shapes}
     wired = {row.code for row in wire_errors.WIRE_ERRORS.values()}
-    assert names - wired - {"InternalServerErrorException", "AccessDeniedException"} == set(NEVER)
+    assert names - wired == {"InternalServerErrorException", "AccessDeniedException"}

@@ -112,7 +112,7 @@ def test_a_write_that_the_index_refused_is_not_called_unknown(
 
     monkeypatch.setattr(rest.lake.storage.index, "commit", refuse)
     assert rest.commit("ns.t", kit.set_property("a", "b")).error == (
-        503,
-        "ServiceUnavailableException",
+        507,
+        "InsufficientStorageException",
         "the index refused a write",
     )

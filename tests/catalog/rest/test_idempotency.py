@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from catalog.rest import idempotency
+from server import errors as server_errors
 from server.access import model
 from tests.catalog.rest import rest_server as kit
 from tests.kit import lakes
@@ -208,3 +209,20 @@ def test_sessions_of_one_name_have_keys_of_their_own_for_each_user_who_assumed_t
     assert idempotency.owner_of(alice) == idempotency.owner_of(again)
     assert idempotency.owner_of(alice) != idempotency.owner_of(session_of("bob", "1"))
     assert idempotency.owner_of(lakes.ROOT) == lakes.ROOT.arn
+
+
+def test_a_refusal_for_lack_of_memory_is_not_remembered(
+    rest: kit.RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest.make_table("ns.t")
+    change = kit.set_property("a", "b")
+    with monkeypatch.context() as patch:
+
+        async def refuse(*_: Any, **__: Any) -> None:
+            raise server_errors.ServerBusy("later")
+
+        patch.setattr(rest.lake.store, "write", refuse)
+        first = rest.commit("ns.t", change, idempotency_key=KEY)
+    assert (first.status, first.headers["retry-after"]) == (429, "1")
+    assert rest.commit("ns.t", change, idempotency_key=KEY).status == 200
+    assert rest.load("ns.t").json["metadata"]["properties"]["a"] == "b"

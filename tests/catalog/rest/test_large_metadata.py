@@ -214,13 +214,14 @@ def test_a_client_may_try_again_after_the_decoding_process_ended_but_not_for_eve
             first, second = ask(rest), ask(rest)
         third = ask(rest)
     statuses = [answer.status for answer in (first, second, third)]
-    assert statuses == [503, 400, 400]
-    assert first.json["error"]["type"] == "ServiceUnavailableException"
+    assert statuses == [429, 400, 400]
+    assert first.json["error"]["type"] == "TooManyRequestsException"
+    assert first.headers["retry-after"] == "1"
     assert "try again" in first.json["error"]["message"]
     assert "has ended the decoding process 2 times" in third.json["error"]["message"]
     with kit.opened(tmp_path, first_id=2_000) as rest:  # the same with one death alone
         with monkeypatch.context() as patches:
             patches.setattr(decoding, "SECONDS_MAX", 0.001)
-            assert ask(rest).status == 503
+            assert ask(rest).status == 429
         assert ask(rest).status == 200
         assert rest.load("ns.t").json["metadata"]["properties"]["large"] == text

@@ -65,3 +65,24 @@ def test_the_form_is_the_specifications() -> None:
 
 def test_what_may_have_happened_is_never_a_client_error() -> None:
     assert wire_errors.WIRE_ERRORS[errors.CommitStateUnknown][0] == 500
+
+
+UNKNOWN_TO_JAVA = {500, 502, 503, 504}
+"""Statuses of a commit after which Iceberg's Java client takes its outcome for unknown."""
+NO_COMMIT = {errors.MountUnavailable}
+"""Errors of requests that never commit: a mounted catalog is only read."""
+
+
+def test_only_an_unknown_outcome_of_a_commit_has_a_status_that_says_so() -> None:
+    statuses = {
+        error_class: status
+        for error_class, (status, _) in wire_errors.WIRE_ERRORS.items()
+        if status in UNKNOWN_TO_JAVA and error_class not in NO_COMMIT
+    }
+    assert statuses == {errors.CommitStateUnknown: 500, errors.IntegrityBroken: 500}
+
+
+def test_a_client_that_came_too_much_is_told_when_to_come_again() -> None:
+    answer = wire.encode_error(429, "TooManyRequestsException", "later")
+    assert ("retry-after", "1") in answer.headers
+    assert not [name for name, _ in wire.encode_error(507, "x", "y").headers if "retry" in name]
