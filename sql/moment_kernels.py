@@ -236,7 +236,7 @@ def _convert_zone(_: re.Match[str]) -> Kernel:
         source, target = sources[0].as_py(), targets[0].as_py()
         for zone in (source, target):
             zoned_kernels.check_zone(zone)
-        instants = pc.assume_timezone(moments, source, ambiguous="earliest", nonexistent="latest")
+        instants = instants_of(moments, source)
         return pc.local_timestamp(instants.cast(pa.timestamp("us", target))).cast(arrow_type)
 
     return Kernel(

@@ -279,14 +279,19 @@ def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
         start = truncate(part, local, weeks)
         if name not in rewrites.MICROSECONDS or name == "day":
             return rewrites.cast(start, moment.type)
-        # Within a day the instant itself moves, so that the second of two equal hours stays it.
-        instant, shown, wanted = (code.arrow(each, "Int64") for each in (moment, local, start))
-        return rewrites.at_instant(
-            code.infix(instant, "-", code.infix(shown, "-", wanted)), [moment]
-        )
+        return _moved_with(moment, local, start)
     if moment.type.name == "time":
         return exprs.derived(code.call("date_trunc", name, moment), moment.type, [moment])
     return exprs.derived(code.exactly(_floored(name, moment), moment.type), moment.type, [moment])
+
+
+def _moved_with(moment: Expr, local: Expr, wanted: Expr) -> Expr:
+    """Return a TIMESTAMP_LTZ moved as far as its local time is from another one.
+
+    So the second of two hours that the clocks show alike stays the second.
+    """
+    instant, shown, start = (code.arrow(each, "Int64") for each in (moment, local, wanted))
+    return rewrites.at_instant(code.infix(instant, "-", code.infix(shown, "-", start)), [moment])
 
 
 def _floored(name: str, moment: Expr) -> code.Code:
@@ -342,6 +347,9 @@ def time_slice(call: FunctionCall) -> Expr:
         rewrites.as_arrow(local, sqltypes.TIMESTAMP_NTZ),
     )
     naive = exprs.derived(sliced, sqltypes.TIMESTAMP_NTZ, [moment])
+    is_short = sort == "micros" and length <= rewrites.MICROSECONDS["hour"]
+    if is_short and moment.type.name == "timestamp_ltz":
+        return _moved_with(moment, local, naive)
     return _shown_at(moment, naive)
 
 
@@ -402,6 +410,8 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
             for each in moments
         ]
         return difference(part, utc[0], utc[1], weeks)
+    if part in TIME_PARTS and any(each.type.name == "timestamp_ltz" for each in moments):
+        return _passed(part, _instant(moments[0]), _instant(moments[1]), weeks)
     first, last = map(_local, moments)
     parts = [first, last]
     sql_type = sqltypes.integer()
@@ -431,6 +441,22 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
         if rewrites.is_of_nanoseconds(operand):
             nanos = rewrites.add(nanos, _nanos_of_micro(operand), negative=negative)
     return nanos
+
+
+def _passed(part: str, first: Expr, last: Expr, weeks: shapes.Weeks) -> Expr:
+    """Return the number of units of the clock between two TIMESTAMP_LTZ.
+
+    Each is cut at the offset that it has, so that an hour that the clocks show twice counts twice,
+    and the hour that they leave out does not count.
+    """
+    unit = part if part in TRUNCATED else "microsecond"
+    starts = [code.arrow(truncate(unit, each, weeks), "Int64") for each in (last, first)]
+    passed = code.infix(starts[0], "-", starts[1])
+    micros = rewrites.MICROSECONDS.get(part, 1)
+    count = exprs.derived(code.infix(passed, "/", micros), sqltypes.integer(), [first, last])
+    if part != "nanosecond":
+        return count
+    return rewrites.multiply(count, exprs.integer(1000))
 
 
 def _nanos_of_micro(operand: Expr) -> Expr:

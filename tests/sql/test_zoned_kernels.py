@@ -348,3 +348,65 @@ def test_a_percentile_takes_one_key_of_its_type(shell: Shell, call: str, code: s
     with pytest.raises(errors.SqlError) as caught:
         shell.rows(f"select {call} from {MOMENTS_OF_TIES}")
     assert caught.value.code == code
+
+
+TWICE = "'2024-11-03 05:30:00 Z'::timestamp_tz::timestamp_ltz"
+"""01:30 -0400, an hour before the clocks show 01:30 again."""
+AGAIN = "'2024-11-03 06:30:00 Z'::timestamp_tz::timestamp_ltz"
+SKIPPED = "2024-03-10 02:30:00"
+"""A local time that the clocks leave out: 02:30 -0500 is 03:30 -0400."""
+TURNS: tuple[tuple[str, Any], ...] = (
+    ("'2024-03-10 02:30:00'::timestamp_ltz::varchar", "2024-03-10 03:30:00.000 -0400"),
+    (f"'{SKIPPED}'::timestamp_tz::varchar", "2024-03-10 03:30:00.000 -0400"),
+    ("timestamp_tz_from_parts(2024, 3, 10, 2, 30, 0)::varchar", "2024-03-10 03:30:00.000 -0400"),
+    ("timestamp_tz_from_parts(2024, 3, 10, 2, 30, 0, 0, 'America/New_York')::varchar",
+     "2024-03-10 03:30:00.000 -0400"),
+    ("timestamp_tz_from_parts(2024, 3, 31, 2, 30, 0, 0, 'Europe/Berlin')::varchar",
+     "2024-03-31 03:30:00.000 +0200"),
+    ("convert_timezone('Europe/Berlin', 'UTC', '2024-03-31 02:30:00'::timestamp_ntz)::varchar",
+     "2024-03-31 01:30:00.000"),
+    (f"convert_timezone('America/New_York', 'UTC', '{SKIPPED}'::timestamp_ntz)::varchar",
+     "2024-03-10 07:30:00.000"),
+    ("convert_timezone('Europe/Berlin', 'UTC', '2024-10-27 02:30:00'::timestamp_ntz)::varchar",
+     "2024-10-27 00:30:00.000"),
+    (f"datediff(second, {TWICE}, {AGAIN})", 3600),
+    (f"datediff(minute, {AGAIN}, {TWICE})", -60),
+    (f"datediff(hour, {TWICE}, {AGAIN})", 1),
+    (f"datediff(millisecond, {TWICE}, dateadd(millisecond, 7, {AGAIN}))", 3_600_007),
+    (f"datediff(nanosecond, {TWICE}, {AGAIN})", 3_600_000_000_000),
+    (f"datediff(day, {TWICE}, {AGAIN})", 0),
+    ("datediff(minute, '2024-03-10 01:59:00'::timestamp_ltz, '2024-03-10 03:01:00'::timestamp_ltz)",
+     2),
+    ("datediff(hour, '2024-11-03'::date, '2024-11-04'::timestamp_ltz)", 25),
+    ("datediff(hour, '2024-03-10 00:00:00'::timestamp_ntz, '2024-03-11'::timestamp_ltz)", 23),
+    ("datediff(hour, '2024-07-01 10:59:59'::timestamp_ltz, '2024-07-01 11:00:00'::timestamp_ltz)",
+     1),
+    (f"time_slice({AGAIN}, 1, 'hour')::varchar", "2024-11-03 01:00:00.000 -0500"),
+    (f"time_slice({TWICE}, 1, 'hour')::varchar", "2024-11-03 01:00:00.000 -0400"),
+    (f"time_slice({AGAIN}, 15, 'minute', 'end')::varchar", "2024-11-03 01:45:00.000 -0500"),
+    (f"time_slice({TWICE}, 1, 'hour', 'end')::varchar", "2024-11-03 01:00:00.000 -0500"),
+    (f"time_slice({AGAIN}, 1, 'day')::varchar", "2024-11-03 00:00:00.000 -0400"),
+    (f"time_slice({AGAIN}, 1, 'hour') = date_trunc('hour', {AGAIN})", True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "expected"), TURNS, ids=[case[0] for case in TURNS])
+def test_hours_that_clocks_repeat_or_leave_out_follow_one_rule(
+    shell: Shell, expression: str, expected: Any
+) -> None:
+    assert shell.one(f"select {expression}") == expected
+    # The same of a column's value.
+    text = expression.replace(
+        "::timestamp_tz::timestamp_ltz", "::varchar::timestamp_tz::timestamp_ltz"
+    )
+    assert shell.one(f"select {text}") == expected
+
+
+def test_hours_of_a_zone_with_half_an_hour_begin_on_its_own_clock(shell: Shell) -> None:
+    shell.run("alter session set timezone = 'Asia/Kolkata'")
+    try:
+        late, early = (f"'2024-07-01 {at}'::timestamp_ltz" for at in ("11:01:00", "10:59:00"))
+        assert shell.one(f"select datediff(hour, {early}, {late})") == 1
+        assert shell.one(f"select datediff(hour, {late}, dateadd(minute, 30, {late}))") == 0
+    finally:
+        shell.run("alter session set timezone = 'America/New_York'")
