@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from pipeline import java, replicas, replication, servers, session, settings
+from pipeline import java, replicas, replication, resources, servers, session, settings
 from tests.kit import maven, waits
 from tests.kit import server as server_kit
 
@@ -171,7 +171,8 @@ def test_a_table_with_its_history_is_copied_into_the_reference_server_and_follow
     )
     source = settings.parse_table("lake.sales.orders")
     said: list[str] = []
-    with session.started(endpoint, "lake", master="local[2]", say=print) as spark:
+    gets = resources.SparkResources(master="local[2]")
+    with session.started(endpoint, "lake", gets=gets, say=print) as spark:
 
         def copy() -> replication.Replicated | None:
             return replication.run(
