@@ -156,13 +156,15 @@ def test_a_target_that_is_no_copy_is_left_as_it_is(
     assert catalog.load_table("rep_refused.t").metadata_location == foreign.metadata_location
 
     new_table(lake, "rep_refused.u")
-    assert copied(lake, "rep_refused.u", target_of(other)) is not None
-    changed = catalog.load_table("rep_refused.u")
+    to = target_of(other, namespace="rep_refused.deep", name="v")
+    assert copied(lake, "rep_refused.u", to) is not None
+    changed = catalog.load_table("rep_refused.deep.v")
+    assert changed.location() == "s3://lake/rep_refused/deep/v"
     changed.append(rows(9))
     table.append(rows(4))
     with pytest.raises(errors.BadArgument, match="another client has changed it"):
-        copied(lake, "rep_refused.u", target_of(other))
-    assert catalog.load_table("rep_refused.u").metadata_location == changed.metadata_location
+        copied(lake, "rep_refused.u", to)
+    assert catalog.load_table("rep_refused.deep.v").metadata_location == changed.metadata_location
 
 
 @pytest.mark.spark

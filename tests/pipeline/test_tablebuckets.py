@@ -134,7 +134,8 @@ def test_a_copy_at_the_location_that_the_table_has_in_its_own_store_is_whole(
 ) -> None:
     table = replicated.new_table(lake, "tb_same.t")
     lake.spark.session.sql(
-        "ALTER TABLE lake.tb_same.t SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')"
+        "ALTER TABLE lake.tb_same.t SET TBLPROPERTIES ('write.delete.mode'='merge-on-read', "
+        "'write.metadata.compression-codec'='gzip')"
     )
     lake.spark.session.sql("DELETE FROM lake.tb_same.t WHERE id = 2")
     assert replicated.copied(lake, "tb_same.t", target_of(aws, "lake")) is not None
@@ -142,6 +143,7 @@ def test_a_copy_at_the_location_that_the_table_has_in_its_own_store_is_whole(
     copy = catalog.load_table("tb_same.t")
     assert copy.location() == table.location()
     assert copy.metadata_location == table.refresh().metadata_location
+    assert copy.metadata_location.endswith(".gz.metadata.json")
     assert replicated.history(copy) == replicated.history(table)
     assert [len(at) for _, at in replicated.history(copy)] == [3, 2]
     table.append(replicated.rows(4))
