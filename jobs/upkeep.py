@@ -208,6 +208,8 @@ class Upkeep:
     ) -> tuple[DueTask | None, bool]:
         """Return the task of a table that comes first, and whether one that is due has failed and
         waits."""
+        if not seen.upkeep.compaction_enabled and not seen.upkeep.snapshots_enabled:
+            return None, False  # every task would change a table that is to stay as it is
         is_waiting = False
         for task, look in (
             ("compaction", self._compaction),

@@ -334,6 +334,23 @@ def test_statistics_are_due_only_where_they_are_asked_for(keeping: Keeping) -> N
     run(scenario())
 
 
+def test_a_table_whose_maintenance_is_all_disabled_is_left_as_it_is(keeping: Keeping) -> None:
+    async def scenario() -> None:
+        await keeping.fill(4)
+        await keeping.put_property("manifests-max", "3")
+        await keeping.put_property("statistics-snapshots", "1")
+        disabled = {"status": "disabled"}
+        await keeping.configure(compaction=disabled, snapshots=disabled)
+        assert await keeping.upkeep.check() == []
+        await keeping.configure(compaction=disabled)
+        (due,) = await keeping.upkeep.check()
+        assert due.task == "manifests"
+        await keeping.configure(compaction=disabled, snapshots=disabled)
+        assert not keeping.upkeep.is_wanted(due)
+
+    run(scenario())
+
+
 def test_a_task_that_failed_or_changed_nothing_lets_the_next_of_its_table_come(
     keeping: Keeping,
 ) -> None:
