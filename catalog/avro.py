@@ -42,6 +42,8 @@ XZ_MEMORY_BYTES_MAX = 128 * 1024 * 1024
 ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
 
 INTEGERS_AT_ONCE_MAX = 64 * 1024
+PAIRS_ONE_BY_ONE_MAX = 50
+"""Maps of up to so many integers are read by one call each: the array of many costs 5 us."""
 _PADDING = bytes(INTEGERS_AT_ONCE_MAX + 16)
 """An integer that runs past its block ends here, and so do all later ones of the same call."""
 
@@ -468,6 +470,8 @@ def _primitive(schema: Schema) -> str | None:
 def _count(block: Block) -> int:
     """Return the number of next items in an array or map; 0 at its end."""
     count: int = block.read_int()
+    if count == 0:
+        return 0
     if count < 0:
         count = -count
         block.read_int()  # the block's size, for readers that skip it
@@ -480,6 +484,13 @@ def _count(block: Block) -> int:
 def _read_int_map(block: Block) -> dict[int, int]:
     entries: dict[int, int] = {}
     while count := _count(block):
+        if count <= PAIRS_ONE_BY_ONE_MAX:
+            read_int = block.read_int
+            for _ in range(count):
+                key = read_int()
+                entries[key] = read_int()
+            block.check()
+            continue
         for start in range(0, count * 2, INTEGERS_AT_ONCE_MAX):
             size = min(count * 2 - start, INTEGERS_AT_ONCE_MAX)
             numbers = array.array("q", block.read_ints(size).tobytes())

@@ -163,7 +163,7 @@ _unpack_maps = msgspec.msgpack.Decoder(
 NO_METRICS: Final = Metrics()
 
 
-class DataFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class DataFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A data or delete file in a manifest.
 
     file_path: its URI. file_format: PARQUET, AVRO, ORC or PUFFIN. partition: plain values in the
@@ -194,7 +194,7 @@ class DataFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.content == Content.POSITION_DELETES and self.file_format == "PUFFIN"
 
 
-class ManifestEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ManifestEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A file in a manifest. sequence_number: of its data; None until inherited."""
 
     status: Status
@@ -208,7 +208,7 @@ class ManifestEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.status != Status.DELETED
 
 
-class FieldSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class FieldSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Bounds of one partition field's values in a manifest. Bounds are bytes."""
 
     contains_null: bool
@@ -221,7 +221,7 @@ UNASSIGNED: Final = -1
 """A sequence number that the commit assigns."""
 
 
-class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A manifest in a manifest list. None as a count means unknown.
 
     unassigned_rows: for a manifest just written, the number of rows of its data files without row

@@ -278,6 +278,46 @@ def test_a_length_beyond_its_block_never_reads_on() -> None:
             avro.compile_reader(schema, {})(avro.Block(bytes(block)))
 
 
+@pytest.mark.parametrize("size", [0, 1, 50, 51, 300])
+def test_a_map_of_integers_is_the_same_read_one_by_one_and_at_once(size: int) -> None:
+    pair = [
+        {"name": "key", "type": "int", "field-id": 1},
+        {"name": "value", "type": "long", "field-id": 2},
+    ]
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {
+                "name": "counts",
+                "type": {"type": "array", "items": {"type": "record", "name": "p", "fields": pair}},
+                "field-id": 3,
+            },
+            {"name": "after", "type": "long", "field-id": 4},
+        ],
+    }
+    counts = {key: (-1) ** key * 3**key % (1 << 62) for key in range(size)}
+    row = {"counts": [{"key": k, "value": v} for k, v in counts.items()], "after": 77}
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, schema, [row, row])
+    container = avro.Container(buffer.getvalue())
+    for isolated in (False, True):
+        adapter = avro.Adapter(make=lambda values: (values[3], values[4]), ids={})
+        reader = avro.compile_reader(container.schema, {"": adapter}, isolated=isolated)
+        assert list(container.records(reader, avro.ISOLATED)) == [(counts, 77)] * 2
+
+
+def test_small_maps_of_integers_make_no_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = [
+        {"name": "key", "type": "int", "field-id": 1},
+        {"name": "value", "type": "long", "field-id": 2},
+    ]
+    schema = {"type": "array", "items": {"type": "record", "name": "k1_v2", "fields": pair}}
+    read_map = avro.compile_reader(schema, {})
+    monkeypatch.setattr(avro, "array", None)
+    assert read_map(avro.Block(b"\x04" + b"\x02\x0a" + b"\x04\x0e" + b"\x00")) == {1: 5, 2: 7}
+
+
 @pytest.mark.parametrize("value", ["bytes", "long"])
 def test_a_map_beyond_its_block_never_reads_on(value: str) -> None:
     pair = [
