@@ -473,7 +473,8 @@ class Residuals:
     ) -> None:
         self._expression = filter_.expression
         self._specs = {spec["spec-id"]: spec for spec in specs}
-        self._columns = datatypes.columns(schema) if not isinstance(self._expression, bool) else {}
+        is_decided = isinstance(self._expression, bool) or not any(spec["fields"] for spec in specs)
+        self._columns = {} if is_decided else datatypes.columns(schema)
         self._decided: dict[int, dict[int, tuple[Any, Any]]] = {}
         self._kept: dict[Any, msgspec.Raw] = {}
         self._whole = _encode(self._expression)

@@ -714,10 +714,11 @@ class MetricsFilter:
         wanted = files[part]
         if self.keeps_all:
             return [file.record_count != 0 for file in wanted]
+        is_whole = len(wanted) == len(files)
         missing = {field_id: key for field_id, key in self._keys.items() if key not in kept}
         added: dict[int, Ranges] = {}
         if missing:
-            are_kept = len(wanted) == len(files) or len(missing) * len(files) <= RANGES_AT_ONCE
+            are_kept = is_whole or len(missing) * len(files) <= RANGES_AT_ONCE
             maps = [file.metrics.unpacked() for file in (files if are_kept else wanted)]
             for field_id, key in missing.items():
                 ranges = ranges_of_metrics(maps, field_id, self._types[field_id])
@@ -725,8 +726,8 @@ class MetricsFilter:
                     kept[key] = (enclosing(ranges), ranges)
                 else:
                     added[field_id] = ranges
-        if self.skips((kept,))[0]:
-            return [False] * len(wanted)
+            if self.skips((kept,))[0]:
+                return [False] * len(wanted)
 
         def ranges_of(field_id: int) -> Ranges:
             key = self._keys.get(field_id)
@@ -735,10 +736,16 @@ class MetricsFilter:
             if field_id in added:
                 return added[field_id]
             ranges: Ranges = kept[key][1]
-            return ranges[part]
+            return ranges if is_whole else ranges[part]
 
         chosen = matching(self._predicate, ranges_of, len(wanted))
-        return [one and file.record_count != 0 for one, file in zip(chosen, wanted, strict=True)]
+        for number in itertools.compress(range(len(wanted)), tuple(chosen)):
+            chosen[number] = wanted[number].record_count != 0
+        return chosen
+
+    def have_read(self, kept: Mapping[Any, Any]) -> bool:
+        """Return whether `choose` would read no metrics for what earlier calls have kept."""
+        return self.keeps_all or all(key in kept for key in self._keys.values())
 
     def skips(self, kept: Sequence[Mapping[Any, Any]]) -> list[bool]:
         """Return for each group of files whether none of them may match.

@@ -9,6 +9,7 @@ appends have added between two snapshots. Every file of a page is one that its r
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +26,8 @@ COMPARISONS_AT_ONCE: Final = 5_000
 """Comparisons of a filter with files between two turns of the event loop."""
 PASS_COST_COMPARISONS: Final = 50
 """The cost of passing over adjacent chunks, in comparisons, without those of the filter itself."""
+TASK_COST_COMPARISONS: Final = 100
+"""The cost of a file that matches, in comparisons."""
 LIST_ENTRIES_AT_ONCE: Final = 500
 DELETE_FILES_MAX: Final = 100_000
 """Delete files of the partitions that a scan reads. With more, a table must be compacted first."""
@@ -70,11 +73,13 @@ class ScanListing:
     """The manifests that a scan reads, None for those it skips; their positions never change.
 
     deletes: the manifests of delete files. added_by: the snapshots whose added files count.
+    filters: the scan's filter, compiled.
     """
 
     data: tuple[ManifestFile | None, ...]
     deletes: tuple[ManifestFile, ...]
     added_by: frozenset[int] | None
+    filters: scans.Filters
 
 
 class ScanPages:
@@ -121,7 +126,9 @@ class ScanPages:
                 data.append(manifest if kept else None)
             elif kept and added_by is None:
                 of_deletes.append(manifest)
-        return ScanListing(data=tuple(data), deletes=tuple(of_deletes), added_by=added_by)
+        return ScanListing(
+            data=tuple(data), deletes=tuple(of_deletes), added_by=added_by, filters=filters
+        )
 
     async def read(
         self,
@@ -136,23 +143,20 @@ class ScanPages:
 
         Raises ForeignFileRefused, MetadataFileMissing, InvalidMetadataFile.
         """
-        table = reader.table.metadata
-        filters = scans.Filters(table, scan.filter.predicate, scan.schema)
+        filters = listing.filters
         index: deletes.DeleteIndex | None = None
         at_once = max(1, COMPARISONS_AT_ONCE // max(1, scan.filter.weight))
         comparisons = 0
         next_manifest = start.manifest
         while next_manifest < end:
             ahead = _ahead(listing.data, next_manifest, end)
-            read = await asyncio.gather(
-                *(self._scans.chunks_of(manifest, reader) for _, manifest in ahead)
-            )
+            read = await self._scans.chunks_of([manifest for _, manifest in ahead], reader)
             for (at, manifest), chunks in zip(ahead, read, strict=True):
                 first = start.entry if at == start.manifest else 0
                 for numbers, chunk, compared in _parts(chunks, filters, at_once, start=first):
                     part: Sequence[ManifestEntry] = ()
                     chosen: Sequence[bool] = ()
-                    if chunk is None:
+                    if chunk is None or filters.have_read(chunk):
                         comparisons += scan.filter.weight * compared + PASS_COST_COMPARISONS
                     else:
                         comparisons = COMPARISONS_AT_ONCE
@@ -165,11 +169,14 @@ class ScanPages:
                         chosen = filters.choose(chunk, manifest.partition_spec_id, within)
                     matching = [
                         (entry, Position(manifest=at, entry=number + 1))
-                        for number, entry, one in zip(numbers, part, chosen, strict=False)
-                        if one and _counts(entry, listing.added_by)
+                        for number, entry in itertools.compress(
+                            zip(numbers, part, strict=False), chosen
+                        )
+                        if _counts(entry, listing.added_by)
                     ]
+                    comparisons += TASK_COST_COMPARISONS * len(matching)
                     if matching and index is None:
-                        index = await self._delete_index(reader, listing, table)
+                        index = await self._delete_index(reader, listing)
                     yield ScanStep(
                         tasks=tuple(
                             [(_task(entry, index, reader), after) for entry, after in matching]
@@ -180,9 +187,10 @@ class ScanPages:
             next_manifest = ahead[-1][0] + 1 if ahead else end
 
     async def _delete_index(
-        self, reader: readers.Reader, listing: ScanListing, table: TableMetadata
+        self, reader: readers.Reader, listing: ScanListing
     ) -> deletes.DeleteIndex:
-        index = deletes.DeleteIndex(unpartitioned=deletes.unpartitioned(table.partition_specs))
+        specs = reader.table.metadata.partition_specs
+        index = deletes.DeleteIndex(unpartitioned=deletes.unpartitioned(specs))
         count = 0
         for manifest in listing.deletes:
             live = await self._scans.entries_of(manifest, reader)

@@ -255,10 +255,13 @@ class Scans:
         return (await self._read_manifest(manifest, reader)).entries
 
     async def chunks_of(
-        self, manifest: ManifestFile, reader: readers.Reader
-    ) -> Sequence[EntryChunk]:
-        """Return the same entries in chunks, which keep what filters read of their metrics."""
-        return (await self._read_manifest(manifest, reader)).chunks
+        self, listed: Sequence[ManifestFile], reader: readers.Reader
+    ) -> list[Sequence[EntryChunk]]:
+        """Return the live entries of each manifest in chunks, which keep what filters have read.
+
+        Waits for nothing if all of them are cached. Raises as `plan` does.
+        """
+        return [live.chunks for live in await self._read_some(listed, reader)]
 
     async def _read_manifests(
         self, chosen: Sequence[ManifestFile], reader: readers.Reader
@@ -393,6 +396,10 @@ class Filters:
         """Return for each chunk whether none of its files may match, as far as its ranges tell."""
         return self._metrics.skips([chunk.ranges for chunk in chunks])
 
+    def have_read(self, chunk: EntryChunk) -> bool:
+        """Return whether `choose` needs no metrics of a chunk's files."""
+        return self._metrics.have_read(chunk.ranges)
+
     def choose(
         self,
         chunk: EntryChunk,
@@ -403,7 +410,7 @@ class Filters:
 
         spec_id: of all these files. The chunk's ranges are used, and new ones are added.
         """
-        files = [entry.data_file for entry in chunk.entries]
+        files = chunk.files
         columns = len(chunk.ranges)
         chosen = self._metrics.choose(files, chunk.ranges, part)
         if len(chunk.ranges) > columns:
@@ -470,19 +477,20 @@ class _KeptRanges:
 class EntryChunk:
     """Some of a manifest's live entries, with the ranges of columns that filters have read.
 
-    start: the number of the first one in its manifest. cost_entries: the cost of filtering them, in
-    entries. kept_ranges: counts the ranges.
+    files: those of the entries. start: the number of the first one in its manifest. cost_entries:
+    the cost of filtering them, in entries. kept_ranges: counts the ranges.
     """
 
-    __slots__ = ("cost_entries", "entries", "kept_ranges", "ranges", "start")
+    __slots__ = ("cost_entries", "entries", "files", "kept_ranges", "ranges", "start")
 
     def __init__(
         self, entries: tuple[ManifestEntry, ...], *, start: int, kept_ranges: _KeptRanges
     ) -> None:
         self.entries = entries
+        self.files = [entry.data_file for entry in entries]
         self.start = start
         self.kept_ranges = kept_ranges
-        size_bytes = sum(entry.data_file.metrics.packed_bytes for entry in entries)
+        size_bytes = sum([file.metrics.packed_bytes for file in self.files])
         self.cost_entries = max(len(entries), CHUNK_ENTRIES * size_bytes // METRICS_BYTES_AT_ONCE)
         self.ranges: dict[Any, Any] = {}
 

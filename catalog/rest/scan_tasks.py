@@ -53,9 +53,10 @@ class TaskEncoder:
         stats_fields: Collection[int],
     ) -> None:
         self._residuals = residuals
-        columns = datatypes.columns(schema)
+        partitioned = [spec for spec in partition_specs if spec["fields"]]
+        columns = datatypes.columns(schema) if partitioned else {}
         self._partition_types = {
-            spec["spec-id"]: partition_types(spec, columns) for spec in partition_specs
+            spec["spec-id"]: partition_types(spec, columns) for spec in partitioned
         }
         self._stats_fields = sorted(stats_fields)
         self._tasks: list[bytes] = []

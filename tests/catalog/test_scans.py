@@ -293,6 +293,59 @@ def test_a_second_page_of_a_manifest_reads_no_metrics_again(
     ]
 
 
+def test_a_plan_of_manifests_that_filters_have_read_waits_for_nothing(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scans, "CHUNK_ENTRIES", 4)
+    compiled = 0
+    metrics_filter = pruning.MetricsFilter
+
+    def counting(*values: Any) -> pruning.MetricsFilter:
+        nonlocal compiled
+        compiled += 1
+        return metrics_filter(*values)
+
+    async def work() -> tuple[list[str], list[str]]:
+        nonlocal compiled
+        loaded = await bench.create()
+        for first in (0, 20):
+            files = [await bench.write(loaded, rows(first + number)) for number in range(20)]
+            loaded = await bench.appends.commit_files(
+                loaded.ident, files, operation="append", principal=ROOT
+            )
+        snapshot_id = loaded.metadata.current_snapshot_id
+        assert snapshot_id is not None
+        names = expressions.ColumnNames(lakes.SCHEMA, case_sensitive=True)
+        scanned = scan_pages.Scan(
+            snapshot_id=snapshot_id,
+            after=None,
+            filter=expressions.parse({"type": "in", "term": "id", "values": [9, 31]}, names),
+            schema=lakes.SCHEMA,
+        )
+        pages = scan_pages.ScanPages(scans=bench.scans)
+
+        async def plan() -> list[str]:
+            reader = bench.reader(loaded)
+            listing = await pages.list(reader, scanned)
+            start, end = scan_pages.Position(), len(listing.data)
+            return [
+                task.data_file.file_path.rpartition("/")[2]
+                async for step in pages.read(reader, scanned, listing, start=start, end=end)
+                for task, _ in step.tasks
+            ]
+
+        cold = await plan()
+        monkeypatch.setattr(pruning, "MetricsFilter", counting)
+        warm = plan()
+        with pytest.raises(StopIteration) as done:
+            warm.send(None)  # a coroutine that waits would yield what it waits for
+        return cold, done.value.value
+
+    cold, warm = bench.lake.run(work())
+    assert sorted(cold) == sorted(warm) == ["00009.parquet", "00031.parquet"]
+    assert compiled == 1, "one plan compiles its filter once"
+
+
 def test_ranges_that_filters_of_many_columns_leave_are_bounded(
     bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,7 +387,7 @@ def test_ranges_that_filters_of_many_columns_leave_are_bounded(
                 )
             )
             plan = await fresh.plan(reader, predicate=predicate)
-            chunks = await fresh.chunks_of(manifest, reader)
+            (chunks,) = await fresh.chunks_of((manifest,), reader)
             kept = sum(len(chunk.ranges) * len(chunk.entries) for chunk in chunks)
             outcomes.append((len(plan.tasks), kept))
         return outcomes
