@@ -82,7 +82,7 @@ def test_only_an_unknown_outcome_of_a_commit_has_a_status_that_says_so() -> None
     assert statuses == {errors.CommitStateUnknown: 500, errors.IntegrityBroken: 500}
 
 
-def test_a_client_that_came_too_much_is_told_when_to_come_again() -> None:
+def test_a_429_says_when_the_client_may_come_again() -> None:
     answer = wire.encode_error(429, "TooManyRequestsException", "later")
     assert ("retry-after", "1") in answer.headers
     assert not [name for name, _ in wire.encode_error(507, "x", "y").headers if "retry" in name]
