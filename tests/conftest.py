@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 import uuid
@@ -36,6 +37,10 @@ os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 # Several processes with tests share one machine: none takes what a job alone would.
 os.environ.setdefault("BOATHOUSE_DRIVER_MEMORY", "1g")
+
+
+# All that a collection of tests makes stays to the end: a search for cycles finds nothing in it.
+gc.disable()
 
 
 def has_terminal() -> bool:
@@ -81,6 +86,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: (item.path not in spark, -place(item)))
     else:
         items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Let Python look for cycles again, but not among what was collected."""
+    gc.freeze()
+    gc.enable()
 
 
 def files_with_spark() -> frozenset[Path]:
