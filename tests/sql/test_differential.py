@@ -14,6 +14,10 @@ from sql.dialect import functions
 from tests.kit import differential, local_sql, typed_queries
 
 FIRST_SEED = int(os.environ.get("BOATHOUSE_SQL_SEED", "0"))
+SHORT = 250
+SHORT_MARKED = 40
+"""Queries in `make test`; a query costs 60 ms. A hundred thousand are in `make test-long`."""
+
 DIFFERENCES_MAX = 5
 """A run stops there: each difference costs as much as hundreds of queries."""
 
@@ -47,8 +51,8 @@ def check(tally: differential.Tally) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_thousand_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
-    check(tally_of(tmp_path, range(1000)))
+def test_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
+    check(tally_of(tmp_path, range(SHORT)))
 
 
 @pytest.mark.timeout(600)
@@ -56,14 +60,26 @@ def test_a_thousand_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
 def test_random_queries_of_tables_with_delete_files_give_duckdbs_answers(
     tmp_path: Path, format_version: int
 ) -> None:
-    seeds = range(100 * format_version, 100 * format_version + 100)
+    seeds = range(SHORT * format_version, SHORT * format_version + SHORT_MARKED)
     check(tally_of(tmp_path, seeds, marked_version=format_version))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(10_000)
 def test_a_hundred_thousand_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
-    check(tally_of(tmp_path, range(FIRST_SEED + 1000, FIRST_SEED + 101_000)))
+    check(tally_of(tmp_path, range(FIRST_SEED + SHORT, FIRST_SEED + SHORT + 100_000)))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_000)
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_thousands_of_random_queries_of_tables_with_delete_files_give_duckdbs_answers(
+    tmp_path: Path, format_version: int
+) -> None:
+    seeds = range(
+        FIRST_SEED + 10_000 * format_version, FIRST_SEED + 10_000 * format_version + 2_000
+    )
+    check(tally_of(tmp_path, seeds, marked_version=format_version))
 
 
 def test_the_generator_calls_functions_of_the_dialects_table_alone() -> None:
