@@ -67,7 +67,7 @@ test-cluster: ## pipeline jobs and queries on a Spark cluster, and at a Spark Co
 
 test-long: ## the long campaigns
 	@$(PROVISION) server test spark connect
-	@$(BIN)/python -m pytest tests -m long $(ARGS)
+	@BOATHOUSE_ALL_EXAMPLES=1 $(BIN)/python -m pytest tests -m "long or generated" $(ARGS)
 
 check: ## the checks: ruff, mypy, import-linter, tidy and docs tests
 	@$(PROVISION) server test

@@ -13,6 +13,7 @@ from server import errors as kit_errors
 from server.access import errors as access_errors
 from server.access import policies
 from server.auth import errors, postpolicy, presign, sigv2, sigv4
+from tests.kit import examples
 from tests.server import requesting
 from tests.server.requesting import request, run
 
@@ -52,7 +53,7 @@ def target(pairs):
     )
 
 
-@settings(max_examples=400)
+@examples.at_most(400)
 @given(
     faces,
     st.lists(header, max_size=8),
@@ -147,7 +148,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(json_values, st.sampled_from(["identity", "resource"]))
 def test_any_json_is_a_policy_or_malformed(value, policy_type):
     with contextlib.suppress(access_errors.MalformedPolicy):

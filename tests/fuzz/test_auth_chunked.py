@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.auth import chunked, errors
+from tests.kit import examples
 
 SEED = chunked.Seed(signing_key=b"key", timestamp="T", scope="S", signature="0" * 64)
 EMPTY = hashlib.sha256(b"").hexdigest()
@@ -87,7 +88,7 @@ tokens = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400)
+@examples.at_most(400)
 @given(
     st.lists(tokens | st.binary(max_size=6), max_size=12).map(b"".join),
     modes,

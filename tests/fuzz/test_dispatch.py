@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server import dispatch
+from tests.kit import examples
 
 segments = st.sampled_from(
     ["iceberg", "session", "queries", "monitoring", "telemetry", "_api", "_console", "_health",
@@ -28,7 +29,7 @@ hosts = st.sampled_from(
 services = st.none() | st.sampled_from(["s3", "s3tables", "sts", "iam", "glue", "x"])
 
 
-@settings(max_examples=500)
+@examples.at_most(500)
 @given(paths, hosts, services, st.sampled_from([None, "lake.example"]))
 def test_first_row_that_matches_decides(path, host, service, domain):
     """The table of the design, written a second time as the sentence it is."""

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from server.s3 import errors, forms
+from tests.kit import examples
 
 BOUNDARY = "b-1"
 REFUSED = (errors.MalformedForm, errors.FormTooLarge, errors.FileMissing)
@@ -88,7 +89,7 @@ def by_email(data: bytes) -> list[Any]:
     return contents
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(FIELDS, CONTENTS, st.data())
 def test_a_form_means_what_it_was_made_of(
     fields: list[tuple[str, str]], content: bytes, data: st.DataObject
@@ -121,7 +122,7 @@ def test_the_standard_library_reads_the_same_values(
     )
 
 
-@settings(max_examples=600)
+@examples.at_most(600)
 @given(st.lists(PIECES, max_size=12).map(b"".join), st.data())
 @example(b"\r\n--b-1\r\n\r\n", None)
 def test_garbage_is_refused_by_its_own_errors_and_alike_in_pieces(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from catalog import layout
 from server.s3 import guard
+from tests.kit import examples
 
 # The ABNF, production by production. seg carries the prose's "never starting with a dot".
 CHAR = r"[^/\x00-\x1f\x7f]"
@@ -114,7 +115,7 @@ def nearly(draw: st.DrawFn, good: st.SearchStrategy[str]) -> str:
     return key[:at] + draw(st.sampled_from(["", "/", ".", "x", "\x00", "="])) + key[at + 1 :]
 
 
-@settings(max_examples=150, deadline=None)
+@examples.at_most(150)
 @given(GOOD)
 def test_keys_made_from_the_grammar_are_accepted(key: str) -> None:
     expected = read_again(key, UNKNOWN)
@@ -122,7 +123,7 @@ def test_keys_made_from_the_grammar_are_accepted(key: str) -> None:
     assert (expected is None) == (len(key.encode()) > 1024)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(nearly(GOOD))
 def test_keys_nearly_of_the_grammar_are_read_alike(key: str) -> None:
     assert judged(key, None) == read_again(key, UNKNOWN)
@@ -135,7 +136,7 @@ def test_thousands_of_keys_nearly_of_the_grammar_are_read_alike(key: str) -> Non
     assert judged(key, None) == read_again(key, UNKNOWN)
 
 
-@settings(max_examples=800, deadline=None)
+@examples.at_most(800)
 @given(st.one_of(LIKELY, BELOW_TABLE, FREE))
 def test_judge_agrees_with_a_second_reading_of_the_grammar(key: str) -> None:
     assert judged(key, None) == read_again(key, UNKNOWN)
@@ -144,7 +145,7 @@ def test_judge_agrees_with_a_second_reading_of_the_grammar(key: str) -> None:
 BELOW_KNOWN = st.one_of(BELOW_TABLE, GOOD_BELOW_TABLE, nearly(GOOD_BELOW_TABLE))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(BELOW_KNOWN)
 def test_judge_below_a_known_location_agrees_with_a_second_reading(key: str) -> None:
     check_below_known(key)
@@ -164,7 +165,7 @@ def check_below_known(key: str) -> None:
     assert judged(key, layout.Location(path="sales/orders")) == expected
 
 
-@settings(max_examples=500, deadline=None)
+@examples.at_most(500)
 @given(st.one_of(st.binary(max_size=1100), st.text(max_size=300), FREE))
 def test_garbage_is_judged_or_refused_and_what_passes_stays_in_the_bucket(key: str | bytes) -> None:
     if judged(key, None) is None:

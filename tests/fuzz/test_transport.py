@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from server import asgi, errors
 from server.transport import connection
+from tests.kit import examples
 
 STRICTER = {
     "a bare line feed ends no line": b"GET / HTTP/1.1\nHost: a\n\n",
@@ -227,7 +228,7 @@ def test_what_is_no_request_is_answered_behind_all_requests_before_it(stream):
     assert last.startswith(b"400 ")
 
 
-@hypothesis.settings(max_examples=25)
+@examples.at_most(25)
 @hypothesis.given(st.lists(requests(), min_size=1, max_size=2).map(b"".join))
 def test_a_stream_means_the_same_wherever_it_is_split(stream):
     whole = transport_reads([stream])
@@ -269,7 +270,7 @@ def with_host(seen: Sequence[Seen]) -> list[Seen]:
     return good
 
 
-@hypothesis.settings(max_examples=250)
+@hypothesis.settings(max_examples=60)
 @hypothesis.given(mutated())
 def test_the_transport_takes_no_mutated_stream_otherwise_than_h11(stream):
     check_as_h11(stream)
@@ -297,7 +298,7 @@ def test_the_transport_refuses_what_h11_still_takes(stream):
     assert answers.startswith(b"HTTP/1.1 400 ")
 
 
-@hypothesis.settings(max_examples=300)
+@examples.at_most(300)
 @hypothesis.given(mutated())
 def test_a_mutated_stream_is_taken_byte_by_byte_as_at_once(stream):
     whole, answers = transport_reads([stream])

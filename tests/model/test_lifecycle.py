@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from storage import expiry, lifecycle
 from storage.model import ObjectAttributes, Versioning
-from tests.kit import folders, invariants
+from tests.kit import examples, folders, invariants
 from tests.model import machines
 
 Outcome = TypeVar("Outcome")
@@ -319,7 +319,7 @@ class LifecycleMachine(machines.StorageMachine):
 
 
 @pytest.mark.parametrize("at_once", [500, 2])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples.at_most(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     versioning=st.sampled_from([None, "Enabled", "Enabled", "Enabled", "Suspended"]),
     some=st.lists(lifecycle_rules, min_size=1, max_size=2),
@@ -356,11 +356,12 @@ def test_of_histories_lifecycle_rules_remove_what_the_model_removes(
         machine.teardown()
 
 
+@pytest.mark.generated
 def test_in_any_order_of_events_lifecycle_rules_remove_what_the_model_removes() -> None:
     run_state_machine_as_test(
         LifecycleMachine,
         settings=settings(
-            max_examples=20,
+            max_examples=examples.number_of(20),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

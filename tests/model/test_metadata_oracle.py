@@ -12,7 +12,7 @@ from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.catalog.rest import CreateTableRequest
 from pyiceberg.table import update as pyiceberg_update
@@ -21,6 +21,7 @@ from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
 
 from catalog.metadata import model
 from catalog.metadata.model import TableMetadata
+from tests.kit import examples
 from tests.kit import metadata as kit
 
 _UPDATES = pydantic.TypeAdapter(tuple[pyiceberg_update.TableUpdate, ...])
@@ -221,7 +222,7 @@ class Writer:
         return [{"action": "set-partition-statistics", "partition-statistics": file}]
 
 
-@settings(max_examples=60, deadline=None)
+@examples.at_most(60)
 @given(data=st.data(), version=st.sampled_from([1, 2, 3]), commits=st.integers(1, 8))
 def test_random_commits_give_the_metadata_pyiceberg_gives(
     data: st.DataObject, version: int, commits: int
@@ -260,7 +261,7 @@ def test_a_commit_that_changes_nothing_makes_no_metadata_where_pyiceberg_logs_on
     assert len(theirs.metadata_log) == len(oracle_of(ours).metadata_log) + 1
 
 
-@settings(max_examples=60, deadline=None)
+@examples.at_most(60)
 @given(data=st.data(), version=st.sampled_from([1, 2, 3]))
 def test_random_creates_number_columns_as_pyiceberg_does(data: st.DataObject, version: int) -> None:
     schema = {"type": "struct", "fields": data.draw(fields_of(3)), "schema-id": 0}

@@ -263,7 +263,7 @@ class Settling(Sweeping):
 
 
 SHORT = settings(
-    max_examples=25,
+    max_examples=8,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -8,10 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sql import bindings, errors
+from tests.kit import examples
 
 
 def value(type_name: str, text: str | None) -> Any:
@@ -92,7 +93,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples.at_most(200)
 @given(
     st.dictionaries(
         st.text(max_size=3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -23,13 +24,24 @@ TABLES = (
 MARKING = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
 
 
-@pytest.mark.parametrize("seed", range(8))
+def long(*values: int) -> Any:
+    """A case of `make test-long`; in `make test` each of TABLES has one."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(long(seed) for seed in range(4, 40))])
 def test_generated_changes_leave_the_rows_that_duckdb_leaves(tmp_path: Path, seed: int) -> None:
     check_generated(tmp_path, seed)
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("seed", "format_version"),
+    [
+        *((seed, 2 + seed % 2) for seed in range(4)),
+        *(long(seed, 3 - seed % 2) for seed in range(4)),
+        *(long(seed, 2 + seed // 4 % 2) for seed in range(4, 36)),
+    ],
+)
 def test_generated_changes_merge_on_read_leave_the_rows_that_duckdb_leaves(
     tmp_path: Path, seed: int, format_version: int
 ) -> None:

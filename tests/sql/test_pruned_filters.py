@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from tests.kit import local_sql
+from tests.kit import examples, local_sql
 
 FILES = 8
 ROWS = [
@@ -213,9 +213,7 @@ def wheres() -> st.SearchStrategy[str]:
 
 
 @given(where=wheres())
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples.at_most(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("table", ["t", "p", "h"])
 def test_where_finds_the_rows_that_a_full_scan_finds(bench: Bench, table: str, where: str) -> None:
     listed = f"select n, s, to_varchar(r), d, day, b from {table} where"
@@ -225,9 +223,7 @@ def test_where_finds_the_rows_that_a_full_scan_finds(bench: Bench, table: str, w
 
 
 @given(where=wheres())
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples.at_most(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_where_over_an_outer_join_finds_the_rows_that_a_full_scan_finds(
     bench: Bench, where: str
 ) -> None:

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.metadata import errors, model, updates, views
+from tests.kit import examples
 from tests.kit import metadata as kit
 
 
@@ -348,7 +349,7 @@ GARBAGE = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples.at_most(300)
 @given(st.lists(GARBAGE, max_size=4), st.sampled_from([1, 2, 3]))
 def test_any_json_gives_metadata_or_the_modules_one_error(changes: list[Any], version: int) -> None:
     base = kit.with_snapshots(kit.table(version=version), 1)

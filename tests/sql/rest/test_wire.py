@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sql import errors, limits, sessions
 from sql.rest import refusals, wire
+from tests.kit import examples
 from tests.sql import test_sessions
 
 SESSION = sessions.Session(id=1, principal=test_sessions.ALICE, client_app_id="PythonConnector")
@@ -117,7 +118,7 @@ FIELDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@examples.at_most(300)
 @given(st.dictionaries(FIELDS, JSON | st.dictionaries(FIELDS, JSON), max_size=5))
 def test_any_json_is_a_request_or_one_of_our_faults(body: dict[str, object]) -> None:
     try:
