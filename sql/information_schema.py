@@ -30,6 +30,7 @@ from sql import (
     keys,
     limits,
     listings,
+    load_history,
     places,
     roles,
     sessions,
@@ -226,7 +227,7 @@ class InformationSchema:
     ) -> Sequence[Any]:
         """Return the objects of a database, other than tables, that the caller may see."""
         match source:
-            case "tables" | "nothing":
+            case "tables" | "loads" | "nothing":
                 return ()
             case "own role":
                 return (listings.NamedRole(name=session.role),)
@@ -291,6 +292,42 @@ class InformationSchema:
         available = await self._roles.available(login)
         return [listings.NamedRole(name=name, grantee=login.name.upper()) for name in available]
 
+    async def _loads_of(self, listed: Sequence[Listed]) -> list[load_history.LoadedFile]:
+        """Return what the tables that the caller may load have loaded, the newest loads first.
+
+        Raises SqlError for too many loads.
+        """
+        loads: list[load_history.LoadedFile] = []
+        for each in listed:
+            if not each.may_describe:
+                continue
+            try:
+                loads += await self._loads_of_table(each.table)
+            except UNREADABLE:
+                continue  # as in the other views, damaged metadata is no error
+            if len(loads) > limits.LOADS_LISTED_MAX:
+                raise errors.information_schema_too_large()
+            await asyncio.sleep(0)
+        return load_history.newest(loads)
+
+    async def _loads_of_table(self, table: places.NamedTable) -> list[load_history.LoadedFile]:
+        ident = temporary_names.logical(table.ident)
+        loads: list[load_history.LoadedFile] = []
+        answered: set[int] = set()
+        if table.pointer.metadata_location is not None:
+            snapshots = (await self._tables.fetch_at(table.ident, table.pointer)).metadata.snapshots
+            some = (snapshots.get(snapshot_id) or {} for snapshot_id in snapshots.ids)
+            for snapshot_id, files in load_history.of_snapshots(ident, some):
+                answered.add(snapshot_id)
+                loads += files
+        after: str | None = ""
+        while after is not None and len(loads) <= limits.LOADS_LISTED_MAX:
+            page = self._tables.taken(table.ident, after=after)
+            loads += load_history.of_rows(ident, page.loads, without=frozenset(answered))
+            after = page.next
+            await asyncio.sleep(0)
+        return loads
+
     async def relation(
         self, gathered: Gathered, name: str, *, zone: str
     ) -> tuple[shapes.TableShape, engine.Relation]:
@@ -301,6 +338,9 @@ class InformationSchema:
         view = information_views.INFORMATION_VIEWS[gathered.view]
         if view.source == "roles":
             gathered = dataclasses.replace(gathered, objects=await self._roles_of(gathered))
+        if view.source == "loads":
+            loads = await self._loads_of(gathered.tables)
+            gathered = dataclasses.replace(gathered, objects=loads, tables=())
         described = await self.describe_all(gathered.tables, with_columns=view.has_columns)
         size = len(gathered.objects) + sum(1 + len(each.columns) for each in described)
         if size > limits.ROWS_HERE_MAX:

@@ -19,6 +19,7 @@ Source = Literal[
     "sequences",
     "stages",
     "file formats",
+    "loads",
     "own role",
     "roles",
     "nothing",
@@ -307,6 +308,21 @@ RESULT_COLUMNS = (
     number("numeric_precision_radix"),
     number("numeric_scale"),
 )
+LOAD_HISTORY = (
+    text("schema_name", _schema_of),
+    text("file_name", lambda each: each.file),
+    text("table_name", _name_of),
+    moment("last_load_time", lambda each: each.loaded_at_ms),
+    text("status", lambda each: each.status),
+    number("row_count", lambda each: each.rows),
+    number("row_parsed", lambda each: each.rows_parsed),
+    text("first_error_message", lambda each: each.error),
+    number("first_error_line_number", lambda each: each.error_line),
+    number("first_error_character_position", lambda each: each.error_character),
+    text("first_error_col_name", lambda each: each.error_column),
+    number("error_count", lambda each: each.errors),
+    number("error_limit", lambda each: each.error_limit),
+)
 FUNCTIONS = (
     *map(text, ("function_catalog", "function_schema", "function_name", "function_owner")),
     *RESULT_COLUMNS,
@@ -355,6 +371,7 @@ INFORMATION_VIEWS: Mapping[str, InformationView] = {
     "file_formats": InformationView(columns=FILE_FORMATS, source="file formats"),
     "applicable_roles": InformationView(columns=APPLICABLE_ROLES, source="roles"),
     "enabled_roles": InformationView(columns=ENABLED_ROLES, source="own role"),
+    "load_history": InformationView(columns=LOAD_HISTORY, source="loads", object_types=("table",)),
     "functions": InformationView(columns=FUNCTIONS, source="nothing"),
     "procedures": InformationView(columns=PROCEDURES, source="nothing"),
 }

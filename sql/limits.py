@@ -132,6 +132,9 @@ DESCRIBED_TABLES_MAX: Final = 10_000
 DESCRIBED_COLUMNS_MAX: Final = 100_000
 """Tables and columns of one database that INFORMATION_SCHEMA describes; a query is refused beyond
 them."""
+LOADS_LISTED_MAX: Final = 100_000
+"""Loads of a database's tables from which LOAD_HISTORY takes the newest; a query is refused beyond.
+"""
 ROWS_HERE_MAX: Final = 250
 """A listing of more rows is built and encoded in a thread."""
 ROWS_AT_ONCE: Final = 10_000

@@ -27,6 +27,7 @@ from sql import (
     errors,
     faults,
     fileformats,
+    load_history,
     outcomes,
     pinned,
     places,
@@ -43,8 +44,6 @@ from sql.dialect import names, operations, sqltypes, staged_texts
 from storage import batch
 from storage import model as storage_model
 
-ANSWER: Final = "boathouse.copy"
-"""Key of a snapshot's summary: what COPY answered, for a repeated request."""
 ANSWERED_FILES_MAX: Final = 1_000
 ATTEMPTS_MAX: Final = 5
 ADVICE: Final = (
@@ -394,7 +393,7 @@ class Loading:
         ]
         summary = {loads.SUMMARY_KEY: json.dumps(sources)} if sources else {}
         if len(files) <= ANSWERED_FILES_MAX:
-            summary[ANSWER] = json.dumps([list(row) for row in answer])
+            summary[load_history.ANSWER] = json.dumps([list(row) for row in answer])
         if staged.files or sources:
             staged = dataclasses.replace(staged, summary=summary)
             await self._transactions.keep(execution, staged)
@@ -857,8 +856,8 @@ def _answered(loaded: tables.LoadedTable, query_id: str) -> outcomes.Outcome | N
         return None
     for snapshot_id in reversed(tuple(loaded.metadata.snapshots.ids)):
         summary = (loaded.metadata.snapshots.get(snapshot_id) or {}).get("summary") or {}
-        if summary.get(pinned.QUERY_ID) == query_id and ANSWER in summary:
-            return _outcome(json.loads(summary[ANSWER]), rows=rows)
+        if summary.get(pinned.QUERY_ID) == query_id and load_history.ANSWER in summary:
+            return _outcome(json.loads(summary[load_history.ANSWER]), rows=rows)
     return _outcome([], rows=rows)
 
 

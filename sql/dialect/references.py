@@ -15,7 +15,17 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import columns, expressions, functions, reading, rewrites, scopes, shapes, sqltypes
+from sql.dialect import (
+    columns,
+    expressions,
+    functions,
+    histories,
+    reading,
+    rewrites,
+    scopes,
+    shapes,
+    sqltypes,
+)
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -65,6 +75,7 @@ def references(
     """
     uses = _Uses(first)
     number_placeholders(tree)
+    histories.put_queries(tree, environment)
     _spell_names(tree, environment)
     _collect(tree, uses, environment)
     if first + len(uses.listed) > limits.USES_MAX:
