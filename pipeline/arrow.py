@@ -77,20 +77,13 @@ def run(
     """Load the wanted sources in one transaction. Raises NotForArrow, Overtaken, PipelineError."""
     _check_size(load, wanted.readable)
     with _failures():
-        target = _target(server, load)
+        with taken.taking("open table"):
+            target = _target(server, load)
         if wanted.remark:
             say(wanted.remark)
         say(wanted.sentence)
-        so_far = _Reading(len(wanted.readable))
-        with (
-            taken.taking("read") as counts,
-            progress.watching("reading", so_far.counters, total_bytes=wanted.size_bytes),
-        ):
-            rows = _read(load, s3, wanted, target.table, so_far)
-            counts.rows, counts.size_bytes = rows.num_rows, wanted.size_bytes
-        # After the table was opened: the commit expects that nothing follows.
-        relations.check_record(server, load, wanted)
-        return _loaded(load, s3, wanted, target, rows, taken)
+        rows = _read(load, s3, wanted, target.table, taken)
+        return _loaded(server, load, s3, wanted, target, rows, say, taken)
 
 
 def plan(
@@ -104,8 +97,7 @@ def plan(
     _check_size(load, wanted.readable)
     with _failures():
         target = _target(server, load)
-        so_far = _Reading(len(wanted.readable))
-        rows = _read(load, s3, wanted, target.table, so_far)
+        rows = _read(load, s3, wanted, target.table, steps.Steps(lambda line: None))
         if target.table is None:
             before = None
             schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(rows.schema))
@@ -212,27 +204,31 @@ def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
 
 
 def _loaded(
+    server: settings.ServerEndpoint,
     load: jobs.Load,
     s3: Any,
     wanted: sources.WantedSources,
     target: _Target,
     rows: Any,
+    say: progress.Say,
     taken: steps.Steps,
 ) -> jobs.Loaded:
     """Write and commit the rows."""
     fresh, load_id = wanted.fresh, uuid.uuid4()
-    with _namespace(target.catalog, load.table):
-        transaction, added = _transaction(target, load, rows)
-        tasks = _write_tasks(transaction.table_metadata, rows, load_id)
-        with _given_back(s3, _paths(transaction.table_metadata, tasks)):
+    with contextlib.ExitStack() as block:
+        with taken.taking("write") as counts:
+            # After the table was opened: the commit expects that nothing follows.
+            relations.check_record(server, load, wanted)
+            block.enter_context(_namespace(target.catalog, load.table))
+            transaction, added = _transaction(target, load, rows)
+            tasks = _write_tasks(transaction.table_metadata, rows, load_id)
+            block.enter_context(_given_back(s3, _paths(transaction.table_metadata, tasks)))
             writing = _Writing(len(tasks))
-            with (
-                taken.taking("write") as counts,
-                progress.watching("writing", writing.counters),
-            ):
+            with progress.watching("writing", writing.counters, total_rows=rows.num_rows):
                 files = _write(transaction, tasks, writing)
-                counts.rows = rows.num_rows
-                counts.size_bytes = sum(file.file_size_in_bytes for file in files)
+            counts.rows = rows.num_rows
+            counts.size_bytes = sum(file.file_size_in_bytes for file in files)
+        with taken.taking("commit"):
             summary = loads.summary(s3, fresh, load, load_id=load_id.hex, claims=wanted.claims)
             may_follow = load.mode != "replace" and wanted.chain is None
             snapshot_id = _append(transaction, files, summary, may_follow=may_follow)
@@ -240,14 +236,13 @@ def _loaded(
             moved = sources.changed(s3, load.places, fresh) if load.relation is None else ()
             if moved:
                 raise errors.source_changed(moved[0].place)
-            announced = f"committing {progress.counted(len(files), 'file')}"
-            with taken.taking("commit", announced=announced):
-                if others:
-                    own = catalogs.change_of(load.table, transaction)
-                    catalogs.commit(target.catalog, (own, *others))
-                else:
-                    with _contested(load.table):
-                        transaction.commit_transaction()
+            say(f"committing {progress.counted(len(files), 'file')}")
+            if others:
+                own = catalogs.change_of(load.table, transaction)
+                catalogs.commit(target.catalog, (own, *others))
+            else:
+                with _contested(load.table):
+                    transaction.commit_transaction()
     return jobs.Loaded(
         rows=rows.num_rows,
         sources=len(fresh),
@@ -293,28 +288,6 @@ def _check_table(table: Any, load: jobs.Load) -> None:
 # Reading.
 
 
-class _Reading:
-    """How many sources and bytes were read. Mutable: the load counts, a thread shows."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._done = self._read_bytes = 0
-
-    def end(self, source: sources.Source) -> None:
-        """Count a source whose rows are read."""
-        self._done += 1
-        self._read_bytes += source.size_bytes
-
-    def counters(self) -> progress.JobCounters:
-        return progress.JobCounters(
-            rows=None,
-            done=self._done,
-            total=self._total,
-            noun="objects",
-            read_bytes=self._read_bytes,
-        )
-
-
 class _Writing:
     """How many files were written, with how many rows. Mutable: threads count."""
 
@@ -334,7 +307,7 @@ class _Writing:
 
 
 def _read(
-    load: jobs.Load, s3: Any, wanted: sources.WantedSources, table: Any, so_far: _Reading
+    load: jobs.Load, s3: Any, wanted: sources.WantedSources, table: Any, taken: steps.Steps
 ) -> Any:
     """Return the rows of the sources as an Arrow table, in the types to write."""
     # Imported here: jobs of Spark need none of them.
@@ -345,25 +318,45 @@ def _read(
         if table is not None
         else None
     )
-    contents = _contents(s3, wanted.readable, so_far)
     if wanted.is_empty:
         if own is None:
             raise errors.nothing_readable()
         return own.empty_table()
-    if load.reader.format == "csv":
-        columns = {name.lower(): _iceberg_name(one) for name, one in _fields(own).items()}
-        jobs.check_schema(load.types, columns)
-        rows = textcolumns.read(s3, load.reader, contents, columns, load.types)
-    elif load.reader.format == "json":
-        rows = _json_rows(load.reader, contents, own)
-    else:
-        rows = _parquet_rows(contents, own)
-    return _spelled(rows, _fields(own))
+    columns = {name.lower(): _iceberg_name(one) for name, one in _fields(own).items()}
+    jobs.check_schema(load.types, columns)
+    so_far = progress.ReadCount(len(wanted.readable))
+    what = progress.counted(len(wanted.readable), "object")
+    with (
+        taken.taking("read") as counts,
+        progress.watching(f"reading {what}", so_far.counters, total_bytes=wanted.size_bytes),
+    ):
+        contents = _contents(s3, wanted.readable, so_far)
+        values: Any
+        if load.reader.format == "csv":
+            values = textcolumns.read(load.reader, contents)
+            counts.rows = values.count
+        elif load.reader.format == "json":
+            values = _json_entries(load.reader, contents)
+            counts.rows = len(values)
+        else:
+            values = _parquet_tables(contents)
+            counts.rows = sum(one.num_rows for one in values)
+        counts.size_bytes = wanted.size_bytes
+    with taken.taking("inspect"):
+        if isinstance(values, textcolumns.TextRows):
+            names = progress.ReadCount(len(values.names), "columns")
+            with progress.watching("inferring types", names.counters):
+                rows = textcolumns.rows(s3, load.reader, values, columns, load.types, names)
+        elif load.reader.format == "json":
+            rows = _json_rows(values, own)
+        else:
+            rows = _parquet_rows(values, own)
+        return _spelled(rows, _fields(own))
 
 
 def _contents(
-    s3: Any, fresh: Iterable[sources.Source], so_far: _Reading
-) -> Iterator[tuple[sources.Source, bytes]]:
+    s3: Any, fresh: Iterable[sources.Source], so_far: progress.ReadCount
+) -> Iterator[sources.SourceContent]:
     """Yield each source with its unpacked bytes, without empty ones."""
     left = UNPACKED_BYTES_MAX
     for source in fresh:
@@ -374,8 +367,9 @@ def _contents(
         left -= len(content)
         if left < 0:
             raise _too_large()
-        yield source, content
-        so_far.end(source)
+        opened = sources.SourceContent(source=source, content=content, so_far=so_far)
+        yield opened
+        opened.end()
 
 
 def _too_large() -> errors.NotForArrow:
@@ -408,21 +402,25 @@ def _iceberg_name(arrow_type: Any) -> str:
     return names.get(arrow_type, str(arrow_type))
 
 
-def _json_rows(
-    reader: reading.SourceReader, contents: Iterable[tuple[sources.Source, bytes]], own: Any
-) -> Any:
-    # Imported here: jobs of Spark need none of them.
-    import pyarrow as pa
-
+def _json_entries(
+    reader: reading.SourceReader, contents: Iterable[sources.SourceContent]
+) -> list[dict[str, Any]]:
+    """Return the objects of JSON files."""
     decoder = json.JSONDecoder(
         object_pairs_hook=_json_object, parse_constant=_json_constant, parse_int=_json_whole
     )
-    entries = [
+    return [
         entry
-        for source, content in contents
-        if inspection.shape(io.BytesIO(content), source, reader) is not None
-        for _, entry in inspection.documents(io.BytesIO(content), source, reader, decoder)
+        for each in contents
+        if inspection.shape(io.BytesIO(each.content), each.source, reader) is not None
+        for _, entry in inspection.documents(each.opened(), each.source, reader, decoder)
     ]
+
+
+def _json_rows(entries: Sequence[Mapping[str, Any]], own: Any) -> Any:
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
     inferred: Any = None
     for entry in entries:
         inferred = _json_merged(inferred, _json_type(entry))
@@ -519,19 +517,21 @@ def _settled(arrow_type: Any) -> Any:
     return arrow_type
 
 
-def _parquet_rows(contents: Iterable[tuple[sources.Source, bytes]], own: Any) -> Any:
+def _parquet_tables(contents: Iterable[sources.SourceContent]) -> list[Any]:
+    """Return the rows of each Parquet file."""
     # Imported here: jobs of Spark need none of them.
     import pyarrow as pa
     from pyarrow import parquet
 
     tables = []
     left = UNPACKED_BYTES_MAX
-    for source, content in contents:
+    for opened in contents:
+        source = opened.source
         try:
-            file = parquet.ParquetFile(io.BytesIO(content))
+            file = parquet.ParquetFile(io.BytesIO(opened.content))
             # Raises before anything is unpacked.
             _plain_schema(file.schema_arrow)
-            for size_bytes in _unpacked_sizes(file, content):
+            for size_bytes in _unpacked_sizes(file, opened.content):
                 left -= size_bytes
                 if left < 0:
                     raise _too_large()
@@ -543,8 +543,16 @@ def _parquet_rows(contents: Iterable[tuple[sources.Source, bytes]], own: Any) ->
                 f"{source.place} is not Parquet: {' '.join(str(error).split())}"
             ) from error
         tables.append(one.cast(_plain_schema(one.schema)).replace_schema_metadata(None))
+        opened.so_far.add(source.size_bytes)
     if not tables:
         raise errors.every_file_empty("parquet")
+    return tables
+
+
+def _parquet_rows(tables: Sequence[Any], own: Any) -> Any:
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
     # Files whose types differ raise here, and go to Spark.
     rows = pa.concat_tables(tables, promote_options="default")
     if len({name.lower() for name in rows.column_names}) != rows.num_columns:

@@ -52,12 +52,13 @@ class TableExpiry:
         kept = f"{'kept' if self.is_done else 'keep'} {self.kept_snapshots:,}"
         return (
             f"{would}{verb} {progress.counted(self.expired_snapshots, 'snapshot')} and {kept}; "
-            f"{self._files}, {progress.counted(self.manifests, 'manifest')} and "
+            f"{self.freed}, {progress.counted(self.manifests, 'manifest')} and "
             f"{progress.counted(self.manifest_lists, 'manifest list')} {are} no longer referenced"
         )
 
     @property
-    def _files(self) -> str:
+    def freed(self) -> str:
+        """The files that are no longer referenced, in words."""
         if self.files is None:
             return "files that were not counted"
         size = "unknown size" if self.size_bytes is None else progress.sized(self.size_bytes)
@@ -97,7 +98,7 @@ def run(
         with session.failures():
             plan = _planned(spark, table, older_than=older_than, retain_last=retain_last)
             before = _snapshots(spark, table)
-        label = f"expiring {progress.counted(plan.expired_snapshots, 'snapshot')}"
+        label = f"expiring {progress.counted(plan.expired_snapshots, 'snapshot')}, {plan.freed}"
         counts = maintenance.call(spark, table, "expire_snapshots", arguments, label)
         with session.failures():
             gone = before - _snapshots(spark, table)

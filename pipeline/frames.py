@@ -20,6 +20,7 @@ from pipeline import (
     errors,
     inspection,
     jobs,
+    progress,
     reading,
     session,
     settings,
@@ -170,6 +171,32 @@ class _Load:
     columns: Mapping[str, Any]
     fixed: Mapping[str, Any]
 
+    @property
+    def objects(self) -> str:
+        """How many files there are, in words."""
+        return progress.counted(len(self.fresh), "object")
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all files as they are stored."""
+        return sum(source.size_bytes for source in self.fresh)
+
+
+def _groups(load: _Load) -> Mapping[inspection.TextShape, Sequence[sources.Source]]:
+    """Return the load's text files by their shape."""
+    so_far = progress.ReadCount(len(load.fresh))
+    with progress.watching(
+        f"looking through {load.objects}", so_far.counters, total_bytes=load.size_bytes
+    ):
+        return inspection.grouped(load.s3, load.fresh, load.reader, so_far)
+
+
+def _inferring(load: _Load) -> contextlib.AbstractContextManager[None]:
+    """Show how far the inference of types is."""
+    counting = load.spark.counting(is_writing=False)
+    label = f"inferring types of {load.objects}"
+    return progress.watching(label, counting, total_bytes=load.size_bytes)
+
 
 def _typed(load: _Load) -> Any:
     """Read files that have types of their own."""
@@ -209,9 +236,9 @@ def _json(load: _Load) -> Any:
 
     groups = {
         shape: [load.spark.path(source) for source in group]
-        for shape, group in inspection.grouped(load.s3, load.fresh, reader).items()
+        for shape, group in _groups(load).items()
     }
-    with located(load.s3, reader, load.fresh):
+    with located(load.s3, reader, load.fresh), _inferring(load):
         inferred = [source_reader(shape).load(paths).schema for shape, paths in groups.items()]
         types = functools.reduce(_merged, inferred)
         types = _into_table(types, load.columns, load.fixed)
@@ -224,7 +251,7 @@ def _csv(load: _Load) -> Any:
     from pyspark.sql import types
 
     reader, columns, fixed = load.reader, load.columns, load.fixed
-    groups = inspection.grouped(load.s3, load.fresh, reader)
+    groups = _groups(load)
 
     def read_group(shape: inspection.TextShape, **more: Any) -> Any:
         options = {"multiLine": str(shape.spans_lines).lower(), **reader.options, **more}
@@ -234,7 +261,7 @@ def _csv(load: _Load) -> Any:
         read_group(shape, inferSchema="false").load([load.spark.path(source) for source in group])
         for shape, group in groups.items()
     ]
-    with located(load.s3, reader, load.fresh):
+    with located(load.s3, reader, load.fresh), _inferring(load):
         classes = _classes(texts) if reader.infers or columns or fixed else {}
     dates = (
         _dates_in_forms(load, read_group, groups) if reader.forms_dates and reader.infers else {}

@@ -213,7 +213,9 @@ def _load(
     taken: steps.Steps,
 ) -> jobs.Loaded:
     """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
-    wanted = relations.resolved(spark, load, wanted)
+    with taken.taking("open table"):
+        wanted = relations.resolved(spark, load, wanted)
+        columns = frames.live_columns(spark, load.table)
     if not wanted.fresh:
         return _nothing(load, wanted, say)
     fresh, readable = wanted.fresh, wanted.readable
@@ -224,15 +226,17 @@ def _load(
     applied = load
     if wanted.is_empty:  # it has no columns, which transforms and a merge read
         applied = dataclasses.replace(load, transforms=(), merge=None)
-    with _namespace(spark, load.table):
-        columns = frames.live_columns(spark, load.table)
-        # Columns of a transform's sources are not those of the table.
-        read_as = {} if load.transforms else columns
-        with contextlib.ExitStack() as block:
+    with contextlib.ExitStack() as whole:
+        with taken.taking("inspect"):
+            whole.enter_context(_namespace(spark, load.table))
+            # Columns of a transform's sources are not those of the table.
+            read_as = {} if load.transforms else columns
+            block = whole.enter_context(contextlib.ExitStack())
             if wanted.rows is not None:
                 frame = block.enter_context(relations.frame(spark, server, load, wanted.rows))
             else:
                 frame = _frame_of_files(spark, load, s3, wanted, read_as)
+        with block:
             frame = block.enter_context(queries.transformed(spark, applied, frame, taken))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
             counts, with_lineage = None, False
@@ -240,7 +244,8 @@ def _load(
             # Transforms, and rows of a table, read other files than those of the sources.
             is_of_sources = wanted.rows is None and not applied.transforms
             total_bytes = wanted.size_bytes if is_of_sources else None
-            total_rows, replaced = None, []
+            total_rows: int | None = None
+            replaced: Sequence[Any] = ()
             if applied.merge is None:
                 basis = merging.read(spark, load.table)
                 if load.merge is not None:
@@ -255,8 +260,7 @@ def _load(
                     )  # fmt: skip
                 frame, basis, counts = merged.rows, merged.basis, merged.counts
                 with_lineage = merged.has_lineage
-                replaced = merging.data_files(basis)
-                total_rows = merging.rows_written_max(merged, replaced)
+                replaced, total_rows = merged.replaced, merging.rows_written_max(merged)
                 total_bytes = None
             if load.checks:  # the rows that are checked are those that are written
                 frame = frame.persist()
@@ -264,26 +268,26 @@ def _load(
             written_rows = frame
             if with_lineage:
                 frame = merging.without_lineage(frame)
-            relations.check_record(server, load, wanted)
-            transaction, added = _transaction(spark, load, frame, basis)
-            with (
-                taken.taking("write") as counted,
-                progress.watching(
-                    f"writing {what}",
-                    spark.counting(),
-                    total_bytes=total_bytes,
-                    total_rows=total_rows,
-                ),
-                frames.located(s3, load.reader, readable),
-            ):
-                clustered = _clustered(written_rows, load, transaction.table())
-                files = _write(spark, transaction, clustered, load_id)
+            with taken.taking("write") as counted:
+                relations.check_record(server, load, wanted)
+                transaction, added = _transaction(spark, load, frame, basis)
+                with (
+                    progress.watching(
+                        f"writing {what}",
+                        spark.counting(),
+                        total_bytes=total_bytes,
+                        total_rows=total_rows,
+                    ),
+                    frames.located(s3, load.reader, readable),
+                ):
+                    clustered = _clustered(written_rows, load, transaction.table())
+                    files = _write(spark, transaction, clustered, load_id)
                 written = [(int(file.recordCount()), int(file.fileSizeInBytes())) for file in files]
                 counted.rows = sum(rows for rows, _ in written)
                 counted.size_bytes = sum(size_bytes for _, size_bytes in written)
             with _given_back(transaction, files):
                 checks = queries.checked(spark, load, frame, basis, say=say, taken=taken)
-        with _given_back(transaction, files):
+        with _given_back(transaction, files), taken.taking("commit"):
             is_live = load.mode != "replace" and basis.table is not None
             is_checked = is_live and (bool(load.checks) or wanted.chain is not None)
             if is_live and applied.merge is not None:
@@ -306,8 +310,8 @@ def _load(
             if moved:
                 raise errors.source_changed(moved[0].place)
             snapshot = transaction.table().currentSnapshot()
-            announced = f"committing {progress.counted(len(files), 'file')}"
-            with taken.taking("commit", announced=announced), _contested(load.table):
+            say(f"committing {progress.counted(len(files), 'file')}")
+            with _contested(load.table):
                 if is_checked:
                     _check_unchanged(basis)
                 if others:

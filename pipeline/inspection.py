@@ -14,11 +14,11 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from pipeline import errors, reading, sources
+from pipeline import errors, progress, reading, sources
 
 AT_ONCE = 8
 CHUNK_BYTES = 1024 * 1024
@@ -38,16 +38,22 @@ class TextShape:
 
 
 def grouped(
-    s3: Any, listing: Sequence[sources.Source], reader: reading.SourceReader
+    s3: Any,
+    listing: Sequence[sources.Source],
+    reader: reading.SourceReader,
+    so_far: progress.ReadCount | None = None,
 ) -> dict[TextShape, list[sources.Source]]:
     """Return text sources by their shape, without empty ones. Raises BadSource, BadArgument.
+
+    so_far: gains what is read.
 
     Spark takes one file's header for all that it reads together, so that files with other headers
     are read apart.
     """
     groups: dict[TextShape, list[sources.Source]] = {}
+    so_far = so_far or progress.ReadCount(len(listing))
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        shapes = pool.map(lambda source: _shape(s3, source, reader), listing)
+        shapes = pool.map(lambda source: _shape(s3, source, reader, so_far), listing)
         for source, its_shape in zip(listing, shapes, strict=True):
             if its_shape is not None:
                 groups.setdefault(its_shape, []).append(source)
@@ -56,21 +62,37 @@ def grouped(
     return groups
 
 
-def _shape(s3: Any, source: sources.Source, reader: reading.SourceReader) -> TextShape | None:
+def _shape(
+    s3: Any, source: sources.Source, reader: reading.SourceReader, so_far: progress.ReadCount
+) -> TextShape | None:
     """Return a source's shape; None if it has no text."""
     if not source.size_bytes:
         return None
+    is_packed = reading.packed_as(source.place) is not None
     with sources.opened(s3, source) as stream:
-        return shape(stream, source, reader)
+        its_shape = shape(stream, source, reader, seen=None if is_packed else so_far.add)
+    if is_packed:
+        so_far.add(source.size_bytes)
+    so_far.end()
+    return its_shape
 
 
 def shape(
-    stream: IO[bytes], source: sources.Source, reader: reading.SourceReader
+    stream: IO[bytes],
+    source: sources.Source,
+    reader: reading.SourceReader,
+    *,
+    seen: Callable[[int], None] | None = None,
 ) -> TextShape | None:
-    """Look through one file; return its shape, or None if it has no text. Raises BadSource."""
+    """Look through one file; return its shape, or None if it has no text. Raises BadSource.
+
+    seen: called with the number of bytes of each part.
+    """
     scan = _Scan(source, reader)
     for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""):
         scan.feed(chunk)
+        if seen is not None:
+            seen(len(chunk))
     return scan.end()
 
 

@@ -30,6 +30,8 @@ DEFAULTS: Final[Mapping[str, int | str]] = {
 
 
 MIB: Final = 1024 * 1024
+COUNTED_FILES_MAX: Final = 5_000
+"""Files of a compaction whose rows are added up: Spark is asked for each."""
 TRIES_MAX: Final = 4
 """Rounds of one compaction: writers' commits that come first leave files for the next."""
 GROUP_TARGETS: Final = 8
@@ -150,17 +152,19 @@ def compact(
         )
         counts = {**dict.fromkeys(COMPACTION_COUNTS, 0), "left_data_files_count": 0}
         for number in range(TRIES_MAX):
-            planned = _planned_files(spark, table, options)
-            if not planned:
+            planned = _planned(spark, table, options)
+            if not planned.files:
                 break
             # A group that cannot be rewritten says why only if it ends the procedure: so do all
             # groups of the last round.
             is_last = number == TRIES_MAX - 1
             partial = {} if is_last else PARTIAL_PROGRESS
-            rewritten = _rewrite(spark, table, {**options, **partial}, arrangement_arguments)
+            rewritten = _rewrite(
+                spark, table, {**options, **partial}, arrangement_arguments, planned
+            )
             for name in COMPACTION_COUNTS:
                 counts[name] += rewritten.get(name, 0)
-            left = max(0, planned - rewritten.get("rewritten_data_files_count", 0))
+            left = max(0, planned.files - rewritten.get("rewritten_data_files_count", 0))
             counts["left_data_files_count"] = left
             if not left:
                 break
@@ -178,6 +182,7 @@ def _rewrite(
     table: settings.TargetTable,
     options: Mapping[str, str],
     arrangement_arguments: Sequence[str],
+    planned: _Planned,
 ) -> Mapping[str, Any]:
     """Call the procedure; return its counts, none if a conflicting commit came first."""
     if spark.remote is not None:
@@ -190,7 +195,10 @@ def _rewrite(
     ]
     try:
         with spark.quiet(*COMMIT_LOGGERS):
-            return call(spark, table, "rewrite_data_files", arguments, "compacting")
+            return call(
+                spark, table, "rewrite_data_files", arguments, planned.label,
+                total_rows=planned.rows,
+            )  # fmt: skip
     except errors.SparkJobFailed as error:
         if session.is_caused_by(error, CONFLICTS):
             return {}
@@ -215,12 +223,37 @@ def _remove_dangling_deletes(spark: session.Spark, table: settings.TargetTable) 
     return 0
 
 
-def _planned_files(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Planned:
+    """What a compaction would rewrite now. rows: None where there are too many files to ask."""
+
+    files: int
+    size_bytes: int
+    rows: int | None
+
+    @property
+    def label(self) -> str:
+        files = progress.counted(self.files, "file")
+        return f"compacting {files} of {progress.sized(self.size_bytes)}"
+
+
+def _planned(
     spark: session.Spark, table: settings.TargetTable, options: Mapping[str, str]
-) -> int:
-    """Return how many data files a compaction would rewrite now."""
+) -> _Planned:
     with session.failures():
-        return sum(int(group.inputFileNum()) for group in planned_groups(spark, table, options))
+        groups = planned_groups(spark, table, options)
+        files = sum(int(group.inputFileNum()) for group in groups)
+        return _Planned(
+            files=files,
+            size_bytes=sum(int(group.inputFilesSizeInBytes()) for group in groups),
+            rows=sum(
+                int(task.estimatedRowsCount())
+                for group in groups
+                for task in session.each(group.fileScanTasks())
+            )
+            if files <= COUNTED_FILES_MAX
+            else None,
+        )
 
 
 def planned_groups(
@@ -326,10 +359,13 @@ def call(
     procedure: str,
     arguments: list[str],
     label: str,
+    *,
+    total_rows: int | None = None,
 ) -> Mapping[str, Any]:
-    """Call a procedure of Iceberg's; return its row by name."""
+    """Call a procedure of Iceberg's; return its row by name. total_rows: that it writes, if any."""
     statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
-    with session.failures(), progress.watching(label, spark.counting()):
+    counting = spark.counting(is_writing=total_rows is not None)
+    with session.failures(), progress.watching(label, counting, total_rows=total_rows):
         rows = spark.session.sql(statement).collect()
     return dict(rows[0].asDict()) if rows else {}
 

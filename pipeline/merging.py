@@ -52,11 +52,13 @@ class Basis:
 class Merged:
     """What a merge writes. rows: a frame of all rows to write, the rewritten files' among them.
 
-    has_lineage: whether the frame has the columns of row lineage beside the table's.
+    has_lineage: whether the frame has the columns of row lineage beside the table's. replaced: the
+    Java DataFile of each file that is rewritten.
     """
 
     rows: Any
     has_lineage: bool = False
+    replaced: Sequence[Any] = ()
     basis: Basis
     counts: jobs.MergeCounts
 
@@ -127,20 +129,17 @@ def merged(
     check(merge, frame)
     held = [frame.persist()]
     try:
-        counting = spark.counting(is_writing=False, is_first_stage_alone=True)
-        with (
-            taken.taking("read") as counted,
-            progress.watching(f"reading {what}", counting, total_bytes=size_bytes),
-        ):
-            counted.rows, nulls = _counted(merge, held[0])
+        with taken.taking("read") as counted:
+            counting = spark.counting(is_writing=False, is_first_stage_alone=True)
+            with progress.watching(f"reading {what}", counting, total_bytes=size_bytes):
+                counted.rows, nulls = _counted(merge, held[0])
             counted.size_bytes = size_bytes
-        counting = spark.counting(is_writing=False)
-        with (
-            taken.taking("merge"),
-            progress.watching(f"comparing rows with {target.full}", counting),
-        ):
-            _check_keys(merge, held[0], nulls)
-            result = _worked_out(spark, target, merge, held)
+        with taken.taking("merge"):
+            counting = spark.counting(is_writing=False)
+            with progress.watching(f"comparing rows with {target.full}", counting):
+                _check_keys(merge, held[0], nulls)
+                result = _worked_out(spark, target, merge, held)
+                result = dataclasses.replace(result, replaced=_data_files(result.basis))
         yield result
     finally:
         for each in held:
@@ -171,7 +170,7 @@ def _worked_out(
     return _rewriting(merge, held[-1], stored, basis, lineage)
 
 
-def data_files(basis: Basis) -> list[Any]:
+def _data_files(basis: Basis) -> list[Any]:
     """Return the Java DataFile of each file that a load rewrites. Raises Overtaken."""
     if not basis.rewritten:
         return []
@@ -190,12 +189,12 @@ def data_files(basis: Basis) -> list[Any]:
     return files
 
 
-def rows_written_max(merged: Merged, replaced: Iterable[Any]) -> int:
+def rows_written_max(merged: Merged) -> int:
     """Return how many rows a merge writes at most; fewer where delete files apply to the files.
 
-    replaced: the Java DataFile of each file that it rewrites. A changed row takes the place of one.
+    A changed row takes the place of one.
     """
-    kept = sum(int(file.recordCount()) for file in replaced) - merged.counts.deleted
+    kept = sum(int(file.recordCount()) for file in merged.replaced) - merged.counts.deleted
     return kept + merged.counts.inserted
 
 

@@ -33,6 +33,37 @@ class JobCounters:
     read_bytes: int | None = None
 
 
+class ReadCount:
+    """How many things were read whole, and how many bytes of all. Mutable: threads count."""
+
+    def __init__(self, total: int, noun: str = "objects") -> None:
+        self._total = total
+        self._noun = noun
+        self._lock = threading.Lock()
+        self._done = self._read_bytes = 0
+
+    def add(self, size_bytes: int) -> None:
+        """Count bytes of a thing."""
+        with self._lock:
+            self._read_bytes += size_bytes
+
+    def end(self) -> None:
+        """Count a thing that is read whole."""
+        with self._lock:
+            self._done += 1
+
+    def counters(self) -> JobCounters:
+        """Return what is counted so far."""
+        with self._lock:
+            return JobCounters(
+                rows=None,
+                done=self._done,
+                total=self._total,
+                noun=self._noun,
+                read_bytes=self._read_bytes,
+            )
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number of things in words: `1 object`, `2,000 objects`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

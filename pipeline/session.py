@@ -131,24 +131,25 @@ class Spark:
         """
         if self.remote is not None:
             return self.remote.tasks.counting(is_first_stage_alone=is_first_stage_alone)
-        earlier = {stage_id for stage_id, *_ in self._stages()}
+        earlier = {int(stage.stageId()) for stage in self._stages()}
 
         def counters() -> progress.JobCounters:
             rows = done = total = read_bytes = 0
-            new = sorted(each for each in self._stages() if each[0] not in earlier)
-            for _, its_rows, its_bytes, its_done, its_total in (
-                new[:1] if is_first_stage_alone else new
-            ):
-                rows, read_bytes = max(rows, its_rows), read_bytes + its_bytes
-                done, total = done + its_done, total + its_total
+            stages = {int(stage.stageId()): stage for stage in self._stages()}
+            new = [stages[number] for number in sorted(set(stages) - earlier)]
+            for stage in new[:1] if is_first_stage_alone else new:
+                rows += int(stage.outputRecords())
+                read_bytes += int(stage.inputBytes())
+                done += int(stage.numCompleteTasks())
+                total += int(stage.numTasks())
             return progress.JobCounters(
                 rows=rows if is_writing else None, done=done, total=total, read_bytes=read_bytes
             )
 
         return counters
 
-    def _stages(self) -> list[tuple[int, int, int, int, int]]:
-        """Return of each stage its id, rows written, bytes read, tasks done, and all its tasks."""
+    def _stages(self) -> list[Any]:
+        """Return the status of each stage (Spark's StageData)."""
         store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
         no_list, no_quantiles = (
             self.jvm.java.util.ArrayList(),
@@ -156,16 +157,7 @@ class Spark:
         )
         # Java does not see Scala's default arguments: every status, without details.
         stages = store.stageList(no_list, False, False, no_quantiles, no_list)
-        return [
-            (
-                int(stage.stageId()),
-                int(stage.outputRecords()),
-                int(stage.inputBytes()),
-                int(stage.numCompleteTasks()),
-                int(stage.numTasks()),
-            )
-            for stage in map(stages.apply, range(stages.size()))
-        ]
+        return [stages.apply(number) for number in range(stages.size())]
 
 
 # Opens a session for a warehouse, by its name.

@@ -230,6 +230,47 @@ def check_names(
             )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceContent:
+    """The unpacked bytes of a source. so_far: gains what is read of them."""
+
+    source: Source
+    content: bytes
+    so_far: progress.ReadCount
+
+    def opened(self) -> IO[bytes]:
+        """Return the bytes as a stream that counts them, as parts of the source's own size."""
+        return _CountedBytes(self)
+
+    def end(self) -> None:
+        """Count the source as read whole."""
+        self.so_far.end()
+
+
+class _CountedBytes(io.BytesIO):
+    """A stream of a content. Mutable: it knows how far it was read."""
+
+    def __init__(self, content: SourceContent) -> None:
+        super().__init__(content.content)
+        self._content = content
+        self._counted_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read and count."""
+        return self._counted(super().read(size))
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        """Read and count."""
+        return self._counted(super().read1(size))
+
+    def _counted(self, part: bytes) -> bytes:
+        whole, stored = len(self._content.content), self._content.source.size_bytes
+        read_bytes = self.tell() * stored // whole if whole else 0
+        self._content.so_far.add(read_bytes - self._counted_bytes)
+        self._counted_bytes = read_bytes
+        return part
+
+
 @contextlib.contextmanager
 def opened(s3: Any, source: Source) -> Iterator[IO[bytes]]:
     """Open a source for reading, unpacked. Raises SourceChanged, NoServer, BadSource."""

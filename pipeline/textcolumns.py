@@ -1,42 +1,51 @@
 """engine: reads CSV files into typed Arrow columns, by the rules of `reading`.
 
-Values are text first. The classes of all values of a column, in all files together, decide its
-type; then the text becomes values of that type.
+Values are text first (`read`). The classes of all values of a column, in all files together, decide
+its type; then the text becomes values of that type (`rows`).
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pipeline import errors, inspection, jobs, reading, sources
+from pipeline import errors, inspection, jobs, progress, reading, sources
 
 READABLE = (*reading.INFERRED, "float", "string")
 """Types of a table's columns whose values both engines read from the same text."""
 
 
-def read(
-    s3: Any,
-    reader: reading.SourceReader,
-    contents: Iterable[tuple[sources.Source, bytes]],
-    columns: Mapping[str, str],
-    schema: Mapping[str, str],
-) -> Any:
-    """Return the rows as an Arrow table. columns: the table's types by name in lower case.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextRows:
+    """The rows of all files as text. names: the spelling of columns by their name in lower case.
 
-    schema: types of columns that stand first, whether or not a source has them. Raises BadSource,
-    BadArgument, NotForArrow.
+    parts: of each file with text its number of rows, and its columns by lower-case name. listing:
+    all files.
     """
+
+    names: Mapping[str, str]
+    parts: Sequence[tuple[int, Mapping[str, Any]]]
+    listing: Sequence[sources.Source]
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(count for count, _ in self.parts)
+
+
+def read(reader: reading.SourceReader, contents: Iterable[sources.SourceContent]) -> TextRows:
+    """Return the rows of files as text. Raises BadSource, NotForArrow."""
     # Imported here: jobs of Spark need none of them.
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     parts: list[tuple[int, dict[str, Any]]] = []
     names: dict[str, str] = {}
     listing: list[sources.Source] = []
-    for source, content in contents:
+    for opened in contents:
+        source, content = opened.source, opened.content
         listing.append(source)
         text_shape = inspection.shape(io.BytesIO(content), source, reader)
         if text_shape is None:
@@ -46,7 +55,7 @@ def read(
         line_end = inspection.line_end(content)
         if text_shape.spans_lines and line_end == b"\r":
             raise errors.NotForArrow("line ends inside quotes where lines end with CR")
-        header, row_count, texts = _texts(source, content, reader)
+        header, row_count, texts = _texts(opened, reader)
         if text_shape.spans_lines and line_end == b"\r\n":
             # As Spark: where lines end with CR LF, a line end inside quotes becomes LF.
             texts = [pc.replace_substring(text, "\r\n", "\n") for text in texts]
@@ -58,12 +67,32 @@ def read(
         parts.append((row_count, dict(zip(lower, texts, strict=True))))
     if not names:
         raise errors.every_file_empty("csv")
+    return TextRows(names=names, parts=parts, listing=listing)
+
+
+def rows(
+    s3: Any,
+    reader: reading.SourceReader,
+    read: TextRows,
+    columns: Mapping[str, str],
+    schema: Mapping[str, str],
+    so_far: progress.ReadCount,
+) -> Any:
+    """Return the rows as an Arrow table. columns: the table's types by name in lower case.
+
+    schema: types of columns that stand first, whether or not a source has them. so_far: gains the
+    columns that have their type. Raises BadSource, BadArgument, NotForArrow.
+    """
+    # Imported here: jobs of Spark need none of them.
+    import pyarrow as pa
+
     fixed = {name.lower(): column_type for name, column_type in schema.items()}
-    names |= {name.lower(): name for name in schema}
+    names = {**read.names, **{name.lower(): name for name in schema}}
     names = {name.lower(): name for name in jobs.in_order(schema, names.values())}
     whole = {
         name: pa.chunked_array(
-            [part.get(name, pa.nulls(count, pa.string())) for count, part in parts], pa.string()
+            [part.get(name, pa.nulls(count, pa.string())) for count, part in read.parts],
+            pa.string(),
         )
         for name in names
     }
@@ -83,20 +112,25 @@ def read(
         if not reading.holds(column_type, classes[name])
     }
     if misfits:
-        inspection.locate_in_csv(s3, listing, reader, misfits)
+        inspection.locate_in_csv(s3, read.listing, reader, misfits)
         raise errors.NotForArrow(f"a value of column {next(iter(misfits))!r}")
-    return pa.table({names[name]: typed(column, types[name]) for name, column in whole.items()})
+    values: dict[str, Any] = {}
+    for name, column in whole.items():
+        values[names[name]] = typed(column, types[name])
+        so_far.end()
+    return pa.table(values)
 
 
 def _texts(
-    source: sources.Source, content: bytes, reader: reading.SourceReader
+    content: sources.SourceContent, reader: reading.SourceReader
 ) -> tuple[tuple[str, ...], int, list[Any]]:
     """Return a file's column names, its number of rows, and its columns as text."""
     # Imported here: jobs of Spark need none of them.
     import pyarrow as pa
 
+    source = content.source
     try:
-        table = inspection.records(io.BytesIO(content), source, reader)
+        table = inspection.records(content.opened(), source, reader)
         rows = [row for _, row in table.rows]
     except csv.Error as error:
         raise errors.NotForArrow(f"{source.place}: {error}") from error

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from pipeline import servers, session, settings, sources
+from pipeline import progress, servers, session, settings, sources
 from tests.kit import kafka_broker
 from tests.kit import server as server_kit
-from tests.pipeline.lake import Lake, Raw, Small
+from tests.pipeline.lake import Lake, Raw, Small, Watched
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,26 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.ServerE
     running = server_kit.start(folder / "data", "--config", str(folder / "mini.toml"))
     yield servers.find(url=None, data=str(running.data), environment={}, region=None)
     assert running.stop() == 0
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, Watched]:
+    """What a job would show, by its label, as it is counted at the end of each block."""
+    shown: dict[str, Watched] = {}
+
+    @contextlib.contextmanager
+    def watching(
+        label: str,
+        counters: Callable[[], progress.JobCounters],
+        *,
+        total_bytes: int | None = None,
+        total_rows: int | None = None,
+    ) -> Iterator[None]:
+        yield
+        shown[label] = Watched(counts=counters(), total_bytes=total_bytes, total_rows=total_rows)
+
+    monkeypatch.setattr(progress, "watching", watching)
+    return shown
 
 
 NUMBERS = itertools.count(1)

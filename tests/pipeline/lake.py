@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline import ingest, jobs, loads, reading, session, settings, sources
+from pipeline import ingest, jobs, loads, progress, reading, session, settings, sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """What a block of a job counted, beside the whole of it."""
+
+    counts: progress.JobCounters
+    total_bytes: int | None
+    total_rows: int | None
 
 
 class Raw:

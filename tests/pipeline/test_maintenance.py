@@ -16,7 +16,7 @@ import pytest
 
 from pipeline import errors, expiry, maintenance, previews, settings
 from tests.kit import waits
-from tests.pipeline.lake import Lake, Raw
+from tests.pipeline.lake import Lake, Raw, Watched
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +28,7 @@ def interleaved(a: int, b: int) -> tuple[int, ...]:
 
 
 def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
-    lake: Lake, raw: Raw
+    lake: Lake, raw: Raw, watched: dict[str, Watched]
 ) -> None:
     for number in range(3):
         raw.put(f"in/{number}.csv", f"id\n{number}\n")
@@ -36,6 +36,7 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
     rows, taken = lake.rows("kept.t"), lake.taken("kept.t")
     assert [row["id"] for row in rows] == [0, 1, 2]
     reader = lake.catalog.load_table("kept.t")
+    sizes = [task.file.file_size_in_bytes for task in reader.scan().plan_files()]
     table = settings.parse_table("lake.kept.t")
 
     compacted = maintenance.compact(
@@ -43,6 +44,9 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
     )
     assert compacted["rewritten_data_files_count"] == 3
     assert compacted["added_data_files_count"] == 1
+    size = f"{sum(sizes) / 1000:.1f} kB"
+    shown = watched[f"compacting 3 files of {size}"]
+    assert (shown.counts.rows, shown.total_rows) == (3, 3)
     loaded = lake.catalog.load_table("kept.t")
     assert [len(list(loaded.scan().plan_files())), len(loaded.metadata.snapshots)] == [1, 4]
     assert (lake.rows("kept.t"), lake.taken("kept.t")) == (rows, taken)
@@ -54,6 +58,7 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
         open_spark=lake.open_spark,
     )
     assert counts["deleted_data_files_count"] == expired.files == 3
+    assert f"expiring 3 snapshots, 3 files of {size}" in watched
     loaded = lake.catalog.load_table("kept.t")
     assert [one.snapshot_id for one in loaded.metadata.snapshots] == [
         loaded.metadata.current_snapshot_id

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-from collections.abc import Callable, Iterator
+import types
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import errors, jobs, merging, progress, settings
-from tests.pipeline.lake import Lake, Raw
+from pipeline import errors, jobs, merging, settings, steps
+from tests.pipeline.lake import Lake, Raw, Watched
 
 pytestmark = pytest.mark.spark
 
@@ -53,42 +52,49 @@ def test_a_merge_changes_rows_with_the_same_key_and_adds_the_others(lake: Lake, 
 
 
 def test_a_merge_shows_the_bytes_of_its_sources_alone_and_the_rows_of_what_it_writes(
-    lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, raw: Raw, watched: dict[str, Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw.put("in/1.csv", "id,name\n" + "".join(f"{number},old\n" for number in range(500)))
     raw.put("in/2.csv", "id,name\n" + "".join(f"{number},old\n" for number in range(500, 700)))
     lake.ingest(raw, "shown.t")
     source = "id,name,gone\n1,new,0\n2,,1\n900,new,0\n"
     raw.put("in/3.csv", source)
-    shown: dict[str, tuple[progress.JobCounters, int | None, int | None]] = {}
+    # Imported here: it is only there once Spark's half is installed.
+    from py4j import java_gateway
 
-    @contextlib.contextmanager
-    def watching(
-        label: str,
-        counters: Callable[[], progress.JobCounters],
-        *,
-        total_bytes: int | None = None,
-        total_rows: int | None = None,
-    ) -> Iterator[None]:
-        yield
-        shown[label] = counters(), total_bytes, total_rows
+    watched.clear()
+    # Each command to the JVM takes a second of a clock that otherwise stands.
+    clock = [0.0]
+    send_command = java_gateway.GatewayClient.send_command
 
-    monkeypatch.setattr(progress, "watching", watching)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        clock[0] += 1.0
+        return send_command(*arguments, **options)
+
+    monkeypatch.setattr(java_gateway.GatewayClient, "send_command", counted)
+    monkeypatch.setattr(steps, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     done = merged(lake, raw, "shown.t", jobs.Merge(key=("id",), delete_flag="gone"))
     assert done.merged == jobs.MergeCounts(inserted=1, updated=1, deleted=1)
-    assert list(shown) == [
-        "reading 1 object", "comparing rows with lake.shown.t", "writing 1 object",
+    assert list(watched) == [
+        "looking through 1 object", "inferring types of 1 object", "reading 1 object",
+        "comparing rows with lake.shown.t", "writing 1 object",
     ]  # fmt: skip
-    counts, total_bytes, total_rows = shown["reading 1 object"]
-    assert (counts.rows, counts.read_bytes, total_bytes) == (None, len(source), len(source))
+    for label in list(watched)[:3]:
+        read = watched[label]
+        assert (read.counts.rows, read.counts.read_bytes) == (None, len(source))
+        assert (read.total_bytes, read.total_rows) == (len(source), None)
     # Only a file that holds a changed row is written again.
-    files = lake.catalog.load_table("shown.t").inspect.files()
-    expected = done_rows = sum(files["record_count"].to_pylist())
-    counts, total_bytes, total_rows = shown["writing 1 object"]
-    assert (done_rows, total_bytes) == (700, None)
-    assert total_rows == counts.rows == (500 if len(files) > 1 else expected)
+    files = lake.catalog.load_table("shown.t").inspect.files()["record_count"].to_pylist()
+    assert sum(files) == 700
+    writing = watched["writing 1 object"]
+    assert (writing.total_bytes, writing.counts.rows) == (None, writing.total_rows)
+    assert writing.total_rows == (500 if len(files) > 1 else 700)
     names = [step.name for step in done.steps]
-    assert names == ["list sources", "start Spark", "read", "merge", "write", "commit"]
+    assert names == [
+        "list sources", "start Spark", "open table", "inspect", "read", "merge", "write", "commit",
+    ]  # fmt: skip
+    assert clock[0] > 100
+    assert sum(step.seconds for step in done.steps) >= 0.9 * clock[0]
 
 
 def test_the_newest_row_of_a_key_wins_and_a_flag_removes_it(lake: Lake, raw: Raw) -> None:

@@ -114,8 +114,10 @@ def test_a_run_keeps_its_bytes_its_steps_and_where_its_output_is(small: Small, r
     assert (row["bytes_read"], row["log"]) == (7, "/logs/spark-1.log")
     assert row["bytes_written"] == done.bytes_written > 0
     steps = json.loads(row["steps"])
-    assert [step["step"] for step in steps] == ["list sources", "read", "write", "commit"]
-    assert (steps[2]["rows"], steps[2]["bytes"]) == (2, done.bytes_written)
+    assert [step["step"] for step in steps] == [
+        "list sources", "open table", "read", "inspect", "write", "commit",
+    ]  # fmt: skip
+    assert (steps[4]["rows"], steps[4]["bytes"]) == (2, done.bytes_written)
     assert all(step["seconds"] >= 0 and "failed" not in step for step in steps)
 
 
@@ -127,7 +129,7 @@ def test_a_failed_run_keeps_the_step_that_failed(small: Small, raw: Raw) -> None
     (row,) = runs.history(small.server, "lake", pipeline="broken", limit=9)
     steps = json.loads(row["steps"])
     assert [(step["step"], step.get("failed")) for step in steps] == [
-        ("list sources", None), ("read", True)
+        ("list sources", None), ("open table", None), ("read", True)
     ]  # fmt: skip
 
 
