@@ -93,6 +93,9 @@ FINE = re.compile(r"(:\d{2}\.\d{6})\d{1,3}(?!\d)")
 
 def cut_text(text: str) -> str:
     """Return the text of a moment without its digits below a microsecond."""
+    stripped = text.strip()
+    if EPOCH.fullmatch(stripped) and is_of_nanoseconds(int(stripped)):
+        return str(int(stripped) // 1000 * 1000)
     return FINE.sub(r"\1", text)
 
 
@@ -133,6 +136,8 @@ def _parse_moment(text: str, type_name: str) -> datetime.datetime:
                 int(year), int(month), int(day), *_clock(clock)
             )
         if EPOCH.fullmatch(stripped):
+            if loses_digits(int(stripped)):
+                raise finer_than_held(f"{stripped} nanoseconds")
             return _from_epoch(int(stripped))
     except (ValueError, OverflowError):
         pass
@@ -152,6 +157,16 @@ EPOCH_UNITS = (
     (31_536_000_000_000_000, 1),
 )
 """Below which size a whole number counts units of so many microseconds; above: nanoseconds."""
+
+
+def is_of_nanoseconds(value: int) -> bool:
+    """Whether a whole number is so large that it counts nanoseconds."""
+    return abs(value) >= EPOCH_UNITS[-1][0]
+
+
+def loses_digits(value: int) -> bool:
+    """Whether a whole number, as a moment, has digits below a microsecond that are not zero."""
+    return is_of_nanoseconds(value) and value % 1000 != 0
 
 
 def _month(name: str) -> int:
@@ -555,7 +570,7 @@ def cut_texts(array: Any) -> Any:
     return per_value(array, cut_text, pa.string(), lenient=False)
 
 
-MAYBE_FINE = r":[0-9]{2}\.[0-9]{7}"
+MAYBE_FINE = r":[0-9]{2}\.[0-9]{7}|^\s*-?[0-9]{17,19}\s*$"
 
 
 def _cut_text(_: re.Match[str]) -> Kernel:

@@ -22,6 +22,11 @@ from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
 
+def has_bind(node: Any) -> bool:
+    """Return whether a value of a request stands in a tree: drivers send the digits of a clock."""
+    return node.find(exp.Placeholder) is not None
+
+
 def without_offset(node: Any, context: shapes.Context) -> Any:
     """Return CONVERT_TIMEZONE(to, moment) as its form of three arguments, and other trees as such.
 

@@ -614,6 +614,8 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
         return rewrites.cast_to_digits(value, target, digits, lenient=lenient)
     if rewrites.is_of_nanoseconds(value) and target.name == "timestamp_ntz":
         return value
+    if target.name in rewrites.CLOCKS and not builders.has_bind(operand):
+        rewrites.check_whole_epoch(value)
     converted = rewrites.cast(value, target, lenient=lenient, forms=context.forms)
     return rewrites.with_all_digits(converted)
 

@@ -53,6 +53,12 @@ class Boathouse(snowflake.Snowflake):
 
     class Tokenizer(snowflake.Snowflake.Tokenizer):
         COMMANDS: ClassVar[Any] = set()
+        # `?::` is an operator of another dialect, and here a bind that is cast.
+        KEYWORDS: ClassVar[Any] = {
+            word: token
+            for word, token in snowflake.Snowflake.Tokenizer.KEYWORDS.items()
+            if token is not TokenType.QDCOLON
+        }
 
     class Parser(SnowflakeParser):
         FUNCTIONS: ClassVar[Any] = {}

@@ -554,6 +554,7 @@ def months_between(call: FunctionCall) -> Expr:
 def time_from_parts(call: FunctionCall) -> Expr:
     """TIME_FROM_PARTS(hour, minute, second, nanosecond): parts beyond their range move it on."""
     parts = [rewrites.round_half_away(argument) for argument in call.args]
+    _check_nanoseconds(call, 3)
     total: code.Part = code.exactly(exprs.integer(0), sqltypes.integer())
     for part, micros in zip(parts[:3], (3_600_000_000, 60_000_000, 1_000_000), strict=True):
         # Whole days change nothing, and without them the product stays small.
@@ -563,6 +564,15 @@ def time_from_parts(call: FunctionCall) -> Expr:
         nanos = _modulo(code.exactly(parts[3], sqltypes.integer()), DAY * 1000)
         total = code.infix(total, "+", code.infix(nanos, "/", 1000))
     return exprs.derived(code.exactly(_modulo(total, DAY), sqltypes.TIME), sqltypes.TIME, parts)
+
+
+def _check_nanoseconds(call: FunctionCall, index: int) -> None:
+    """Raise SqlError 000002 for a constant argument that is no whole number of microseconds.
+
+    Of columns and binds the digits below are cut, as docs/decisions/0052 says.
+    """
+    if index < len(call.nodes) and not builders.has_bind(call.nodes[index]):
+        rewrites.check_whole_micros(call.arg(index), 9)
 
 
 DAY = rewrites.MICROSECONDS["day"]
@@ -610,6 +620,7 @@ def timestamp_from_parts(call: FunctionCall) -> Expr:
     if len(call.nodes) not in (6, 7):
         raise call.refuse(f"{len(call.nodes)} arguments")
     parts = [rewrites.round_half_away(argument) for argument in call.args]
+    _check_nanoseconds(call, 6)
     date = date_from_parts(dataclasses.replace(call, nodes=call.nodes[:3]))
     moment = rewrites.cast(date, sqltypes.TIMESTAMP_NTZ)
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
@@ -659,6 +670,8 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
         if target.name == "timestamp_ntz" and rewrites.is_of_nanoseconds(operand):
             return operand
         if model is None or (isinstance(model, str) and model.upper() == "AUTO"):
+            if not builders.has_bind(call.nodes[0]):
+                rewrites.check_whole_epoch(operand)
             return rewrites.cast(operand, target, lenient=lenient)
         if isinstance(model, int):
             return _scaled_epoch(call, operand, model, target)
@@ -684,6 +697,8 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
 def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltypes.SqlType) -> Expr:
     if operand.type.name != "fixed" or not 0 <= scale <= 9:
         raise call.refuse("a scale")
+    if not builders.has_bind(call.nodes[0]):
+        rewrites.check_whole_micros(operand, scale)
     if scale == 9 and operand.type.is_integer:
         micros: code.Code = _floored_micros(operand)
     elif scale > 6 or not operand.type.is_integer:

@@ -440,6 +440,29 @@ def _cast_epoch(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     return cast(converted, target)
 
 
+def check_whole_micros(operand: Expr, scale: int) -> None:
+    """Raise SqlError 000002 for a constant number of 10 ** -scale seconds, if it has finer digits
+    than microseconds."""
+    value = operand.literal
+    if isinstance(value, decimal.Decimal | int) and not isinstance(value, bool):
+        micros = decimal.Decimal(value).scaleb(6 - scale, context=kernelforms.DIGITS)
+        if micros != micros.to_integral_value():
+            raise errors.unsupported(f"digits below a microsecond: {value}")
+
+
+def check_whole_epoch(operand: Expr) -> None:
+    """Raise SqlError 000002 for a constant number that is a moment, as `check_whole_micros` does.
+
+    The size of a whole number says which unit it counts.
+    """
+    if operand.type.name != "fixed" or not operand.is_literal or operand.literal is None:
+        return
+    if operand.type.scale:
+        check_whole_micros(operand, 0)
+    elif moment_kernels.is_of_nanoseconds(int(operand.literal)):
+        check_whole_micros(operand, 9)
+
+
 # TIMESTAMP_TZ
 
 

@@ -77,6 +77,21 @@ def test_every_write_cuts_the_digits_that_a_column_does_not_keep(
     local_sql.run_local(tmp_path, work)
 
 
+def test_binds_of_nanoseconds_are_cut_where_a_constant_is_refused(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        nanos = {"1": bindings.Binding(type="fixed", values=(1_709_210_096_987_654_321,))}
+        cut = moments(6)[0]
+        for text in ("to_timestamp(?, 9)", "to_timestamp(?)", "?::timestamp_ntz"):
+            assert await local.rows(f"select {text}", bindings=nanos) == [(cut,)]
+            with pytest.raises(errors.SqlError, match="digits below a microsecond"):
+                await local.rows(f"select {text.replace('?', str(nanos['1'].values[0]))}")
+        parts = {"1": bindings.Binding(type="fixed", values=(987_654_321,))}
+        text = "select time_from_parts(12, 34, 56, ?)"
+        assert await local.rows(text, bindings=parts) == [(cut.time(),)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_copies_of_texts_refuse_digits_that_a_column_would_lose(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (m timestamp_ntz, c time)")
