@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline import errors, masters, progress, settings
+from pipeline import errors, javanames, masters, progress, settings
 
 PACKAGE = "grpc"
 """The client of Spark Connect needs it; PySpark does not install it."""
@@ -174,6 +174,7 @@ def gateway() -> Iterator[Any]:
 
     launch: Callable[[], Any] = py4j.launch_gateway
     java_gateway = launch()
+    javanames.install(java_gateway)
     try:
         yield java_gateway
     finally:

@@ -115,7 +115,7 @@ def _as_required(spark: session.Spark, own: Any, stored: Any) -> Any:
     types = spark.jvm.org.apache.iceberg.types.Types
     if own.isStructType() and stored.isStructType():
         fields = spark.jvm.java.util.ArrayList()
-        for field in own.fields():
+        for field in session.each(own.fields()):
             stored_field = stored.field(field.name())
             if stored_field is not None:
                 inner = _as_required(spark, field.type(), stored_field.type())

@@ -322,7 +322,7 @@ def _load(
                     _commit_once(transaction, basis)
                 else:
                     transaction.commitTransaction()
-        summary = dict(snapshot.summary())
+        summary = session.strings(snapshot.summary())
         return jobs.Loaded(
             rows=int(summary.get("added-records", 0))
             if counts is None
@@ -453,7 +453,7 @@ def _planned(
         columns=jobs.planned_columns(before, _types(schema)),
         partitions=tuple(
             f"{field.transform().toString()}({schema.findColumnName(field.sourceId())})"
-            for field in spec.fields()
+            for field in session.each(spec.fields())
         ),
         first_rows=tuple(row.asDict(recursive=True) for row in first_rows),
         rejected=len(wanted.rejected),
@@ -461,7 +461,10 @@ def _planned(
 
 
 def _types(schema: Any) -> dict[str, str]:
-    return {str(column.name()): str(column.type().toString()) for column in schema.columns()}
+    return {
+        str(column.name()): str(column.type().toString())
+        for column in session.each(schema.columns())
+    }
 
 
 @contextlib.contextmanager
@@ -527,7 +530,9 @@ def _clustered(frame: Any, load: jobs.Load, table: Any) -> Any:
 
     The rows are sorted, so that a task has one file open at a time.
     """
-    fields = [field for field in table.spec().fields() if not field.transform().isVoid()]
+    fields = [
+        field for field in session.each(table.spec().fields()) if not field.transform().isVoid()
+    ]
     if not fields:
         return frame
     # Imported here: PySpark is only there once Spark's half is installed.
@@ -603,10 +608,11 @@ def _transaction(
 def _names_added(spark: session.Spark, before: Any, after: Any) -> tuple[str, ...]:
     """Return the new columns, nested ones with dots, without those inside a new one."""
     by_name = spark.jvm.org.apache.iceberg.types.TypeUtil.indexByName
-    return jobs.names_added(by_name(before.asStruct()), by_name(after.asStruct()))
+    names = (session.each(by_name(each.asStruct()).keySet()) for each in (before, after))
+    return jobs.names_added(*names)
 
 
-def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> Any:
+def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> list[Any]:
     """Write the rows as data files of the transaction's table; return them, uncommitted.
 
     Spark finds the table by load_id in Iceberg's own cache, and leaves the files it wrote with
@@ -621,7 +627,7 @@ def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> 
     try:
         writer = frame.write.format("iceberg").mode("append")
         writer.option("fanout-enabled", "false").save(load_id)
-        return written.fetchNewFiles(table, load_id)
+        return list(session.each(written.fetchNewFiles(table, load_id)))
     finally:
         cache.remove(load_id)
         written.clearRewrite(table, load_id)
@@ -633,7 +639,7 @@ def _partition_spec(
     builder = spark.jvm.org.apache.iceberg.PartitionSpec.builderFor(schema)
     for transform in transforms:
         if schema.findField(transform.column) is None:
-            names = [str(column.name()) for column in schema.columns()]
+            names = [str(column.name()) for column in session.each(schema.columns())]
             raise errors.no_partition_column(transform.column, names)
         width = () if transform.width is None else (transform.width,)
         with _fitting():
@@ -665,5 +671,5 @@ def _check_partitions(
         schema = table.schema()
         raise errors.other_partitions(
             f"{field.transform().toString()}({schema.findColumnName(field.sourceId())})"
-            for field in table.spec().fields()
+            for field in session.each(table.spec().fields())
         )

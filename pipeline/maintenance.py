@@ -312,7 +312,7 @@ def arrangement(
     with session.failures():
         loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
         schema, fields = loaded.schema(), loaded.sortOrder().fields()
-        columns = [str(schema.findColumnName(field.sourceId())) for field in fields]
+        columns = [str(schema.findColumnName(field.sourceId())) for field in session.each(fields)]
     if not columns:
         if strategy == "auto":
             return ()

@@ -289,7 +289,7 @@ def _check_types(spark: session.Spark, merge: jobs.Merge, frame: Any, basis: Bas
 
 def _names(table: Any) -> list[str]:
     """Return the names of a Java table's columns."""
-    return [str(column.name()) for column in table.schema().columns()]
+    return [str(column.name()) for column in session.each(table.schema().columns())]
 
 
 def _counted(merge: jobs.Merge, frame: Any) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pipeline import catalogs, errors, jobs, loads, reading, settings, sources, splitting
+from pipeline import catalogs, errors, jobs, loads, reading, session, settings, sources, splitting
 
 SUFFIX = "__rejected"
 COLUMNS = ("source", "line", "reason", "raw", "rejected_at")
@@ -139,7 +139,7 @@ def java_change(jvm: Any, load: jobs.Load, transaction: Any, base: Any) -> catal
     metadata = transaction.table().operations().current()
     updates = [
         json.loads(jvm.org.apache.iceberg.MetadataUpdateParser.toJson(each))
-        for each in metadata.changes()
+        for each in session.each(metadata.changes())
     ]
     requirements = jvm.org.apache.iceberg.UpdateRequirements
     if base is None:

@@ -25,6 +25,7 @@ from pipeline import (
     gateway,
     jars,
     java,
+    javanames,
     masters,
     progress,
     resources,
@@ -131,12 +132,17 @@ class Spark:
         """
         if self.remote is not None:
             return self.remote.tasks.counting(is_first_stage_alone=is_first_stage_alone)
-        earlier = {int(stage.stageId()) for stage in self._stages()}
+        latest = next((int(stage.stageId()) for stage in self._stages()), -1)
 
         def counters() -> progress.JobCounters:
             rows = done = total = read_bytes = 0
-            stages = {int(stage.stageId()): stage for stage in self._stages()}
-            new = [stages[number] for number in sorted(set(stages) - earlier)]
+            stages: dict[int, Any] = {}
+            for stage in self._stages():
+                # A session keeps a thousand stages, and each fact is a question to the JVM.
+                if (number := int(stage.stageId())) <= latest:
+                    break
+                stages[number] = stage
+            new = [stages[number] for number in sorted(stages)]
             for stage in new[:1] if is_first_stage_alone else new:
                 rows += int(stage.outputRecords())
                 read_bytes += int(stage.inputBytes())
@@ -148,8 +154,8 @@ class Spark:
 
         return counters
 
-    def _stages(self) -> list[Any]:
-        """Return the status of each stage (Spark's StageData)."""
+    def _stages(self) -> Iterator[Any]:
+        """Yield the Java StageData of each stage, the newest first, as Spark's store lists them."""
         store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
         no_list, no_quantiles = (
             self.jvm.java.util.ArrayList(),
@@ -157,7 +163,7 @@ class Spark:
         )
         # Java does not see Scala's default arguments: every status, without details.
         stages = store.stageList(no_list, False, False, no_quantiles, no_list)
-        return [stages.apply(number) for number in range(stages.size())]
+        return map(stages.apply, range(stages.size()))
 
 
 # Opens a session for a warehouse, by its name.
@@ -293,6 +299,7 @@ def opened(master: str) -> Iterator[Spark]:
     try:
         with failures(), _own_interrupts():
             session = SparkSession.builder.getOrCreate()
+            javanames.install(session.sparkContext._gateway)  # noqa: SLF001 - the same as below
             session.sparkContext.setLogLevel(LOG_LEVEL)
     except errors.SparkFailed as error:
         raise errors.SparkFailed(f"Spark did not start on {master}: {error}") from error
@@ -369,10 +376,19 @@ def is_caused_by(error: Exception, names: Collection[str]) -> bool:
 
 
 def each(elements: Any) -> Iterator[Any]:
-    """Yield what a Java iterable has."""
+    """Yield what a Java iterable has.
+
+    py4j's own iteration ends by an exception in the JVM, of which PySpark asks what it is thirteen
+    times, and for its stack.
+    """
     iterator = elements.iterator()
     while iterator.hasNext():
         yield iterator.next()
+
+
+def strings(java_map: Any) -> dict[str, str]:
+    """Return a Java map of strings."""
+    return {str(key): str(java_map.get(key)) for key in each(java_map.keySet())}
 
 
 def _java_causes(java_error: Any) -> list[Any]:

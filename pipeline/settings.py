@@ -385,6 +385,8 @@ def spark_settings(
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8" if local else "200",
+        # For each call of a frame PySpark would ask the JVM nine times, to name a line in errors.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         **gets.settings,
         **catalog_settings(server, warehouse),
         **_s3a_settings(server),

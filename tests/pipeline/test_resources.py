@@ -139,7 +139,7 @@ def test_no_setting_that_a_job_makes_can_be_given(tmp_path: Path, master: str, t
     own = settings.spark_settings(
         server, "lake", gets=of_cluster(master), jars=tmp_path, java_options=("-Da=b",), ui=True
     )
-    tunable = {"spark.sql.shuffle.partitions"}
+    tunable = {"spark.sql.shuffle.partitions", "spark.python.sql.dataFrameDebugging.enabled"}
     for key in set(own) - tunable:
         with pytest.raises(errors.BadArgument):
             resources.parse_conf([f"{key}=1"], "--conf")
