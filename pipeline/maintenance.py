@@ -8,8 +8,9 @@ s3tables API say.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -205,21 +206,27 @@ def _rewrite(
         raise
 
 
+@contextlib.contextmanager
+def _conflicts() -> Iterator[None]:
+    """Suppress the error of a commit that another has overtaken."""
+    try:
+        yield
+    except errors.SparkJobFailed as error:
+        if not session.is_caused_by(error, CONFLICTS):
+            raise
+
+
 def _remove_dangling_deletes(spark: session.Spark, table: settings.TargetTable) -> int:
     """Remove the delete files that no data file needs; return their number. They do no harm, so
     that after conflicts they stay for the next compaction."""
     for _ in range(TRIES_MAX):
-        try:
-            with session.failures(), spark.quiet(*COMMIT_LOGGERS):
-                actions = spark.jvm.org.apache.iceberg.spark.actions.SparkActions.get(
-                    spark.session._jsparkSession  # noqa: SLF001 - py4j
-                )
-                loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
-                removed = actions.removeDanglingDeleteFiles(loaded).execute().removedDeleteFiles()
-                return sum(1 for _ in session.each(removed))
-        except errors.SparkJobFailed as error:
-            if not session.is_caused_by(error, CONFLICTS):
-                raise
+        with _conflicts(), session.failures(), spark.quiet(*COMMIT_LOGGERS):
+            actions = spark.jvm.org.apache.iceberg.spark.actions.SparkActions.get(
+                spark.session._jsparkSession  # noqa: SLF001 - py4j
+            )
+            loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+            removed = actions.removeDanglingDeleteFiles(loaded).execute().removedDeleteFiles()
+            return sum(1 for _ in session.each(removed))
     return 0
 
 
@@ -332,9 +339,16 @@ def arrangement(
 def rewrite_manifests(
     table: settings.TargetTable, *, open_spark: session.Open
 ) -> Mapping[str, Any]:
-    """Rewrite a table's manifests by partition; return Iceberg's own counts by name."""
+    """Rewrite a table's manifests by partition; return Iceberg's own counts by name.
+
+    Where a writer has replaced some of them meanwhile, they are planned again, in at most TRIES_MAX
+    rounds. Raises SparkJobFailed after the last.
+    """
+    arguments = [f"table => '{full_name(table)}'"]
     with open_spark(table.warehouse) as spark:
-        arguments = [f"table => '{full_name(table)}'"]
+        for _ in range(TRIES_MAX - 1):
+            with _conflicts():
+                return call(spark, table, "rewrite_manifests", arguments, "rewriting manifests")
         return call(spark, table, "rewrite_manifests", arguments, "rewriting manifests")
 
 

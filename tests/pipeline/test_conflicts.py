@@ -1,14 +1,15 @@
-"""Compaction while writers commit: a writer's commit that comes first stays, and what is left of
-the table is compacted all the same.
+"""Maintenance while writers commit: a writer's commit that comes first stays, and what is left of
+the table is maintained all the same.
 
-The compaction reaches the server through a door, and the writer commits while the first commit of
-the compaction stands at it: after its plan, and before its commit.
+The maintenance reaches the server through a door, and the writer commits while the first commit of
+the maintenance stands at it: after its plan, and before its commit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import itertools
 import threading
 import uuid
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import errors, maintenance, settings, sources
+from pipeline import errors, expiry, maintenance, session, settings, sources
 from tests.kit import lake_client
 from tests.kit.server import Running
 from tests.pipeline import handwritten, wire
@@ -33,7 +34,7 @@ CATALOG = "held"
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """A compaction's way to a table, with a door in it."""
+    """The way of maintenance to a table, with a door in it."""
 
     lake: Lake
     table: settings.TargetTable
@@ -44,9 +45,12 @@ class Held:
             self.table,
             target_file_size_mib=None,
             min_input_files=2,
-            open_spark=lambda _: contextlib.nullcontext(self.lake.spark),
+            open_spark=self.open_spark,
             say=self.said.append,
         )
+
+    def open_spark(self, _: str) -> contextlib.AbstractContextManager[session.Spark]:
+        return contextlib.nullcontext(self.lake.spark)
 
 
 @contextlib.contextmanager
@@ -164,6 +168,56 @@ def test_a_compaction_that_is_overtaken_each_time_fails_nothing_and_the_next_one
     assert (done["rewritten_data_files_count"], done["left_data_files_count"]) == (3, 0)
     assert rows(lake, name) == expected
     assert files(lake, name) == {0: 1}
+
+
+def test_manifests_are_rewritten_though_a_writer_has_replaced_some_of_them(
+    lake: Lake, server: Running
+) -> None:
+    name = a_table(lake)
+
+    def write() -> None:
+        with lake_client.session(server, NAMESPACE) as session:
+            session.answer(f"delete from {name} where part = 0 and id = 3")
+
+    with held(lake, name, write, at=1) as door:
+        counts = maintenance.rewrite_manifests(door.table, open_spark=door.open_spark)
+    assert rows(lake, name) == [row for row in ALL if row != (0, 3)]
+    manifests = lake.catalog.load_table(f"{NAMESPACE}.{name}").inspect.manifests()
+    assert len(manifests) == counts["added_manifests_count"] == 1
+
+
+def test_statistics_of_a_snapshot_are_stored_beside_a_writers_newer_one(
+    lake: Lake, server: Running
+) -> None:
+    name = a_table(lake)
+    before = lake.catalog.load_table(f"{NAMESPACE}.{name}").metadata.current_snapshot_id
+
+    def write() -> None:
+        with lake_client.session(server, NAMESPACE) as session:
+            session.answer(f"insert into {name} values (0, 6)")
+
+    with held(lake, name, write, at=1) as door:
+        maintenance.compute_statistics(door.table, open_spark=door.open_spark)
+    assert rows(lake, name) == sorted([*ALL, (0, 6)])
+    metadata = lake.catalog.load_table(f"{NAMESPACE}.{name}").metadata
+    assert [each.snapshot_id for each in metadata.statistics] == [before]
+    assert metadata.current_snapshot_id != before
+
+
+def test_an_expiry_keeps_a_writers_commit_and_every_row_of_it(lake: Lake, server: Running) -> None:
+    name = a_table(lake)
+
+    def write() -> None:
+        with lake_client.session(server, NAMESPACE) as session:
+            session.answer(f"delete from {name} where part = 0 and id = 3")
+
+    now = datetime.datetime.now(datetime.UTC)
+    with held(lake, name, write, at=1) as door:
+        done, _ = expiry.run(door.table, older_than=now, retain_last=1, open_spark=door.open_spark)
+    assert done.expired_snapshots >= 2
+    assert rows(lake, name) == [row for row in ALL if row != (0, 3)]
+    metadata = lake.catalog.load_table(f"{NAMESPACE}.{name}").metadata
+    assert metadata.current_snapshot_id in {each.snapshot_id for each in metadata.snapshots}
 
 
 def test_a_file_that_cannot_be_read_fails_the_compaction_with_its_reason(lake: Lake) -> None:
