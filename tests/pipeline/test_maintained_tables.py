@@ -7,6 +7,7 @@ equality deletes: such a table it reads once maintenance has applied them.
 from __future__ import annotations
 
 import datetime
+import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -261,25 +262,54 @@ KEPT_DELETES = {"equality deletes for all partitions"}
 """Iceberg's compaction applies such deletes, and leaves their files where specs differ."""
 
 
+ORDERS: dict[maintenance.Strategy, str] = {"sort": "id", "z-order": "id, name"}
+"""The sort order that a table gets for a strategy."""
+SORTED: dict[tuple[str, maintenance.Strategy], bool] = {
+    ("spark, upgraded from format 1 to 3", "sort"): False,
+    ("equality deletes for all partitions", "z-order"): False,
+    ("spark, upgraded from format 1 to 3", "z-order"): True,
+    ("spark, format 2, position deletes", "sort"): True,
+    ("spark, format 3, deletion vectors", "z-order"): True,
+    ("spark, format 3, three specs", "sort"): True,
+    ("spark, format 3, three specs", "z-order"): True,
+    ("flink's manifests, equality deletes", "sort"): True,
+    ("equality deletes for all partitions", "sort"): True,
+}
+"""Tables that are arranged anew, and whether by `make test-long` alone."""
+MAINTAINED: list[tuple[str, maintenance.Strategy, bool]] = [
+    *((writer, "auto", writer in LONG_RUNS) for writer in WRITERS),
+    *((writer, strategy, is_long) for (writer, strategy), is_long in SORTED.items()),
+]
+
+
 @pytest.mark.parametrize(
-    "writer",
-    [pytest.param(writer, marks=[pytest.mark.long] * (writer in LONG_RUNS)) for writer in WRITERS],
+    ("writer", "strategy"),
+    [
+        pytest.param(writer, strategy, marks=[pytest.mark.long] * is_long)
+        for writer, strategy, is_long in MAINTAINED
+    ],
 )
 def test_rows_are_the_same_for_every_reader_after_compaction_and_expiry(
-    writing: Writing, server: Running, writer: str
+    writing: Writing, server: Running, writer: str, strategy: maintenance.Strategy
 ) -> None:
     expected = sorted(WRITERS[writer](writing).items())
     readers = [each for each in READERS if each != "pyiceberg" or writer not in KEPT_DELETES]
     first = [each for each in readers if each != "pyiceberg" or writer not in WITH_EQUALITY_DELETES]
     assert read(writing, server, first) == dict.fromkeys(first, expected)
+    if strategy in ORDERS:
+        writing.spark(f"alter table {{t}} write ordered by {ORDERS[strategy]}")
     lineage = row_ids(writing)
     table = settings.parse_table(writing.full)
     open_spark = writing.lake.open_spark
 
     counts = maintenance.compact(
-        table, target_file_size_mib=None, min_input_files=2, open_spark=open_spark, say=print
-    )
+        table, target_file_size_mib=None, min_input_files=2, strategy=strategy,
+        open_spark=open_spark, say=print,
+    )  # fmt: skip
     assert counts["rewritten_data_files_count"] > counts["added_data_files_count"] > 0
+    if strategy == "sort":
+        for ids in ids_by_file(writing):
+            assert ids == sorted(ids)
     assert read(writing, server, readers) == dict.fromkeys(readers, expected)
     assert row_ids(writing) == lineage
 
@@ -313,6 +343,14 @@ def read(
     with lake_client.session(server, NAMESPACE) as session:
         rows["sql"] = sorted(session.rows(f"select id, name from {writing.name}"))
     return rows
+
+
+def ids_by_file(writing: Writing) -> list[list[int]]:
+    """Return the ids of each data file's rows, in their order there."""
+    statement = f"select _file, _pos, id from {writing.full} order by _file, _pos"
+    stored = writing.lake.spark.session.sql(statement).collect()
+    files = itertools.groupby(stored, key=lambda row: row[0])
+    return [[row[2] for row in rows] for _, rows in files]
 
 
 def row_ids(writing: Writing) -> list[tuple[int, ...]] | None:
