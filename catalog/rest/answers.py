@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from catalog import errors, idents, records
 from catalog.commits import LoadedTable
 from catalog.metadata import model
-from catalog.rest import credentials, wire
+from catalog.rest import credentials, pages, wire
 from catalog.rest.service import Service
 from catalog.views import LoadedView
 from server import asgi, calls
@@ -24,7 +24,8 @@ DELEGATION_HEADER: Final = "x-iceberg-access-delegation"
 ITEMS_AT_ONCE: Final = 2_000
 """Items of a listing that are encoded between two turns of the event loop."""
 
-Item = TypeVar("Item")
+ReadNames: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+"""Reads a listing's names in order. Arguments: the name after which to begin, how many at most."""
 
 
 def answer_table(
@@ -66,17 +67,33 @@ def answer_table(
 
 async def answer_listing(
     name: str,
-    items: Sequence[Item],
-    format_items: Callable[[Sequence[Item]], Sequence[Any]],
-    token: str | None,
+    read: ReadNames,
+    format_names: Callable[[Sequence[str]], Sequence[Any]],
+    parameters: Mapping[str, str],
+    *,
+    listing: str,
 ) -> asgi.Response:
-    """Return one page of a listing; a long one is encoded in steps."""
+    """Return a listing as a request's parameters ask for it: one page, or whole.
+
+    A long one is read and encoded in steps, so that no more of it is in memory than its body.
+    listing: see `pages.cut`. Raises InvalidPageToken, InvalidCatalogRequest, and what read raises.
+    """
+    after, limit = pages.span(parameters, listing=listing)
+    if limit is not None:
+        page, token = pages.cut(await read(after, limit), parameters, listing=listing)
+        steps = [page[at : at + ITEMS_AT_ONCE] for at in range(0, len(page), ITEMS_AT_ONCE)]
+        return wire.encode_listing(
+            name, [wire.encode_items(format_names(names)) for names in steps], token
+        )
     parts: list[bytes] = []
-    for start in range(0, len(items), ITEMS_AT_ONCE):
-        if start:
-            await asyncio.sleep(0)
-        parts.append(wire.encode_items(format_items(items[start : start + ITEMS_AT_ONCE])))
-    return wire.encode_listing(name, parts, token)
+    while True:
+        names = await read(after, ITEMS_AT_ONCE)
+        if names:
+            parts.append(wire.encode_items(format_names(names)))
+            after = names[-1]
+        if len(names) < ITEMS_AT_ONCE:
+            return wire.encode_listing(name, parts, None)
+        await asyncio.sleep(0)
 
 
 def answer_commit(call: calls.Call, loaded: LoadedTable) -> asgi.Response:

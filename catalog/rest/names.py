@@ -47,13 +47,19 @@ async def _list(
 ) -> asgi.Response:
     namespace, query = call.value.namespace, call.value.query
     listing = f"{object_type}s of {idents.format_namespace(namespace)}"
-    after, limit = pages.span(query, listing=listing)
-    names = await service.store.page(
-        service.table_bucket(call), object_type, namespace, after=after, limit=limit
-    )
-    page, token = pages.cut(names, query, listing=listing)
+    table_bucket = service.table_bucket(call)
+
+    async def read(after: str, limit: int) -> list[str]:
+        return await service.store.page(
+            table_bucket, object_type, namespace, after=after, limit=limit
+        )
+
     return await answers.answer_listing(
-        "identifiers", [(namespace, name) for name in page], wire.format_idents, token
+        "identifiers",
+        read,
+        lambda names: wire.format_idents([(namespace, name) for name in names]),
+        query,
+        listing=listing,
     )
 
 

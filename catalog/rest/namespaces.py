@@ -8,7 +8,7 @@ import msgspec
 
 from catalog import errors, idents, namespaces, owners, receipts, records
 from catalog.metadata import json_values
-from catalog.rest import answers, idempotency, pages, wire
+from catalog.rest import answers, idempotency, wire
 from catalog.rest.service import Service
 from server import asgi, calls
 
@@ -21,9 +21,6 @@ async def list_namespaces(service: Service, call: calls.Call) -> asgi.Response:
     table_bucket = service.table_bucket(call)
     text = call.value.query.get("parent", "")
     parent = idents.parse_namespace(text, service.separator) if text else ()
-    parameters = call.value.query
-    listing = f"namespaces of {text}"
-    after, limit = pages.span(parameters, listing=listing)
 
     def is_shown(namespace: idents.Namespace) -> bool:
         demand = service.access.on_namespace(table_bucket, namespace, "GetNamespace")
@@ -31,17 +28,23 @@ async def list_namespaces(service: Service, call: calls.Call) -> asgi.Response:
 
     if parent and not is_shown(parent):
         raise errors.NoSuchNamespace(f"Namespace does not exist: {idents.dotted(parent)}")
-    names = await service.store.page(
-        table_bucket,
-        "namespace",
-        parent,
-        after=after,
-        limit=limit,
-        is_shown=lambda name: is_shown((*parent, name)),
-    )
-    page, token = pages.cut(names, parameters, listing=listing)
+
+    async def read(after: str, limit: int) -> list[str]:
+        return await service.store.page(
+            table_bucket,
+            "namespace",
+            parent,
+            after=after,
+            limit=limit,
+            is_shown=lambda name: is_shown((*parent, name)),
+        )
+
     return await answers.answer_listing(
-        "namespaces", page, lambda part: [[*parent, name] for name in part], token
+        "namespaces",
+        read,
+        lambda names: [[*parent, name] for name in names],
+        call.value.query,
+        listing=f"namespaces of {text}",
     )
 
 

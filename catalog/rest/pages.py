@@ -1,7 +1,7 @@
 """rule: pages of a listing, and their tokens.
 
-Without a page token in the request a listing is whole, up to WHOLE_MAX entries. With one, even an
-empty one, it is split into pages; a page size that is not a positive number is always refused. A
+Without a page token in the request a listing is whole, however long. With one, even an empty one,
+it is split into pages; a page size that is not a positive number is always refused. A
 token holds the last entry of its page, so entries that are added or removed neither repeat nor hide
 others, and it is valid for its own listing only.
 """
@@ -18,20 +18,18 @@ from catalog import errors
 
 PAGE_DEFAULT: Final = 1_000
 PAGE_MAX: Final = 10_000
-WHOLE_MAX: Final = 100_000
-"""Entries of a listing without pages; if there are more, it has a token."""
 _DIGEST_BYTES = 8
 
 
-def span(parameters: Mapping[str, str], *, listing: str) -> tuple[str, int]:
-    """Return the name after which a page starts, and how many names `cut` needs.
+def span(parameters: Mapping[str, str], *, listing: str) -> tuple[str, int | None]:
+    """Return the name after which a page starts, and how many names `cut` needs; None for all.
 
     Raises InvalidPageToken, InvalidCatalogRequest.
     """
     size = _page_size(parameters.get("pageSize"))
     token = parameters.get("pageToken")
     if token is None:
-        return "", WHOLE_MAX + 1
+        return "", None
     return (_parse_token(token, listing) if token else ""), size + 1
 
 
@@ -46,7 +44,7 @@ def cut(
     size = _page_size(parameters.get("pageSize"))
     token = parameters.get("pageToken")
     if token is None:
-        size = WHOLE_MAX
+        return list(names), None
     start = 0
     if token:
         after = _parse_token(token, listing)

@@ -109,12 +109,11 @@ def encode(value: object, *headers: tuple[str, str], status: int = 200) -> asgi.
 
 def encode_listing(name: str, items: Sequence[bytes], token: str | None) -> asgi.Response:
     """Return one page of a listing. items: parts of its array, encoded, without brackets."""
-    body = b'{"%s":[%s],"next-page-token":%s}' % (
-        name.encode(),
-        b",".join(items),
-        msgspec.json.encode(token),
-    )
-    return asgi.Response(200, (JSON,), body)
+    head, tail = b'{"%s":[' % name.encode(), b'],"next-page-token":%s}' % msgspec.json.encode(token)
+    if len(items) < 2:
+        return asgi.Response(200, (JSON,), b"".join((head, *items, tail)))
+    pieces = [piece for item in items for piece in (b",", item)]
+    return asgi.Response(200, (JSON,), (head, *pieces[1:], tail))
 
 
 def encode_items(items: Sequence[Any]) -> bytes:

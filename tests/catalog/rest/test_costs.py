@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from catalog import store
-from catalog.rest import answers, pages
+from catalog.rest import answers
 from storage import index, sweep
 from tests.catalog.rest import rest_server as kit
 
@@ -147,9 +148,23 @@ def test_a_whole_listing_goes_on_where_one_step_ends(
         "identifiers": [{"namespace": ["ns"], "name": name} for name in names],
         "next-page-token": None,
     }
-    monkeypatch.setattr(pages, "WHOLE_MAX", 7)
-    first = rest.ask("GET", "namespaces/ns/tables").json
-    assert [each["name"] for each in first["identifiers"]] == names[:7]
-    second = rest.ask("GET", f"namespaces/ns/tables?pageToken={first['next-page-token']}").json
-    assert [each["name"] for each in second["identifiers"]] == names[7:]
-    assert second["next-page-token"] is None
+
+
+@pytest.mark.parametrize("where", ["namespaces/ns/tables", "namespaces"])
+def test_a_listing_without_a_page_token_is_whole_beyond_100_000_names(
+    rest: kit.RestServer, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    rest.make_namespace("ns")
+    names = [f"t{number:06}" for number in range(100_001)]
+
+    def read(*_: Any, after: str = "", limit: int | None = None) -> list[str]:
+        assert limit is not None
+        start = bisect.bisect_right(names, after)
+        return names[start : start + limit]
+
+    monkeypatch.setattr(store.CatalogStore, "names", read)
+    listed = rest.ask("GET", where).json
+    assert listed["next-page-token"] is None
+    (answered,) = (value for key, value in listed.items() if key != "next-page-token")
+    as_listed = [{"namespace": ["ns"], "name": name} for name in names]
+    assert answered == (as_listed if "tables" in where else [[name] for name in names])
