@@ -149,6 +149,16 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
         _row("UpdateRole", roles.update_role, _of_role),
         _row("UpdateRoleDescription", roles.update_role_description, _of_role),
         _row("UpdateAssumeRolePolicy", roles.update_assume_role_policy, _of_role),
+        _row(
+            "ListGroupsForUser",
+            functools.partial(holders.list_nothing, holders.USERS, "Groups"),
+            _of_user,
+        ),
+        _row(
+            "ListInstanceProfilesForRole",
+            functools.partial(holders.list_nothing, holders.ROLES, "InstanceProfiles"),
+            _of_role,
+        ),
         *_rows_of(holders.USERS, _of_user),
         *_rows_of(holders.ROLES, _of_role),
         _row("CreatePolicy", managed.create_policy, _of_new_policy),

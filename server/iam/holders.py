@@ -198,6 +198,17 @@ async def list_attached(
     )
 
 
+async def list_nothing(
+    holder: IdentityType, member: str, iam: IamServices, call: calls.Call
+) -> services.Members:
+    """Return the groups of a user or the instance profiles of a role that exists: none.
+
+    There are neither groups nor instance profiles here. Terraform asks before it deletes either.
+    """
+    holder.row(iam, call)
+    return {member: [], "IsTruncated": False}
+
+
 async def tag(holder: IdentityType, iam: IamServices, call: calls.Call) -> services.Members:
     """Add or replace tags."""
     tags = users.tags_of(call.value.members)

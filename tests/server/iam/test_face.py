@@ -581,3 +581,20 @@ def test_a_policy_with_many_variables_is_refused(server: aws.Server, iam: Any, n
                 call(**members)
             else:
                 assert aws.refusal(call, **members) == (400, "MalformedPolicyDocument")
+
+
+def test_a_user_has_no_groups_and_a_role_no_instance_profiles(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    """Terraform asks for both before it deletes a user or a role."""
+    root = server.client("iam")
+    root.create_role(RoleName=f"{name}-role", AssumeRolePolicyDocument=trusting("*"))
+    groups = root.list_groups_for_user(UserName=name)
+    assert (groups["Groups"], groups["IsTruncated"]) == ([], False)
+    profiles = root.list_instance_profiles_for_role(RoleName=f"{name}-role")
+    assert (profiles["InstanceProfiles"], profiles["IsTruncated"]) == ([], False)
+    for call, members in (
+        (root.list_groups_for_user, {"UserName": "no-such-user"}),
+        (root.list_instance_profiles_for_role, {"RoleName": "no-such-role"}),
+    ):
+        assert aws.refusal(call, **members) == (404, "NoSuchEntity")
