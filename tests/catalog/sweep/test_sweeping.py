@@ -798,3 +798,53 @@ def test_the_result_of_a_sweep_is_known_after_a_restart(tmp_path: Path) -> None:
         assert report is not None
         assert (report.state, report.error) == ("done", None)
         assert report.started_at_ms == report.ended_at_ms == lakes.NOW_MS + 1_000
+
+
+STATISTICS = ("statistics", "partition-statistics")
+
+
+def test_a_sweep_keeps_statistics_files_as_long_as_the_table_names_them(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+    loaded = asyncio.run(bench.add(asyncio.run(bench.create()), rows(1)))
+    snapshot_id = loaded.metadata.current_snapshot_id
+    home = key_of(loaded.metadata.location)
+    keys = {
+        "statistics": f"{home}/metadata/0001-a.stats",
+        "partition-statistics": f"{home}/metadata/partition-stats-0001-a.parquet",
+    }
+
+    async def put(key: str) -> None:
+        received = await lake.storage.blobs.store(b"PFA1", digests=frozenset({"md5"}))
+        await lake.storage.objects.put("lake", key, received, attributes=model.ObjectAttributes())
+
+    for key in keys.values():
+        asyncio.run(put(key))
+    file = {"snapshot-id": snapshot_id, "file-size-in-bytes": 4}
+    more = {"file-footer-size-in-bytes": 4, "blob-metadata": []}
+    updates = [
+        {
+            "action": f"set-{name}",
+            name: {
+                **file,
+                "statistics-path": f"s3://lake/{keys[name]}",
+                **(more if name == "statistics" else {}),
+            },
+        }
+        for name in STATISTICS
+    ]
+    asyncio.run(lake.tables.commit(loaded.ident, [], updates, by=BY))
+    for _ in range(3):
+        sweeps.pass_days(lake, 15)
+        sweeps.run(lake)
+    shown = {info.key for info in lake.storage.objects.list("lake").objects}
+    assert set(keys.values()) <= shown
+
+    removals = [{"action": f"remove-{name}", "snapshot-id": snapshot_id} for name in STATISTICS]
+    asyncio.run(lake.tables.commit(loaded.ident, [], removals, by=BY))
+    for _ in range(3):
+        sweeps.pass_days(lake, 15)
+        sweeps.run(lake)
+    assert not set(keys.values()) & sweeps.keys_in(lake)
+    assert asyncio.run(live_keys(bench, lake.load(loaded.ident))) <= sweeps.keys_in(lake)
