@@ -1,8 +1,9 @@
 """The sweep beside a plain set of what is retained: nothing of it goes, and all else does in time.
 
-Tables share files, are expired, dropped with and without purge, unregistered, registered again,
-under free names and over other tables, while time passes and sweeps run. The states that a user may
-still ask for are remembered here, not read from the log.
+Tables share files, have statistics, are renamed, expired, dropped with and without purge and with
+their namespace, unregistered, registered again, under free names and over other tables, while
+clients of S3 delete files, time passes and sweeps run. The states that a user may still ask for are
+remembered here, not read from the log.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from catalog import errors
 from catalog.commits import LoadedTable
+from storage import model
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
 NAME = st.sampled_from(["a", "b", "c"])
@@ -118,6 +120,52 @@ class Sweeping(RuleBasedStateMachine):
             self.lake.tables.commit(table.ident, [], [update], by=lakes.BY)
         )
 
+    @rule(name=NAME, other=NAME)
+    def rename(self, name: str, other: str) -> None:
+        if name not in self.live or other in self.live:
+            return
+
+        async def work(table: LoadedTable) -> LoadedTable:
+            await self.lake.tables.rename(table.ident, self.ident(other), by=lakes.BY)
+            return await self.lake.tables.fetch(self.ident(other))
+
+        self.live[other] = self.lake.run(work(self.live.pop(name)))
+
+    @rule(name=NAME, pick=st.integers(0, 99))
+    def delete_by_s3(self, name: str, pick: int) -> None:
+        """Delete a file that a table needs as a client of S3 does: it is hidden, not removed."""
+        if name in self.live:
+            keys = sorted(self.needed(self.live[name]))
+            self.lake.run(self.lake.store.tombstone("lake", keys[pick % len(keys)], by=lakes.BY))
+
+    @rule(name=NAME, which=st.sampled_from(["statistics", "partition-statistics"]))
+    def count(self, name: str, which: str) -> None:
+        """Give the current snapshot of a table a statistics file; an earlier one is replaced."""
+        if name not in self.live:
+            return
+        table = self.live[name]
+        snapshot_id = table.metadata.current_snapshot_id
+        if snapshot_id is None:
+            return
+        self.numbers += 1
+        uri = f"{table.pointer.location}/metadata/{self.numbers:05}-{which}.stats"
+        file = {"snapshot-id": snapshot_id, "statistics-path": uri, "file-size-in-bytes": 4}
+        if which == "statistics":
+            file |= {"file-footer-size-in-bytes": 4, "blob-metadata": []}
+
+        async def work() -> LoadedTable:
+            received = await self.lake.storage.blobs.store(b"PFA1", digests=frozenset({"md5"}))
+            await self.lake.storage.objects.put(
+                "lake",
+                uri.removeprefix("s3://lake/"),
+                received,
+                attributes=model.ObjectAttributes(),
+            )
+            update = {"action": f"set-{which}", which: file}
+            return await self.lake.tables.commit(table.ident, [], [update], by=lakes.BY)
+
+        self.live[name] = self.lake.run(work())
+
     @rule(name=NAME, how=st.sampled_from(["drop", "purge", "unregister"]))
     def leave(self, name: str, how: str) -> None:
         if name not in self.live:
@@ -130,6 +178,21 @@ class Sweeping(RuleBasedStateMachine):
         self.lake.run(self.lake.tables.drop(table.ident, purge=how == "purge", by=lakes.BY))
         if how == "drop":
             self.left.append((table, self.lake.clock.now_ms + 30 * sweeps.DAY_MS))
+
+    @rule()
+    def drop_namespace(self) -> None:
+        """Drop the namespace with all its tables, and make it again."""
+
+        async def work() -> None:
+            await self.lake.namespaces.drop_whole(
+                "lake", ("ns",), check=lambda *_: None, by=lakes.BY
+            )
+            await self.lake.namespaces.create("lake", ("ns",), by=lakes.BY)
+
+        self.lake.run(work())
+        until_ms = self.lake.clock.now_ms + 30 * sweeps.DAY_MS
+        self.left += [(table, until_ms) for table in self.live.values()]
+        self.live.clear()
 
     @rule(name=NAME, pick=st.integers(0, 9))
     def register(self, name: str, pick: int) -> None:
@@ -234,6 +297,8 @@ class Sweeping(RuleBasedStateMachine):
                 manifestfiles.live_files(self.bench.scans, reader, snapshot_id=snapshot_id)
             )
             keys |= {each.file_path for each in files}
+        for file in (*metadata.statistics, *metadata.partition_statistics):
+            keys.add(file["statistics-path"])
         return {key.removeprefix("s3://lake/") for key in keys}
 
     def retained(self) -> set[str]:
@@ -250,6 +315,10 @@ class Sweeping(RuleBasedStateMachine):
             sweeps.pass_days(self.lake, days)
             sweeps.run(self.lake, sweep=self.sweep)
         assert self.retained() == sweeps.keys_in(self.lake)
+        for table in self.live.values():
+            live = manifestfiles.live_files(self.bench.scans, self.bench.reader(table))
+            for file in self.lake.run(live):
+                assert self.bench.read(table, file.file_path).startswith(b"PAR1")
 
 
 class Settling(Sweeping):
