@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.metadata import json_values
+
 DEPTH_MAX = 100
 """How deeply types may nest. The bound keeps recursion far from Python's own limit."""
 
@@ -88,7 +90,8 @@ def name_of(type_: Any) -> str:
             return match[1].lower()
     elif isinstance(type_, dict) and type_.get("type") in ("struct", "list", "map"):
         return str(type_["type"])
-    raise InvalidType(f"Cannot parse type string to primitive: {type_}")
+    shown = type_ if isinstance(type_, str) else json_values.shown(type_)
+    raise InvalidType(f"Cannot parse type string to primitive: {shown}")
 
 
 def is_primitive(type_: Any) -> bool:

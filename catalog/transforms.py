@@ -18,6 +18,7 @@ from typing import Any
 import mmh3
 
 from catalog import datatypes, values
+from catalog.metadata import json_values
 from catalog.values import Value
 
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d{1,10})\]")
@@ -91,7 +92,8 @@ def apply(transform: Transform, type_: Any, value: Value | None) -> Value | None
     if value is None or transform.name == "void":
         return None
     if not accepts(transform, type_):
-        raise InvalidTransform(f"{transform} does not accept {type_}")
+        shown = type_ if isinstance(type_, str) else json_values.shown(type_)
+        raise InvalidTransform(f"{transform} does not accept {shown}")
     type_name = datatypes.name_of(type_)
     if transform.name == "identity":
         return value

@@ -283,8 +283,8 @@ def _check_dialects_kept(before: Json, after: Json) -> None:
         raise errors.BadUpdate(
             "Cannot replace view due to loss of view dialects"
             f" ({properties.VIEW_DROP_DIALECT_ALLOWED}=false):\n"
-            f"Previous dialects: {sorted(_dialects(before))}\n"
-            f"New dialects: {sorted(_dialects(after))}"
+            f"Previous dialects: [{', '.join(sorted(_dialects(before)))}]\n"
+            f"New dialects: [{', '.join(sorted(_dialects(after)))}]"
         )
 
 

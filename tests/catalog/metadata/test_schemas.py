@@ -199,7 +199,10 @@ STRUCT = {"type": "struct", "fields": [{**column(2, "b", "string"), "required": 
         (schema(column(1, "a", "decimal(39,0)")), "Decimals with precision larger than 38"),
         (schema(column(1, "a", "decimal(3,4)")), "Decimals with precision"),
         (schema(column(1, "a", "fixed[x]")), "Cannot parse type string"),
-        (schema(column(1, "a", {"type": "set"})), "Cannot parse type string"),
+        (
+            schema(column(1, "a", {"type": "set"})),
+            r'Cannot parse type string to primitive: \{"type":"set"\}',
+        ),
         (schema(column(1, "a", None)), "Cannot parse missing field: type of a"),
         (schema(column(1, "a", {"type": "list", "element-id": 2})), "element-required"),
         (schema(column(2_147_483_500, "a")), "reserved for metadata columns"),

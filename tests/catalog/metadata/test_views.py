@@ -141,8 +141,9 @@ def test_replace_view_that_loses_a_dialect_is_refused_unless_allowed() -> None:
     both = version(("spark", "select 1"), ("trino", "select 1"), schema_id=0)
     only_spark = version(("SPARK", "select 3"), schema_id=0)
     base = apply(view(), *replace(both))
-    with pytest.raises(errors.BadUpdate, match="due to loss of view dialects"):
+    with pytest.raises(errors.BadUpdate, match="due to loss of view dialects") as caught:
         apply(base, *replace(only_spark))
+    assert str(caught.value).endswith("\nPrevious dialects: [spark, trino]\nNew dialects: [spark]")
     allowed = apply(
         base,
         {"action": "set-properties", "updates": {"replace.drop-dialect.allowed": "true"}},
