@@ -106,7 +106,7 @@ def count_if(call: FunctionCall) -> Expr:
 
 
 def _summed(operand: Expr) -> Expr:
-    """Return an operand of SUM or AVG as a number: text as a FLOAT, as Snowflake takes it there."""
+    """Return the operand of an aggregate as a number: text as a FLOAT, with all its digits."""
     if operand.type.name == "text":
         return rewrites.cast(operand, sqltypes.REAL)
     return rewrites.as_number(operand)
@@ -306,7 +306,7 @@ def real_of(engine_name: str) -> builders.Builder:
         if call.distinct and engine_name in SPREADS:
             return _spread_of_distinct(call, engine_name)
         _refuse_distinct(call)
-        operands = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
+        operands = [rewrites.cast(_summed(item), sqltypes.REAL) for item in call.args]
         return call.aggregated(_over(call, engine_name, *operands), sqltypes.REAL, operands)
 
     return build
@@ -317,7 +317,7 @@ SPREADS: Final = frozenset({"stddev_samp", "stddev_pop", "var_samp", "var_pop"})
 
 def _spread_of_distinct(call: FunctionCall, engine_name: str) -> Expr:
     """STDDEV and VARIANCE of different values: of the array of these, by a kernel."""
-    real = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
+    real = rewrites.cast(_summed(call.arg(0)), sqltypes.REAL)
     values = rewrites.to_variant(real)
     array = code.arrow(_collected(call, values), "Utf8")
     lost = code.arrow(1 if engine_name.endswith("_samp") else 0, "Int64")
@@ -337,7 +337,7 @@ def _refuse_distinct(call: FunctionCall) -> None:
 
 def median(call: FunctionCall) -> Expr:
     _refuse_distinct(call)
-    operand = rewrites.as_number(call.arg(0))
+    operand = _summed(call.arg(0))
     real = rewrites.cast(operand, sqltypes.REAL)
     middle = code.FunctionUse(name="median", arguments=(real,), over=call.over)
     if operand.type.name == "real":
@@ -473,7 +473,7 @@ def approx_count_distinct(call: FunctionCall) -> Expr:
 
 def approx_percentile(call: FunctionCall) -> Expr:
     _refuse_distinct(call)
-    operand = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
+    operand = rewrites.cast(_summed(call.arg(0)), sqltypes.REAL)
     fraction = call.constant(1)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float | decimal.Decimal):
         raise call.invalid()
@@ -532,7 +532,7 @@ def moment_of(name: str) -> builders.Builder:
     def build(call: FunctionCall) -> Expr:
         _refuse_distinct(call)
         _refuse_window_order(call)
-        operand = rewrites.as_number(call.arg(0))
+        operand = _summed(call.arg(0))
         real = rewrites.cast(operand, sqltypes.REAL)
         values = code.arrow(_over(call, "array_agg", real), "List(Float64)")
         computed = code.kernel(f"_{name}", values)
@@ -646,7 +646,7 @@ def _value(engine_name: str) -> builders.Builder:
 def ratio_to_report(call: FunctionCall) -> Expr:
     if not call.over:
         raise call.refuse("no OVER")
-    value = rewrites.as_number(call.arg(0))
+    value = _summed(call.arg(0))
     share = rewrites.divide(value, total(call))
     return call.aggregated(share.code, share.type, [value])
 

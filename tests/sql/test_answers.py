@@ -94,6 +94,14 @@ def test_text_is_added_up_as_floating_point(tmp_path: Path) -> None:
                 (1.1234567 + 2.0000001) / 2,
             ),
             "select sum(a) from (values ('1e3'), ('x')) t(a)": "100038",
+            "select median(a) from (values ('1.234567891'), ('2.000000002')) t(a)": (
+                (1.234567891 + 2.000000002) / 2,
+            ),
+            "select median(a) from (values ('1e-9'), ('3e-9')) t(a)": (2e-9,),
+            "select max(a) from (select ratio_to_report(a) over () a"
+            " from (values ('0.000001'), ('0.000003')) t(a))": (0.75,),
+            "select var_pop(a) from (values ('0.000001'), ('0.000003')) t(a)": (1e-12,),
+            "select corr(a, a) from (values ('0.000001'), ('0.000003')) t(a)": (1.0,),
         },
     )
 
