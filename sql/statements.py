@@ -215,7 +215,7 @@ class Statements:
         trusts_statistics: bool,
     ) -> outcomes.Outcome:
         is_bound = bool(bindings)
-        text, bindings = await self._filled(text, bindings)
+        text, bindings = await self._filled(text, bindings, session)
         compiled = None
         staged: staged_reads.Opened | None = None
         await self._places.refresh_mounts(text, session)
@@ -283,11 +283,18 @@ class Statements:
                 await self._staged_reads.close(staged.folders)
 
     async def _filled(
-        self, text: str, binding_by_name: Mapping[str, bindings.Binding]
+        self,
+        text: str,
+        binding_by_name: Mapping[str, bindings.Binding],
+        session: sessions.Session,
     ) -> tuple[str, Mapping[str, bindings.Binding]]:
-        if len(text) > limits.TOKENS_HERE_MAX:
-            return await asyncio.to_thread(filling.fill, text, binding_by_name)
-        return filling.fill(text, binding_by_name)
+        variables = {name: variable.text for name, variable in session.variables.items()}
+
+        def fill() -> tuple[str, Mapping[str, bindings.Binding]]:
+            filled, kept = filling.fill(text, binding_by_name)
+            return filling.spell_out(filled, variables), kept
+
+        return await asyncio.to_thread(fill) if len(text) > limits.TOKENS_HERE_MAX else fill()
 
     async def _closing(
         self, batches: AsyncIterator[pa.RecordBatch], staged: staged_reads.Opened

@@ -2,7 +2,9 @@
 
 `IDENTIFIER(?)`, every `?` of COPY, EXECUTE IMMEDIATE and INFER_SCHEMA, and the stage of PUT and GET
 are replaced by the bound text before the statement is parsed; the other placeholders keep their
-binds. Several statements of one request share its binds (`share`).
+binds. `IDENTIFIER('t')` and `IDENTIFIER($v)` are replaced by the names they spell (`spell_out`)
+in statements other than queries, which resolve them themselves. Several statements of one request
+share its binds (`share`).
 """
 
 from __future__ import annotations
@@ -44,6 +46,40 @@ def fill(
         lead, rest = text[: moves.end()], text[moves.end() :]
         return lead + WORD.sub(lambda _: literal, rest, count=1), {}
     return _filled(text, bound)
+
+
+def spell_out(text: str, variables: Mapping[str, str | None]) -> str:
+    """Return a statement with the names that IDENTIFIER spells by a text or a session variable.
+
+    Queries keep it, and so does what spells no name: binding says what is wrong with it.
+    variables: the texts of the session's variables, by their names.
+    """
+    if SPELLS.search(text) is None or QUERIES.match(text):
+        return text
+    parts: list[str] = []
+    at = 0
+    tokens = parse.tokenize(text)
+    for index, token in enumerate(tokens):
+        if token.text.upper() != "IDENTIFIER" or token.token_type is not TokenType.VAR:
+            continue
+        words = [each.text for each in tokens[index + 1 : index + 5]]
+        spelled, end = None, 0
+        if words[:1] == ["("] and words[2:3] == [")"]:
+            if tokens[index + 2].token_type in reading.STRINGS:
+                spelled, end = words[1], tokens[index + 3].end + 1
+        elif words[:2] == ["(", "$"] and words[3:] == [")"]:
+            spelled, end = variables.get(words[2].upper()), tokens[index + 4].end + 1
+        if spelled is None or not reading.SPELLED_NAME.fullmatch(spelled):
+            continue
+        parts += (text[at : token.start], spelled)
+        at = end
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+SPELLS: Final = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
+QUERIES: Final = re.compile(rf"{reading.LEAD}(?:SELECT|WITH|EXPLAIN|PUT|GET)\b", re.IGNORECASE)
+"""Statements that keep IDENTIFIER; the paths of PUT and GET are no tokens."""
 
 
 def share(

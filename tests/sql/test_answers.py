@@ -1025,6 +1025,37 @@ def test_a_common_table_may_read_itself_without_the_word_recursive(tmp_path: Pat
     )
 
 
+def test_identifier_stands_for_a_name_in_every_statement(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "desc table identifier($v)": (
+                ("A", "NUMBER(38,0)", "COLUMN", "Y", None, "N", "N", *(None,) * 5)
+            ),
+            "insert into identifier('t') values (2)": (1,),
+            "insert into identifier($v) (a) select a + 2 from identifier('ns.t') where a = 1": (1,),
+            "update identifier('t') set a = 9 where a = 3": (1, 0),
+            "delete from identifier('lake.ns.t') where a = 9": (1,),
+            "merge into identifier($v) x using (select 2 a) s on x.a = s.a"
+            " when matched then delete": (1,),
+            "create table identifier('u') (b int)": ("Table U successfully created.",),
+            "create or replace table identifier('\"u u\"') as select 1 x": (
+                "Table u u successfully created.",
+            ),
+            "create table identifier('w') as select 5 x": ("Table W successfully created.",),
+            "select x from w": (5,),
+            "alter table identifier('u') add column c int": ("Statement executed successfully.",),
+            "drop table identifier('u')": ("U successfully dropped.",),
+            "insert into identifier('a b') values (1)": "000002",
+            "insert into identifier('no_such') values (1)": "002003",
+            "select a, 'identifier($v)' from t": (1, "identifier($v)"),
+        },
+        "create table t (a int)",
+        "insert into t values (1)",
+        "set v = 'ns.t'",
+    )
+
+
 def test_identifier_is_the_table_or_column_that_its_text_spells(tmp_path: Path) -> None:
     answers(
         tmp_path,
