@@ -844,6 +844,12 @@ def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -
             moved = _months_later(
                 moment, code.Prefix(word="-", operand=steps) if negative else steps
             )
+    elif moment.type.name == "date" and not _is_short(count, unit):
+        # The engine's sum of 64 bits would wrap.
+        midnight = code.exactly(moment, sqltypes.TIMESTAMP_NTZ)
+        counted = code.exactly(negate(count) if negative else count, sqltypes.integer())
+        later = code.kernel(f"_later_{MICROSECONDS[unit]}", midnight, counted)
+        moved = code.exactly(later, sqltypes.DATE)
     elif moment.type.name == "date":
         assert unit == "day"
         days = code.infix(code.arrow(moment, "Int32"), sign, steps)

@@ -106,6 +106,22 @@ def test_text_is_added_up_as_floating_point(tmp_path: Path) -> None:
     )
 
 
+def test_a_date_moved_beyond_64_bits_is_out_of_range_in_the_words_of_moments(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for moved in ("'2020-01-01'::date", "column1"):
+            text = f"select dateadd(day, {(1 << 63) - 1}, {moved}) from values ('2020-01-01'::date)"
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(text)
+            assert (caught.value.code, "outside the years" in caught.value.message) == (
+                "100039",
+                True,
+            )
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_moments_moved_beyond_the_calendar_are_out_of_range(tmp_path: Path) -> None:
     most = (1 << 63) - 1
     at = "'2020-01-01'::timestamp"
