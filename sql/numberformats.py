@@ -10,8 +10,9 @@ the texts that a model reads, for Python's and for Arrow's engine alike. Source:
 from __future__ import annotations
 
 import decimal
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -215,7 +216,7 @@ def _check_whole(text: str, model: FormatModel, *, is_input: bool) -> None:
         for name, what in HEXADECIMAL_LACKS.items():
             if model.has(name):
                 raise BadModel(f"hexadecimal {what} are not supported: '{text}'")
-    if model.has("minimal") and model.has("digit", "zero"):
+    if model.has("minimal") and model.has("digit", "zero", "point"):
         raise BadModel(f"cannot mix TM and digit-based numeric format elements: '{text}'")
     if model.has(*PLACES, "minimal"):
         return
@@ -462,61 +463,92 @@ def pattern(model: FormatModel) -> str:
     """
     places = model.places
     before, after = model.elements[: places[0]], model.elements[places[-1] + 1 :]
-    parts = [rf"(?i)^[{BLANKS}]*"]
-    parts += [_read_mark(each, after=False) for each in before if each.name not in FLOATING]
+    pieces = [WIDE_BLANKS]
+    for each in before:
+        if each.name not in FLOATING:
+            pieces += _read_mark(each, after=False)
     if not model.has_sign:
-        parts.append(" *(?P<sign>[-+]?) *" if not model.is_hexadecimal else " *")
-    parts += [_read_mark(each, after=False) for each in before if each.name in FLOATING]
-    parts.append(_read_digits(model))
-    parts += [_read_mark(each, after=True) for each in after]
-    parts.append(rf"[{BLANKS}]*$")
-    return "".join(parts)
+        sign = [] if model.is_hexadecimal else ["(?P<sign>[-+]?)"]
+        pieces += [ANY_BLANKS, *sign, ANY_BLANKS]
+    for each in before:
+        if each.name in FLOATING:
+            pieces += _read_mark(each, after=False)
+    pieces += _read_digits(model)
+    for each in after:
+        pieces += _read_mark(each, after=True)
+    return f"(?i)^{''.join(_merged([*pieces, WIDE_BLANKS]))}$"
 
 
-BLANKS: Final = r" \t\n\r\f\v"
+BLANKS: Final = " \t\n\r\f\v"
+WIDE_BLANKS: Final = r"[ \t\n\r\f\v]*"
+ANY_BLANKS: Final = " *"
+SOME_BLANKS: Final = " +"
 
 
-def _read_mark(element: FormatElement, *, after: bool) -> str:
+def _merged(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the pieces of a pattern; neighbouring runs of blanks are one, which matches the same.
+
+    Python's engine tries all ways to share a text's blanks among neighbouring runs.
+    """
+    runs = (WIDE_BLANKS, ANY_BLANKS, SOME_BLANKS)
+    for is_blank, group in itertools.groupby(pieces, runs.__contains__):
+        if not is_blank:
+            yield from group
+            continue
+        run = list(group)
+        least = run.count(SOME_BLANKS)
+        exactly = f" {{{least}}}" if least else ""
+        if run[0] == WIDE_BLANKS:
+            yield WIDE_BLANKS + exactly
+        elif run[-1] == WIDE_BLANKS:
+            yield exactly + WIDE_BLANKS
+        else:
+            yield f" {{{least},}}" if least else ANY_BLANKS
+
+
+def _read_mark(element: FormatElement, *, after: bool) -> list[str]:
+    """Return the pieces of the pattern of an element outside the digits."""
     match element.name:
         case "literal":
-            return "".join(
-                " +" if part.isspace() else re.escape(part)
+            return [
+                SOME_BLANKS if part.isspace() else re.escape(part)
                 for part in re.split("( +)", element.text)
                 if part
-            )
+            ]
         case "sign":
-            return " *(?P<sign>[-+])" if after else "(?P<sign>[-+]) *"
+            sign = "(?P<sign>[-+])"
+            return [ANY_BLANKS, sign] if after else [sign, ANY_BLANKS]
         case "minus":
-            return " *(?P<sign>[-+]?)" if after else " *(?P<sign>[-+]?) *"
+            sign = "(?P<sign>[-+]?)"
+            return [ANY_BLANKS, sign] if after else [ANY_BLANKS, sign, ANY_BLANKS]
         case "gap":
-            return " *"
+            return [ANY_BLANKS]
         case "exponent":
-            return "[Ee](?P<exponent>[-+]?[0-9]{1,3}) *"
+            return ["[Ee](?P<exponent>[-+]?[0-9]{1,3})", ANY_BLANKS]
         case "dollar":
-            return r"\$"
+            return [r"\$"]
         case "percent":
-            return "%"
-    return ""  # B
+            return ["%"]
+    return []  # B
 
 
-def _read_digits(model: FormatModel) -> str:
+def _read_digits(model: FormatModel) -> list[str]:
     core = model.elements[model.places[0] : model.places[-1] + 1]
     if any(element.name not in (*IN_NUMBER, "group", "gap", "blank") for element in core):
         raise UnsupportedModel("marks between the digits of a number that is read")
     if model.has("minimal"):
         form = next(each.text for each in core if each.name == "minimal").upper()
         exponent = {"TM": "(?:[Ee][-+]?[0-9]{1,3})?", "TM9": "", "TME": "[Ee][-+]?[0-9]{1,3}"}
-        return rf"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){exponent[form]})"
+        return [rf"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){exponent[form]})"]
     whole, fraction = model.whole, model.fraction
     least = max(kept(whole), 0 if model.has("blank") else 1)
     if model.is_hexadecimal:
-        return f"(?P<hexadecimal>[0-9A-Fa-f]{{{least},{len(whole)}}})"
+        return [f"(?P<hexadecimal>[0-9A-Fa-f]{{{least},{len(whole)}}})"]
     parts = [f"(?P<whole>{'|'.join(_read_whole(core, least))})"]
     if model.has("point"):
         low = kept(fraction[::-1])
         parts.append(rf"(?:\.(?P<fraction>[0-9]{{{low},{len(fraction)}}}))" + "?" * (not low))
-    parts.append(" *")
-    return "".join(parts)
+    return [*parts, ANY_BLANKS]
 
 
 def _read_whole(core: tuple[FormatElement, ...], least: int) -> Iterator[str]:
@@ -551,8 +583,9 @@ class FormatReader:
 
     def number(self, text: str) -> decimal.Decimal | None:
         """Return the number that a text is by the model, or None."""
-        match = self.compiled.match(text)
-        if match is None or match.end() < len(text):
+        shortened = self._with_few_blanks(text)
+        match = self.compiled.match(shortened)
+        if match is None or match.end() < len(shortened):
             return None
         number = _number(match.groupdict())
         if self.model.has("percent"):
@@ -561,6 +594,23 @@ class FormatReader:
             same = printed(self.model, number).casefold() == text.casefold()
             return number if same else None
         return number
+
+    def _with_few_blanks(self, text: str) -> str:
+        """Return a text with fewer blanks, which reads the same: one more than the model requires.
+
+        A sign or digits that may be absent stand between two runs of blanks, and Python's engine
+        tries all ways to share a text's blanks among them.
+        """
+        head = text.lstrip(BLANKS)
+        body = head.rstrip(BLANKS)
+        leading, trailing = text[: len(text) - len(head)], head[len(body) :]
+        before = len(leading) - len(leading.rstrip(" "))
+        after = len(trailing) - len(trailing.lstrip(" "))
+        if not body:
+            before = max(before, len(leading) - len(leading.lstrip(" ")))
+        text = f"{' ' * before}{body}{' ' * after}"
+        few = " " * (1 + sum(each.text.count(" ") for each in self.model.elements))
+        return re.sub(f"{few} +", few, text) if few + " " in text else text
 
 
 def _number(groups: dict[str, str | None]) -> decimal.Decimal:

@@ -7,6 +7,7 @@ their rules by hand.
 from __future__ import annotations
 
 import decimal
+import itertools
 import random
 import re
 from decimal import Decimal
@@ -227,6 +228,60 @@ def test_a_column_is_read_as_each_text_of_it_is() -> None:
     ]
 
 
+TOKENS = ("9", "0", "X", "TM", ".", ",", "S", "MI", "$", "%", "B", "EE", "_", " ", '"a  b"', "FM")
+RUN = re.compile(r"(?:\[ [^]]*\]| )(?:\*|\+|\{[0-9]+,\})")
+"""A run of blanks in a pattern, as long or longer than some number."""
+
+
+def test_no_pattern_has_two_runs_of_blanks_next_to_each_other() -> None:
+    compiled = 0
+    for tokens in itertools.product(TOKENS, repeat=3):
+        try:
+            readers = numberformats.readers("".join(tokens))
+        except (numberformats.BadModel, numberformats.UnsupportedModel):
+            continue
+        compiled += 1
+        adjacent = re.search(f"{RUN.pattern}{RUN.pattern}", readers[0].pattern)
+        assert adjacent is None, (tokens, readers[0].pattern)
+    assert compiled > 500
+
+
+@pytest.mark.parametrize("model", ["9", "____9", "B9_", "MI 9", "B9 _ ", '"  "9MI_'])
+def test_a_text_of_many_blanks_is_read_in_time_of_its_length(model: str) -> None:
+    (reader,) = numberformats.readers(model)
+    blanks = " " * 100_000
+    assert reader.number(f"{blanks}x") is None
+    assert reader.number(f"{blanks}9{blanks}x") is None
+    assert reader.number(f"{blanks}9{blanks}") == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "number"),
+    [
+        ("a    1", '"a   "9', "1"),
+        ("a  1", '"a   "9', "1"),
+        ("a1", '"a   "9', None),
+        ("a 1", '"a"" "" b"9', None),
+        ("   1", "  9", "1"),
+        (" 1", "  9", None),
+        ("\t  1\t", "  9", "1"),
+        ("  \t1", "  9", None),
+        ("1  ", "9  ", "1"),
+        ("1 ", "9  ", None),
+        ("- 1", "MI 9", "-1"),
+        ("-1", "MI 9", None),
+        ("  ", "B9  ", "0"),
+        (" ", "B9  ", None),
+    ],
+)
+def test_blanks_of_a_model_are_required(text: str, model: str, number: str | None) -> None:
+    (reader,) = numberformats.readers(model)
+    assert reader.number(text) == (None if number is None else Decimal(number))
+    spelled = text.replace("\t", "\\t")
+    cell = sql_text.value(f"try_to_number('{spelled}', '{model}')")
+    assert cell == (None if number is None else int(number))
+
+
 def test_what_a_model_prints_it_reads() -> None:
     generator = random.Random(1)
     models = [*PLAIN, "9.99999EE", "S0.00000EEEE", "MI9.9ee", "TM9", "B999.999"]
@@ -257,6 +312,7 @@ def test_what_a_model_prints_it_reads() -> None:
         ("9EE.9", "digit position after an exponent format element: '9EE.9'"),
         ("9X", "cannot mix hexadecimal and decimal format elements: '9X'"),
         ("TM99", "cannot mix TM and digit-based numeric format elements: 'TM99'"),
+        ("TM.", "cannot mix TM and digit-based numeric format elements: 'TM.'"),
         ("$", "no digit format elements in a numeric format: '$'"),
     ],
 )
