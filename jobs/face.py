@@ -109,7 +109,13 @@ async def report_job(services: JobsServices, call: calls.Call) -> asgi.Response:
     elif report.state in ENDED:
         answer = msgspec.json.encode(report.answer).decode()
         state = cast(rows.State, report.state)
-        run = await services.scheduler.end(run, state, error=report.error, answer=answer)
+        run = await services.scheduler.end(
+            run,
+            state,
+            error=report.error,
+            answer=answer,
+            may_ask=services.access.permits(call.principal, (visibility.ADMIN,)),
+        )
     else:
         raise errors.BadJobRequest(f"state is one of {', '.join(ENDED)}")
     return asgi.json_response(_shown(run))

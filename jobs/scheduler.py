@@ -196,21 +196,39 @@ class Scheduler:
         return cancelled
 
     async def end(
-        self, run: rows.RunRow, state: rows.State, *, error: str | None, answer: str
+        self,
+        run: rows.RunRow,
+        state: rows.State,
+        *,
+        error: str | None,
+        answer: str,
+        may_ask: bool,
     ) -> rows.RunRow:
         """Store how a run of a client ended. One of a pipeline of the folder, into the table that
-        the pipeline's file names, starts the pipelines that follow it. Raises NotRunning."""
+        the pipeline's file names, starts the pipelines that follow it, if the client may start the
+        pipeline itself: it has the right to ask for it, or is the user that the pipeline runs as.
+
+        may_ask: whether the client has that right. Raises NotRunning.
+        """
         also = None
         if run.task == "pipeline" and state in ("succeeded", "nothing"):
             pipelines = await asyncio.to_thread(self._folder.read)
             pipeline, now_ms = pipelines.get(run.name), self._now_ms()
-            if pipeline is not None and pipeline.target == run.target:
+            is_of_file = pipeline is not None and pipeline.target == run.target
+            if pipeline is not None and is_of_file and (may_ask or self._is_owner(run, pipeline)):
                 also = _changing(
                     run.name, lambda row: msgspec.structs.replace(row, succeeded_at_ms=now_ms)
                 )
         ended = await self._runs.end(run, state, error=error, answer=answer, also=also)
         self._wake.set()
         return ended
+
+    def _is_owner(self, run: rows.RunRow, pipeline: schedules.ScheduledPipeline) -> bool:
+        """Return whether a run of a client was begun by the user that its pipeline runs as."""
+        try:
+            return self._credentials.owner(pipeline.run_as).principal.arn == run.by
+        except errors.BadSchedule:
+            return False
 
     # The loop.
 

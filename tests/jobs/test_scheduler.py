@@ -309,13 +309,47 @@ def test_a_success_by_hand_starts_the_followers_if_it_is_of_the_pipelines_table(
             own = await work.runs.begin(
                 task="pipeline", name="a", target=target, by=lakes.BY, by_server=False
             )
-            await work.scheduler.end(own, state, error=None, answer="")
+            await work.scheduler.end(own, state, error=None, answer="", may_ask=True)
             if count:
                 await work.ended("b", count)
             await work.scheduler.ask("last")
             await work.ended("last", 1)
 
     asyncio.run(scenario())
+    assert work.states("b") == ["succeeded"] * count
+
+
+@pytest.mark.parametrize(
+    ("by", "run_as", "count"),
+    [("ana", "ana", 1), ("bo", "ana", 0), ("bo", None, 0), ("no", "no", 0)],
+)
+def test_a_success_of_a_client_that_cannot_start_the_pipeline_starts_no_followers(
+    lake: lakes.Lake, tmp_path: Path, by: str, run_as: str | None, count: int
+) -> None:
+    users = tuple(
+        config.User(name=name, access_key=f"AK{name}", secret_key="s") for name in ("ana", "bo")
+    )
+    work = scheduling.make(lake, tmp_path, users=users)
+    work.put("a", **({} if run_as is None else {"run_as": run_as}))
+    work.put("b", after="a")
+    work.put("last")
+
+    async def scenario() -> None:
+        async with scheduling.begun(work):
+            await scheduling.until(lambda: rows.find_pipeline(lake.storage.index, "last"))
+            work.clock.now_ms += 1
+            arn = f"arn:aws:iam::{lakes.ACCOUNT}:user/{by}"
+            own = await work.runs.begin(
+                task="pipeline", name="a", target="lake.s.a", by=arn, by_server=False
+            )
+            await work.scheduler.end(own, "succeeded", error=None, answer="", may_ask=False)
+            if count:
+                await work.ended("b", count)
+            await work.scheduler.ask("last")
+            await work.ended("last", 1)
+
+    asyncio.run(scenario())
+    assert work.states("a") == ["succeeded"]
     assert work.states("b") == ["succeeded"] * count
 
 

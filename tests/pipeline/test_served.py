@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -350,6 +351,35 @@ def test_other_users_see_their_own_runs_alone_and_start_nothing(served: Served) 
             ("POST", "jobs?pipeline=p&target=lake.served.p"),
         ):
             assert served.ask(method, path, pair=pair)[0] == 403, path
+
+
+def test_a_success_that_a_writer_of_the_table_claims_starts_no_other_users_pipeline(
+    served: Served,
+) -> None:
+    catalogs.opened(served.endpoint, "lake").create_namespace_if_not_exists("alice")
+    followed, follower = served.folder / "claimed.toml", served.folder / "follows.toml"
+    followed.write_text('target = "lake.alice.claimed"\n')
+    follower.write_text('target = "lake.served.follows"\nafter = "claimed"\n')
+    alice = dataclasses.replace(
+        served.endpoint, access_key=users.access_key("alice"), secret_key=users.secret_key("alice")
+    )
+
+    def claim(endpoint: Any) -> None:
+        with leases.held(endpoint, "claimed", "lake.alice.claimed", give_up=lambda: None) as own:
+            own.state = "succeeded"
+
+    try:
+        served.ask("POST", "pipelines/follows/run")  # the server knows both files then
+        served.ended("follows")
+        claim(alice)
+        assert [run["state"] for run in served.jobs("claimed")] == ["succeeded"]
+        assert served.ask("GET", "pipelines/follows")[1]["due_at_ms"] is None
+        assert len(served.jobs("follows")) == 1
+        claim(served.endpoint)
+        served.ended("follows", 2)
+    finally:
+        follower.unlink()
+        followed.unlink()
 
 
 def test_a_killed_child_loads_nothing_twice(served: Served) -> None:
