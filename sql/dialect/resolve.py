@@ -479,7 +479,10 @@ class Binder:
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         word += " ALL" if not tree.args.get("distinct") else ""
         converted = [self._branch(side, targets) for side in sides]
-        branches = [side.rel for side in converted]
+        branches = [
+            converted[0].rel,
+            *(self._branch_named(side, outputs) for side in converted[1:]),
+        ]
         row_counts = [side.rows for side in sides if side.rows is not None]
         rows = sum(row_counts) if len(row_counts) == len(sides) else None
         if word in ("UNION", "EXCEPT", "INTERSECT") and any(
@@ -492,6 +495,22 @@ class Binder:
             combined = relations.set_operation(word, branches)
         rel = self._ordered(tree, combined, outputs, scope)
         return PlannedQuery(rel=rel, outputs=outputs, rows=rows)
+
+    def _branch_named(self, query: PlannedQuery, outputs: Sequence[Output]) -> relations.Rel:
+        """Return a branch whose columns have a set operation's names, if it ends with LIMIT.
+
+        The engine leaves out branches without rows. The names of the one that is left become those
+        of the set operation unless it can rename the columns, which it does not above a LIMIT.
+        """
+        names_differ = [each.unique for each in query.outputs] != [each.unique for each in outputs]
+        if not (names_differ and relations.is_limited(query.rel)):
+            return query.rel
+        alias = self.alias("branch")
+        items = relations.items(
+            (output.unique, code.ColumnUse(relation=alias, name=own.unique))
+            for output, own in zip(outputs, query.outputs, strict=True)
+        )
+        return relations.Project(source=relations.Named(query=query.rel, alias=alias), items=items)
 
     def _branch(self, query: PlannedQuery, targets: Sequence[sqltypes.SqlType]) -> PlannedQuery:
         if all(

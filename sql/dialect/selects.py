@@ -88,8 +88,8 @@ class SelectBinder:
         order = self._order([item for _, item in bound_items], outputs)
         is_distinct = self._is_distinct()
         is_aggregate = bool(keys) or any(item.aggregate for _, item in bound_items)
-        if having is not None and not (is_aggregate or having.aggregate):
-            having = _of_all_rows(having)
+        if having is not None and (not keys or grouping.sets > 1):
+            having = opaque.of_groups(having)
         has_window = any(item.window for _, item in bound_items)
         if where is not None:
             rel = relations.RowFilter(source=rel, condition=where)
@@ -790,17 +790,6 @@ def _counts_rows(node: Any) -> bool:
     if not isinstance(node, exp.Anonymous) or str(node.this).upper() != "COUNT":
         return False
     return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star | exp.Literal)
-
-
-def _of_all_rows(having: Expr) -> Expr:
-    """Return a condition of HAVING that reads no row, as one of the group of all rows."""
-    row_count = code.infix(code.call("count", code.ALL_COLUMNS), ">=", 0)
-    return Expr(
-        code=code.infix(having, "AND", row_count),
-        type=having.type,
-        nullable=having.nullable,
-        aggregate=True,
-    )
 
 
 def check_plain(bound: Expr, place: str) -> None:

@@ -4,12 +4,16 @@ The engine moves a condition below an aggregate once it sees that no aggregate t
 that of a constant column, and of one that it makes a constant, as of `coalesce('x', max(s))`. A
 query without keys, or with ROLLUP, CUBE or GROUPING SETS, has a row for no rows, which the
 condition then no longer removes. It moves none below a LIMIT, so such a query has one that leaves
-out no row.
+out no row. Of its own HAVING, each part that reads no aggregate becomes one that does.
 """
 
 from __future__ import annotations
 
-from sql.plan import relations
+import dataclasses
+from typing import Any
+
+from sql.plan import code, relations, substitution
+from sql.plan.expressions import Expr
 
 
 def closed(select: relations.Rel) -> relations.Rel:
@@ -27,3 +31,37 @@ def _has_row_of_no_rows(select: relations.Project) -> bool:
     return isinstance(step, relations.Aggregate) and (
         not step.keys or any(isinstance(key, relations.GroupingSets) for key in step.keys)
     )
+
+
+def of_groups(having: Expr) -> Expr:
+    """Return a condition of HAVING with an aggregate in each part that AND joins.
+
+    A part with IN (query) or EXISTS stays: the engine has these in no other place.
+    """
+    part = _of_groups(having)
+    if type(part) is Expr:
+        return part
+    return Expr(code=part, type=having.type, nullable=having.nullable, aggregate=True)
+
+
+def _of_groups(part: Any) -> Any:
+    bare = part.code if type(part) is Expr else part
+    if type(bare) is code.Infix and all(word == "AND" for word in bare.operators):
+        return dataclasses.replace(bare, operands=tuple(map(_of_groups, bare.operands)))
+    if any(_stays(node) for node in substitution.nodes([part], in_queries=False)):
+        return part
+    # The engine splits AND and CASE and folds NULL; NULLIF is never true where the part is not.
+    never = code.infix(code.call("count", code.ALL_COLUMNS), "<", 0)
+    return code.call("nullif", code.call("coalesce", part, code.FALSE), never)
+
+
+def _stays(node: Any) -> bool:
+    """Whether a part with this in it reads an aggregate, or has IN (query) or EXISTS."""
+    match node:
+        case Expr(aggregate=is_aggregate):
+            return is_aggregate
+        case code.Prefix(word=word):
+            return word == "EXISTS"
+        case code.Among(members=members):
+            return any(type(each) is code.Subquery for each in members)
+    return False

@@ -238,6 +238,13 @@ def starts_enclosed(query: Rel) -> bool:
     return isinstance(query, Enclosed | SetOp)
 
 
+def is_limited(query: Rel) -> bool:
+    """Whether LIMIT or OFFSET is the last step of a query."""
+    while isinstance(query, With | Enclosed):
+        query = query.query if isinstance(query, With) else query.source
+    return isinstance(query, Limit)
+
+
 def is_recursive(query: With) -> bool:
     """Whether one of the WITH expressions reads itself."""
     return any(isinstance(common.query, Recursive) for common in query.common)

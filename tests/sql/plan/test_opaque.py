@@ -52,4 +52,31 @@ def test_a_query_that_has_no_row_for_no_rows_or_none_around_it_has_no_limit() ->
 def test_having_without_aggregates_is_of_the_group_of_all_rows() -> None:
     assert sql_text.answer("select 2, 'x' from t having true", TABLES).rows == [(2, "x")]
     assert sql_text.answer("select 2 from e having 1 < 2", TABLES).rows == [(2,)]
-    assert sql_text.answer("select 2 from t having 1 > 2", TABLES).rows == []
+    for condition in (
+        "1 > 2",
+        "null",
+        "1 = null",
+        "(select count(*) from t) = 0",
+        "array_size(parse_json('[1]')) = 2",
+        "count(*) > 0 and array_size(parse_json('[1]')) = 2",
+    ):
+        for item in ("2", "count(*)"):
+            text = f"select {item} from t having {condition}"
+            assert sql_text.answer(text, TABLES).rows == [], text
+    rollup = "select a, count(*) from t group by rollup (a) having array_size(parse_json('[1]')) = "
+    assert sql_text.answer(rollup + "2", TABLES).rows == []
+    assert len(sql_text.answer(rollup + "1", TABLES).rows) == 3
+
+
+def test_a_condition_chooses_the_branch_of_a_set_operation_that_has_a_row_for_no_rows() -> None:
+    rows = "select 'rows' k, a n from t"
+    total = "select 'total', sum(a) from t"
+    for union in (f"{rows} union all {total}", f"{rows} union all (select 'total', 4 limit 1)"):
+        chosen = sql_text.answer(f"select * from ({union}) where k = 'total'", TABLES).rows
+        assert chosen == [("total", 4)], union
+    union = f"{total} union all {rows}"
+    total_first = union.replace("'total', sum(a)", "'total' k, sum(a) n")
+    assert sql_text.answer(f"select n from ({total_first}) where k = 'total'", TABLES).rows == [
+        (4,)
+    ]
+    assert len(sql_text.answer(f"select n from ({total_first}) where k = 'rows'", TABLES).rows) == 3
