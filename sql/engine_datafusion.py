@@ -15,8 +15,8 @@ import dataclasses
 import functools
 import os
 import re
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +209,7 @@ class Planner:
         key = f"{query.settings}{query.limits.memory_bytes}{locates}"
         context = self._context(key, query, locates=locates)
         for name in query.functions:
-            context.register_udf(_function(name, query.settings))
+            context.register_udf(_function(name, query.settings, query.limits))
         names: list[str] = []
         for number, relation in enumerate(query.relations):
             names += _register(context, relation, f"__{number}", prunes=prunes)
@@ -502,58 +502,63 @@ def _without_metadata(schema: pa.Schema) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _function(name: str, settings: engine.Settings) -> Any:
+def _function(name: str, settings: engine.Settings, bounds: engine.QueryBounds) -> Any:
     zone = settings.timezone
     computed = lambda_kernels.of_name(name)
     if computed is None:
         kernel = kernels.kernel(name, zone=zone)
     else:
-        evaluate = functools.partial(_evaluated, settings)
-        kernel = lambda_kernels.kernel(*computed, evaluate, zone=zone)
+        opened = functools.partial(_opened, settings, bounds)
+        kernel = lambda_kernels.kernel(*computed, opened, zone=zone)
     return datafusion.udf(
         kernel.function, list(kernel.arguments), kernel.result, kernel.volatility, name=name
     )
 
 
-def _evaluated(
-    settings: engine.Settings, computed: lambda_kernels.Lambda, batch: pa.RecordBatch
-) -> Any:
-    """Return a lambda's values over a batch, in the order of its rows.
+@contextlib.contextmanager
+def _opened(
+    settings: engine.Settings, bounds: engine.QueryBounds, computed: lambda_kernels.Lambda
+) -> Iterator[lambda_kernels.Evaluate]:
+    """Open what returns a lambda's values over a batch, in the order of its rows.
 
-    A thread of its own evaluates them: this one belongs to the library's runtime, which refuses a
-    second query there. One partition needs no other thread of that runtime.
+    A thread of its own evaluates them: the caller's belongs to the library's runtime, which refuses
+    a second query there. One partition needs no other thread of that runtime. The context has a
+    pool of the query's size; the library cannot share the query's own.
     """
-    outcome: list[Any] = []
+    with futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="lambda") as thread:
+        context = functools.cache(lambda: _lambda_context(settings, bounds, computed))
 
-    def run() -> None:
-        try:
-            outcome.append(_values(settings, computed, batch))
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-            outcome.append(error)
+        def values(batch: pa.RecordBatch) -> Any:
+            return _values(context(), computed.text, batch)
 
-    thread = threading.Thread(target=run, name="lambda")
-    thread.start()
-    thread.join()
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
+        yield lambda batch: thread.submit(values, batch).result()
 
 
-def _values(
-    settings: engine.Settings, computed: lambda_kernels.Lambda, batch: pa.RecordBatch
+def _lambda_context(
+    settings: engine.Settings, bounds: engine.QueryBounds, computed: lambda_kernels.Lambda
 ) -> Any:
-    context = datafusion.SessionContext(_configured(dataclasses.replace(settings, partitions=1)))
+    context = datafusion.SessionContext(
+        _configured(dataclasses.replace(settings, partitions=1)),
+        datafusion.RuntimeEnvBuilder()
+        .with_disk_manager_disabled()
+        .with_fair_spill_pool(bounds.memory_bytes),
+    )
     for name in computed.functions:
-        context.register_udf(_function(name, settings))
+        context.register_udf(_function(name, settings, bounds))
+    return context
+
+
+def _values(context: Any, text: str, batch: pa.RecordBatch) -> Any:
     context.register_record_batches("elements", [[batch]])
     frame = context.sql_with_options(
-        f"SELECT {computed.text} AS value FROM elements",
+        f"SELECT {text} AS value FROM elements",
         datafusion.SQLOptions()
         .with_allow_ddl(False)
         .with_allow_dml(False)
         .with_allow_statements(False),
     )
     columns = [each.column(0) for each in frame.collect()]
+    context.deregister_table("elements")
     return pa.chunked_array(columns).combine_chunks()
 
 

@@ -30,11 +30,16 @@ def coded(code: str, value: str) -> ValueError:
 
 
 def finer_than_held(value: object) -> NotImplementedError:
-    """Return the refusal of a moment with digits below a microsecond.
+    """Return the refusal of a moment with digits below a microsecond."""
+    return refusal(f"digits below a microsecond: {str(value)[:100]}")
+
+
+def refusal(what: str) -> NotImplementedError:
+    """Return what refuses a value that Boathouse does not compute.
 
     It is no ValueError, so that no TRY_ function makes it NULL.
     """
-    return NotImplementedError(f"[[000002|digits below a microsecond: {str(value)[:100]}]]")
+    return NotImplementedError(f"[[000002|{what}]]")
 
 
 def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal:

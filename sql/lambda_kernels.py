@@ -7,8 +7,10 @@ elements of all arrays, then the second ones, and so on. The kernel's name conta
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -16,7 +18,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sql import kernelforms, variant_kernels, variants
+from sql import kernelforms, limits, variant_kernels, variants
 from sql.kernelforms import Kernel
 
 INSTANT: Final = "Instant"
@@ -40,8 +42,17 @@ class Lambda:
     result: str
 
 
-Evaluate: TypeAlias = Callable[[Lambda, pa.RecordBatch], Any]
+Evaluate: TypeAlias = Callable[[pa.RecordBatch], Any]
 """Returns the array of an expression's values over the rows of a batch, in their order."""
+
+Opened: TypeAlias = Callable[[Lambda], AbstractContextManager[Evaluate]]
+"""Opens what computes a lambda's expression, for one call of its kernel."""
+
+ELEMENTS_AT_ONCE: Final = 4_096
+"""Elements that FILTER and TRANSFORM evaluate at once, with the captured columns for each."""
+
+REDUCED_ELEMENTS_MAX: Final = 10_000
+"""Elements of one array that REDUCE takes: each is an evaluation after the one before."""
 
 
 def name(form: str, computed: Lambda) -> str:
@@ -57,16 +68,17 @@ def of_name(text: str) -> tuple[str, Lambda] | None:
     return match[1], msgspec.json.decode(bytes.fromhex(match[2]), type=Lambda)
 
 
-def kernel(form: str, computed: Lambda, evaluate: Evaluate, *, zone: str) -> Kernel:
+def kernel(form: str, computed: Lambda, opened: Opened, *, zone: str) -> Kernel:
     """Return the kernel that calls a lambda. zone: the session's."""
     arguments = tuple(_arrow_type(each, zone) for each in computed.arguments)
     result = _arrow_type(computed.result, zone)
 
     def function(arrays: Any, *columns: Any) -> Any:
         rows = [_elements(text) for text in arrays.to_pylist()]
-        if form == "reduce":
-            return _reduced(computed, rows, columns[0], columns[1:], evaluate)
-        return _each(form, computed, rows, columns, evaluate)
+        with opened(computed) as evaluate:
+            if form == "reduce":
+                return _reduced(rows, columns[0], columns[1:], evaluate)
+            return _each(form, rows, columns, evaluate)
 
     return Kernel(function=function, arguments=arguments, result=result, volatility="volatile")
 
@@ -83,19 +95,9 @@ def _elements(text: str | None) -> Elements | None:
 
 
 def _each(
-    form: str,
-    computed: Lambda,
-    rows: Sequence[Elements | None],
-    columns: Sequence[Any],
-    evaluate: Evaluate,
+    form: str, rows: Sequence[Elements | None], columns: Sequence[Any], evaluate: Evaluate
 ) -> Any:
-    owners = [row for row, elements in enumerate(rows) for _ in elements or ()]
-    flat = [element for elements in rows for element in elements or ()]
-    results: list[Any] = []
-    if flat:
-        captured = {f"c{at}": column.take(pa.array(owners)) for at, column in enumerate(columns)}
-        batch = pa.record_batch({"p0": pa.array(flat, pa.string()), **captured})
-        results = evaluate(computed, batch).to_pylist()
+    results = list(_computed(rows, columns, evaluate))
     texts: list[str | None] = []
     start = 0
     for elements in rows:
@@ -117,22 +119,47 @@ def _each(
     return variant_kernels.check_lengths(bounded)
 
 
+def _computed(
+    rows: Sequence[Elements | None], columns: Sequence[Any], evaluate: Evaluate
+) -> Iterator[Any]:
+    """Yield the lambda's value of each element, so many at a time that memory is bounded."""
+    owned = ((row, each) for row, elements in enumerate(rows) for each in elements or ())
+    size = 0
+    while some := list(itertools.islice(owned, ELEMENTS_AT_ONCE)):
+        places = pa.array([row for row, _ in some], pa.int64())
+        captured = {f"c{at}": column.take(places) for at, column in enumerate(columns)}
+        texts = pa.array([element for _, element in some], pa.string())
+        values = evaluate(pa.record_batch({"p0": texts, **captured}))
+        size += values.nbytes
+        _check_size(size)
+        yield from values.to_pylist()
+
+
+def _check_size(size_bytes: int) -> None:
+    """Raise what means too little memory for the values of one batch."""
+    if size_bytes > limits.REPEATED_BYTES_MAX:
+        raise ValueError("Resources exhausted: values of a lambda")
+
+
 def _array_text(elements: Sequence[str | None]) -> str:
     return f"[{','.join(variants.UNDEFINED_TEXT if each is None else each for each in elements)}]"
 
 
 def _reduced(
-    computed: Lambda,
     rows: Sequence[Elements | None],
     start: Any,
     columns: Sequence[Any],
     evaluate: Evaluate,
 ) -> Any:
     """REDUCE: NULL of no array, and of a first value that is NULL."""
+    longest = max((len(elements or ()) for elements in rows), default=0)
+    if longest > REDUCED_ELEMENTS_MAX:
+        refused = f"REDUCE of an array of more than {REDUCED_ELEMENTS_MAX} elements"
+        raise kernelforms.refusal(refused)
     absent = [elements is None for elements in rows]
     values: Any = pc.if_else(pa.array(absent, pa.bool_()), pa.scalar(None, start.type), start)
     begun = values.is_valid().to_pylist()
-    for step in range(max((len(elements or ()) for elements in rows), default=0)):
+    for step in range(longest):
         going = [
             row
             for row, elements in enumerate(rows)
@@ -144,11 +171,14 @@ def _reduced(
         captured = {f"c{at}": column.take(places) for at, column in enumerate(columns)}
         elements = pa.array([(rows[row] or [])[step] for row in going], pa.string())
         batch = pa.record_batch({"p0": values.take(places), "p1": elements, **captured})
-        following = evaluate(computed, batch)
+        following = evaluate(batch)
+        if pa.types.is_string(following.type):
+            variant_kernels.check_lengths(following)
         chosen = [False] * len(rows)
         for row in going:
             chosen[row] = True
         values = pc.replace_with_mask(values, pa.array(chosen, pa.bool_()), following)
+        _check_size(values.nbytes)
     return values
 
 

@@ -5,14 +5,17 @@ Many cases are those of Snowflake's pages of these functions.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from sql import engine, errors, faults
+from sql import engine, errors, faults, lambda_kernels
 from sql.dialect import lambdas
 from tests.kit import sql_text
 
@@ -85,6 +88,8 @@ VALUES: list[tuple[str, Any]] = [
 def test_a_lambda_makes_a_value(expression: str, expected: Any) -> None:
     assert sql_text.value(expression) == expected
 
+
+MANY = lambda_kernels.REDUCED_ELEMENTS_MAX + 1
 
 TABLE = pa.table(
     {
@@ -165,6 +170,34 @@ def test_what_a_lambda_is_not_is_refused(expression: str, code: str) -> None:
     assert caught.value.code == code
 
 
+def test_elements_are_evaluated_some_at_a_time_with_the_columns_of_their_rows() -> None:
+    sizes = []
+
+    @contextlib.contextmanager
+    def joined(_: lambda_kernels.Lambda) -> Iterator[lambda_kernels.Evaluate]:
+        def evaluate(batch: pa.RecordBatch) -> Any:
+            sizes.append(batch.num_rows)
+            return pc.binary_join_element_wise(batch["p0"], batch["c0"], "")
+
+        yield evaluate
+
+    computed = lambda_kernels.Lambda(
+        text="", functions=(), arguments=("Utf8", "Utf8"), result="Utf8"
+    )
+    kernel = lambda_kernels.kernel("transform", computed, joined, zone="UTC")
+    rows = 3_001
+    arrays = pa.array(["[1,2,3]", "[]", None, "[4]"] * rows)
+    owners = pa.array([str(row % 10) for row in range(4 * rows)])
+    values = kernel.function(arrays, owners).to_pylist()
+    expected = []
+    for row in range(0, 4 * rows, 4):
+        first = ",".join(f"{element}{row % 10}" for element in (1, 2, 3))
+        expected += [f"[{first}]", "[]", None, f"[4{(row + 3) % 10}]"]
+    assert values == expected
+    assert max(sizes) <= lambda_kernels.ELEMENTS_AT_ONCE
+    assert sum(sizes) == 4 * rows
+
+
 def test_lambdas_in_each_other_are_bounded() -> None:
     def nested(depth: int) -> str:
         text = "x::int"
@@ -185,6 +218,11 @@ def test_lambdas_in_each_other_are_bounded() -> None:
         ("transform([1, 0], x int -> 1 / x)", "100051"),
         ("transform(['a'], x int -> x)", "100071"),
         ("transform([1, 2], x -> repeat('a', 16000000))", "100078"),
+        ("reduce(array_generate_range(0, 26), 'x', (acc, x) -> acc || acc)", "100078"),
+        (
+            f"reduce(array_generate_range(0, {MANY}), 0, (acc, x) -> acc + x)",
+            "000002",
+        ),
     ],
 )
 def test_an_error_in_a_lambda_is_the_query_s(expression: str, code: str) -> None:
