@@ -122,7 +122,7 @@ def body(
         name = written
         if isinstance(written, exp.Cast):
             name = written.this
-            value = rewrites.cast(value, declared_type(written, outer))
+            value = cast_to_declared(value, written, outer.environment.context)
         name = name.this if isinstance(name, exp.Column) else name
         parameters.append(Parameter(name=columns.ident(name), value=value))
     scope = LambdaScope(outer, parameters)
@@ -136,10 +136,15 @@ def body(
     return Body(value=value, captured=tuple(scope.captured))
 
 
-def declared_type(written: exp.Cast, outer: Any) -> sqltypes.SqlType:
-    """Return the type that a lambda declares for a parameter."""
-    mapping = outer.environment.context.timestamp_mapping
-    return _held(columns.data_type(written.to, timestamp=mapping))
+def cast_to_declared(value: Expr, written: exp.Cast, context: shapes.Context) -> Expr:
+    """Return a value as the type that a lambda declares for a parameter, as CAST converts it."""
+    mapping = context.timestamp_mapping
+    target = columns.data_type(written.to, timestamp=mapping)
+    _held(target)
+    digits = columns.fraction_digits(written.to) if target.name in rewrites.CLOCKS else None
+    if digits is not None:
+        return rewrites.cast_to_digits(value, target, digits)
+    return rewrites.cast(value, target, forms=context.forms)
 
 
 def _of_lambda(call: FunctionCall, index: int) -> exp.Lambda:
@@ -170,7 +175,7 @@ def _reduce(call: FunctionCall) -> Expr:
     node = _of_lambda(call, 2)
     declared = node.expressions[0] if node.expressions else None
     if isinstance(declared, exp.Cast):
-        start = rewrites.cast(start, columns.data_type(declared.to))
+        start = cast_to_declared(start, declared, call.context)
     sql_type = _held(start.type)
     for _ in range(ROUNDS_MAX):
         computed = call.body(node, [sql_type, sqltypes.VARIANT])

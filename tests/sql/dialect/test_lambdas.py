@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,13 @@ ARRAYS: list[tuple[str, Any]] = [
     ("transform([1, 2], x -> 7)", [7, 7]),
     ("transform([1.5, 2], x number(10, 1) -> x + 0.5)", [2, 2.5]),
     ("transform(['2024-02-28'], d date -> dateadd(day, 1, d))", ["2024-02-29"]),
+    # the written type's length, scale and digits of a second
+    ("transform(['abc'], x varchar(2) -> x)", ["ab"]),
+    ("transform([1.26], x number(3, 1) -> x)", [1.3]),
+    (
+        "transform(['2024-01-01 00:00:00.98765'], t timestamp_ntz(3) -> t)",
+        ["2024-01-01 00:00:00.987"],
+    ),
     (
         "transform([1, 2], x -> {'n': x, 'is': x = 2})",
         [{"is": False, "n": 1}, {"is": True, "n": 2}],
@@ -72,6 +80,8 @@ VALUES: list[tuple[str, Any]] = [
         datetime.date(2024, 1, 4),
     ),
     ("reduce([], 'a', (acc, val) -> acc || val)", "a"),
+    ("reduce([1, 2], 1.26, (a number(10, 1), x int) -> a + x)", Decimal("4.3")),
+    ("reduce(['b', 'c'], 'xyz', (a varchar(2), x varchar) -> a || x)", "xyc"),
     # NULL: of no array, of no first value, and where the lambda gives it
     ("reduce(null, 0, (acc, val) -> acc + val)", None),
     ("reduce([1], null, (acc, val) -> acc + val)", None),
@@ -100,6 +110,16 @@ TABLE = pa.table(
         "d": pa.array(["2024-01-01"] * 4).cast(pa.timestamp("us")),
     }
 )
+
+
+def test_an_accumulator_s_timestamp_is_what_the_session_says() -> None:
+    context = sql_text.context(timestamp_mapping="TIMESTAMP_LTZ")
+    answer = sql_text.answer(
+        "select reduce([1], '2024-01-01', (a timestamp, n int) -> dateadd(day, n, a)) as r",
+        context=context,
+    )
+    assert answer.columns[0].type == "timestamp_ltz"
+    assert answer.cell.date() == datetime.date(2024, 1, 2)
 
 
 def test_a_lambda_reads_the_columns_of_its_row() -> None:
@@ -217,6 +237,7 @@ def test_lambdas_in_each_other_are_bounded() -> None:
     [
         ("transform([1, 0], x int -> 1 / x)", "100051"),
         ("transform(['a'], x int -> x)", "100071"),
+        ("transform([12345], x number(3, 0) -> x)", "100071"),
         ("transform([1, 2], x -> repeat('a', 16000000))", "100078"),
         ("reduce(array_generate_range(0, 26), 'x', (acc, x) -> acc || acc)", "100078"),
         (
