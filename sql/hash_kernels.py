@@ -7,9 +7,10 @@ all types are the same text.
 from __future__ import annotations
 
 import decimal
+import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,11 +47,11 @@ def _plain_real(_: re.Match[str]) -> Kernel:
     """A FLOAT as the text of the equal NUMBER, if there is one."""
 
     def plain(text: str) -> str:
-        return variants.dumps(variants.normal_number(decimal.Decimal(text)))
+        return variants.dumps(_equal_number(float(text)))
 
     def function(reals: Any) -> Any:
         texts = pc.add(reals, pa.scalar(0.0)).cast(pa.string())  # no -0
-        if pc.any(pc.match_substring_regex(texts, "[a-zA-Z]|[0-9]{17}")).as_py():
+        if pc.any(pc.match_substring_regex(texts, "[a-zA-Z]|[0-9]{16}")).as_py():
             return per_value(texts, plain, pa.string(), lenient=False)
         return texts
 
@@ -71,9 +72,23 @@ def _plain_value(_: re.Match[str]) -> Kernel:
     return Kernel(function=function, arguments=(pa.string(),), result=pa.string())
 
 
+def _equal_number(value: float) -> variants.Value:
+    """Return the number that a FLOAT is: by its fewest digits, and exactly where it is whole.
+
+    From 2^53 on the fewest digits of a FLOAT may be another whole number.
+    """
+    if math.isfinite(value) and abs(value) >= WHOLE_FROM:
+        return variants.normal_number(decimal.Decimal(int(value)))
+    return variants.normal_number(decimal.Decimal(repr(value)))
+
+
+WHOLE_FROM: Final = 2.0**53
+"""FLOATs from here on are whole numbers."""
+
+
 def _without_reals(value: variants.Value) -> variants.Value:
     if isinstance(value, variants.Real):
-        return variants.normal_number(decimal.Decimal(repr(value.value)))
+        return _equal_number(value.value)
     if isinstance(value, list):
         return [_without_reals(item) for item in value]
     if isinstance(value, dict):
