@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from decimal import Decimal
 from typing import Any
@@ -70,6 +71,20 @@ def test_each_group_and_window_has_its_own_moments() -> None:
         "select distinct g, skew(x) over (partition by g) from t", {"t": table}
     )
     assert dict(windows.rows) == {"a": pytest.approx(skew), "b": None, "c": None, "d": None}
+
+
+@pytest.mark.parametrize(("value", "count"), [(0.1, 3), (0.1, 6), (1.1, 7), (1e300, 5), (-0.3, 11)])
+def test_equal_values_have_no_skew_though_their_mean_is_rounded(value: float, count: int) -> None:
+    table = pa.table({"x": [value] * count})
+    answer = sql_text.answer("select skew(x), kurtosis(x) from t", {"t": table})
+    assert answer.rows == [(None, None)]
+
+
+def test_the_skew_of_nan_and_one_value_is_nan() -> None:
+    table = pa.table({"x": [float("nan"), 1.0, 1.0, 1.0]})
+    ((skew, kurtosis),) = sql_text.answer("select skew(x), kurtosis(x) from t", {"t": table}).rows
+    assert math.isnan(skew)
+    assert math.isnan(kurtosis)
 
 
 def parsed(text: str, table: pa.Table) -> list[tuple[Any, ...]]:
