@@ -139,7 +139,7 @@ def _separated(model: FormatModel, digits: Any) -> Any:
     join: Any = pc.binary_join_element_wise
     separated = join(*parts, ",") if len(parts) > 1 else digits
     spans = _spans(model)
-    kept = len(spans) - spans.index("0") if "0" in spans else 1
+    kept = len(spans) - (spans.index("0") if "0" in spans else spans.rindex("9"))
     trimmed: Any = pc.utf8_ltrim(separated, "0,")
     return pc.if_else(
         pc.less(pc.utf8_length(trimmed), pa.scalar(kept)),
