@@ -1,13 +1,13 @@
 """engine: expiry of snapshots: which ones go, and what no snapshot names any more then.
 
-Iceberg says which snapshots go, and removes them. What it names no more is counted before, from the
-table's metadata tables, so that a dry run and the expiry itself count the same: the files that no
-remaining snapshot has. The sweep of the server frees their bytes later.
+Iceberg says which snapshots go, removes them, and counts what no snapshot names any more. A dry run
+counts the same from the table's metadata tables: the files that no remaining snapshot has. So come
+an expiry's bytes, which Iceberg does not count; without them the expiry happens too. The sweep of
+the server frees the bytes later.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ from typing import Any, Final
 from pipeline import maintenance, progress, session, settings
 
 SNAPSHOTS_MAX: Final = 100
-"""Remaining snapshots whose files are read; of a table with more, no bytes are counted."""
+"""Remaining snapshots whose files a dry run reads; of a table with more, no files are counted."""
+SNAPSHOTS_OF_BYTES_MAX: Final = 10
+"""Remaining snapshots whose files an expiry reads ahead; with more, its bytes are not counted."""
 DATA_COUNTS: Final = (
     "deleted_data_files_count",
     "deleted_position_delete_files_count",
@@ -31,7 +33,8 @@ LISTS_COUNT: Final = "deleted_manifest_lists_count"
 class TableExpiry:
     """What an expiry removes. files, size_bytes: data and delete files that no remaining snapshot
     has; manifests, manifest_lists: those that none has. size_bytes, and files of an expiry that is
-    planned, are None if there are too many remaining snapshots to look at. is_done: it happened."""
+    planned, are None if there are too many remaining snapshots to look at; size_bytes of one that
+    happened also if they could not be counted. is_done: it happened."""
 
     expired_snapshots: int
     kept_snapshots: int
@@ -96,17 +99,19 @@ def run(
         arguments.append(f"retain_last => {retain_last}")
     with open_spark(table.warehouse) as spark:
         with session.failures():
-            plan = _planned(spark, table, older_than=older_than, retain_last=retain_last)
             before = _snapshots(spark, table)
-        label = f"expiring {progress.counted(plan.expired_snapshots, 'snapshot')}, {plan.freed}"
-        counts = maintenance.call(spark, table, "expire_snapshots", arguments, label)
+        expected, size_bytes = _expected(
+            spark, table, older_than=older_than, retain_last=retain_last
+        )
+        noun = progress.counted(len(expected), "snapshot") if expected else "snapshots"
+        counts = maintenance.call(spark, table, "expire_snapshots", arguments, f"expiring {noun}")
         with session.failures():
             gone = before - _snapshots(spark, table)
-    done = dataclasses.replace(
-        plan,
+    done = TableExpiry(
         expired_snapshots=len(gone),
         kept_snapshots=len(before) - len(gone),
         files=sum(int(counts.get(name) or 0) for name in DATA_COUNTS),
+        size_bytes=size_bytes if gone == expected else None,
         manifests=int(counts.get(MANIFESTS_COUNT) or 0),
         manifest_lists=int(counts.get(LISTS_COUNT) or 0),
         is_done=True,
@@ -121,15 +126,11 @@ def _planned(
     older_than: datetime.datetime | None,
     retain_last: int | None,
 ) -> TableExpiry:
-    loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
-    change = loaded.expireSnapshots()
-    if older_than is not None:
-        change = change.expireOlderThan(int(older_than.timestamp() * 1000))
-    if retain_last is not None:
-        change = change.retainLast(retain_last)
-    expired = {int(each.snapshotId()) for each in session.each(change.apply())}
+    expired = _expired(spark, table, older_than=older_than, retain_last=retain_last)
     kept = sorted(_snapshots(spark, table) - expired)
-    files, size_bytes = _freed_files(spark, table, kept) if expired else (0, 0)
+    files, size_bytes = None, None
+    if len(kept) <= SNAPSHOTS_MAX or not expired:
+        files, size_bytes = _freed_files(spark, table, kept) if expired else (0, 0)
     return TableExpiry(
         expired_snapshots=len(expired),
         kept_snapshots=len(kept),
@@ -140,6 +141,45 @@ def _planned(
     )
 
 
+def _expected(
+    spark: session.Spark,
+    table: settings.TargetTable,
+    *,
+    older_than: datetime.datetime | None,
+    retain_last: int | None,
+) -> tuple[set[int], int | None]:
+    """Return the snapshots that an expiry removes, and the bytes that this frees; None for bytes
+    that are not counted, as too many snapshots remain or a file of them cannot be read."""
+    expired: set[int] = set()
+    try:
+        expired = _expired(spark, table, older_than=older_than, retain_last=retain_last)
+        kept = sorted(_snapshots(spark, table) - expired)
+        if not expired:
+            return expired, 0
+        if len(kept) > SNAPSHOTS_OF_BYTES_MAX:
+            return expired, None
+        return expired, _freed_files(spark, table, kept)[1]
+    except Exception:  # noqa: BLE001 - an expiry needs no count of bytes
+        return expired, None
+
+
+def _expired(
+    spark: session.Spark,
+    table: settings.TargetTable,
+    *,
+    older_than: datetime.datetime | None,
+    retain_last: int | None,
+) -> set[int]:
+    """Return the ids of the snapshots that an expiry removes, as Iceberg says."""
+    loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+    change = loaded.expireSnapshots()
+    if older_than is not None:
+        change = change.expireOlderThan(int(older_than.timestamp() * 1000))
+    if retain_last is not None:
+        change = change.retainLast(retain_last)
+    return {int(each.snapshotId()) for each in session.each(change.apply())}
+
+
 def _snapshots(spark: session.Spark, table: settings.TargetTable) -> set[int]:
     """Return the ids of a table's snapshots."""
     loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
@@ -148,10 +188,8 @@ def _snapshots(spark: session.Spark, table: settings.TargetTable) -> set[int]:
 
 def _freed_files(
     spark: session.Spark, table: settings.TargetTable, kept: list[int]
-) -> tuple[int | None, int | None]:
+) -> tuple[int, int]:
     """Return how many data and delete files, and bytes of them, no remaining snapshot has."""
-    if len(kept) > SNAPSHOTS_MAX:
-        return None, None
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import functions
 

@@ -58,7 +58,7 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
         open_spark=lake.open_spark,
     )
     assert counts["deleted_data_files_count"] == expired.files == 3
-    assert f"expiring 3 snapshots, 3 files of {size}" in watched
+    assert "expiring 3 snapshots" in watched
     loaded = lake.catalog.load_table("kept.t")
     assert [one.snapshot_id for one in loaded.metadata.snapshots] == [
         loaded.metadata.current_snapshot_id
