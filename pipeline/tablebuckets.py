@@ -18,6 +18,7 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -230,6 +231,9 @@ def _asking() -> Iterator[None]:
     except ClientError as error:
         fields, answer = error.response["Error"], error.response["ResponseMetadata"]
         message = fields.get("Message") or fields.get("Code")
+        if answer["HTTPStatusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # It may have happened, as with an answer that is lost.
+            raise errors.NoServer(f"the target failed {error.operation_name}: {message}") from error
         sentence = f"the target refused {error.operation_name}: {message}"
         by_status = {403: _Denied, 404: _Absent, 409: _Conflict}
         raise by_status.get(answer["HTTPStatusCode"], errors.PipelineError)(sentence) from error

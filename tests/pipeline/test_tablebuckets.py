@@ -15,9 +15,19 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
+from botocore.stub import Stubber
 
 from pipeline import __main__ as command
-from pipeline import errors, interrupts, replicas, replication, settings, sources
+from pipeline import (
+    copies,
+    errors,
+    interrupts,
+    replicas,
+    replication,
+    settings,
+    sources,
+    tablebuckets,
+)
 from tests.kit import server as server_kit
 from tests.pipeline import test_replication as replicated
 from tests.pipeline import wire
@@ -207,6 +217,36 @@ def test_a_copy_cut_off_at_its_commit_is_whole_when_run_again(
     assert again is None or again.files == 0
     copy = replicated.catalog_of(other, "vault").load_table(name)
     assert replicated.history(copy) == replicated.history(table.refresh())
+
+
+@pytest.mark.parametrize(
+    ("status", "raised", "reason"),
+    [
+        (500, errors.OutcomeUnknown, "may or may not have the newest version; run the same"),
+        (503, errors.OutcomeUnknown, "may or may not have the newest version; run the same"),
+        (400, errors.PipelineError, "the target refused UpdateTableMetadataLocation: it says"),
+    ],
+)
+def test_a_commit_that_the_target_fails_may_have_happened(
+    status: int, raised: type[errors.PipelineError], reason: str
+) -> None:
+    client = boto3.client(
+        "s3tables", region_name="eu-west-1", aws_access_key_id="k", aws_secret_access_key="s"
+    )
+    arn = "arn:aws:s3tables:eu-west-1:111122223333:bucket/vault"
+    table = settings.parse_table("vault.x.t")
+    to = tablebuckets.TableBucketDestination(tables=client, store=None, arn=arn, table=table)
+    copy = copies.Copy(location="s3://own", version_token="1")
+    with Stubber(client) as stub:
+        stub.add_client_error(
+            "update_table_metadata_location",
+            service_error_code="E",
+            service_message="it says why",
+            http_status_code=status,
+        )
+        with pytest.raises(errors.PipelineError, match=reason) as caught:
+            to.show(copy, "s3://own/metadata/2.json", lambda line: None)
+    assert type(caught.value) is raised
 
 
 @pytest.mark.spark
