@@ -539,19 +539,12 @@ def _history(
         raise errors.BadArgument(f"--limit is {options.limit}; it must be at least 1")
     rows = runs.history(server, options.warehouse, pipeline=options.name, limit=options.limit)
     rows = [{**row, "task": "pipeline", "progress": None} for row in rows]
-    kept = {row["run_id"] for row in rows}
     try:
         listed = leases.listed(server, options.warehouse, pipeline=options.name)
     except errors.PipelineError as error:
         say(f"runs that go on and those without a row are not shown: {error}")
         listed = []
-    oldest = min((row["started_at"] for row in rows[options.limit - 1 :]), default=None)
-    # Rows of the server's list that the table has too far back to be read here are left out.
-    rows += [
-        row
-        for row in listed
-        if row["run_id"] not in kept and (oldest is None or row["started_at"] >= oldest)
-    ]
+    rows += leases.without_row(listed, rows, limit=options.limit)
     rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[: options.limit]
     for row in rows:
         said = row["error"] or row["progress"]

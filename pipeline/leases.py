@@ -19,7 +19,7 @@ import signal
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -153,6 +153,33 @@ def listed(
     query = urlencode({"limit": RUNS_MAX} | ({"pipeline": pipeline} if pipeline else {}))
     answer = _ask(server, "GET", f"jobs?{query}")["jobs"]
     return [_row(run) for run in answer if str(run["target"]).startswith(f"{warehouse}.")]
+
+
+def without_row(
+    listed: Iterable[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *, limit: int
+) -> list[Mapping[str, Any]]:
+    """Return the runs of the server's list that the table of runs does not have.
+
+    rows: the latest of the table, at most limit. Runs that the table has too far back to be read
+    are left out. So are runs of a pipeline that are older than its oldest row: their rows were
+    deleted, as the pipeline's file says how long they are kept.
+    """
+    kept = {row["run_id"] for row in rows}
+    oldest = min((row["started_at"] for row in rows[limit - 1 :]), default=None)
+    oldest_of: dict[str, datetime.datetime] = {}
+    for row in rows:
+        name, started = row["pipeline"], row["started_at"]
+        oldest_of[name] = min(oldest_of.get(name, started), started)
+
+    def is_without(run: Mapping[str, Any]) -> bool:
+        started = run["started_at"]
+        if run["run_id"] in kept or (oldest is not None and started < oldest):
+            return False
+        if run["task"] != "pipeline" or run["status"] == "running":
+            return True
+        return bool(started >= oldest_of.get(run["pipeline"], started))
+
+    return [run for run in listed if is_without(run)]
 
 
 def find(server: settings.ServerEndpoint, run_id: str) -> Mapping[str, Any] | None:

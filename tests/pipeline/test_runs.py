@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import catalogs, errors, files, jobs, runs, settings, sources
+from pipeline import catalogs, errors, files, jobs, leases, runs, settings, sources
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Lake, Raw, Small, no_spark
 
@@ -88,6 +88,35 @@ def test_runs_older_than_the_pipeline_keeps_leave_the_table(small: Small, raw: R
     assert ids("short") == remaining
     assert ids("other") == {f"other-{name}" for name in ages}
     assert not [line for line in small.said if "could not be" in line]
+
+
+def test_a_history_leaves_out_runs_whose_rows_were_deleted() -> None:
+    noon = datetime.datetime(2026, 8, 1, 12, tzinfo=datetime.UTC)
+
+    def run(run_id: str, hour: int, status: str, name: str | None = "p") -> dict[str, Any]:
+        started = noon + datetime.timedelta(hours=hour)
+        task = "pipeline" if name else "compaction"
+        return {
+            "run_id": run_id, "started_at": started, "status": status, "pipeline": name,
+            "task": task,
+        }  # fmt: skip
+
+    rows = [run("3", 3, "succeeded"), run("2", 2, "succeeded")]
+    listed = [
+        run("going", 5, "running"),
+        run("lost", 4, "interrupted"),
+        *rows,
+        run("deleted", 1, "succeeded"),
+        run("deleted lost", 1, "interrupted"),
+        run("slow", 0, "running"),
+        run("compaction", 0, "succeeded", None),
+        run("other's", 0, "failed", "without any row"),
+    ]
+    shown = [each["run_id"] for each in leases.without_row(listed, rows, limit=20)]
+    assert shown == ["going", "lost", "slow", "compaction", "other's"]
+    # The table may have more rows than are read.
+    shown = [each["run_id"] for each in leases.without_row(listed, rows, limit=2)]
+    assert shown == ["going", "lost"]
 
 
 def test_a_failed_run_is_tried_again_and_kept(small: Small, raw: Raw) -> None:
