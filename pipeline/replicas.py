@@ -83,14 +83,15 @@ def parse(
     name: str | None = None,
 ) -> Target:
     """Return the target that a user names. Raises BadArgument."""
-    if urlsplit(to).netloc.startswith("s3tables."):
+    host = _host(to)
+    if host.startswith("s3tables."):
         raise errors.BadArgument(
             "--to names the REST catalog of S3 Tables, which cannot register a table with its "
             "history; name the table bucket by its ARN, like "
             "arn:aws:s3tables:eu-west-1:111122223333:bucket/lake"
         )
     is_bucket = to.startswith(ARN_BEGINNING)
-    if not is_bucket and (not to.startswith(("http://", "https://")) or "@" in to):
+    if not is_bucket and (not to.startswith(("http://", "https://")) or "@" in to or not host):
         raise errors.BadArgument(
             f"--to {to.rpartition('@')[2]!r} is not the URI of a REST catalog, like "
             "https://other.example/iceberg, without credentials in it, nor the ARN of a table "
@@ -156,6 +157,14 @@ def name_of(table: settings.TargetTable, to: Target) -> settings.TargetTable:
             "lowercase letters, digits and _ alone; name others by --to-namespace and --to-table"
         )
     return copy
+
+
+def _host(uri: str) -> str:
+    """Return the host that a URI names; "" if it names none."""
+    try:
+        return urlsplit(uri).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _keys(environment: Mapping[str, str], *, is_needed: bool) -> KeyPair | None:

@@ -278,6 +278,8 @@ ARN = "arn:aws:s3tables:eu-west-1:111122223333:bucket/lake"
             True, "is not the URL of a store",
         ),
         (["http://me:hush@o/iceberg"], True, "without credentials in it"),
+        (["https://[bad/iceberg", "--to-warehouse", "lake"], True, "is not the URI of a REST"),
+        (["https:///iceberg", "--to-warehouse", "lake"], True, "is not the URI of a REST catalog"),
         (["http://o/iceberg"], True, "--to-warehouse is missing"),
         (
             ["http://o/iceberg", "--to-warehouse", "lake", "--master", "spark://o:7077"], True,
