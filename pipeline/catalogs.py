@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -14,6 +15,11 @@ from pipeline import errors, loads, settings
 ANSWER_SECONDS = 120
 """How long the catalog may take to answer one request."""
 REASON_MAX = 200
+TRIES_MAX = 5
+"""How often a request is made of a catalog that answers 429."""
+PAUSE_SECONDS = 1
+"""The pause after a 429 that names none."""
+PAUSE_SECONDS_MAX = 30
 
 
 def opened(server: settings.ServerEndpoint, warehouse: str) -> Any:
@@ -115,7 +121,8 @@ def commit(catalog: Any, changes: Sequence[CatalogChange]) -> None:
         message = answer.text[:300]
     if answer.status_code == 409:
         raise errors.overtaken(table, message, is_taken=loads.ALREADY_TAKEN in message)
-    if answer.status_code >= 500:
+    # A 507 is for what certainly did not happen, and no other attempt mends.
+    if answer.status_code >= 500 and answer.status_code != HTTPStatus.INSUFFICIENT_STORAGE:
         raise errors.outcome_unknown(table)
     raise errors.PipelineError(f"the server refused: {message}")
 
@@ -124,14 +131,26 @@ def posted(catalog: Any, path: str, body: Any) -> Any:
     """Return a REST catalog's answer to a request that PyIceberg does not make.
 
     A job can last longer than its token: after a 401, which changes nothing, it asks for another
-    and repeats the request once, as PyIceberg does for its own. Raises requests.RequestException.
+    and repeats the request once, as PyIceberg does for its own. After a 429, which changes nothing
+    either, it repeats the request when the server says. Raises requests.RequestException.
     """
-    for is_last in (False, True):
+    is_renewed, tries = False, 0
+    while True:
+        tries += 1
         answer = catalog._session.post(catalog.url(path), json=body)  # noqa: SLF001 - PyIceberg's
-        if answer.status_code != HTTPStatus.UNAUTHORIZED or is_last:
-            break
-        catalog._refresh_token()  # noqa: SLF001 - PyIceberg's
-    return answer
+        if answer.status_code == HTTPStatus.UNAUTHORIZED and not is_renewed:
+            catalog._refresh_token()  # noqa: SLF001 - PyIceberg's
+            is_renewed = True
+        elif answer.status_code == HTTPStatus.TOO_MANY_REQUESTS and tries < TRIES_MAX:
+            time.sleep(_pause_seconds(answer.headers.get("Retry-After", "")))
+        else:
+            return answer
+
+
+def _pause_seconds(retry_after: str) -> float:
+    """Return how long to wait, by a Retry-After header; one that is a date counts as absent."""
+    is_seconds = retry_after.isascii() and retry_after.isdecimal() and len(retry_after) <= 9
+    return min(int(retry_after), PAUSE_SECONDS_MAX) if is_seconds else PAUSE_SECONDS
 
 
 def _bounded_adapter() -> Any:
