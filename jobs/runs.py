@@ -34,19 +34,22 @@ EARLIER_FIELDS: Final = ("run_id", "state", "started_at_ms", "ended_at_ms", "err
 
 EXPIRIES_MAX: Final = 200
 """Expiries of snapshots by the server that are kept; each check may make one for each table."""
+EXPIRIES_TRIMMED: Final = 50
+"""How many more of them go at once, so that not each expiry reads all runs to count them."""
 
 _JOBS: Final = batch.Store.JOBS
 
 
 class Runs:
     """The runs of all jobs. Mutable: it holds the progress of runs under way, which is not
-    stored."""
+    stored, and for how many more expiries there is certainly room."""
 
     def __init__(self, *, index: Index, now_ms: model.NowMs, new_id: model.NewId) -> None:
         self._index = index
         self._now_ms = now_ms
         self._new_id = new_id
         self._progress: dict[str, str] = {}
+        self._expiries_free = 0
 
     async def begin(
         self,
@@ -123,8 +126,18 @@ class Runs:
             answer=answer,
         )
         put = _put(rows.run_key(started_at_ms, run.run_id), run)
-        derive = (_trim_expiries, _trim(now_ms))
-        await self._index.commit(batch.Batch(writes=(put,), derive=derive))
+        if self._expiries_free:
+            self._expiries_free -= 1
+            await self._index.commit(batch.Batch(writes=(put,), derive=(_trim(now_ms),)))
+            return
+
+        def decide(reading: batch.Reading) -> batch.Decided[int]:
+            free, deletes = _trim_expiries(reading)
+            return batch.Decided(
+                result=free, batch=batch.Batch(writes=(put, *deletes), derive=(_trim(now_ms),))
+            )
+
+        self._expiries_free = await self._index.decide(decide)
 
     async def prolong(self, run: rows.RunRow, progress: str) -> rows.RunRow:
         """Note that a client still works on its run; return the run. Raises NotRunning."""
@@ -298,15 +311,20 @@ def _lost(run: rows.RunRow) -> rows.RunRow:
     )
 
 
-def _trim_expiries(reading: batch.Reading) -> Sequence[batch.Write]:
-    """Return what removes the oldest expiries of the server beyond EXPIRIES_MAX."""
+def _trim_expiries(reading: batch.Reading) -> tuple[int, Sequence[batch.Write]]:
+    """Return for how many expiries there is room after one more, and what makes the room: if there
+    are EXPIRIES_MAX, it removes the oldest ones."""
     prefix = rows.runs_range()
     keys = [
         key
         for key, value in reading.scan(_JOBS, prefix, records.stop_after(prefix))
         if _is_expiry(records.decode(value, rows.RunRow))
     ]
-    return [batch.Delete(store=_JOBS, key=key) for key in keys[: max(0, len(keys) - EXPIRIES_MAX)]]
+    gone: list[bytes] = []
+    if len(keys) >= EXPIRIES_MAX:
+        gone = keys[: len(keys) - EXPIRIES_MAX + 1 + EXPIRIES_TRIMMED]
+    free = EXPIRIES_MAX - 1 - (len(keys) - len(gone))
+    return free, [batch.Delete(store=_JOBS, key=key) for key in gone]
 
 
 def _is_expiry(run: rows.RunRow) -> bool:

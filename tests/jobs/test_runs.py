@@ -141,20 +141,44 @@ def test_expiries_of_many_tables_leave_room_for_other_runs(
     lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "EXPIRIES_MAX", 3)
+    monkeypatch.setattr(runs, "EXPIRIES_TRIMMED", 1)
+    decoded: list[bytes] = []
+
+    def decode(value: bytes, struct: type[rows.RunRow]) -> rows.RunRow:
+        decoded.append(value)
+        return records_decode(value, struct)
+
+    records_decode = records.decode
     kept = runs_of(lake)
     first = begin(kept)
+    monkeypatch.setattr(records, "decode", decode)
 
-    async def expire_all() -> None:
-        for number in range(5):
+    async def expire(*numbers: int) -> None:
+        for number in numbers:
             lake.clock.now_ms += 1
             await kept.record_expiry(
                 name=f"t{number}", target=f"lake.s.t{number}", by=lakes.BY,
                 started_at_ms=lake.clock(), error="", answer='{"expired_snapshots": 1}',
             )  # fmt: skip
 
-    asyncio.run(expire_all())
-    assert [run.name for run in kept.latest(10)] == ["t4", "t3", "t2", first.name]
-    assert {run.state for run in kept.latest(3)} == {"succeeded"}
+    def names() -> list[str]:
+        return [run.name for run in kept.latest(10)]
+
+    asyncio.run(expire(0, 1, 2))
+    assert len(decoded) == 1  # that of the first run: the rows are read once
+    assert names() == ["t2", "t1", "t0", first.name]
+    # At the bound one more goes than is needed, and the next expiry has room.
+    asyncio.run(expire(3))
+    assert names() == ["t3", "t2", first.name]
+    decoded.clear()
+    asyncio.run(expire(4))
+    assert decoded == []
+    assert names() == ["t4", "t3", "t2", first.name]
+    # After a restart they are counted anew.
+    kept = runs_of(lake)
+    asyncio.run(expire(5))
+    assert names() == ["t5", "t4", first.name]
+    assert {run.state for run in kept.latest(2)} == {"succeeded"}
 
 
 def test_a_run_of_the_same_name_into_another_table_keeps_no_pipeline_from_running(
