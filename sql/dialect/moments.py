@@ -403,14 +403,16 @@ def date_diff(call: FunctionCall) -> Expr:
 
 def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     moments = [as_moment(start), as_moment(end)]
-    if part in TIME_PARTS and any(each.type.name == "timestamp_tz" for each in moments):
+    # A TIME has no instant: with it, a moment counts by its calendar fields.
+    of_instants = part in TIME_PARTS and all(each.type.name != "time" for each in moments)
+    if of_instants and any(each.type.name == "timestamp_tz" for each in moments):
         # Their offsets may differ: time passes between instants.
         utc = [
             rewrites.cast(rewrites.at_zone(_instant(each), "UTC"), sqltypes.TIMESTAMP_NTZ)
             for each in moments
         ]
         return difference(part, utc[0], utc[1], weeks)
-    if part in TIME_PARTS and any(each.type.name == "timestamp_ltz" for each in moments):
+    if of_instants and any(each.type.name == "timestamp_ltz" for each in moments):
         return _passed(part, _instant(moments[0]), _instant(moments[1]), weeks)
     first, last = map(_local, moments)
     parts = [first, last]

@@ -698,3 +698,10 @@ def test_a_percentile_of_distinct_values_is_refused(name: str) -> None:
         sql_text.bind(text)
     assert caught.value.code == "000002"
     assert "DISTINCT" in caught.value.message
+
+
+@pytest.mark.parametrize("type_name", ["timestamp_ntz", "timestamp_ltz", "timestamp_tz"])
+def test_a_time_differs_from_a_moment_by_its_clock(type_name: str) -> None:
+    moment = f"'1970-01-02 12:30'::{type_name}"
+    shown = f"timediff(hour, '10:00'::time, {moment}), timediff(minute, {moment}, '10:00'::time)"
+    assert sql_text.answer(f"select {shown}").rows == [(26, -1590)]
