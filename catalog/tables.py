@@ -357,12 +357,12 @@ class Tables:
         MetadataFileMissing, InvalidLocation for a location of another table or view, Protected.
         """
         idents.check_name(ident.name)
-        place = self._store.place(ident.table_bucket)
         object_uuid = sites.hyphenated(self._store.new_id())
 
         async def plan() -> store.Planned[LoadedTable]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
+                place = self._store.place(ident.table_bucket, view)
                 holder = self._store.namespace(view, place, ident.namespace)
                 entry = self._store.find_pointer(view, place, "table", ident)
                 if entry is None or not overwrite:
@@ -404,6 +404,7 @@ class Tables:
                 cached=((place.bucket_id, file),),
             )
 
+        place = self._store.place(ident.table_bucket)
         return await self._store.write(plan, keys=self._pointers.keys(place, ident), place=place)
 
     async def commit(

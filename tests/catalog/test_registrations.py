@@ -200,6 +200,25 @@ def test_the_file_of_a_table_that_stands_under_another_name_is_refused(ns: lakes
     assert ns.tables.pointer(ns.ident("ns.a")) == other.pointer
 
 
+def test_a_setting_of_the_bucket_that_changes_meanwhile_counts_for_the_drop(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, standing = unregistered(ns, "ns.a"), create(ns, "ns.t")
+    original = type(ns.storage.index).commit
+
+    async def late(index: Any, planned: batch.Batch) -> None:
+        monkeypatch.setattr(type(ns.storage.index), "commit", original)
+        await ns.storage.buckets.update("lake", {"dropped_table_days": 3})
+        await original(index, planned)
+
+    monkeypatch.setattr(type(ns.storage.index), "commit", late)
+    loaded = register(ns, "ns.t", other.metadata_location)
+    assert loaded.pointer.object_uuid == other.pointer.object_uuid
+    dropped = ns.tables.dropped(ns.ident("ns.t"))
+    assert dropped.pointer == standing.pointer
+    assert dropped.kept_until_ms == ns.clock.now_ms + 3 * sweeps.DAY_MS
+
+
 def test_a_location_that_changes_its_owner_meanwhile_is_looked_at_again(
     ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
