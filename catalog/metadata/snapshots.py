@@ -163,13 +163,23 @@ def apply_remove_snapshot_ref(draft: Draft, update: Json) -> None:
 
 
 def apply_remove_snapshots(draft: Draft, update: Json) -> None:
-    """Remove snapshots, and with them their statistics and the refs that would dangle."""
+    """Remove snapshots, and with them their statistics.
+
+    Raises RequirementFailed for a snapshot to which a branch or tag points. A client that expires
+    snapshots removes or moves such refs before, in the same request; a ref that is left was set by
+    another client after the first one read the table, and would be lost with its snapshot.
+    """
     wanted = json_values.get_numbers(update, "snapshot-ids", limit=json_values.LONG_MAX)
     for snapshot_id in wanted:
         if snapshot_id not in draft.snapshots:
             continue
-        for name in draft.refs_at(snapshot_id):
-            draft.remove_ref(name)
+        names = draft.refs_at(snapshot_id)
+        if names:
+            name = min(names)
+            raise errors.RequirementFailed(
+                f"Cannot remove snapshot {snapshot_id}: {draft.refs[name]['type']} {name} points"
+                " to it"
+            )
         draft.snapshots.remove(snapshot_id)
         draft.statistics.remove(snapshot_id)
         draft.partition_statistics.remove(snapshot_id)

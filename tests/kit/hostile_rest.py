@@ -124,7 +124,14 @@ def snapshots_and_their_removal(place: stalls.Target) -> None:
         {"action": "set-snapshot-ref", "ref-name": f"b{n}", "type": "branch", "snapshot-id": n}
         for n in range(1, count + 1)
     ]
-    gone = [{"action": "remove-snapshots", "snapshot-ids": [n]} for n in range(1, count + 1)]
+    gone = [
+        update
+        for n in range(1, count + 1)
+        for update in (
+            {"action": "remove-snapshot-ref", "ref-name": f"b{n}"},
+            {"action": "remove-snapshots", "snapshot-ids": [n]},
+        )
+    ]
     for updates in ([*_snapshots(table["metadata"], count), *branches], gone):
         body = msgspec.json.encode({"requirements": [], "updates": updates})
         status, answer = ask(place, "POST", f"namespaces/alice/tables/{name}", body)

@@ -19,7 +19,7 @@ from pyiceberg.table import update as pyiceberg_update
 from pyiceberg.table.metadata import TableMetadata as PyIcebergMetadata
 from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
 
-from catalog.metadata import model
+from catalog.metadata import errors, model
 from catalog.metadata.model import TableMetadata
 from tests.kit import examples
 from tests.kit import metadata as kit
@@ -425,19 +425,30 @@ def test_deviation_pyiceberg_adds_an_identical_sort_order_twice() -> None:
     assert kit.apply(BASE, change) is BASE
 
 
-def test_deviation_pyiceberg_leaves_gaps_in_the_snapshot_log() -> None:
+def test_deviation_pyiceberg_drops_a_tag_with_its_snapshot() -> None:
     change = {"action": "remove-snapshots", "snapshot-ids": [2]}
-    theirs = applied_by_oracle(oracle_of(BASE), [change], "m")
+    assert "v2" not in applied_by_oracle(oracle_of(BASE), [change], "m").refs
+    with pytest.raises(errors.RequirementFailed):
+        kit.apply(BASE, change)
+
+
+REMOVAL = [
+    {"action": "remove-snapshot-ref", "ref-name": "v2"},
+    {"action": "remove-snapshots", "snapshot-ids": [2]},
+]
+
+
+def test_deviation_pyiceberg_leaves_gaps_in_the_snapshot_log() -> None:
+    theirs = applied_by_oracle(oracle_of(BASE), REMOVAL, "m")
     assert [entry.snapshot_id for entry in theirs.snapshot_log] == [1, 3]
-    assert [entry["snapshot-id"] for entry in kit.apply(BASE, change).snapshot_log] == [3]
+    assert [entry["snapshot-id"] for entry in kit.apply(BASE, *REMOVAL).snapshot_log] == [3]
 
 
 def test_deviation_pyiceberg_rewrites_the_parents_of_snapshots_it_keeps() -> None:
-    change = {"action": "remove-snapshots", "snapshot-ids": [2]}
-    theirs = applied_by_oracle(oracle_of(BASE), [change], "m").snapshot_by_id(3)
+    theirs = applied_by_oracle(oracle_of(BASE), REMOVAL, "m").snapshot_by_id(3)
     assert theirs is not None
     assert theirs.parent_snapshot_id is None
-    assert kit.apply(BASE, change).snapshot(3) == BASE.snapshot(3)
+    assert kit.apply(BASE, *REMOVAL).snapshot(3) == BASE.snapshot(3)
 
 
 def test_deviation_pyiceberg_logs_snapshots_replaced_in_the_same_request() -> None:

@@ -289,7 +289,7 @@ def test_remove_snapshot_ref_unknown_changes_nothing() -> None:
 # --- remove-snapshots ---------------------------------------------------------------------------
 
 
-def test_remove_snapshots_takes_statistics_and_dangling_refs_along() -> None:
+def test_remove_snapshots_takes_statistics_along() -> None:
     statistics = [
         {
             "action": "set-statistics",
@@ -314,12 +314,7 @@ def test_remove_snapshots_takes_statistics_and_dangling_refs_along() -> None:
         }
         for number in (1, 2)
     ]
-    base = kit.apply(
-        kit.with_snapshots(kit.table(), 2),
-        *statistics,
-        *partition_statistics,
-        kit.set_ref("v1", 1, ref_type="tag"),
-    )
+    base = kit.apply(kit.with_snapshots(kit.table(), 2), *statistics, *partition_statistics)
     metadata = kit.apply(base, remove(1, 404))
     assert list(metadata.snapshot_ids) == [2]
     assert metadata.refs == {"main": {"snapshot-id": 2, "type": "branch"}}
@@ -327,6 +322,23 @@ def test_remove_snapshots_takes_statistics_and_dangling_refs_along() -> None:
     assert [file["snapshot-id"] for file in metadata.partition_statistics] == [2]
     assert metadata.snapshot(2)["parent-snapshot-id"] == 1
     assert metadata.last_sequence_number == 2
+
+
+@pytest.mark.parametrize("ref_type", ["tag", "branch"])
+def test_remove_snapshots_to_which_a_ref_points_is_refused_until_it_is_removed_or_moved(
+    ref_type: str,
+) -> None:
+    base = kit.apply(kit.with_snapshots(kit.table(), 3), kit.set_ref("v1", 2, ref_type=ref_type))
+    for changes in ([remove(1, 2)], [remove(2), remove_ref("v1")], [remove_ref("main"), remove(2)]):
+        with pytest.raises(errors.RequirementFailed) as caught:
+            kit.apply(base, *changes)
+        assert str(caught.value) == f"Cannot remove snapshot 2: {ref_type} v1 points to it"
+    with pytest.raises(errors.RequirementFailed, match="branch main points to it"):
+        kit.apply(base, remove(3))
+    gone = kit.apply(base, remove_ref("v1"), remove(2))
+    assert list(gone.snapshot_ids) == [1, 3]
+    moved = kit.apply(base, kit.set_ref("v1", 3, ref_type=ref_type), remove(2))
+    assert moved.refs["v1"]["snapshot-id"] == 3
 
 
 def test_remove_snapshots_unknown_changes_nothing() -> None:
@@ -340,7 +352,7 @@ def test_remove_snapshots_cuts_the_log_before_the_last_removed_entry() -> None:
     at = {number: kit.NOW_MS + number * 1_000 for number in range(1, 5)}
     assert log_of(kit.apply(base, remove(1))) == [(at[2], 2), (at[3], 3), (at[4], 4)]
     assert log_of(kit.apply(base, remove(2))) == [(at[3], 3), (at[4], 4)]
-    gone = kit.apply(base, remove(4))
+    gone = kit.apply(base, remove_ref("main"), remove(4))
     assert gone.current_snapshot_id is None
     assert gone.refs == {}
     assert gone.snapshot_log == []
