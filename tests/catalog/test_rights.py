@@ -121,7 +121,7 @@ class Doors:
             resolver = places.Places(store=self.lake.store, access=self.access)
             name = (sql_names.Ident(text="t", quoted=True),)
             with resolver.view(lakes.ROOT) as view:
-                view.table(name, database="lake", schema="ns", actions=actions)
+                view.table(name, database="lake", schema="ns", exactly=True, actions=actions)
 
         return self.recorded(look_up)
 

@@ -84,11 +84,14 @@ def test_numbers_of_any_scale_are_moments(tmp_path: Path) -> None:
             "select to_timestamp_ntz(40 * 365.25 * 86400 * 1000 + 456, 3)": (
                 at(2010, 1, 1, 0, 0, 0, 456000),
             ),
-            "select to_timestamp(15000005, 7), to_timestamp(-1, 9), to_timestamp(-1, 8)": (
-                at(1970, 1, 1, 0, 0, 1, 500000),
+            "select to_timestamp(15000050, 7), to_timestamp(-1000, 9), to_timestamp(-100, 8)": (
+                at(1970, 1, 1, 0, 0, 1, 500005),
                 at(1969, 12, 31, 23, 59, 59, 999999),
                 at(1969, 12, 31, 23, 59, 59, 999999),
             ),
+            "select to_timestamp(15000005, 7)": "000002",
+            "select to_timestamp(-1, 9)": "000002",
+            "select to_timestamp(-1, 8)": "000002",
             "select to_timestamp(1.5, 0), to_timestamp(123, 2)": (
                 at(1970, 1, 1, 0, 0, 1, 500000),
                 at(1970, 1, 1, 0, 0, 1, 230000),
