@@ -88,7 +88,7 @@ class SelectBinder:
         order = self._order([item for _, item in bound_items], outputs)
         is_distinct = self._is_distinct()
         is_aggregate = bool(keys) or any(item.aggregate for _, item in bound_items)
-        if having is not None and (not keys or grouping.sets > 1):
+        if having is not None and opaque.have_row_of_no_rows(keys):
             having = opaque.of_groups(having)
         has_window = any(item.window for _, item in bound_items)
         if where is not None:

@@ -10,6 +10,7 @@ out no row. Of its own HAVING, each part that reads no aggregate becomes one tha
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from sql.plan import code, relations, substitution
@@ -28,9 +29,12 @@ def _has_row_of_no_rows(select: relations.Project) -> bool:
     step = select.source
     while isinstance(step, relations.RowFilter | relations.WindowRows):
         step = step.source
-    return isinstance(step, relations.Aggregate) and (
-        not step.keys or any(isinstance(key, relations.GroupingSets) for key in step.keys)
-    )
+    return isinstance(step, relations.Aggregate) and have_row_of_no_rows(step.keys)
+
+
+def have_row_of_no_rows(keys: Sequence[Any]) -> bool:
+    """Whether groups by these keys are one group, or several sets, one of which may be of all."""
+    return not keys or any(isinstance(key, relations.GroupingSets) for key in keys)
 
 
 def of_groups(having: Expr) -> Expr:

@@ -366,8 +366,8 @@ def test_what_a_target_refuses_is_said_in_one_sentence(
     assert "refused GetTableMetadataLocation: The request signature" in said(arn, 1)
     for name in (replicas.ACCESS_KEY, replicas.SECRET_KEY):
         monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
-    assert "there is no key pair of the target: The config profile (nobody)" in said(arn, 2)
+    monkeypatch.setenv("AWS_PROFILE", "absent")
+    assert "there is no key pair of the target: The config profile (absent)" in said(arn, 2)
     monkeypatch.delenv("AWS_PROFILE")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

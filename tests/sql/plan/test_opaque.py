@@ -63,6 +63,8 @@ def test_having_without_aggregates_is_of_the_group_of_all_rows() -> None:
         for item in ("2", "count(*)"):
             text = f"select {item} from t having {condition}"
             assert sql_text.answer(text, TABLES).rows == [], text
+    one_set = "select count(*) from t group by grouping sets (()) having "
+    assert sql_text.answer(one_set + "array_size(parse_json('[1]')) = 2", TABLES).rows == []
     rollup = "select a, count(*) from t group by rollup (a) having array_size(parse_json('[1]')) = "
     assert sql_text.answer(rollup + "2", TABLES).rows == []
     assert len(sql_text.answer(rollup + "1", TABLES).rows) == 3
