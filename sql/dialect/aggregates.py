@@ -338,11 +338,18 @@ def _refuse_distinct(call: FunctionCall) -> None:
 def median(call: FunctionCall) -> Expr:
     _refuse_distinct(call)
     operand = _summed(call.arg(0))
-    real = rewrites.cast(operand, sqltypes.REAL)
-    middle = code.FunctionUse(name="median", arguments=(real,), over=call.over)
     if operand.type.name == "real":
+        middle = code.FunctionUse(name="median", arguments=(operand,), over=call.over)
         return call.aggregated(middle, sqltypes.REAL, [operand])
-    result = _interpolated(operand)
+    scale = min(operand.type.scale + 3, 37)
+    digits = operand.type.precision + 3
+    result = sqltypes.number(min(digits, sqltypes.PRECISION_MAX), scale)
+    # Twice the width: the engine adds the two values in the middle in their own type.
+    longer = sqltypes.number(digits, scale)
+    is_short = digits < sqltypes.PRECISION_MAX or operand.type.is_integer
+    width = sqltypes.arrow_name(result) if is_short else rewrites.double_width(longer)
+    values = code.arrow(operand, width)
+    middle = code.FunctionUse(name="median", arguments=(values,), over=call.over)
     return call.aggregated(code.exactly(middle, result), result, [operand])
 
 

@@ -188,7 +188,7 @@ def quotient_or_zero(dividend: Expr, divisor: Expr, *, of_null: bool) -> Expr:
             exact = [rewrites.widened(part) for part in parts]
             name = "_".join([word, str(quotient.type.scale), *map(_digits, exact)])
         computed = code.kernel(name, *(rewrites.as_arrow(part, part.type) for part in exact))
-        return exprs.derived(computed, quotient.type, parts)
+        return exprs.derived(code.exactly(computed, quotient.type), quotient.type, parts)
     zero = rewrites.cast(exprs.integer(0), quotient.type)
     is_zero = code.infix(divisor, "=", 0)
     if of_null:

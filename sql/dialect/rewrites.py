@@ -970,14 +970,25 @@ def divide(left: Expr, right: Expr) -> Expr:
     if "real" in (left.type.name, right.type.name):
         left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
         return exprs.derived(code.infix(left, "/", right), sqltypes.REAL, [left, right])
-    scale = sqltypes.divided_scale(left.type)
+    sql_type = sqltypes.divided(left.type, right.type)
     # The engine gives four digits more than the dividend has, cut off; one digit more than wanted
     # is enough to round.
-    extended = max(left.type.scale, scale - 3)
-    left = cast(left, sqltypes.number(sqltypes.PRECISION_MAX, extended))
+    extended = max(left.type.scale, sql_type.scale - 3)
+    whole = left.type.precision - left.type.scale
+    if left.type.is_integer:
+        whole = min(whole, len(str(sqltypes.INT64_HIGH)))
     right = widened(right)
-    quotient = code.call("round", code.infix(left, "/", right), scale)
-    sql_type = sqltypes.number(sqltypes.PRECISION_MAX, scale)
+    dividend: code.Part
+    divisor: code.Part
+    if whole + extended + 4 + right.type.scale > sqltypes.PRECISION_MAX:
+        # The engine moves the dividend's point that far before it divides.
+        longer = sqltypes.number(whole + extended, extended)
+        dividend = code.arrow(left, double_width(longer))
+        divisor = code.arrow(right, double_width(right.type))
+    else:
+        dividend = cast(left, sqltypes.number(sqltypes.PRECISION_MAX, extended))
+        divisor = right
+    quotient = code.call("round", code.infix(dividend, "/", divisor), sql_type.scale)
     return exprs.derived(code.exactly(quotient, sql_type), sql_type, [left, right])
 
 

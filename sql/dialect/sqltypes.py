@@ -260,6 +260,13 @@ def multiplied(left: SqlType, right: SqlType) -> SqlType:
     return number(min(whole + scale, PRECISION_MAX), scale)
 
 
+def divided(dividend: SqlType, divisor: SqlType) -> SqlType:
+    """Return the type of dividend / divisor for two fixed types."""
+    scale = divided_scale(dividend)
+    whole = dividend.precision - dividend.scale + divisor.scale
+    return number(min(whole + scale, PRECISION_MAX), scale)
+
+
 def divided_scale(dividend: SqlType) -> int:
     """Return the scale of dividend / anything."""
     scale = dividend.scale

@@ -106,6 +106,31 @@ def test_text_is_added_up_as_floating_point(tmp_path: Path) -> None:
     )
 
 
+def test_a_quotient_and_a_median_of_38_digits_are_exact(tmp_path: Path) -> None:
+    most = 10**32 - 1
+    answers(
+        tmp_path,
+        {
+            "select w / w, w / 4, v / v from t": (
+                Decimal(1),
+                Decimal("2" + "4" + "9" * 30 + ".75"),
+                Decimal(1),
+            ),
+            "select w / n from t": (Decimal("3" + "9" * 31 + ".6"),),
+            "select w / 0.01 from t": "100039",
+            "select w / (n - n) from t": "100051",
+            "select median(w), median(b), median(v) from (select * from t union all"
+            " select w - 1, n, b - 1, v from t)": (
+                Decimal("9" * 31 + "8.5"),
+                Decimal("999999999999999998.5"),
+                Decimal("1e-37"),
+            ),
+        },
+        "create table t (w number(38), n number(10, 2), b number(18), v number(38, 37))",
+        f"insert into t values ({most}, 2.5, 999999999999999999, {Decimal('1e-37'):f})",
+    )
+
+
 def test_a_date_moved_beyond_64_bits_is_out_of_range_in_the_words_of_moments(
     tmp_path: Path,
 ) -> None:

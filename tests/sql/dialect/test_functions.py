@@ -488,8 +488,21 @@ def test_an_expression_is_what_snowflake_says(expression: str, expected: Any) ->
 TYPES = [
     ("1", "fixed(1,0)"),
     ("1.50", "fixed(3,2)"),
-    ("5/2", "fixed(38,6)"),
-    ("1.25/2", "fixed(38,8)"),
+    # Leading digits L1 + S2, scale max(S1, min(S1 + 6, 12)), at most 38 digits together.
+    ("5/2", "fixed(7,6)"),
+    ("1/100000000", "fixed(7,6)"),
+    ("1.25/2", "fixed(9,8)"),
+    ("5/0.001", "fixed(10,6)"),
+    ("10.01/1.1", "fixed(11,8)"),
+    ("1::number(20,10)/1", "fixed(22,12)"),
+    ("1::number(20,15)/0.5::number(5,5)", "fixed(25,15)"),
+    ("1::int/2", "fixed(38,6)"),
+    ("div0(5, 2)", "fixed(7,6)"),
+    ("div0null(1.25, 2)", "fixed(9,8)"),
+    # Three digits and three decimal places more.
+    ("median(1.25)", "fixed(6,5)"),
+    ("median(1::number(38,36))", "fixed(38,37)"),
+    ("median(1e0)", "real"),
     ("1e3", "real"),
     ("1::float", "real"),
     ("'a'", "text"),
