@@ -234,6 +234,55 @@ PARSERS = {
         ),
         tokens=(*XML, b"Group", b"<URI>u</URI>"),
     ),
+    "create bucket": Parser(
+        parse=documents.parse_create_bucket,
+        seeds=(
+            b"<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint>"
+            b"</CreateBucketConfiguration>",
+            b" ",
+        ),
+        tokens=(*XML, b"us-east-1", b"<Bucket><Type>Directory</Type></Bucket>", b"<Tags/>"),
+    ),
+    "public access block": Parser(
+        parse=documents.parse_public_access_block,
+        seeds=(
+            b"<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>"
+            b"<RestrictPublicBuckets>FALSE</RestrictPublicBuckets></PublicAccessBlockConfiguration>",
+        ),
+        tokens=(*XML, b"<IgnorePublicAcls>true</IgnorePublicAcls>", b"<BlockPublicPolicy>"),
+    ),
+    "ownership": Parser(
+        parse=documents.parse_ownership,
+        seeds=(
+            b"<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership>"
+            b"</Rule></OwnershipControls>",
+        ),
+        tokens=(*XML, b"ObjectWriter", b"BucketOwnerPreferred", b"<Rule>", b"</Rule>"),
+    ),
+    "encryption": Parser(
+        parse=documents.parse_encryption,
+        seeds=(
+            b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
+            b"<SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault>"
+            b"<BucketKeyEnabled>false</BucketKeyEnabled></Rule>"
+            b"</ServerSideEncryptionConfiguration>",
+        ),
+        tokens=(*XML, b"aws:kms", b"<KMSMasterKeyID>a</KMSMasterKeyID>", b"<Rule>", b"</Rule>"),
+    ),
+    "logging": Parser(
+        parse=documents.parse_logging,
+        seeds=(
+            b"<BucketLoggingStatus><LoggingEnabled><TargetBucket>b</TargetBucket><TargetPrefix>p"
+            b"</TargetPrefix></LoggingEnabled></BucketLoggingStatus>",
+            b"<BucketLoggingStatus/>",
+        ),
+        tokens=(
+            *XML,
+            b"<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime"
+            b"</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat>",
+            b"<TargetGrants/>",
+        ),
+    ),
     "form": Parser(
         parse=form,
         seeds=(
