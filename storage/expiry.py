@@ -1,12 +1,13 @@
-"""engine: the sweep of lifecycle rules: removes versions, delete markers and uploads that are due.
+"""engine: the sweep of lifecycle rules: removes versions, delete markers and uploads that are due,
+and moves versions to the storage class that is due.
 
 A run walks the keys below the prefixes of each bucket's rules in small steps, in a thread, and
 removes what is due in transactions of bounded size. Each transaction checks that the bucket has the
 rules and the versioning of the walk; the rest of its record may change. It compares each version
 with the row that was judged, so that an object that was replaced, retagged or locked meanwhile
 stays. A noncurrent version goes only if the version that was the newest one still exists: then it
-has not been the newest again. A locked version stays in any case. What is not removed is judged
-anew in the next run.
+has not been the newest again. A locked version stays in any case; it may change its storage class,
+which changes its record alone. What is not removed is judged anew in the next run.
 
 A run keeps nothing on disk: after a restart the next one walks again and finds what is still due.
 Table buckets have no rules; `catalog.sweep` frees their files.
@@ -21,12 +22,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from storage import errors, keys, lifecycle, lookups, puts, records, removals, uploads, versions
 from storage.batch import (
     Batch,
     Decided,
     Lookup,
     OrderedPlan,
+    Put,
     Reading,
     Store,
     Write,
@@ -46,7 +50,7 @@ BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 """Records of one step, which are in memory together. A record of 10,000 parts has near a million
 bytes."""
 CHANGES_AT_ONCE: Final = 100
-"""Versions that one transaction removes: some milliseconds of the writer thread."""
+"""Versions that one transaction changes: some milliseconds of the writer thread."""
 SEGMENTS_AT_ONCE: Final = 1_000
 """Segments of bodies that one transaction releases, unless one version has more: some tens of
 milliseconds."""
@@ -56,11 +60,15 @@ the bucket to the next one, and counts as incomplete."""
 RULES_REMEMBERED_MAX: Final = 40_000
 """Rules that are kept decoded, of all buckets together: some 1,000 bytes each."""
 
-Action: TypeAlias = Literal["expire", "remove_marker", "remove_noncurrent"]
+Action: TypeAlias = Literal[
+    "expire", "remove_marker", "remove_noncurrent", "move", "move_noncurrent"
+]
 Outcome: TypeAlias = Literal[
     "expired",
     "markers_removed",
     "noncurrent_removed",
+    "moved",
+    "noncurrent_moved",
     "kept_locked",
     "kept_changed",
     "kept_without_room",
@@ -99,6 +107,8 @@ class ExpiryTotals:
             "expired": 0,
             "markers_removed": 0,
             "noncurrent_removed": 0,
+            "moved": 0,
+            "noncurrent_moved": 0,
             "kept_locked": 0,
             "kept_changed": 0,
             "kept_without_room": 0,
@@ -151,6 +161,7 @@ class _Candidate:
     """A version that was due in a view. newest: the newest version of its key in that view.
 
     segments: of its body. kept: newer noncurrent versions that must exist, for a noncurrent one.
+    storage_class: to which it moves, for a move.
     """
 
     action: Action
@@ -160,6 +171,7 @@ class _Candidate:
     newest: _Named
     segments: int
     kept: int = 0
+    storage_class: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,8 +318,8 @@ class Expiry:
 
     def _changes(self) -> int:
         outcomes = self.totals.outcomes
-        removed = sum(outcomes[each] for each in _OUTCOMES.values())
-        return self.totals.uploads_aborted + removed
+        changed = sum(outcomes[each] for each in _OUTCOMES.values())
+        return self.totals.uploads_aborted + changed
 
     def _names(self) -> list[str]:
         return [
@@ -390,7 +402,7 @@ class Expiry:
                     count_max=CHANGES_AT_ONCE,
                     segments_max=SEGMENTS_AT_ONCE,
                 ):
-                    await self._remove(held, changes, makes_room=makes_room)
+                    await self._change(held, changes, makes_room=makes_room)
             place = step.following
 
     def _judge(self, held: _Held, prefix: bytes, place: _Place) -> _Step:
@@ -421,14 +433,23 @@ class Expiry:
                     tags=record.attributes.tags,
                     modified_at_ms=record.modified_at_ms,
                     is_marker=records.is_delete_marker(record),
+                    storage_class=record.attributes.storage_class,
                 )
                 action: Action | None = None
+                storage_class = ""
                 kept: int | None = 0
                 if not is_newest:
                     kept = rules.noncurrent_kept(
                         subject, noncurrent_since_ms=since_ms, newer=newer, now_ms=now_ms
                     )
                     action = None if kept is None else "remove_noncurrent"
+                    if action is None and rules.transitions and not subject.is_marker:
+                        move = rules.noncurrent_transition(
+                            subject, noncurrent_since_ms=since_ms, newer=newer, now_ms=now_ms
+                        )
+                        if move is not None:
+                            action, kept = "move_noncurrent", move.kept
+                            storage_class = move.storage_class
                     newer += 1
                 else:
                     newest = _Named(version_id=record.version_id, sequence=record.sequence)
@@ -441,6 +462,10 @@ class Expiry:
                     else:
                         due = rules.expiration(subject)
                         action = "expire" if due is not None and due.at_ms <= now_ms else None
+                        if action is None and rules.transitions:
+                            target = rules.transition(subject, now_ms=now_ms)
+                            if target is not None:
+                                action, storage_class = "move", target
                 since_ms = record.modified_at_ms
                 if action is not None:
                     assert newest is not None, "the walk yields the newest version of a key first"
@@ -453,14 +478,16 @@ class Expiry:
                             newest=newest,
                             segments=len(record.segments),
                             kept=kept or 0,
+                            storage_class=storage_class,
                         )
                     )
         return _Step(candidates=tuple(candidates), seen=seen, following=None)
 
-    async def _remove(self, held: _Held, some: Sequence[_Candidate], *, makes_room: bool) -> None:
-        """Remove some versions in one transaction. Raises ExpectationFailed.
+    async def _change(self, held: _Held, some: Sequence[_Candidate], *, makes_room: bool) -> None:
+        """Remove or move some versions in one transaction. Raises ExpectationFailed.
 
-        On a full disk no delete marker is written, so that what frees room is still removed.
+        On a full disk no delete marker is written and no version moves, so that what frees room is
+        still removed.
         """
         now_ms = self._now_ms()
         random_ids = [self._new_id() for _ in some]
@@ -536,6 +563,8 @@ _OUTCOMES: Final[dict[Action, Outcome]] = {
     "expire": "expired",
     "remove_marker": "markers_removed",
     "remove_noncurrent": "noncurrent_removed",
+    "move": "moved",
+    "move_noncurrent": "noncurrent_moved",
 }
 
 
@@ -547,12 +576,14 @@ def _judged_by(bucket: BucketInfo) -> tuple[object, Versioning | None]:
 def _plan(
     held: _Held, bucket_row: bytes, candidate: _Candidate, *, now_ms: int, random_id: str
 ) -> OrderedPlan[Outcome]:
-    """Return the plan that removes one version if it is still due."""
+    """Return the plan that removes or moves one version if it is still due."""
     bucket_id = held.info.bucket_id
 
     def plan(reading: Reading) -> tuple[Outcome, Sequence[Write]]:
         if not _is_still_due(reading, bucket_id, candidate):
             return "kept_changed", ()
+        if candidate.storage_class:
+            return _OUTCOMES[candidate.action], (_moved(reading, bucket_id, candidate),)
         removal = removals.Removal(
             key=candidate.key.decode("utf-8", "surrogatepass"),
             version_id=None if candidate.action == "expire" else candidate.version_id,
@@ -575,8 +606,20 @@ def _plan(
     return OrderedPlan(plan=plan, after=puts.vacate_after(bucket_id, candidate.key))
 
 
+def _moved(reading: Reading, bucket_id: int, candidate: _Candidate) -> Put:
+    """Return the write of a version's record with its new storage class."""
+    stored = versions.find(reading, bucket_id, candidate.key, candidate.version_id)
+    assert stored is not None, "the version is still due"
+    record = records.decode_object(stored.value)
+    attributes = msgspec.structs.replace(record.attributes, storage_class=candidate.storage_class)
+    changed = records.encode(records.with_attributes(record, attributes))
+    return Put(store=stored.store, key=stored.row, value=changed)
+
+
 def _frees(held: _Held, candidate: _Candidate) -> bool:
-    """Return whether a removal writes no delete marker, which takes room."""
+    """Return whether a change writes no delete marker and no longer record, which take room."""
+    if candidate.storage_class:
+        return False
     return candidate.action != "expire" or held.info.versioning is None
 
 
@@ -612,7 +655,7 @@ def _is_still_due(reading: Reading, bucket_id: int, candidate: _Candidate) -> bo
     Newer versions may have come: a noncurrent version is due in spite of them, also below a key
     that is written all the time.
     """
-    if candidate.action == "remove_noncurrent":
+    if candidate.action in ("remove_noncurrent", "move_noncurrent"):
         version = versions.find(reading, bucket_id, candidate.key, candidate.version_id)
         if version is None or version.newest or version.value != candidate.value:
             return False
@@ -623,7 +666,7 @@ def _is_still_due(reading: Reading, bucket_id: int, candidate: _Candidate) -> bo
     newest = lookups.newest(reading, bucket_id, candidate.key)
     if newest is None or newest.value != candidate.value:
         return False
-    return candidate.action == "expire" or not versions.has_older(reading, newest.address)
+    return candidate.action != "remove_marker" or not versions.has_older(reading, newest.address)
 
 
 def format_metrics(totals: ExpiryTotals) -> Iterator[str]:

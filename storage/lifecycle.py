@@ -1,9 +1,11 @@
-"""rule: a bucket's lifecycle rules: which versions and uploads are due to go, and when.
+"""rule: a bucket's lifecycle rules: which versions and uploads are due to go or to move, and when.
 
 A day is a fixed number of milliseconds, counted from the Unix epoch: 86,400,000 makes it a day of
 UTC. What is due after a number of days is due at the first beginning of a day at or after that
 time, as on AWS. Rules that are disabled are kept and have no effect. A delete marker has no tags
-and no size, so that a rule which asks for either does not apply to it.
+and no size, so that a rule which asks for either does not apply to it. A storage class is a word
+of a version's record, which reads and listings show. A version moves in one direction, from the
+first class to the last one.
 
 Reads no clock and no index. Source: Amazon S3 user guide, "Lifecycle configuration elements".
 """
@@ -26,8 +28,30 @@ TAGS_MAX: Final = 10
 NEWER_MAX: Final = 100
 """Newer noncurrent versions that a rule may keep."""
 
+CLASSES: Final = ("STANDARD_IA", "INTELLIGENT_TIERING", "ONEZONE_IA", "GLACIER_IR")
+"""The storage classes to which a rule moves, in the order in which AWS moves through them; versions
+of any other class come before the first. AWS does not move from the third to the fourth."""
+MOVED_BYTES_MIN: Final = 128 * 1024
+"""Smaller versions do not move unless the rule's filter names a size."""
+
 Written: TypeAlias = Literal["prefix", "filter", "and"]
 """The form in which a rule names what it applies to, so that it is shown as it was put."""
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The move of current versions to a storage class, after days or at a fixed moment."""
+
+    storage_class: str
+    days: int | None = None
+    at_ms: int | None = None
+
+
+class NoncurrentTransition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The move of noncurrent versions to a storage class. newer: how many of them do not move."""
+
+    storage_class: str
+    days: int
+    newer: int | None = None
 
 
 class LifecycleRule(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -51,6 +75,13 @@ class LifecycleRule(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     noncurrent_days: int | None = None
     newer_noncurrent: int | None = None
     abort_days: int | None = None
+    transitions: tuple[Transition, ...] = ()
+    noncurrent_transitions: tuple[NoncurrentTransition, ...] = ()
+
+    @property
+    def cost(self) -> int:
+        """Comparisons of a version with this rule."""
+        return 1 + len(self.transitions) + len(self.noncurrent_transitions)
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +99,23 @@ class JudgedVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tags: Mapping[str, str]
     modified_at_ms: int
     is_marker: bool = False
+    storage_class: str = "STANDARD"
+
+
+class NoncurrentMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A noncurrent version's move that is due. kept: newer noncurrent versions that it needs."""
+
+    storage_class: str
+    kept: int
+
+
+def moves(source: str, target: str) -> bool:
+    """Return whether a version of one storage class can move to another one of CLASSES."""
+    if source not in CLASSES:
+        return True
+    if (source, target) == ("ONEZONE_IA", "GLACIER_IR"):
+        return False
+    return CLASSES.index(source) < CLASSES.index(target)
 
 
 def digest(record: bytes) -> str:
@@ -89,15 +137,16 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cost(self) -> int:
         """The most comparisons of a version with these rules."""
-        longest = max((len(rules) for rules in self.tagged.values()), default=0)
-        return len(self.plain) + len(self.sized) + TAGS_MAX * longest
+        longest = max((_cost(rules) for rules in self.tagged.values()), default=0)
+        return _cost(self.plain) + _cost(self.sized) + TAGS_MAX * longest
 
 
 class Lifecycle:
     """The enabled rules of a bucket, by prefix. day_ms: the length of a day.
 
     The rules of a prefix are arranged when a key has it: a request needs a few prefixes of a
-    thousand. count: of the rules. aborts: one of the rules aborts uploads.
+    thousand. count: of the rules. aborts: one of the rules aborts uploads. transitions: one of them
+    moves versions to another storage class.
     """
 
     def __init__(self, rules: Iterable[LifecycleRule], *, day_ms: int) -> None:
@@ -105,6 +154,7 @@ class Lifecycle:
         enabled = [rule for rule in rules if rule.is_enabled]
         self.count = len(enabled)
         self.aborts = any(rule.abort_days is not None for rule in enabled)
+        self.transitions = any(rule.cost > 1 for rule in enabled)
         by_prefix: dict[bytes, list[LifecycleRule]] = {}
         for rule in enabled:
             prefix = (rule.prefix or "").encode("utf-8", "surrogatepass")
@@ -167,6 +217,52 @@ class Lifecycle:
             ):
                 allowing = kept
         return allowing
+
+    def transition(self, subject: JudgedVersion, *, now_ms: int) -> str | None:
+        """Return the storage class to which the current version is due to move; None for no move.
+
+        Of several the last one in the order of CLASSES counts.
+        """
+        target: str | None = None
+        for rule in self._applying(subject):
+            if not _moves_size(rule, subject.size_bytes):
+                continue
+            for each in rule.transitions:
+                at_ms = each.at_ms
+                if each.days is not None:
+                    at_ms = self._after(subject.modified_at_ms, each.days)
+                if (
+                    at_ms is not None
+                    and at_ms <= now_ms
+                    and moves(subject.storage_class, each.storage_class)
+                    and (
+                        target is None or CLASSES.index(target) < CLASSES.index(each.storage_class)
+                    )
+                ):
+                    target = each.storage_class
+        return target
+
+    def noncurrent_transition(
+        self, subject: JudgedVersion, *, noncurrent_since_ms: int, newer: int, now_ms: int
+    ) -> NoncurrentMove | None:
+        """Return the move of a noncurrent version that is due; None for no move.
+
+        The arguments are those of `noncurrent_kept`, the choice that of `transition`.
+        """
+        best: NoncurrentMove | None = None
+        for rule in self._applying(subject):
+            if not _moves_size(rule, subject.size_bytes):
+                continue
+            for each in rule.noncurrent_transitions:
+                move = NoncurrentMove(storage_class=each.storage_class, kept=each.newer or 0)
+                if (
+                    move.kept <= newer
+                    and self._after(noncurrent_since_ms, each.days) <= now_ms
+                    and moves(subject.storage_class, each.storage_class)
+                    and (best is None or _order(best) < _order(move))
+                ):
+                    best = move
+        return best
 
     def abort(self, key: bytes, *, initiated_at_ms: int) -> Due | None:
         """Return when an upload of a key is aborted, and by which rule; the earliest counts."""
@@ -236,19 +332,40 @@ def _group(rules: Sequence[LifecycleRule]) -> _Group:
 
 def _foremost(rules: Sequence[LifecycleRule]) -> tuple[LifecycleRule, ...]:
     """Return the rules that do something before all others of the same selection do it."""
-    first: dict[tuple[str, int], tuple[int, LifecycleRule]] = {}
+    first: dict[tuple[str, object], tuple[int, LifecycleRule]] = {}
     for rule in rules:
-        actions = (
+        actions: tuple[tuple[tuple[str, object], int | None], ...] = (
             (("expiration days", 0), rule.expiration_days),
             (("expiration date", 0), rule.expiration_at_ms),
             (("markers", 0), 0 if rule.removes_markers else None),
             (("noncurrent", rule.newer_noncurrent or 0), rule.noncurrent_days),
             (("abort", 0), rule.abort_days),
+            *((("move days", each.storage_class), each.days) for each in rule.transitions),
+            *((("move date", each.storage_class), each.at_ms) for each in rule.transitions),
+            *(
+                (("move noncurrent", (each.storage_class, each.newer or 0)), each.days)
+                for each in rule.noncurrent_transitions
+            ),
         )
         for action, moment in actions:
             if moment is not None and (action not in first or moment < first[action][0]):
                 first[action] = moment, rule
     return tuple(dict.fromkeys(rule for _, rule in first.values()))
+
+
+def _cost(rules: Iterable[LifecycleRule]) -> int:
+    return sum(rule.cost for rule in rules)
+
+
+def _order(move: NoncurrentMove) -> tuple[int, int]:
+    """The order of moves by preference: the last class, and of one class the fewest versions."""
+    return CLASSES.index(move.storage_class), -move.kept
+
+
+def _moves_size(rule: LifecycleRule, size_bytes: int) -> bool:
+    """Return whether a rule moves versions of a size to which it applies."""
+    names_size = rule.size_greater_than is not None or rule.size_less_than is not None
+    return names_size or size_bytes >= MOVED_BYTES_MIN
 
 
 def _fits_sizes(rule: LifecycleRule, size_bytes: int) -> bool:

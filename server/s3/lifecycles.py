@@ -1,7 +1,7 @@
 """rule: lifecycle rules as S3 writes them: the document of a bucket's rules, and headers.
 
-A document that AWS refuses is refused with the same code. A transition raises
-S3FeatureNotImplemented: there is no other class of storage to which an object could go.
+A document that AWS refuses is refused with the same code. A transition to an archive, from which an
+object is not read without a restore, raises S3FeatureNotImplemented.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRANSITION_MINIMUM: Final = (
     "x-amz-transition-default-minimum-object-size",
     "all_storage_classes_128K",
 )
-"""What AWS says of transitions when nothing else was put."""
+"""The least size of what transitions move, when nothing else was put."""
 ID_CHARS_MAX: Final = 255
 DAYS_MAX: Final = 2**31 - 1
 BYTES_MAX: Final = 2**50
@@ -37,6 +37,7 @@ _ACTIONS: Final = (
     "NoncurrentVersionTransition",
 )
 _ONCE: Final = frozenset({"ID", "Prefix", "Filter", "Status", *_ACTIONS[:3]})
+_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 _PREDICATES: Final = frozenset({"Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"})
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY: Final = datetime.timedelta(days=1)
@@ -57,22 +58,6 @@ def parse(data: bytes) -> tuple[lifecycle.LifecycleRule, ...]:
             f"{lifecycle.RULES_MAX} rules"
         )
     rules = [_rule(child) for child in root.children]
-    transition = next(
-        (
-            each.name
-            for child in root.children
-            for each in child.children
-            if each.name in _ACTIONS[3:]
-        ),
-        None,
-    )
-    if transition is not None:
-        raise errors.S3FeatureNotImplemented(
-            f"The element {transition} asks for functionality that is not implemented: there is "
-            "one storage class, STANDARD, and nothing to move objects to. Leave transitions out of "
-            "the rule; its expirations work",
-            Element=transition,
-        )
     named: set[str] = set()
     for rule in rules:
         if rule.id and rule.id in named:
@@ -133,10 +118,7 @@ def _rule(element: xmltext.Element) -> lifecycle.LifecycleRule:
     if not any(each in counted for each in _ACTIONS):
         raise errors.InvalidRequest("At least one action needs to be specified in a rule")
     rule = _selection(element, name, is_enabled=status.text.strip() == "Enabled")
-    for child in element.children:
-        if child.name in _ACTIONS[3:]:
-            _check_transition(child)
-    return _with_actions(rule, element)
+    return _with_transitions(_with_actions(rule, element), element)
 
 
 def _selection(element: xmltext.Element, name: str, *, is_enabled: bool) -> lifecycle.LifecycleRule:
@@ -196,13 +178,11 @@ def _with_actions(
         if days is None:
             raise _malformed()
         if newer is not None and rule.written == "prefix":
-            raise errors.InvalidRequest(
-                "NewerNoncurrentVersions can only be used with a Filter element"
-            )
+            raise _newer_without_filter()
         rule = msgspec.structs.replace(
             rule,
             noncurrent_days=_days(days, "NoncurrentVersionExpiration"),
-            newer_noncurrent=None if newer is None else _newer(newer),
+            newer_noncurrent=None if newer is None else _newer(newer, noncurrent.name),
         )
     if abort is not None:
         _check_children(abort, ("DaysAfterInitiation",))
@@ -241,14 +221,110 @@ def _with_expiration(
     return msgspec.structs.replace(rule, removes_markers=text == "true")
 
 
-def _check_transition(element: xmltext.Element) -> None:
-    """Raise for a transition that AWS does not take either."""
+def _with_transitions(
+    rule: lifecycle.LifecycleRule, element: xmltext.Element
+) -> lifecycle.LifecycleRule:
+    moves = tuple(_transition(each) for each in element.children if each.name == "Transition")
+    of_noncurrent = tuple(
+        _noncurrent_transition(rule, each)
+        for each in element.children
+        if each.name == "NoncurrentVersionTransition"
+    )
+    days = [(each.storage_class, each.days) for each in moves if each.days is not None]
+    dates = [(each.storage_class, each.at_ms) for each in moves if each.at_ms is not None]
+    if (days and (dates or rule.expiration_at_ms is not None)) or (
+        dates and rule.expiration_days is not None
+    ):
+        raise errors.InvalidRequest(
+            "Found mixed 'Date' and 'Days' based Expiration and Transition actions in one rule"
+        )
+    _check_order("Days", "Transition", "Expiration", days, rule.expiration_days)
+    _check_order("Date", "Transition", "Expiration", dates, rule.expiration_at_ms)
+    _check_order(
+        "NoncurrentDays",
+        "NoncurrentVersionTransition",
+        "NoncurrentVersionExpiration",
+        [(each.storage_class, each.days) for each in of_noncurrent],
+        rule.noncurrent_days,
+    )
+    return msgspec.structs.replace(rule, transitions=moves, noncurrent_transitions=of_noncurrent)
+
+
+def _transition(element: xmltext.Element) -> lifecycle.Transition:
+    _check_children(element, ("Days", "Date", "StorageClass"))
     days, date = element.child("Days"), element.child("Date")
-    if date is not None:
-        _date(date, "Transition")
-    for each in (days, element.child("NoncurrentDays")):
-        if each is not None:
-            _whole(each, least=0, most=DAYS_MAX, action=element.name)
+    if (days is None) == (date is None):
+        raise _malformed()
+    return lifecycle.Transition(
+        days=None if days is None else _whole(days, least=0, most=DAYS_MAX, action=element.name),
+        at_ms=None if date is None else _date(date, element.name),
+        storage_class=_storage_class(element),
+    )
+
+
+def _noncurrent_transition(
+    rule: lifecycle.LifecycleRule, element: xmltext.Element
+) -> lifecycle.NoncurrentTransition:
+    _check_children(element, ("NoncurrentDays", "NewerNoncurrentVersions", "StorageClass"))
+    days, newer = element.child("NoncurrentDays"), element.child("NewerNoncurrentVersions")
+    if days is None:
+        raise _malformed()
+    if newer is not None and rule.written == "prefix":
+        raise _newer_without_filter()
+    return lifecycle.NoncurrentTransition(
+        days=_whole(days, least=0, most=DAYS_MAX, action=element.name),
+        newer=None if newer is None else _newer(newer, element.name),
+        storage_class=_storage_class(element),
+    )
+
+
+def _storage_class(element: xmltext.Element) -> str:
+    child = element.child("StorageClass")
+    name = "" if child is None else child.text.strip()
+    if name in _ARCHIVES:
+        raise errors.S3FeatureNotImplemented(
+            f"A {element.name} to {name} asks for functionality that is not implemented: there is "
+            f"no archive. Storage classes to move to are {', '.join(lifecycle.CLASSES)}",
+            Element=element.name,
+        )
+    if name not in lifecycle.CLASSES:
+        raise _malformed()
+    return name
+
+
+def _check_order(
+    unit: str,
+    action: str,
+    removal: str,
+    moves: Sequence[tuple[str, int]],
+    removed: int | None,
+) -> None:
+    """Raise unless each move comes before the removal and before the moves that follow it.
+
+    moves: storage classes, and when a version moves there, in the unit of removed.
+    """
+    for number, (storage_class, moment) in enumerate(moves):
+        if removed is not None and moment >= removed:
+            raise errors.InvalidArgument(
+                f"'{unit}' in the {removal} action must be greater than '{unit}' in the {action} "
+                "action",
+                ArgumentName=unit,
+            )
+        for other, other_moment in moves[:number]:
+            if other == storage_class:
+                raise errors.InvalidRequest(
+                    f"'StorageClass' must be different for '{action}' actions in one rule"
+                )
+            first, second = (other, other_moment), (storage_class, moment)
+            if not lifecycle.moves(other, storage_class):
+                first, second = second, first
+            if not lifecycle.moves(first[0], second[0]) or first[1] >= second[1]:
+                raise errors.InvalidArgument(
+                    f"'{unit}' in the {action} action for StorageClass '{second[0]}' must be "
+                    f"greater than that for '{first[0]}': objects move in the order "
+                    f"{', '.join(lifecycle.CLASSES)}, and not from ONEZONE_IA to GLACIER_IR",
+                    ArgumentName=unit,
+                )
 
 
 def _check_children(element: xmltext.Element, names: Sequence[str]) -> None:
@@ -285,8 +361,12 @@ def _days(element: xmltext.Element, action: str) -> int:
     return _whole(element, least=1, most=DAYS_MAX, action=action)
 
 
-def _newer(element: xmltext.Element) -> int:
-    return _whole(element, least=1, most=lifecycle.NEWER_MAX, action="NoncurrentVersionExpiration")
+def _newer(element: xmltext.Element, action: str) -> int:
+    return _whole(element, least=1, most=lifecycle.NEWER_MAX, action=action)
+
+
+def _newer_without_filter() -> errors.InvalidRequest:
+    return errors.InvalidRequest("NewerNoncurrentVersions can only be used with a Filter element")
 
 
 def _whole(element: xmltext.Element, *, least: int, most: int, action: str) -> int:
@@ -359,10 +439,15 @@ def _shown(rule: lifecycle.LifecycleRule) -> str:
         _selected(rule),
         _element("Status", "Enabled" if rule.is_enabled else "Disabled"),
     ]
+    for each in rule.transitions:
+        inner = _moment(days=each.days, at_ms=each.at_ms)
+        inner += _element("StorageClass", each.storage_class)
+        parts.append(f"<Transition>{inner}</Transition>")
+    for move in rule.noncurrent_transitions:
+        inner = _noncurrent(move.days, move.newer) + _element("StorageClass", move.storage_class)
+        parts.append(f"<NoncurrentVersionTransition>{inner}</NoncurrentVersionTransition>")
     if rule.noncurrent_days is not None:
-        newer = rule.newer_noncurrent
-        inner = _element("NoncurrentDays", str(rule.noncurrent_days))
-        inner += "" if newer is None else _element("NewerNoncurrentVersions", str(newer))
+        inner = _noncurrent(rule.noncurrent_days, rule.newer_noncurrent)
         parts.append(f"<NoncurrentVersionExpiration>{inner}</NoncurrentVersionExpiration>")
     if rule.abort_days is not None:
         inner = _element("DaysAfterInitiation", str(rule.abort_days))
@@ -371,15 +456,26 @@ def _shown(rule: lifecycle.LifecycleRule) -> str:
 
 
 def _expiration(rule: lifecycle.LifecycleRule) -> str:
-    if rule.expiration_days is not None:
-        inner = _element("Days", str(rule.expiration_days))
-    elif rule.expiration_at_ms is not None:
-        inner = _element("Date", wire.format_timestamp(rule.expiration_at_ms))
+    if rule.expiration_days is not None or rule.expiration_at_ms is not None:
+        inner = _moment(days=rule.expiration_days, at_ms=rule.expiration_at_ms)
     elif rule.removes_markers is not None:
         inner = _element("ExpiredObjectDeleteMarker", str(rule.removes_markers).lower())
     else:
         return ""
     return f"<Expiration>{inner}</Expiration>"
+
+
+def _moment(*, days: int | None, at_ms: int | None) -> str:
+    """Return the element of whichever of the two is there."""
+    if days is not None:
+        return _element("Days", str(days))
+    assert at_ms is not None, "a rule has one of the two"
+    return _element("Date", wire.format_timestamp(at_ms))
+
+
+def _noncurrent(days: int, newer: int | None) -> str:
+    kept = "" if newer is None else _element("NewerNoncurrentVersions", str(newer))
+    return _element("NoncurrentDays", str(days)) + kept
 
 
 def _selected(rule: lifecycle.LifecycleRule) -> str:

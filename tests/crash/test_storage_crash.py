@@ -58,7 +58,8 @@ class World:
     holds, newest first, in those buckets: bytes, or None for a delete marker, and whether it is the
     null version. locking: buckets with object lock. held: keys with a version of a legal hold.
     retained: keys with a version of a retention. shared: keys with a version of an access control
-    list. rules: ids of the lifecycle rules of a bucket that has some.
+    list. rules: ids of the lifecycle rules of a bucket that has some. classes: storage classes of a
+    key's versions, newest first, that are not STANDARD.
     """
 
     buckets: set[str] = field(default_factory=set)
@@ -71,6 +72,7 @@ class World:
     retained: set[tuple[str, str]] = field(default_factory=set)
     shared: set[tuple[str, str]] = field(default_factory=set)
     rules: dict[str, list[str]] = field(default_factory=dict)
+    classes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
 def seen(storage: Storage) -> World:
@@ -103,6 +105,9 @@ def seen(storage: Storage) -> World:
                         world.held.add((bucket.name, each.key))
                     if locks.retention_of(version.attributes.headers) is not None:
                         world.retained.add((bucket.name, each.key))
+                    if version.attributes.storage_class != "STANDARD":
+                        classes = world.classes.setdefault((bucket.name, each.key), [])
+                        classes.append(version.attributes.storage_class)
                     if version.attributes.acl is not None:
                         world.shared.add((bucket.name, each.key))
                 history = world.versions.setdefault((bucket.name, each.key), [])
@@ -483,6 +488,10 @@ def aborted(world: World) -> None:
     del world.uploads["kept", "v"]
 
 
+def moved(world: World) -> None:
+    world.classes["kept", "m"] = ["GLACIER_IR", "STANDARD_IA"]
+
+
 def removed(key: str, *numbers: int) -> Callable[[World], None]:
     """Return what removes versions of a key, newest first, from the model."""
 
@@ -568,6 +577,13 @@ STEPS_OF_VERSIONS: tuple[Step, ...] = (
 )
 
 
+MOVES = rule(
+    "moves",
+    prefix="m",
+    size_greater_than=0,
+    transitions=(lifecycle.Transition(storage_class="GLACIER_IR", days=1),),
+    noncurrent_transitions=(lifecycle.NoncurrentTransition(storage_class="STANDARD_IA", days=1),),
+)
 STEPS_OF_LIFECYCLES: tuple[Step, ...] = (
     make_versioned,
     put_unversioned("p/a", BIG),
@@ -597,6 +613,10 @@ STEPS_OF_LIFECYCLES: tuple[Step, ...] = (
     put_part_of_version,
     set_rules(rule("abort", abort_days=1)),
     run_rules(60, aborted),
+    put_version("m", BIG),
+    put_version("m", b"small"),
+    set_rules(MOVES),
+    run_rules(70, moved),
     set_rules(),
     sweep,
 )

@@ -213,8 +213,13 @@ PARSERS = {
             b"<LifecycleConfiguration><Rule><ID>a</ID><Filter><Prefix>p</Prefix></Filter>"
             b"<Status>Enabled</Status><Expiration><Days>1</Days></Expiration></Rule>"
             b"</LifecycleConfiguration>",
+            b"<LifecycleConfiguration><Rule><Filter/><Status>Enabled</Status><Transition><Days>0"
+            b"</Days><StorageClass>STANDARD_IA</StorageClass></Transition>"
+            b"<NoncurrentVersionTransition><NoncurrentDays>0</NoncurrentDays><StorageClass>"
+            b"GLACIER_IR</StorageClass></NoncurrentVersionTransition></Rule>"
+            b"</LifecycleConfiguration>",
         ),
-        tokens=(*XML, b"<Date>2030-01-01T00:00:00Z</Date>", b"<And>", b"</And>"),
+        tokens=(*XML, b"<Date>2030-01-01T00:00:00Z</Date>", b"<And>", b"</And>", b"GLACIER"),
     ),
     "cors": Parser(
         parse=documents.parse_cors,

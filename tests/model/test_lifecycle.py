@@ -1,7 +1,7 @@
 """Lifecycle rules beside a plain model: any sequence of writes, tags, locks, rules and days.
 
 The model is a list of versions per key, newest first. After runs of the sweep until nothing
-changes, every version that the rules name is gone, and no other one.
+changes, every version that the rules name is gone or has its storage class, and no other one.
 """
 
 from __future__ import annotations
@@ -40,6 +40,14 @@ histories = st.lists(
 )
 waits = st.sampled_from([1, 50, 100, 100, 250])
 days = st.sampled_from([None, 1, 1, 2])
+CLASSES = ("STANDARD", "STANDARD_IA", "INTELLIGENT_TIERING", "GLACIER_IR")
+"""Storage classes in the order in which versions move."""
+
+
+def move(storage_class: str, days: int) -> lifecycle.Transition:
+    return lifecycle.Transition(storage_class=storage_class, days=days)
+
+
 lifecycle_rules = st.fixed_dictionaries(
     {
         "is_enabled": st.sampled_from([True, True, True, False]),
@@ -51,6 +59,16 @@ lifecycle_rules = st.fixed_dictionaries(
         "noncurrent_days": days,
         "newer_noncurrent": st.sampled_from([None, 1, 2]),
         "abort_days": days,
+        "transitions": st.sampled_from(
+            [(), (), (move("STANDARD_IA", 1),), (move("STANDARD_IA", 1), move("GLACIER_IR", 2))]
+        ),
+        "noncurrent_transitions": st.sampled_from(
+            [
+                (),
+                (),
+                (lifecycle.NoncurrentTransition(storage_class="INTELLIGENT_TIERING", days=1),),
+            ]
+        ),
     }
 ).map(
     lambda each: {
@@ -74,6 +92,7 @@ class Version:
     is_null: bool
     tags: dict[str, str] = field(default_factory=dict)
     is_held: bool = False
+    storage_class: str = "STANDARD"
 
 
 def at_a_day(start_ms: int, count: int) -> int:
@@ -225,11 +244,12 @@ class LifecycleMachine(machines.StorageMachine):
         changes, now_ms = 0, self.clock()
         for key, history in sorted(self.versions.items()):
             newest = history[0]
-            going = [
+            due = [
                 version
                 for place, version in enumerate(history)
-                if place and not version.is_held and self.noncurrent_is_due(key, place, version)
+                if place and self.noncurrent_is_due(key, place, version)
             ]
+            going = [version for version in due if not version.is_held]
             expires = any(
                 each.expiration_days is not None
                 and at_a_day(newest.written_ms, each.expiration_days) <= now_ms
@@ -241,6 +261,9 @@ class LifecycleMachine(machines.StorageMachine):
                     going.append(newest)
             elif expires and self.versioning is None:
                 going.append(newest)
+            for place, version in enumerate(history):
+                if version not in due and (place or not expires):
+                    changes += self.move_model(key, place, version)
             changes += len(going)
             history[:] = [each for each in history if each not in going]
             if newest.body is not None and expires and self.versioning is not None:
@@ -258,6 +281,22 @@ class LifecycleMachine(machines.StorageMachine):
                 del self.uploads[key, upload_id]
                 changes += 1
         return changes
+
+    def move_model(self, key: str, place: int, version: Version) -> bool:
+        """Move a version to the last class that is due; return whether it moved. A rule moves
+        bodies of these sizes only if it names a size."""
+        since_ms = self.versions[key][place - 1].written_ms if place else version.written_ms
+        due = [
+            each.storage_class
+            for rule in self.applying(key, version)
+            if version.body is not None and rule.size_greater_than is not None
+            for each in (rule.noncurrent_transitions if place else rule.transitions)
+            if each.days is not None and at_a_day(since_ms, each.days) <= self.clock()
+        ]
+        last = max([version.storage_class, *due], key=CLASSES.index)
+        moved = last != version.storage_class
+        version.storage_class = last
+        return moved
 
     def mark(self, history: list[Version], now_ms: int) -> None:
         """Write the delete marker of an expired object."""
@@ -290,21 +329,23 @@ class LifecycleMachine(machines.StorageMachine):
             and (each.size_greater_than is None or size_bytes > each.size_greater_than)
         ]
 
-    def seen(self) -> dict[str, list[tuple[bytes | None, bool]]]:
-        histories: dict[str, list[tuple[bytes | None, bool]]] = {}
+    def seen(self) -> dict[str, list[tuple[bytes | None, bool, str]]]:
+        histories: dict[str, list[tuple[bytes | None, bool, str]]] = {}
         for each in self.storage.objects.list_versions("raw").versions:
-            body = None
+            body, storage_class = None, "STANDARD"
             if not each.is_delete_marker:
+                storage_class = each.storage_class
                 named = {"version_id": each.version_id}
                 body = self.storage.objects.read(
                     self.storage.objects.head("raw", each.key, **named)
                 )
-            histories.setdefault(each.key, []).append((body, each.version_id == "null"))
+            version = (body, each.version_id == "null", storage_class)
+            histories.setdefault(each.key, []).append(version)
         return histories
 
-    def modelled(self) -> dict[str, list[tuple[bytes | None, bool]]]:
+    def modelled(self) -> dict[str, list[tuple[bytes | None, bool, str]]]:
         return {
-            key: [(each.body, each.is_null) for each in history]
+            key: [(each.body, each.is_null, each.storage_class) for each in history]
             for key, history in self.versions.items()
             if history
         }

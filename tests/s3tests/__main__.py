@@ -180,6 +180,7 @@ def _configuration(
     parser["iam root"]["access_key"] = server.access_key
     parser["iam root"]["secret_key"] = server.secret_key
     parser["s3 main"]["api_name"] = "eu-west-1"
+    parser["s3 main"]["storage_classes"] = "STANDARD_IA, INTELLIGENT_TIERING"
     parser["s3 main"]["lc_debug_interval"] = str(day_seconds)
     parser["s3 tenant"]["tenant"] = "tenant"
     names = ("token", "aud", "sub", "azp", "user_token", "thumbprint", "KC_REALM")

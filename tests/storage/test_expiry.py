@@ -188,13 +188,13 @@ def test_newer_noncurrent_versions_stay_over_steps_of_any_size(
 
 def sizes_of_transactions(lake: Lake) -> list[int]:
     """Return a list to which the sweep adds the number of versions of each transaction."""
-    remove, sizes = lake.expiry._remove, []
+    remove, sizes = lake.expiry._change, []
 
     async def count(held: Any, some: Any, *, makes_room: bool) -> None:
         sizes.append(len(some))
         await remove(held, some, makes_room=makes_room)
 
-    lake.expiry._remove = count  # type: ignore[method-assign]  # the seam of the test
+    lake.expiry._change = count  # type: ignore[method-assign]  # the seam of the test
     return sizes
 
 
@@ -305,6 +305,85 @@ def test_a_locked_version_is_never_removed(lake: Lake) -> None:
     assert lake.expiry.totals.outcomes["kept_locked"] == 3
 
 
+def of_class(storage_class: str, days: int) -> dict[str, Any]:
+    """The members of a rule that moves versions of any size above zero to a storage class."""
+    return {
+        "size_greater_than": 0,
+        "transitions": (lifecycle.Transition(storage_class=storage_class, days=days),),
+    }
+
+
+def of_noncurrent(storage_class: str, days: int, newer: int | None = None) -> dict[str, Any]:
+    """The same for noncurrent versions. newer: how many of them do not move."""
+    move = lifecycle.NoncurrentTransition(storage_class=storage_class, days=days, newer=newer)
+    return {"size_greater_than": 0, "noncurrent_transitions": (move,)}
+
+
+def classes(lake: Lake) -> list[tuple[str, str]]:
+    listed = lake.storage.objects.list_versions("raw").versions
+    return [(each.key, each.storage_class) for each in listed if not each.is_delete_marker]
+
+
+def test_versions_move_when_they_are_due_and_no_further_than_once(lake: Lake) -> None:
+    async def work() -> None:
+        await lake.make(
+            rule(prefix="p/", **of_class("STANDARD_IA", 1)),
+            rule(prefix="p/a", **of_class("GLACIER_IR", 3)),
+        )
+        await lake.put("p/a", "q")
+        await lake.put("p/b", data=b"")
+        assert await lake.expiry.once() == 0
+        lake.clock.move(2 * DAY_MS)
+        before = lake.storage.objects.head("raw", "p/a")
+        assert await lake.expiry.once() == 1
+        assert classes(lake) == [("p/a", "STANDARD_IA"), ("p/b", "STANDARD"), ("q", "STANDARD")]
+        assert await lake.expiry.once() == 0
+        after = lake.storage.objects.head("raw", "p/a")
+        assert (after.modified_at_ms, after.body) == (before.modified_at_ms, before.body)
+        lake.clock.move(2 * DAY_MS)
+        assert await lake.expiry.once() == 1
+        assert classes(lake)[0] == ("p/a", "GLACIER_IR")
+        assert folders.get(lake.storage, "p/a") == b"data"
+
+    run(work())
+    assert lake.outcomes() == {"moved": 2}
+
+
+def test_noncurrent_versions_move_behind_the_newer_ones_that_stay_also_locked_ones(
+    lake: Lake,
+) -> None:
+    async def work() -> None:
+        await lake.make(rule(**of_noncurrent("ONEZONE_IA", 1, 1)), versioning="Enabled")
+        await lake.storage.buckets.set_object_lock("raw", None, bucket_id=1)
+        await lake.put("a")
+        await lake.storage.objects.set_legal_hold("raw", "a", True)
+        await lake.put("a", "a", "a")
+        await lake.storage.objects.delete("raw", "b")
+        lake.clock.move(3 * DAY_MS)
+        assert await lake.expiry.once() == 2
+        moved = ["STANDARD", "STANDARD", "ONEZONE_IA", "ONEZONE_IA"]
+        assert classes(lake) == [("a", each) for each in moved]
+        assert await lake.expiry.once() == 0
+
+    run(work())
+    assert lake.outcomes() == {"noncurrent_moved": 2}
+
+
+@pytest.mark.parametrize("versioning", [None, "Enabled"])
+def test_an_object_that_expires_does_not_move_before_that(
+    lake: Lake, versioning: model.Versioning | None
+) -> None:
+    async def work() -> None:
+        await lake.make(rule(expiration_days=1, **of_class("GLACIER_IR", 0)), versioning=versioning)
+        await lake.put("a")
+        lake.clock.move(3 * DAY_MS)
+        assert await lake.expiry.once() == 1
+        assert lake.keys() == []
+
+    run(work())
+    assert lake.outcomes() == {"expired": 1}
+
+
 def test_uploads_are_aborted_with_their_parts_when_they_are_due(lake: Lake) -> None:
     async def work() -> None:
         await lake.make(rule(prefix="p/", abort_days=2))
@@ -347,14 +426,14 @@ async def remove(lake: Lake) -> None:
 
 def between_walk_and_write(lake: Lake, change: Change) -> None:
     """Do something right after the first step of the walk has judged."""
-    remove_some = lake.expiry._remove
+    remove_some = lake.expiry._change
 
     async def after_change(*arguments: Any, **options: Any) -> None:
-        lake.expiry._remove = remove_some  # type: ignore[method-assign]  # once
+        lake.expiry._change = remove_some  # type: ignore[method-assign]  # once
         await change(lake)
         await remove_some(*arguments, **options)
 
-    lake.expiry._remove = after_change  # type: ignore[method-assign]  # the seam of the test
+    lake.expiry._change = after_change  # type: ignore[method-assign]  # the seam of the test
 
 
 @pytest.mark.parametrize("change", [overwrite, retag])
@@ -369,6 +448,23 @@ def test_an_object_that_changes_before_the_transaction_stays(lake: Lake, change:
 
     run(work())
     assert lake.outcomes() == {"expired": 1, "kept_changed": 1}
+
+
+@pytest.mark.parametrize("change", [overwrite, retag, remove])
+def test_an_object_that_changes_before_the_transaction_does_not_move(
+    lake: Lake, change: Change
+) -> None:
+    async def work() -> None:
+        await lake.make(rule(**of_class("STANDARD_IA", 1)))
+        await lake.put("a", "b")
+        lake.clock.move(3 * DAY_MS)
+        between_walk_and_write(lake, change)
+        assert await lake.expiry.once() == 1
+        kept = [] if change is remove else [("a", "STANDARD")]
+        assert classes(lake) == [*kept, ("b", "STANDARD_IA")]
+
+    run(work())
+    assert lake.outcomes() == {"moved": 1, "kept_changed": 1}
 
 
 @pytest.mark.parametrize("rules", [(), (rule(prefix="z", expiration_days=1),)])
@@ -388,7 +484,7 @@ def test_rules_that_change_before_the_transaction_remove_nothing(
 
 def before_each_write(lake: Lake, change: Change) -> None:
     """Do something before each transaction of the sweep."""
-    remove_some, abort_one = lake.expiry._remove, lake.expiry._abort
+    remove_some, abort_one = lake.expiry._change, lake.expiry._abort
 
     async def remove_after(*arguments: Any, **options: Any) -> None:
         await change(lake)
@@ -398,7 +494,7 @@ def before_each_write(lake: Lake, change: Change) -> None:
         await change(lake)
         await abort_one(*arguments)
 
-    lake.expiry._remove = remove_after  # type: ignore[method-assign]  # the seam of the test
+    lake.expiry._change = remove_after  # type: ignore[method-assign]  # the seam of the test
     lake.expiry._abort = abort_after  # type: ignore[method-assign]  # the seam of the test
 
 
@@ -535,7 +631,7 @@ def test_noncurrent_versions_of_a_key_that_is_written_all_the_time_are_removed(
 ) -> None:
     """A write between a walk and its transaction, and between steps, delays no older version."""
     monkeypatch.setattr(expiry, "VERSIONS_AT_ONCE", 3)
-    remove_some = lake.expiry._remove
+    remove_some = lake.expiry._change
 
     async def after_write(*arguments: Any, **options: Any) -> None:
         await lake.put("a", data=b"new")
@@ -546,7 +642,7 @@ def test_noncurrent_versions_of_a_key_that_is_written_all_the_time_are_removed(
         for _ in range(12):
             await lake.put("a", data=b"old")
         lake.clock.move(3 * DAY_MS)
-        lake.expiry._remove = after_write  # type: ignore[method-assign]  # the seam of the test
+        lake.expiry._change = after_write  # type: ignore[method-assign]  # the seam of the test
         assert await lake.expiry.once() == 10
         newest = lake.storage.objects.head("raw", "a")
         assert lake.storage.objects.read(newest) == b"new"
@@ -618,7 +714,7 @@ def test_a_new_sweep_goes_on_where_another_stopped(
         await lake.put(*"abcdefgh")
         lake.clock.move(3 * DAY_MS)
         await lake.put("new")
-        remove_some, calls = lake.expiry._remove, 0
+        remove_some, calls = lake.expiry._change, 0
 
         async def stop_at_third(*arguments: Any, **options: Any) -> None:
             nonlocal calls
@@ -627,7 +723,7 @@ def test_a_new_sweep_goes_on_where_another_stopped(
                 raise Stop
             await remove_some(*arguments, **options)
 
-        lake.expiry._remove = stop_at_third  # type: ignore[method-assign]  # the seam of the test
+        lake.expiry._change = stop_at_third  # type: ignore[method-assign]  # the seam of the test
         with pytest.raises(Stop):
             await lake.expiry.once()
         assert len(lake.keys()) == 5
@@ -675,9 +771,16 @@ def test_on_a_full_disk_what_frees_room_goes_and_what_needs_room_waits(
         monkeypatch.setattr(lake.storage.index, "_crowded", False)
         monkeypatch.setattr(lake.storage.index, "_is_crowded", lambda: False)
         assert await lake.expiry.once() == 2
+        await lake.rules(rule(**of_class("STANDARD_IA", 1)))
+        await lake.put("c")
+        lake.clock.move(3 * DAY_MS)
+        monkeypatch.setattr(lake.storage.index, "_crowded", True)
+        monkeypatch.setattr(lake.storage.index, "_is_crowded", lambda: True)
+        assert await lake.expiry.once() == 0
+        assert classes(lake)[-1] == ("c", "STANDARD")
 
     run(work())
-    assert lake.expiry.totals.outcomes["kept_without_room"] == 2
+    assert lake.expiry.totals.outcomes["kept_without_room"] == 3
 
 
 def test_a_disk_that_takes_no_writes_changes_nothing_and_the_next_run_goes_on(
@@ -760,7 +863,7 @@ def test_metrics_show_how_far_a_run_is_and_what_the_run_before_has_seen(
 ) -> None:
     monkeypatch.setattr(expiry, "VERSIONS_AT_ONCE", 2)
     shown: list[set[str]] = []
-    remove_some = lake.expiry._remove
+    remove_some = lake.expiry._change
 
     async def look(*arguments: Any, **options: Any) -> None:
         lines = set(expiry.format_metrics(lake.expiry.totals))
@@ -768,7 +871,7 @@ def test_metrics_show_how_far_a_run_is_and_what_the_run_before_has_seen(
         assert "boathouse_lifecycle_running 1" in lines
         await remove_some(*arguments, **options)
 
-    lake.expiry._remove = look  # type: ignore[method-assign]  # the seam of the test
+    lake.expiry._change = look  # type: ignore[method-assign]  # the seam of the test
 
     async def work() -> None:
         await lake.make(rule(expiration_days=1))

@@ -163,6 +163,8 @@ def test_a_walk_enters_each_prefix_once() -> None:
     assert of(rule(is_enabled=False)).prefixes() == ()
 
 
+CLASSES = ("STANDARD_IA", "INTELLIGENT_TIERING", "ONEZONE_IA", "GLACIER_IR")
+classes = st.sampled_from(CLASSES)
 fields = st.fixed_dictionaries(
     {
         "is_enabled": st.booleans(),
@@ -175,17 +177,43 @@ fields = st.fixed_dictionaries(
         "removes_markers": st.sampled_from([None, True, False]),
         "noncurrent_days": st.none() | st.integers(1, 4),
         "newer_noncurrent": st.none() | st.integers(1, 3),
+        "transitions": st.lists(
+            st.builds(lifecycle.Transition, storage_class=classes, days=st.integers(0, 4))
+            | st.builds(
+                lifecycle.Transition, storage_class=classes, at_ms=st.sampled_from([0, 400])
+            ),
+            max_size=2,
+        ).map(tuple),
+        "noncurrent_transitions": st.lists(
+            st.builds(
+                lifecycle.NoncurrentTransition,
+                storage_class=classes,
+                days=st.integers(0, 4),
+                newer=st.none() | st.integers(1, 3),
+            ),
+            max_size=2,
+        ).map(tuple),
     }
 )
+
+
+AHEAD = {
+    "STANDARD_IA": ("INTELLIGENT_TIERING", "ONEZONE_IA", "GLACIER_IR"),
+    "INTELLIGENT_TIERING": ("ONEZONE_IA", "GLACIER_IR"),
+    "ONEZONE_IA": (),
+    "GLACIER_IR": (),
+}
+"""Where AWS's lifecycle moves objects of a class, archives left out; from others anywhere."""
 
 
 @given(
     st.lists(fields, max_size=6),
     st.sampled_from(["logs/a", "lo", "x", "q"]),
     st.sampled_from([{}, {"a": "1"}, {"a": "1", "b": "2"}]),
-    st.sampled_from([0, 10, 11]),
+    st.sampled_from([0, 10, 11, 131_071, 131_072]),
     st.integers(0, 4),
     st.booleans(),
+    st.sampled_from(["STANDARD", "REDUCED_REDUNDANCY", *CLASSES]),
 )
 def test_arranged_rules_say_what_the_rules_say_one_by_one(
     listed: list[dict[str, Any]],
@@ -194,10 +222,16 @@ def test_arranged_rules_say_what_the_rules_say_one_by_one(
     size_bytes: int,
     newer: int,
     is_marker: bool,
+    storage_class: str,
 ) -> None:
     rules = [rule(id=str(number), **each) for number, each in enumerate(listed)]
     version = subject(
-        key, tags=tags, size_bytes=size_bytes, modified_at_ms=105, is_marker=is_marker
+        key,
+        tags=tags,
+        size_bytes=size_bytes,
+        modified_at_ms=105,
+        is_marker=is_marker,
+        storage_class=storage_class,
     )
     applying = [
         each
@@ -215,8 +249,11 @@ def test_arranged_rules_say_what_the_rules_say_one_by_one(
     def after(days: int) -> int:
         return (105 + days * 100 + 99) // 100 * 100
 
-    moments = [after(each.expiration_days) for each in applying if each.expiration_days]
-    moments += [each.expiration_at_ms for each in applying if each.expiration_at_ms is not None]
+    moments = [
+        each.expiration_at_ms if each.expiration_days is None else after(each.expiration_days)
+        for each in applying
+        if each.expiration_days is not None or each.expiration_at_ms is not None
+    ]
     arranged = of(*rules, day_ms=100)
     due = arranged.expiration(version)
     assert (None if due is None else due.at_ms) == min(moments, default=None)
@@ -236,6 +273,41 @@ def test_arranged_rules_say_what_the_rules_say_one_by_one(
             version, noncurrent_since_ms=105, newer=newer, now_ms=now_ms
         ) == min(kept, default=None)
 
+    if is_marker:
+        return  # the sweep asks for no move of a delete marker
+    moving = [
+        each
+        for each in applying
+        if size_bytes >= 131_072
+        or each.size_greater_than is not None
+        or each.size_less_than is not None
+    ]
+    ahead = AHEAD.get(storage_class, CLASSES)
+    for now_ms in (105, 300, 500, 10_000):
+        targets = [
+            move.storage_class
+            for each in moving
+            for move in each.transitions
+            if (move.at_ms if move.days is None else after(move.days)) <= now_ms
+        ]
+        assert arranged.transition(version, now_ms=now_ms) == max(
+            (each for each in targets if each in ahead), key=CLASSES.index, default=None
+        )
+        moves = [
+            (CLASSES.index(move.storage_class), -(move.newer or 0))
+            for each in moving
+            for move in each.noncurrent_transitions
+            if move.storage_class in ahead
+            and after(move.days) <= now_ms
+            and (move.newer or 0) <= newer
+        ]
+        move = arranged.noncurrent_transition(
+            version, noncurrent_since_ms=105, newer=newer, now_ms=now_ms
+        )
+        assert (None if move is None else (CLASSES.index(move.storage_class), -move.kept)) == max(
+            moves, default=None
+        )
+
 
 def test_a_thousand_rules_of_one_selection_cost_what_the_first_of_them_costs() -> None:
     rules = [rule(id=str(number), expiration_days=1 + number) for number in range(1000)]
@@ -244,6 +316,8 @@ def test_a_thousand_rules_of_one_selection_cost_what_the_first_of_them_costs() -
     assert of(*tagged).cost == 1 + lifecycle.TAGS_MAX
     apart = [rule(id=str(n), prefix=f"{n:04}/", expiration_days=1) for n in range(1000)]
     assert of(*apart).cost == 2
+    moves = tuple(lifecycle.Transition(storage_class=each, days=9) for each in CLASSES)
+    assert of(*(rule(id=str(n), transitions=moves) for n in range(1000))).cost == 1 + 1 + 4
 
 
 def test_a_key_arranges_the_rules_of_its_own_prefixes_alone(

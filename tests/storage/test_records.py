@@ -101,11 +101,16 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
                     noncurrent_days=4,
                     newer_noncurrent=5,
                     abort_days=6,
+                    transitions=(lifecycle.Transition(storage_class="STANDARD_IA", days=7),),
+                    noncurrent_transitions=(
+                        lifecycle.NoncurrentTransition(storage_class="GLACIER_IR", days=8, newer=9),
+                    ),
                 ),
             )
         ),
         0,
-        [[["r", True, "and", "p", [["a", "b"]], 1, 2, 3, None, None, 4, 5, 6]]],
+        [[["r", True, "and", "p", [["a", "b"]], 1, 2, 3, None, None, 4, 5, 6,
+           [["STANDARD_IA", 7, None]], [["GLACIER_IR", 8, 9]]]]],
     ),
 }  # fmt: skip
 
@@ -129,6 +134,12 @@ def test_an_object_record_without_the_optional_fields_reads() -> None:
     array = GOLDEN["object"][2][:8]
     decoded = records.decode_object(written(0, array))
     assert (decoded.tombstoned_at_ms, decoded.upload_id) == (None, None)
+
+
+def test_a_lifecycle_rule_without_transitions_reads() -> None:
+    (rules,) = GOLDEN["lifecycle"][2]
+    (rule,) = records.decode_lifecycle(written(0, [[rules[0][:13]]])).rules
+    assert (rule.abort_days, rule.transitions, rule.noncurrent_transitions) == (6, (), ())
 
 
 def test_attributes_without_part_checksums_or_an_acl_read() -> None:

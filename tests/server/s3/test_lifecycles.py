@@ -71,6 +71,20 @@ RULES = [
         NoncurrentVersionExpiration={"NoncurrentDays": 4},
         AbortIncompleteMultipartUpload={"DaysAfterInitiation": 7},
     ),
+    rule(
+        ID="moves",
+        Expiration={"Days": 400},
+        Transitions=[
+            {"Days": 30, "StorageClass": "STANDARD_IA"},
+            {"Days": 90, "StorageClass": "INTELLIGENT_TIERING"},
+            {"Days": 180, "StorageClass": "GLACIER_IR"},
+        ],
+        NoncurrentVersionTransitions=[
+            {"NoncurrentDays": 0, "StorageClass": "ONEZONE_IA", "NewerNoncurrentVersions": 2}
+        ],
+        NoncurrentVersionExpiration={"NoncurrentDays": 1},
+    ),
+    rule(ID="a date", Transitions=[{"Date": PAST, "StorageClass": "GLACIER_IR"}]),
 ]
 
 
@@ -103,6 +117,10 @@ INVALID = (400, "InvalidArgument")
 MALFORMED = (400, "MalformedXML")
 CONTRADICTORY = (400, "InvalidRequest")
 TAG = {"Tag": {"Key": "k", "Value": "v"}}
+
+
+def moved(*transitions: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {"Transitions": list(transitions), **members}
 
 
 @pytest.mark.parametrize(
@@ -163,16 +181,64 @@ TAG = {"Tag": {"Key": "k", "Value": "v"}}
             {"Filter": TAG, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}},
             CONTRADICTORY,
         ),
-        ({"Transitions": [{"Date": PAST.replace(hour=5), "StorageClass": "GLACIER"}]}, INVALID),
-        ({"Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]}, (501, "NotImplemented")),
+        (moved({"Date": PAST.replace(hour=5), "StorageClass": "GLACIER"}), INVALID),
+        (moved({"Days": 1, "StorageClass": "GLACIER"}), (501, "NotImplemented")),
+        (moved({"Days": 1, "StorageClass": "STANDARD"}), MALFORMED),
+        (moved({"Days": 1}), MALFORMED),
+        (moved({"StorageClass": "STANDARD_IA"}), MALFORMED),
+        (moved({"Days": 1, "Date": PAST, "StorageClass": "STANDARD_IA"}), MALFORMED),
+        (moved({"Days": -1, "StorageClass": "STANDARD_IA"}), INVALID),
+        (moved({"Date": PAST, "StorageClass": "GLACIER_IR"}, Expiration=DAYS), CONTRADICTORY),
+        (moved({"Days": 3, "StorageClass": "GLACIER_IR"}, Expiration=DAYS), INVALID),
+        (
+            moved({"Date": PAST, "StorageClass": "GLACIER_IR"}, Expiration={"Date": PAST}),
+            INVALID,
+        ),
+        (
+            moved(
+                {"Days": 1, "StorageClass": "GLACIER_IR"},
+                {"Days": 2, "StorageClass": "GLACIER_IR"},
+            ),
+            CONTRADICTORY,
+        ),
+        (
+            moved(
+                {"Days": 30, "StorageClass": "GLACIER_IR"},
+                {"Days": 60, "StorageClass": "STANDARD_IA"},
+            ),
+            INVALID,
+        ),
+        (
+            moved(
+                {"Days": 30, "StorageClass": "ONEZONE_IA"},
+                {"Days": 60, "StorageClass": "GLACIER_IR"},
+            ),
+            INVALID,
+        ),
+        (
+            {"NoncurrentVersionTransitions": [{"NoncurrentDays": 1, "StorageClass": "GLACIER"}]},
+            (501, "NotImplemented"),
+        ),
         (
             {
                 "NoncurrentVersionTransitions": [
-                    {"NoncurrentDays": 1, "StorageClass": "STANDARD_IA"}
+                    {"NoncurrentDays": 4, "StorageClass": "STANDARD_IA"}
                 ],
-                "Expiration": DAYS,
+                "NoncurrentVersionExpiration": {"NoncurrentDays": 4},
             },
-            (501, "NotImplemented"),
+            INVALID,
+        ),
+        (
+            {
+                "NoncurrentVersionTransitions": [
+                    {
+                        "NoncurrentDays": 1,
+                        "NewerNoncurrentVersions": 0,
+                        "StorageClass": "STANDARD_IA",
+                    }
+                ],
+            },
+            INVALID,
         ),
     ],
 )
@@ -184,12 +250,14 @@ def test_a_rule_that_aws_refuses_or_that_cannot_be_done_is_refused(
     assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == RULES[:1]
 
 
-def test_the_refusal_of_a_transition_says_what_to_leave_out(s3: Any, bucket: str) -> None:
+def test_the_refusal_of_a_move_to_an_archive_names_the_classes_that_are_none(
+    s3: Any, bucket: str
+) -> None:
     transition = {"Days": 30, "StorageClass": "GLACIER"}
     with pytest.raises(botocore.exceptions.ClientError) as refused:
         put(s3, bucket, rule(Transitions=[transition], Expiration={"Days": 90}))
     message = refused.value.response["Error"]["Message"]
-    assert "Leave transitions out of the rule" in message
+    assert "STANDARD_IA, INTELLIGENT_TIERING, ONEZONE_IA, GLACIER_IR" in message
 
 
 def test_ids_are_unique_and_rules_at_most_a_thousand(s3: Any, bucket: str) -> None:
@@ -471,6 +539,39 @@ def test_the_server_keeps_versions_and_removes_noncurrent_ones_markers_and_uploa
     assert quick.get_object(Bucket=bucket, Key="stays")["Body"].read() == b"\x02"
 
 
+def test_the_server_moves_large_objects_to_another_storage_class_and_changes_nothing_else(
+    quick: Any, fresh: Callable[[], str]
+) -> None:
+    bucket = fresh()
+    quick.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    large = b"l" * (128 * 1024)
+    first = quick.put_object(Bucket=bucket, Key="a", Body=large, Metadata={"m": "1"}, Tagging="k=v")
+    quick.put_object(Bucket=bucket, Key="a", Body=large)
+    quick.put_object(Bucket=bucket, Key="small", Body=large[1:])
+    before = quick.head_object(Bucket=bucket, Key="a", VersionId=first["VersionId"])
+    put(
+        quick,
+        bucket,
+        rule(
+            Transitions=[{"Days": 0, "StorageClass": "INTELLIGENT_TIERING"}],
+            NoncurrentVersionTransitions=[{"NoncurrentDays": 0, "StorageClass": "GLACIER_IR"}],
+        ),
+    )
+
+    def classes() -> list[tuple[str, str]]:
+        versions = quick.list_object_versions(Bucket=bucket)["Versions"]
+        return [(each["Key"], each["StorageClass"]) for each in versions]
+
+    expected = [("a", "INTELLIGENT_TIERING"), ("a", "GLACIER_IR"), ("small", "STANDARD")]
+    until(lambda: classes() == expected)
+    after = quick.head_object(Bucket=bucket, Key="a", VersionId=first["VersionId"])
+    assert after.pop("StorageClass") == "GLACIER_IR"
+    for answer in (before, after):
+        del answer["ResponseMetadata"]
+    assert after == before
+    assert quick.get_object(Bucket=bucket, Key="a")["Body"].read() == large
+
+
 tags = st.dictionaries(
     st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=9).filter(
         lambda name: not name.startswith("aws:")
@@ -479,6 +580,8 @@ tags = st.dictionaries(
     max_size=3,
 ).map(lambda each: tuple(each.items()))
 days = st.integers(1, 2**31 - 1)
+MOVE = lifecycle.Transition(storage_class="ONEZONE_IA", days=0)
+MOVE_OF_NONCURRENT = lifecycle.NoncurrentTransition(storage_class="STANDARD_IA", days=0)
 
 
 @st.composite
@@ -500,6 +603,8 @@ def rules(draw: st.DrawFn) -> lifecycle.LifecycleRule:
         size_greater_than=over,
         expiration_days=draw(days),
         noncurrent_days=draw(st.none() | days),
+        transitions=draw(st.sampled_from([(), (MOVE,)])),
+        noncurrent_transitions=draw(st.sampled_from([(), (MOVE_OF_NONCURRENT,)])),
     )
 
 
@@ -511,10 +616,12 @@ def test_rules_that_are_written_are_read_as_they_were(some: list[lifecycle.Lifec
 NAMES = re.findall(
     r"\w+",
     """Rule Filter And Tag Key Value Prefix Status Expiration Days Date NoncurrentVersionExpiration
-    NoncurrentDays NewerNoncurrentVersions ObjectSizeLessThan Transition ID
-    AbortIncompleteMultipartUpload DaysAfterInitiation ExpiredObjectDeleteMarker""",
+    NoncurrentDays NewerNoncurrentVersions ObjectSizeLessThan Transition NoncurrentVersionTransition
+    ID StorageClass AbortIncompleteMultipartUpload DaysAfterInitiation ExpiredObjectDeleteMarker""",
 )
-texts = st.sampled_from(["", "1", "0", "-1", "x", "Enabled", "true", "2020-01-01", "9" * 40, "é"])
+texts = st.sampled_from(
+    ["", "1", "0", "-1", "x", "Enabled", "true", "2020-01-01", "9" * 40, "é", "STANDARD_IA"]
+)
 elements = st.recursive(
     texts,
     lambda inner: st.lists(st.tuples(st.sampled_from(NAMES), inner), max_size=5).map(
