@@ -6,14 +6,18 @@ A release of the engine that spells a fault otherwise fails here, and not in a u
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
+import resource
 from decimal import Decimal
 from pathlib import Path
 
+import datafusion
 import pyarrow as pa
 import pytest
 
-from sql import engine, engine_datafusion, faults, ipc
+from sql import engine, engine_datafusion, errors, faults, ipc
 from tests.kit import sql_text
 
 LARGE = Decimal("9" * 38)
@@ -167,6 +171,68 @@ def test_a_query_beyond_its_memory_is_recognised(tmp_path: Path) -> None:
         asyncio.run(work())
     assert "Resources exhausted" in str(caught.value.__cause__)
     assert caught.value.cause == "resources"
+
+
+def test_a_spill_that_the_disk_refuses_fails_in_the_systems_words(tmp_path: Path) -> None:
+    """A limit of a file's size is another refusal than a full disk, of the same form."""
+    query = engine.EngineQuery(
+        text="select value, random() from generate_series(0, 100000) order by 2",
+        settings=engine.Settings(timezone="UTC", partitions=1),
+        limits=engine.QueryBounds(seconds=60, memory_bytes=13 << 20),
+    )
+
+    async def work() -> None:
+        planner = engine_datafusion.Planner(spill_directory=tmp_path, in_thread=False)
+        run = await planner.start(query)
+        async for _ in run.batches():
+            pass
+
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, usual[1]))
+    try:
+        with pytest.raises(engine.EngineFault) as caught:
+            asyncio.run(work())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    words = str(caught.value.__cause__)
+    limit, *full = map(os.strerror, (errno.EFBIG, errno.ENOSPC, errno.EDQUOT))
+    assert limit in words
+    for refusal in full:
+        fault = engine_datafusion.fault_of(OSError(words.replace(limit, refusal)))
+        assert fault.cause == "disk_full"
+        assert faults.of_engine(fault, query_id="q").code == errors.disk_full().code
+
+
+def test_a_kernel_without_memory_is_recognised_by_its_exceptions_class() -> None:
+    def kernel(column: pa.Array) -> pa.Array:
+        raise MemoryError
+
+    context = datafusion.SessionContext()
+    function = datafusion.udf(kernel, [pa.int64()], pa.int64(), "volatile", name="without_memory")
+    context.register_udf(function)
+    with pytest.raises(Exception, match="MemoryError") as caught:
+        context.sql("select without_memory(1)").collect()
+    assert engine_datafusion.fault_of(caught.value).cause == "resources"
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "reason"),
+    [
+        ("select s ~ '(' from t", "(", "unclosed group"),
+        ("select s ~ 'b[c' from t", "b[c", "unclosed character class"),
+        ("select s ~ 'a{1000}{1000}{1000}' from t", "", "it is too large when it is compiled"),
+        ("select regexp_replace(s, 'a{1000}{1000}{1000}', '') from t", "",
+         "it is too large when it is compiled"),
+    ],
+)  # fmt: skip
+def test_a_pattern_and_its_mistake_are_read_from_the_engines_words(
+    text: str, pattern: str, reason: str, tmp_path: Path
+) -> None:
+    fault, words = words_of(text, tmp_path)
+    error = faults.of_engine(fault, query_id="q")
+    assert error.code == "100048"
+    assert pattern in error.message, words
+    assert reason in error.message, words
 
 
 @pytest.mark.parametrize(
