@@ -141,8 +141,8 @@ ROWS_AT_ONCE: Final = 10_000
 """Rows of INFORMATION_SCHEMA that are Python values at one time."""
 
 # Caches of tables.
-FILES_AT_ONCE: Final = 250
-"""Files of a table that are opened or grouped in one step of some milliseconds; the event loop
+FILES_AT_ONCE: Final = 50
+"""Files of a table that are opened or grouped in one step, which takes up to 7 ms; the event loop
 serves other requests between steps."""
 HISTORY_HERE_BYTES_MAX: Final = 256 << 10
 """A table's snapshots and snapshot log, as JSON; larger ones are searched in a thread."""

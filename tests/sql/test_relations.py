@@ -12,6 +12,7 @@ import math
 import random
 import re
 import struct
+import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -972,6 +973,39 @@ def test_the_files_of_a_table_are_opened_in_steps(
         assert [file.task for file in opened] == list(plan.tasks)
         assert turns - before >= 3
         counting.cancel()
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.alone
+def test_a_query_of_many_files_holds_the_loop_for_milliseconds_at_a_time(tmp_path: Path) -> None:
+    """Measured in the loop's own processor time, from one turn to the next."""
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create iceberg table t (a int) partition by (a)")
+        await local.run("insert into t select seq4() from table(generator(rowcount => 300))")
+        turns: list[float] = []
+        planned = asyncio.Event()
+
+        async def measure_turns() -> None:
+            before = time.thread_time()
+            while not planned.is_set():
+                await asyncio.sleep(0)
+                now = time.thread_time()
+                turns.append(now - before)
+                before = now
+
+        measuring = asyncio.ensure_future(measure_turns())
+        for text, files in (
+            ("select sum(a) from t", 300),
+            ("select sum(a) from t where a > 9", 290),
+        ):
+            ((plan,),) = await local.rows(f"explain using text {text}")
+            assert f"{files} of 300 files" in plan
+        assert await local.rows("select sum(a) from t where a > 9") == [(44_850 - 45,)]
+        planned.set()
+        await measuring
+        assert max(turns) < 0.02, sorted(turns)[-5:]
 
     local_sql.run_local(tmp_path, work)
 
