@@ -15,6 +15,8 @@ from sqlglot.dialects import snowflake
 from sqlglot.parsers.snowflake import SnowflakeParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from sql.dialect import names
+
 TEXT = "text"
 """Key of an expression's meta: its own source text."""
 
@@ -97,6 +99,16 @@ class Boathouse(snowflake.Snowflake):
                 cast = self.expression(exp.Cast(this=self._parse_primary(), to=target))
                 return self._parse_column_ops(cast)
             return super()._parse_type(parse_interval, fallback_to_identifier)
+
+        def _parse_column_ops(self, this: exp.Expr | None) -> exp.Expr | None:
+            # `database..table.column`: between the dots stands the schema PUBLIC.
+            dots = [token and token.token_type for token in (self._curr, self._next)]
+            is_bare = isinstance(this, exp.Column) and not this.args.get("table")
+            if this is not None and is_bare and dots == [TokenType.DOT] * 2:
+                self._advance()
+                schema = exp.Identifier(this=names.PUBLIC.text, quoted=True)
+                this = self.expression(exp.Column(this=schema, table=this.this))
+            return super()._parse_column_ops(this)
 
         def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
             # A key of ROLLUP may be a comparison, as one beside it may.

@@ -396,6 +396,11 @@ def test_columns_by_number_order_by_all_and_the_schema_public(tmp_path: Path) ->
             "select $1, $2 from lake..t order by $1 desc": [(2, "x"), (1, "y")],
             "select t.$2 from lake.public.t where $1 = 1": ("y",),
             "select b.$2 from lake..t a join lake..t b on a.$1 = b.$1 + 1": ("y",),
+            "select lake..t.a, x.b from lake..t join lake..t x on x.a = lake..t.a"
+            " where lake..t.a > 1": (2, "x"),
+            "select lake..t.* from lake..t where LAKE..T.a = 1": (1, "y"),
+            "select lake..t.a from lake..t as x": "000904",
+            "select lake..t from lake..t": "000904",
             "select $3 from lake..t": "000904",
             "select $1 from lake..t a, lake..t b": "002026",
             "select b, a from lake..t order by all": [("x", 2), ("y", 1)],
