@@ -23,6 +23,8 @@ from sql import (
     listings,
     outcomes,
     places,
+    planning,
+    rowtypes,
     sessions,
     show_listings,
     stored_views,
@@ -114,6 +116,16 @@ class Shows:
         primary = {name for key in described.keys if key.type == "primary" for name in key.columns}
         unique = {name for key in described.keys if key.type == "unique" for name in key.columns}
         return _described(described.columns, primary, unique)
+
+    async def describe_result(
+        self, execution: planning.Execution, statement: operations.DescribeResult
+    ) -> outcomes.Outcome:
+        """Return the columns of a stored result; raises SqlError for one that is not stored."""
+        query_id = statement.query_id or execution.context.query_id_at(statement.position)
+        if query_id is None:
+            raise errors.result_scan_unknown("NULL")
+        result = await execution.results.stored(execution.session, query_id)
+        return _described([_result_column(column) for column in result.columns], (), ())
 
     def _describe_sequence(self, session: sessions.Session, name: names.Name) -> outcomes.Outcome:
         """Return the row of a sequence, as SHOW SEQUENCES has it."""
@@ -430,6 +442,18 @@ def _described(
         columns=tuple(outcomes.Column(name=name, type="text") for name in DESCRIBE_COLUMNS),
         rows=rows,
         statement_type_id=outcomes.StatementType.DESCRIBE,
+    )
+
+
+def _result_column(column: outcomes.Column) -> descriptions.ColumnDescription:
+    shown = sqltypes.SqlType(
+        name=column.type,
+        precision=rowtypes.precision_of(column),
+        scale=rowtypes.scale_of(column),
+        length=column.length,
+    )
+    return descriptions.ColumnDescription(
+        name=column.name, type=shown, nullable=column.nullable, comment=""
     )
 
 

@@ -381,6 +381,7 @@ class Statements:
             _row(operations.Show, self._show, describes=True),
             _row(operations.ShowGrants, self._granting.show, describes=True),
             _row(operations.Describe, self._describe, describes=True),
+            _row(operations.DescribeResult, self._shows.describe_result, describes=True),
             _row(operations.DescribeUser, self._accounts.describe_user, describes=True),
             _row(operations.ExecuteImmediate, self._execute_immediate, describes=True),
             _row(operations.Insert, self._inserts.insert, describes=True),

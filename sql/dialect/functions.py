@@ -941,12 +941,8 @@ def _available_roles(call: FunctionCall) -> Expr:
 
 
 def _last_query_id(call: FunctionCall) -> Expr:
-    position = call.whole(0, -1)
-    ids = call.context.query_ids
-    index = len(ids) + position if position < 0 else position - 1
-    if position == 0 or not 0 <= index < len(ids):
-        return exprs.null(sqltypes.TEXT)
-    return exprs.text(ids[index])
+    query_id = call.context.query_id_at(call.whole(0, -1))
+    return exprs.null(sqltypes.TEXT) if query_id is None else exprs.text(query_id)
 
 
 def _system_typeof(call: FunctionCall) -> Expr:

@@ -509,6 +509,14 @@ class Describe:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeResult:
+    """query_id: "" for LAST_QUERY_ID(position)."""
+
+    query_id: str = ""
+    position: int = -1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UserChanges:
     """What CREATE USER and ALTER USER set. Members that are None do not change.
 
@@ -784,6 +792,7 @@ Operation: TypeAlias = (
     | GrantWarehouse
     | GrantRole
     | ShowGrants
+    | DescribeResult
     | ExecuteImmediate
     | CreateDatabase
     | AlterDatabase

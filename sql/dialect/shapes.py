@@ -129,6 +129,13 @@ class Context:
     forms: formats.Forms = formats.DEFAULT
     weeks: Weeks = field(default_factory=Weeks)
 
+    def query_id_at(self, position: int) -> str | None:
+        """Return a query's id by its place in the session: 1 is the oldest, -1 the newest."""
+        index = len(self.query_ids) + position if position < 0 else position - 1
+        if position == 0 or not 0 <= index < len(self.query_ids):
+            return None
+        return self.query_ids[index]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:

@@ -86,13 +86,15 @@ def _read_scope(
 
 def read_describe(
     reader: reading.TokenReader,
-) -> operations.Describe | operations.DescribeUser:
+) -> operations.Describe | operations.DescribeUser | operations.DescribeResult:
     """Return the DESCRIBE statement that starts here."""
     _ = reader.accept("DESCRIBE") or reader.accept("DESC")
     if reader.accept("USER"):
         user = reader.ident()
         reader.finish()
         return operations.DescribeUser(name=user)
+    if reader.accept("RESULT"):
+        return _read_described_result(reader)
     reader.accept("ICEBERG")
     for word, object_type in DESCRIBED:
         if reader.accept(word):
@@ -110,6 +112,22 @@ def read_describe(
     return operations.Describe(object_type="table", name=name)
 
 
+def _read_described_result(reader: reading.TokenReader) -> operations.DescribeResult:
+    if not reader.accept("LAST_QUERY_ID"):
+        query_id = reader.string()
+        reader.finish()
+        return operations.DescribeResult(query_id=query_id)
+    reader.expect("(")
+    position = -1
+    if not reader.accept(")"):
+        is_negative = reader.accept("-")
+        number = reader.number()
+        position = -number if is_negative else number
+        reader.expect(")")
+    reader.finish()
+    return operations.DescribeResult(position=position)
+
+
 DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database", "sequence"]], ...] = (
     ("TABLE", "table"),
     ("VIEW", "view"),
@@ -118,4 +136,4 @@ DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database", "sequ
     ("SEQUENCE", "sequence"),
 )
 
-REFUSED = reading.words("FUNCTION PROCEDURE RESULT TASK STREAM PIPE")
+REFUSED = reading.words("FUNCTION PROCEDURE TASK STREAM PIPE")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sql import errors, limits, outcomes, results, shelves
+from sql import errors, limits, outcomes, results, shelves, show
 from tests.kit import local_sql
 
 EVERY_TYPE = """
@@ -98,6 +98,41 @@ def test_the_results_of_show_and_describe_are_relations(tmp_path: Path) -> None:
         with pytest.raises(errors.SqlError) as refusal:
             await local.run(f"select a from {scan}")
         assert refusal.value.code == "002026"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_describe_result_has_the_columns_of_a_stored_result(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a number(10, 2) not null, b varchar(5), c timestamp(3))")
+        query_id = await kept(local, "select a, a / 3 as q, b, c, true as yes, 1.5e0 f from t")
+        expected = [
+            ("A", "NUMBER(10,2)", "COLUMN", "N"),
+            ("Q", "NUMBER(16,8)", "COLUMN", "N"),
+            ("B", "VARCHAR(5)", "COLUMN", "Y"),
+            ("C", "TIMESTAMP_NTZ(3)", "COLUMN", "Y"),
+            ("YES", "BOOLEAN", "COLUMN", "N"),
+            ("F", "FLOAT", "COLUMN", "N"),
+        ]
+        by_id = await local.run(f"describe result '{query_id}'")
+        assert [column.name for column in by_id.columns] == list(show.DESCRIBE_COLUMNS)
+        await kept(local, "select 1")
+        for text in (
+            "desc result last_query_id(-3)",
+            "desc result last_query_id(2)",
+            f"desc result '{query_id}'",
+        ):
+            assert [row[:4] for row in await local.rows(text)] == expected
+        await kept(local, "select 7")
+        ((name, *_),) = await local.rows("describe result last_query_id()")
+        assert name == "7"
+        await kept(local, "show tables")
+        names = [row[0] for row in await local.rows("describe result last_query_id()")]
+        assert names[:2] == ["created_on", "name"]
+        for text in ("describe result 'x'", "describe result last_query_id(99)"):
+            with pytest.raises(errors.SqlError) as caught:
+                await local.run(text)
+            assert caught.value.code == "000709"
 
     local_sql.run_local(tmp_path, work)
 
