@@ -9,7 +9,7 @@ keys are not compared: commits to different tables do not conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -62,6 +62,11 @@ def plan(
     writes: list[batch.Write] = []
     held: list[batch.Derivation] = []
     ops: list[records.Op] = []
+    leaving = {
+        (change.object_type, change.namespace_id, change.name)
+        for change in changes
+        if change.after is None
+    }
     for change in changes:
         key = records.pointer_key(place, change.object_type, change.namespace_id, change.name)
         after = None if change.after is None else records.encode(change.after)
@@ -71,7 +76,7 @@ def plan(
         else:
             writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=after))
         if change.before is None:
-            expects.extend(_alone(place, change))
+            expects.extend(_alone(place, change, leaving))
             held.extend(hold(place, change.holder).derive)
         ops.append(
             records.Op(
@@ -143,11 +148,18 @@ def _uuid_of(value: bytes | None) -> str | None:
     return None if value is None else records.decode(value, records.NamespaceRow).object_uuid
 
 
-def _alone(place: records.Place, change: Change) -> tuple[batch.Expect, ...]:
-    """Tables and views of a namespace share one space of names, but not one range of keys."""
+def _alone(
+    place: records.Place, change: Change, leaving: Container[tuple[str, int, str]]
+) -> tuple[batch.Expect, ...]:
+    """Tables and views of a namespace share one space of names, but not one range of keys.
+
+    leaving: what the same commit drops, by object type, namespace id and name.
+    """
     if change.object_type == "namespace":
         return ()
     other: records.ObjectType = "view" if change.object_type == "table" else "table"
+    if (other, change.namespace_id, change.name) in leaving:
+        return ()
     key = records.pointer_key(place, other, change.namespace_id, change.name)
     return (batch.Expect(store=batch.Store.POINTERS, key=key, value=None),)
 

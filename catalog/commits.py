@@ -119,6 +119,20 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     file: store.LoadedMetadata | None = None
 
 
+class PlannedSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """What steps change, for the one `commit.plan` of their table bucket.
+
+    loaded: the tables after them. batches: what else they write. files, cached: as in
+    `store.Planned`.
+    """
+
+    loaded: tuple[LoadedTable, ...]
+    changes: tuple[commit.Change, ...]
+    batches: tuple[batch.Batch, ...]
+    files: tuple[storage_model.Received, ...]
+    cached: tuple[tuple[int, store.LoadedMetadata], ...]
+
+
 class Commits:
     """Commits to tables. Stateless except for its store."""
 
@@ -245,6 +259,24 @@ class Commits:
         receipt: receipts.Receipt | None,
     ) -> store.Planned[tuple[LoadedTable, ...]]:
         """Return the plan of all steps in one Batch, with the resulting tables."""
+        planned = await self.plan_steps(place, steps, by=by, now_ms=now_ms)
+        loaded, batches = planned.loaded, list(planned.batches)
+        if planned.changes:
+            batches.append(commit.plan(place, planned.changes, author=by, via=via, time_ms=now_ms))
+        if receipt is not None:
+            single = loaded[0].pointer if len(loaded) == 1 else None
+            batches.append(receipt.plan(pointer=single))
+        return store.Planned(
+            result=loaded,
+            batch=batch.merge(batches) if batches else None,
+            files=planned.files,
+            cached=planned.cached,
+        )
+
+    async def plan_steps(
+        self, place: records.Place, steps: Sequence[Step], *, by: str, now_ms: int
+    ) -> PlannedSteps:
+        """Write the metadata files of steps; return what a commit of them changes."""
         loaded: list[LoadedTable] = []
         changes: list[commit.Change] = []
         batches: list[batch.Batch] = []
@@ -293,14 +325,10 @@ class Commits:
             loaded.append(
                 LoadedTable(ident=step.ident, pointer=pointer, metadata=step.metadata, data=data)
             )
-        if changes:
-            batches.append(commit.plan(place, changes, author=by, via=via, time_ms=now_ms))
-        if receipt is not None:
-            single = loaded[0].pointer if len(loaded) == 1 else None
-            batches.append(receipt.plan(pointer=single))
-        return store.Planned(
-            result=tuple(loaded),
-            batch=batch.merge(batches) if batches else None,
+        return PlannedSteps(
+            loaded=tuple(loaded),
+            changes=tuple(changes),
+            batches=tuple(batches),
             files=tuple(files),
             cached=tuple(cached),
         )

@@ -10,9 +10,9 @@ dropping and creating again is cheap and keys stay short.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -30,9 +30,10 @@ from catalog import (
     records,
     sites,
 )
-from catalog.store import CatalogStore, Planned, StoredNamespace, StoredPointer
+from catalog.store import CatalogStore, LoadedMetadata, Planned, StoredNamespace, StoredPointer
 from storage import batch
 from storage import errors as storage_errors
+from storage import model as storage_model
 
 TABLES_DROPPED_MAX: Final = 1_000
 """Tables and views, and namespaces, that one commit drops with their namespace."""
@@ -77,6 +78,26 @@ class NamespaceContents:
 
     namespaces: tuple[StoredNamespace, ...]
     items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedContents:
+    """What a new namespace holds, for the one `commit.plan` that creates it.
+
+    batches: what else is written. files, cached: as in `Planned`.
+    """
+
+    changes: tuple[commit.Change, ...]
+    batches: tuple[batch.Batch, ...]
+    files: tuple[storage_model.Received, ...]
+    cached: tuple[tuple[int, LoadedMetadata], ...]
+
+
+CheckItem: TypeAlias = Callable[[idents.TableIdent, records.Pointer], None]
+"""Raises for a table or view that may not be dropped."""
+
+Fill: TypeAlias = Callable[[records.Place, StoredNamespace, int], Awaitable[PlannedContents]]
+"""Plans what a new namespace holds: its place, its row, and the time in Unix milliseconds."""
 
 
 class Namespaces:
@@ -264,7 +285,7 @@ class Namespaces:
         table_bucket: str,
         namespace: idents.Namespace,
         *,
-        check: Callable[[idents.TableIdent, records.Pointer], None],
+        check: CheckItem,
         check_child: Callable[[idents.Namespace], None] | None = None,
         purge: bool | None = False,
         by: str,
@@ -272,9 +293,11 @@ class Namespaces:
         judge: owners.Recheck | None = None,
         receipt: receipts.Receipt | None = None,
         successor: Mapping[str, str] | None = None,
+        fill: Fill | None = None,
     ) -> NamespaceContents:
         """Drop a namespace with all its tables and views, as one commit, and return what it held.
-        successor: the properties of a new namespace of its name, created in the same commit.
+        successor: the properties of a new namespace of its name, created in the same commit. fill:
+        plans what the successor holds.
 
         check: raises for a table or view that may not be dropped, check_child for a namespace in
         it; then nothing is. Without check_child namespaces in it are refused. purge: as in
@@ -308,6 +331,7 @@ class Namespaces:
                 )
                 for item in contents.items
             ]
+            planned = PlannedContents(changes=(), batches=(), files=(), cached=())
             rows = {each.namespace: each for each in contents.namespaces}
             for each in reversed(contents.namespaces):
                 above = rows.get(each.namespace[:-1], parent)
@@ -324,10 +348,17 @@ class Namespaces:
                         },
                     )
                 )
+                if after is not None and fill is not None:
+                    planned = await fill(place, _stored(place, namespace, above, after), now_ms)
+            changes = _succeeded(changes, planned.changes)
             committed = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
+            entering = frozenset(
+                records.pointer_key(place, change.object_type, change.namespace_id, change.name)
+                for change in planned.changes
+            )
             settled = batch.Batch(
                 derive=tuple(
-                    _check_settled(place, each.namespace, each.row.namespace_id)
+                    _check_settled(place, each.namespace, each.row.namespace_id, entering)
                     for each in contents.namespaces
                 )
             )
@@ -349,9 +380,10 @@ class Namespaces:
                 )
             # Dropping leads to freeing, so a full disk lets it through.
             whole = msgspec.structs.replace(
-                batch.merge((committed, held, settled, kept, *note)), makes_room=True
+                batch.merge((*planned.batches, committed, held, settled, kept, *note)),
+                makes_room=fill is None,
             )
-            return Planned(result=contents, batch=whole)
+            return Planned(result=contents, batch=whole, files=planned.files, cached=planned.cached)
 
         return await self._store.write(plan, keys=(), place=self._store.place(table_bucket))
 
@@ -500,7 +532,36 @@ def plan_creation(
     now_ms: int,
 ) -> tuple[records.NamespaceRow, batch.Batch]:
     """Return the row of a new namespace, and the Batch that creates it. parent: None at the top."""
-    namespace_id, interning = _intern(reading, place, namespace)
+    created, change, interning = describe_creation(
+        reading,
+        place,
+        namespace,
+        parent,
+        properties=properties,
+        object_uuid=object_uuid,
+        by=by,
+        now_ms=now_ms,
+    )
+    done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+    return created.row, batch.merge((interning, done))
+
+
+def describe_creation(
+    reading: batch.Reading,
+    place: records.Place,
+    namespace: idents.Namespace,
+    parent: StoredNamespace | None,
+    *,
+    properties: Mapping[str, str],
+    object_uuid: str,
+    by: str,
+    now_ms: int,
+) -> tuple[StoredNamespace, commit.Change, batch.Batch]:
+    """Return a new namespace as it will be stored, its part of a commit, and what else is written.
+
+    parent: None at the top.
+    """
+    namespace_id, interning = intern(reading, place, namespace)
     row = records.NamespaceRow(
         namespace_id=namespace_id,
         object_uuid=object_uuid,
@@ -513,8 +574,23 @@ def plan_creation(
     change = _change(
         namespace, parent, before=None, after=row, summary={"operation": "create-namespace"}
     )
-    done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
-    return row, batch.merge((interning, done))
+    return _stored(place, namespace, parent, row), change, interning
+
+
+def _stored(
+    place: records.Place,
+    namespace: idents.Namespace,
+    parent: StoredNamespace | None,
+    row: records.NamespaceRow,
+) -> StoredNamespace:
+    """Return a namespace as a commit stores it. parent: None at the top."""
+    parent_id = records.ROOT_NAMESPACE_ID if parent is None else parent.row.namespace_id
+    return StoredNamespace(
+        namespace=namespace,
+        key=records.pointer_key(place, "namespace", parent_id, namespace[-1]),
+        value=records.encode(row),
+        row=row,
+    )
 
 
 async def check_contents(
@@ -572,6 +648,22 @@ def _departing(item: Item, departure: departures.DropPlan) -> commit.Change:
     )
 
 
+def _succeeded(
+    leaving: Sequence[commit.Change], entering: Sequence[commit.Change]
+) -> list[commit.Change]:
+    """Return the changes of a commit in which tables and views take the names of others."""
+    by_name = {(each.object_type, each.namespace_id, each.name): each for each in leaving}
+    taken: list[commit.Change] = []
+    for change in entering:
+        before = by_name.pop((change.object_type, change.namespace_id, change.name), None)
+        if before is not None:
+            change = msgspec.structs.replace(
+                change, before=before.before, leaving=before.leaving, holder=None
+            )
+        taken.append(change)
+    return [*by_name.values(), *taken]
+
+
 def _check_unprotected(namespace_row: StoredNamespace) -> None:
     what = f"Namespace {idents.dotted(namespace_row.namespace)}"
     departures.check_unprotected(namespace_row.row.properties, what)
@@ -607,13 +699,19 @@ def _change(
 
 
 def _check_settled(
-    place: records.Place, namespace: idents.Namespace, namespace_id: int
+    place: records.Place,
+    namespace: idents.Namespace,
+    namespace_id: int,
+    entering: frozenset[bytes],
 ) -> batch.Derivation:
-    """Return the derivation that has the drop planned again if the namespace is not empty."""
+    """Return the derivation that has the drop planned again if the namespace is not empty.
+
+    entering: the keys of what the commit itself creates in it.
+    """
 
     def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
         try:
-            _check_empty(reading, place, namespace, namespace_id)
+            _check_empty(reading, place, namespace, namespace_id, entering=entering)
         except errors.NamespaceNotEmpty as error:
             raise storage_errors.ExpectationFailed(str(error)) from error
         return ()
@@ -628,15 +726,18 @@ def _check_empty(
     namespace_id: int,
     *,
     object_types: tuple[records.ObjectType, ...] = ("table", "view", "namespace"),
+    entering: frozenset[bytes] = frozenset(),
 ) -> None:
-    """Raise NamespaceNotEmpty if a namespace is not empty."""
+    """Raise NamespaceNotEmpty if a namespace has rows beside those of entering, by key."""
     for object_type in object_types:
         prefix = records.pointer_range(place, object_type, namespace_id)
-        for _ in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
+        for key, _ in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
+            if key in entering:
+                continue
             raise errors.NamespaceNotEmpty(f"Namespace {idents.dotted(namespace)} is not empty")
 
 
-def _intern(
+def intern(
     reading: batch.Reading, place: records.Place, namespace: idents.Namespace
 ) -> tuple[int, batch.Batch]:
     """Return the id of a path, and the Batch that assigns one if it has none."""

@@ -234,6 +234,15 @@ class Sequences:
         return settings.table_key(place.bucket_id, row.object_uuid)
 
 
+def stored_rows(
+    reading: batch.Lookup, bucket_id: int, namespace: records.NamespaceRow
+) -> Mapping[str, Any]:
+    """Return the stored sequences of a namespace, by name."""
+    rows = settings.read(reading, settings.table_key(bucket_id, namespace.object_uuid))
+    stored: Mapping[str, Any] = rows.get(SEQUENCES, {})
+    return stored
+
+
 def _row_of(rows: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if name not in rows:
         raise sequence_errors.NoSuchSequence(f"Sequence does not exist: {name}")

@@ -77,17 +77,19 @@ class TableBuckets:
         name: str,
         *,
         owner: str,
-        namespace: str,
+        namespace: str | None,
         comment: str,
         by: str,
         via: str,
         judge: owners.Recheck,
         replaces: storage_model.BucketInfo | None = None,
         check_namespace: CheckNamespace | None = None,
-        receipt: receipts.Receipt,
+        receipt: receipts.Receipt | None,
     ) -> None:
-        """Create a table bucket with one namespace. replaces: the bucket that it takes the place
-        of, with its namespaces but without tables, views and files.
+        """Create a table bucket with one namespace, or with none.
+
+        replaces: the bucket that it takes the place of, with its namespaces but without tables,
+        views and files.
 
         check_namespace: raises for a namespace that may not be lost. Raises BucketAlreadyExists,
         and what `delete` raises.
@@ -114,7 +116,8 @@ class TableBuckets:
                 replaces=replaces,
             )
             try:
-                await self._store.index.commit(batch.merge((held, creation, receipt.plan())))
+                note = () if receipt is None else (receipt.plan(),)
+                await self._store.index.commit(batch.merge((held, creation, *note)))
             except storage_errors.ExpectationFailed:
                 continue
             return
@@ -125,7 +128,7 @@ class TableBuckets:
         name: str,
         *,
         owner: str,
-        namespace: str,
+        namespace: str | None,
         comment: str,
         by: str,
         via: str,
@@ -157,17 +160,19 @@ class TableBuckets:
                 ),
             )
             place = records.Place(bucket=storage_records.bucket_info(name, value))
-            _, first = namespaces.plan_creation(
-                view,
-                place,
-                (namespace,),
-                None,
-                properties={},
-                object_uuid=sites.hyphenated(self._store.new_id()),
-                by=by,
-                via=via,
-                now_ms=now_ms,
-            )
+            first = batch.Batch()
+            if namespace is not None:
+                _, first = namespaces.plan_creation(
+                    view,
+                    place,
+                    (namespace,),
+                    None,
+                    properties={},
+                    object_uuid=sites.hyphenated(self._store.new_id()),
+                    by=by,
+                    via=via,
+                    now_ms=now_ms,
+                )
         released: tuple[batch.Write, ...] = ()
         if existing is not None and replaces is not None:
             released = (bodies.released("bucket", str(replaces.bucket_id), now_ms),)

@@ -35,6 +35,7 @@ from catalog.metadata import views as rules
 from catalog.mounts import mounted
 from server import documents, limits
 from storage import batch
+from storage import model as storage_model
 
 SMALL_VIEW_BYTES: Final = 64 * 1024
 """View metadata up to this size is decoded and changed on the event loop."""
@@ -51,6 +52,18 @@ class LoadedView(msgspec.Struct, frozen=True, kw_only=True):
     def metadata_location(self) -> str:
         """The metadata file's URI."""
         return location_of(self.pointer)
+
+
+class PlannedView(msgspec.Struct, frozen=True, kw_only=True):
+    """What new metadata of a view changes, for the one `commit.plan` of its table bucket.
+
+    named: names its file. files: as in `store.Planned`.
+    """
+
+    loaded: LoadedView
+    change: commit.Change
+    named: batch.Batch
+    files: tuple[storage_model.Received, ...]
 
 
 class Views:
@@ -428,6 +441,42 @@ class Views:
         receipt: receipts.Receipt | None,
     ) -> store.Planned[LoadedView]:
         """Return the plan that writes new metadata of a view and points to it."""
+        planned = await self.plan_metadata(
+            place,
+            ident,
+            namespace_id,
+            before=before,
+            after=after,
+            object_uuid=object_uuid,
+            holder=holder,
+            summary=summary,
+            by=by,
+            now_ms=now_ms,
+        )
+        done = commit.plan(place, [planned.change], author=by, via=via, time_ms=now_ms)
+        note = () if receipt is None else (receipt.plan(pointer=planned.loaded.pointer),)
+        # The claim on the location is checked before the view's file is written there.
+        return store.Planned(
+            result=planned.loaded,
+            batch=batch.merge((*extra, planned.named, done, *note)),
+            files=planned.files,
+        )
+
+    async def plan_metadata(
+        self,
+        place: records.Place,
+        ident: idents.TableIdent,
+        namespace_id: int,
+        *,
+        before: store.StoredPointer | None,
+        after: rules.ViewMetadata,
+        object_uuid: str,
+        holder: store.StoredNamespace | None = None,
+        summary: Mapping[str, Any],
+        by: str,
+        now_ms: int,
+    ) -> PlannedView:
+        """Write new metadata of a view; return what a commit of it changes."""
         commits.check_placement(after, place)
         data = rules.encode(after)
         _check_size(ident, data)
@@ -447,14 +496,8 @@ class Views:
         change = self._pointers.change(
             ident, namespace_id, before=before, after=pointer, summary=summary, holder=holder
         )
-        done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
-        note = () if receipt is None else (receipt.plan(pointer=pointer),)
-        # The claim on the location is checked before the view's file is written there.
-        return store.Planned(
-            result=LoadedView(ident=ident, pointer=pointer, data=data),
-            batch=batch.merge((*extra, named, done, *note)),
-            files=files,
-        )
+        loaded = LoadedView(ident=ident, pointer=pointer, data=data)
+        return PlannedView(loaded=loaded, change=change, named=named, files=files)
 
 
 def location_of(pointer: records.Pointer) -> str:

@@ -1,18 +1,21 @@
 """engine: CREATE, ALTER and DROP DATABASE. A database is a table bucket.
 
-CREATE makes the bucket with the schema PUBLIC. DROP deletes one without tables and views; CASCADE
-frees their files for good, because a deleted bucket cannot be restored. Each statement is one
-transaction with a receipt, which belongs to no bucket.
+CREATE makes the bucket with the schema PUBLIC. CLONE makes it without schemas, and one commit then
+creates all of them with what they hold; if that fails, the bucket is deleted again. DROP deletes
+one without tables and views; CASCADE frees their files for good, because a deleted bucket cannot be
+restored. The last transaction of each statement has a receipt, which belongs to no bucket.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Final
 
 from catalog import errors as catalog_errors
-from catalog import idents, owners, records, rights, table_buckets
+from catalog import idents, owners, receipts, records, rights, table_buckets
 from server.access import model as access_model
-from sql import errors, outcomes, places, planning, replays
+from sql import errors, outcomes, places, planning, replays, schema_clones
 from sql.dialect import names, operations
 from storage import errors as storage_errors
 from storage import model as storage_model
@@ -32,7 +35,9 @@ class Databases:
         places: places.Places,
         table_buckets: table_buckets.TableBuckets,
         replays: replays.Replays,
+        clones: schema_clones.SchemaClones,
     ) -> None:
+        self._clones = clones
         self._places = places
         self._table_buckets = table_buckets
         self._replays = replays
@@ -50,22 +55,25 @@ class Databases:
         judge = self._places.judge_new_database(session.principal, name)
         judge()
         receipt = self._replays.receipt_in(replays.NO_BUCKET, execution.query_id, by=execution.by)
-        existing = None
+        existing, cloned = None, list[schema_clones.ClonedSchema]()
         if not self._replays.is_done(receipt):
             if statement.replace:
                 existing = self._replaced(execution, statement.name, shown)
+            taken = name if existing is None else existing.name
+            if statement.source is not None:
+                cloned = self._cloned(execution, statement.source.name[0], taken)
             try:
                 await self._table_buckets.create(
-                    name if existing is None else existing.name,
+                    taken,
                     owner=session.principal.account_id,
-                    namespace=FIRST_SCHEMA,
+                    namespace=FIRST_SCHEMA if statement.source is None else None,
                     comment=statement.comment,
                     by=execution.by,
                     via="sql",
                     judge=self._judge_both(judge, session.principal, existing),
                     replaces=existing,
                     check_namespace=self._check_namespace(session.principal, name),
-                    receipt=receipt,
+                    receipt=receipt if not cloned else None,
                 )
             except storage_errors.BucketAlreadyExists:
                 if statement.if_not_exists and self._is_visible(execution, statement.name):
@@ -73,8 +81,64 @@ class Databases:
                 raise errors.already_exists("Object", shown) from None
             except catalog_errors.TableBucketNotEmpty as error:
                 raise errors.not_empty(f"Database {shown} cannot be replaced: {error}") from None
-        session.database, session.schema = name if existing is None else existing.name, FIRST_SCHEMA
+            if statement.source is not None and cloned:
+                await self._fill(execution, statement.source, cloned, taken, receipt)
+        session.database = name if existing is None else existing.name
+        has_first = not cloned or any(each.source.name == FIRST_SCHEMA for each in cloned)
+        session.schema = FIRST_SCHEMA if has_first else None
         return outcomes.status(f"Database {shown} successfully created.")
+
+    def _cloned(
+        self, execution: planning.Execution, source: names.Ident, name: str
+    ) -> list[schema_clones.ClonedSchema]:
+        """Return what the clone `name` of a database is to hold; raises SqlError."""
+        with self._places.view(execution.session.principal) as catalog:
+            database = catalog.visible_database(source)
+            return [
+                self._clones.find(
+                    execution, catalog, schema, database=name, namespace=schema.namespace
+                )
+                for schema in catalog.all_schemas(database)
+            ]
+
+    async def _fill(
+        self,
+        execution: planning.Execution,
+        source: operations.CloneSource,
+        cloned: list[schema_clones.ClonedSchema],
+        name: str,
+        receipt: receipts.Receipt,
+    ) -> None:
+        """Create all schemas of a new database in one commit; without it, delete the database."""
+        principal = execution.session.principal
+        judges = [
+            self._places.judge_namespace(principal, name, each.namespace, "CreateNamespace")
+            for each in cloned
+        ]
+
+        def judge() -> None:
+            for each in judges:
+                each()
+
+        try:
+            await self._clones.clone(
+                execution, source, cloned, comment=None, judge=judge, receipt=receipt
+            )
+        except catalog_errors.CommitStateUnknown:
+            raise  # the schemas may be there
+        except BaseException:
+            await asyncio.shield(self._take_back(name))
+            raise
+
+    async def _take_back(self, name: str) -> None:
+        """Delete a database that was created and could not be filled."""
+        bucket = self._table_buckets.find(name)
+        if bucket is None:
+            return
+        with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
+            await self._table_buckets.delete(
+                bucket, losing="nothing", may_purge=True, judge=lambda: None
+            )
 
     async def alter(
         self, execution: planning.Execution, statement: operations.AlterDatabase

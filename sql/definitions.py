@@ -400,7 +400,7 @@ class Definitions:
             stage=True,
             base_path=iceberg_options.base_path(statement),
         )
-        staged = await self._stage(execution, query_tables, columns, loaded, is_staged=True)
+        staged = await self.stage_rows(execution, query_tables, columns, loaded, is_staged=True)
         await self._writes.commit(
             staged, principal=execution.session.principal, query_id=execution.query_id
         )
@@ -451,7 +451,7 @@ class Definitions:
         try:
             staged = await self._clones.share(source, target, by=execution.by)
         except clones.Unshared:
-            staged = await self._stage(
+            staged = await self.stage_rows(
                 execution, query_tables, defined.columns, loaded, is_staged=True
             )
         await self._writes.commit(staged, principal=principal, query_id=execution.query_id)
@@ -478,7 +478,7 @@ class Definitions:
         staged = None
         if statement.copies == "clone":
             columns = clones.definition(source, numbers=numbers).columns
-            staged = await self._stage(execution, query_tables, columns, replacement.after)
+            staged = await self.stage_rows(execution, query_tables, columns, replacement.after)
         try:
             await self._replacements.commit(
                 replacement,
@@ -497,7 +497,7 @@ class Definitions:
                 await asyncio.shield(self._writes.discard(staged))
             raise
 
-    async def _stage(
+    async def stage_rows(
         self,
         execution: planning.Execution,
         query_tables: planning.QueryTables,
@@ -570,7 +570,7 @@ class Definitions:
 
         base = await self._tables.fetch_at(existing.ident, existing.pointer)
         replacement = await self._replacements.plan(base, describe)
-        staged = await self._stage(execution, query_tables, columns, replacement.after)
+        staged = await self.stage_rows(execution, query_tables, columns, replacement.after)
         own = temporary_names.path(existing.ident)
         reads_itself = any(shape.path == own for shape in query_tables.shapes)
         try:

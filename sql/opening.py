@@ -15,6 +15,7 @@ from catalog import (
     access,
     appends,
     files,
+    namespace_clones,
     namespaces,
     readers,
     scans,
@@ -54,6 +55,7 @@ from sql import (
     replacements,
     replays,
     roles,
+    schema_clones,
     schemas,
     show,
     staged_reads,
@@ -239,6 +241,41 @@ def open_statements(
         now_ms=store.now_ms,
         new_id=store.new_id,
     )
+    all_clones = clones.Clones(
+        scans=scans,
+        files=files,
+        sequences=all_sequences,
+        writes=written,
+        new_id=store.new_id,
+    )
+    all_definitions = definitions.Definitions(
+        planning=plans,
+        places=all_places,
+        writes=written,
+        tables=tables,
+        replays=all_replays,
+        defaults=column_defaults,
+        foreign_keys=references,
+        replacements=all_replacements,
+        temporary=all_temporary,
+        clones=all_clones,
+    )
+    all_schema_clones = schema_clones.SchemaClones(
+        places=all_places,
+        planning=plans,
+        compiler=reading,
+        definitions=all_definitions,
+        clones=all_clones,
+        writes=written,
+        namespace_clones=namespace_clones.NamespaceClones(
+            store=store, namespaces=namespaces, views=catalog_views
+        ),
+        tables=tables,
+        views=catalog_views,
+        readers=table_readers,
+        appends=all_appends,
+        files=files,
+    )
     all_statements = statements.Statements(
         engine=engine,
         compiler=reading,
@@ -282,29 +319,13 @@ def open_statements(
             default_database=default_database,
         ),
         planning=plans,
-        definitions=definitions.Definitions(
-            planning=plans,
-            places=all_places,
-            writes=written,
-            tables=tables,
-            replays=all_replays,
-            defaults=column_defaults,
-            foreign_keys=references,
-            replacements=all_replacements,
-            temporary=all_temporary,
-            clones=clones.Clones(
-                scans=scans,
-                files=files,
-                sequences=all_sequences,
-                writes=written,
-                new_id=store.new_id,
-            ),
-        ),
+        definitions=all_definitions,
         schemas=schemas.Schemas(
             places=all_places,
             namespaces=namespaces,
             replays=all_replays,
             temporary=all_temporary,
+            clones=all_schema_clones,
         ),
         databases=databases.Databases(
             places=all_places,
@@ -312,6 +333,7 @@ def open_statements(
                 store=store, namespaces=namespaces, region=region, seeds=seeds
             ),
             replays=all_replays,
+            clones=all_schema_clones,
         ),
         warehouses=warehouses.Warehouses(
             index=store.index, access=access, replays=all_replays, now_ms=store.now_ms

@@ -119,6 +119,22 @@ def _snapshot_id(loaded: tables.LoadedTable, moment: shapes.Moment) -> int | Non
     return parent
 
 
+async def find_time(loaded: tables.LoadedTable, query_id: str) -> int | None:
+    """Return when a statement changed a table, in Unix milliseconds; None if it did not, or if the
+    snapshot has expired."""
+
+    def find() -> int | None:
+        try:
+            snapshot = loaded.metadata.snapshot(_snapshot_of_query(loaded, query_id))
+        except errors.SqlError:
+            return None
+        return None if snapshot is None else int(snapshot["timestamp-ms"])
+
+    if loaded.metadata.snapshots.size_bytes > limits.HISTORY_HERE_BYTES_MAX:
+        return await asyncio.to_thread(find)
+    return find()
+
+
 def _snapshot_of_query(loaded: tables.LoadedTable, query_id: str) -> int:
     for snapshot_id in loaded.metadata.snapshot_ids:
         snapshot = loaded.metadata.snapshot(snapshot_id) or {}

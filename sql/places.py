@@ -9,14 +9,14 @@ may see.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from catalog import access as catalog_access
 from catalog import errors as catalog_errors
-from catalog import idents, owners, records, rights, table_buckets
+from catalog import idents, owners, records, rights, sequences, table_buckets
 from catalog import store as catalog_store
 from server.access import arns
 from server.access import errors as access_errors
@@ -47,6 +47,19 @@ class NamedTable:
     @property
     def is_temporary(self) -> bool:
         return temporary_names.is_temporary(self.ident)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchemaContents:
+    """All that a schema holds, whether or not the caller may read it.
+
+    sequences: their stored rows, by name.
+    """
+
+    properties: Mapping[str, str]
+    tables: tuple[NamedTable, ...]
+    views: tuple[NamedTable, ...]
+    sequences: Mapping[str, Any]
 
 
 class Places:
@@ -88,6 +101,10 @@ class Places:
         """Return the check that principal is still allowed an action on a schema."""
         demands = (self._access.on_namespace(database, namespace, action),)
         return self._rejudge_demands(principal, demands)
+
+    def is_mount(self, database: str) -> bool:
+        """Return whether a database is that of another catalog."""
+        return self._store.is_mount(database)
 
     def bucket_arn(self, database: str) -> str:
         """Return the ARN of a database's table bucket."""
@@ -333,6 +350,59 @@ class CatalogView:
         if place is not None:
             row = self._store.find_pointer(self._reading, place, object_type, ident)
         return None if row is None else NamedTable(ident=ident, pointer=row.pointer)
+
+    def whole_schema(self, schema: Schema, *, most: int) -> SchemaContents:
+        """Return all that a schema holds; its tables have no temporary ones among them.
+
+        Raises SqlError 003001 unless the caller may list its tables; 000625 for more than most
+        tables and views.
+        """
+        self.check((self._access.on_namespace(schema.database, schema.namespace, "ListTables"),))
+        place = self._place(schema.database)
+        row = None
+        if place is not None:
+            row = self._store.find_namespace(self._reading, place, schema.namespace)
+        if place is None or row is None:
+            raise _no_schema(names.shown_database(schema.database), names.Ident(text=schema.name))
+        held: dict[str, tuple[NamedTable, ...]] = {}
+        object_types: tuple[Literal["table", "view"], ...] = ("table", "view")
+        for object_type in object_types:
+            listed = self._store.names(
+                self._reading, place, object_type, row.row.namespace_id, limit=most + 1
+            )
+            entries = [
+                self.find(
+                    idents.TableIdent(
+                        table_bucket=schema.database, namespace=schema.namespace, name=name
+                    ),
+                    object_type,
+                )
+                for name in listed
+            ]
+            held[object_type] = tuple(each for each in entries if each is not None)
+        if len(held["table"]) + len(held["view"]) > most:
+            raise errors.too_complex(f"a schema has more than {most:,} tables and views")
+        return SchemaContents(
+            properties=row.row.properties,
+            tables=held["table"],
+            views=held["view"],
+            sequences=sequences.stored_rows(self._reading, place.bucket_id, row.row),
+        )
+
+    def all_schemas(self, database: str) -> list[Schema]:
+        """Return the schemas of a database, parents before their children.
+
+        Raises SqlError 003001 unless the caller may list and see all of them.
+        """
+        self.check((self._access.on_bucket(database, "ListNamespaces"),))
+        namespaces = sorted(self._namespaces(database))
+        self.check(
+            [self._access.on_namespace(database, each, "GetNamespace") for each in namespaces]
+        )
+        return [
+            Schema(database=database, name=idents.dotted(each), namespace=each)
+            for each in namespaces
+        ]
 
     def may_describe(self, table: NamedTable) -> bool:
         """Return whether the caller may load a table; else it may know its name and times alone."""

@@ -6,9 +6,11 @@ gets the first one's answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catalog import errors as catalog_errors
-from catalog import idents, namespaces, records
-from sql import errors, outcomes, places, planning, replays, temporary_tables
+from catalog import idents, namespaces, owners, records
+from sql import errors, outcomes, places, planning, replays, schema_clones, temporary_tables
 from sql.dialect import names, operations
 
 
@@ -22,7 +24,9 @@ class Schemas:
         namespaces: namespaces.Namespaces,
         replays: replays.Replays,
         temporary: temporary_tables.TemporaryTables,
+        clones: schema_clones.SchemaClones,
     ) -> None:
+        self._clones = clones
         self._places = places
         self._namespaces = namespaces
         self._replays = replays
@@ -48,12 +52,23 @@ class Schemas:
             is_done = self._replays.is_done(receipt)
             is_taken = catalog.has_schema(database, ident)
         exists = outcomes.status(f"{ident.folded} already exists, statement succeeded.")
-        if is_taken and not is_done:
-            if statement.replace:
-                return await self._replace(execution, statement, database)
+        if is_taken and not is_done and not statement.replace:
             if not statement.if_not_exists:
                 raise errors.already_exists("Object", ident.folded)
             return exists
+        if statement.source is not None and not is_done:
+            try:
+                await self._clone(
+                    execution, statement, statement.source, database, replaces=is_taken
+                )
+            except catalog_errors.NamespaceAlreadyExists:  # another session created it meanwhile
+                if not statement.if_not_exists:
+                    raise
+                return exists
+            session.database, session.schema = database, ident.stored
+            return outcomes.status(f"Schema {ident.folded} successfully created.")
+        if is_taken and not is_done:
+            return await self._replace(execution, statement, database)
         properties = {"comment": statement.comment} if statement.comment else {}
         if not is_done:
             try:
@@ -75,13 +90,55 @@ class Schemas:
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
-    async def _replace(
+    async def _clone(
+        self,
+        execution: planning.Execution,
+        statement: operations.CreateSchema,
+        source: operations.CloneSource,
+        database: str,
+        *,
+        replaces: bool,
+    ) -> None:
+        """Create a schema with what another one holds; drop the one of its name, if there is one.
+
+        All of it is one commit.
+        """
+        session, ident = execution.session, statement.name[-1]
+        namespace, replaced = tuple(ident.stored.split(".")), None
+        judges = [
+            self._places.judge_namespace(session.principal, database, namespace, "CreateNamespace")
+        ]
+        if replaces:
+            replaced, judges = self._replaced(execution, statement, database)
+            namespace = replaced.namespace
+        with self._places.view(session.principal) as catalog:
+            if len(source.name) > 2:
+                raise errors.unsupported("a schema name of more than two parts")
+            schema = catalog.visible_schema(source.name, database=session.database, exactly=False)
+            if not schema.namespace:
+                raise errors.unsupported("CLONE of INFORMATION_SCHEMA")
+            cloned = self._clones.find(
+                execution, catalog, schema, database=database, namespace=namespace
+            )
+        await self._clones.clone(
+            execution,
+            source,
+            [cloned],
+            comment=statement.comment,
+            judge=_all(judges),
+            receipt=self._replays.receipt(database, execution.query_id, by=execution.by),
+            replaces=replaces,
+        )
+        if replaced is not None:
+            await self._temporary.drop_schema(session, replaced)
+
+    def _replaced(
         self,
         execution: planning.Execution,
         statement: operations.CreateSchema,
         database: str,
-    ) -> outcomes.Outcome:
-        """Drop a schema with its tables and views, and create it anew, in one commit."""
+    ) -> tuple[places.Schema, list[owners.Recheck]]:
+        """Return the schema that OR REPLACE drops, and the checks of the rights on it."""
         session, ident = execution.session, statement.name[-1]
         with self._places.view(session.principal) as catalog:
             schema = catalog.schema(
@@ -94,10 +151,17 @@ class Schemas:
             self._places.judge_namespace(session.principal, database, schema.namespace, action)
             for action in ("DeleteNamespace", "CreateNamespace")
         ]
+        return schema, judges
 
-        def judge() -> None:
-            for each in judges:
-                each()
+    async def _replace(
+        self,
+        execution: planning.Execution,
+        statement: operations.CreateSchema,
+        database: str,
+    ) -> outcomes.Outcome:
+        """Drop a schema with its tables and views, and create it anew, in one commit."""
+        session, ident = execution.session, statement.name[-1]
+        schema, judges = self._replaced(execution, statement, database)
 
         def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
             table = places.NamedTable(ident=ident, pointer=pointer)
@@ -109,7 +173,7 @@ class Schemas:
             check=check,
             by=execution.by,
             via="sql",
-            judge=judge,
+            judge=_all(judges),
             receipt=self._replays.receipt(database, execution.query_id, by=execution.by),
             successor={"comment": statement.comment} if statement.comment else {},
         )
@@ -252,3 +316,11 @@ class Schemas:
                 raise errors.already_exists("Object", shown) from None
             return success
         raise missing
+
+
+def _all(judges: Sequence[owners.Recheck]) -> owners.Recheck:
+    def judge() -> None:
+        for each in judges:
+            each()
+
+    return judge

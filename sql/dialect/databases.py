@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sql import errors
 from sql.dialect import names, operations, reading
 
 
-def read_create(reader: reading.TokenReader, *, replace: bool) -> operations.CreateDatabase:
-    """Return the CREATE DATABASE whose name comes next."""
+def read_create(
+    reader: reading.TokenReader,
+    read_source: Callable[[reading.TokenReader], operations.CloneSource | None],
+    *,
+    replace: bool,
+) -> operations.CreateDatabase:
+    """Return the CREATE DATABASE whose name comes next. read_source: reads CLONE."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = _read_name(reader)
+    source = read_source(reader)
+    if source is not None and len(source.name) != 1:
+        raise errors.invalid_identifier(names.dotted(source.name))
     comment = ""
     while not reader.is_finished:
         if reader.accept("COMMENT"):
@@ -18,7 +28,11 @@ def read_create(reader: reading.TokenReader, *, replace: bool) -> operations.Cre
         else:
             raise errors.unsupported(f"CREATE DATABASE ... {reader.peek_word()}")
     return operations.CreateDatabase(
-        name=name, comment=comment, if_not_exists=if_not_exists, replace=replace
+        name=name,
+        comment=comment,
+        if_not_exists=if_not_exists,
+        replace=replace,
+        source=source,
     )
 
 

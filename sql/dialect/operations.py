@@ -241,11 +241,25 @@ class AlterSchema:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CloneSource:
+    """The schema or database that CLONE names.
+
+    moment: the text of AT or BEFORE, "" without. ignores_expired: tables whose state of then is not
+    kept any more are left out.
+    """
+
+    name: names.Name
+    moment: str = ""
+    ignores_expired: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CreateDatabase:
     name: names.Ident
     comment: str = ""
     if_not_exists: bool = False
     replace: bool = False
+    source: CloneSource | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -300,6 +314,7 @@ class CreateSchema:
     if_not_exists: bool = False
     comment: str | None = None
     replace: bool = False
+    source: CloneSource | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from sqlglot import errors as sqlglot_errors
@@ -21,6 +21,7 @@ from sql.dialect import (
     accounts,
     alterations,
     changes,
+    cloning,
     columns,
     comments,
     databases,
@@ -450,7 +451,7 @@ def _create(reader: reading.TokenReader) -> operations.Operation:
     if reader.accept("WAREHOUSE"):
         return warehouses.read_create(reader, replace=replace)
     if reader.accept("DATABASE") or reader.accept("TRANSIENT", "DATABASE"):
-        return databases.read_create(reader, replace=replace)
+        return databases.read_create(reader, _read_clone, replace=replace)
     if reader.accept("SCHEMA") or reader.accept("TRANSIENT", "SCHEMA"):
         return _create_schema(reader, replace=replace)
     if views.is_create(reader, start):
@@ -563,6 +564,7 @@ def _accept_temporary(reader: reading.TokenReader) -> bool:
 def _create_schema(reader: reading.TokenReader, *, replace: bool) -> operations.Operation:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
+    source = _read_clone(reader)
     comment = None
     while not reader.is_finished:
         if reader.accept("COMMENT"):
@@ -571,8 +573,25 @@ def _create_schema(reader: reading.TokenReader, *, replace: bool) -> operations.
         else:
             raise errors.unsupported(f"CREATE SCHEMA ... {reader.peek_word()}")
     return operations.CreateSchema(
-        name=name, if_not_exists=if_not_exists, comment=comment, replace=replace
+        name=name,
+        if_not_exists=if_not_exists,
+        comment=comment,
+        replace=replace,
+        source=source,
     )
+
+
+def _read_clone(reader: reading.TokenReader) -> operations.CloneSource | None:
+    """Return what CLONE names, if that word comes next."""
+
+    def parse(tokens: Sequence[Token]) -> None:
+        query = [*grammar.Boathouse().tokenize("SELECT * FROM t"), *tokens]
+        tree = _tree_of(reader, query)
+        table = tree.args["from_"].this if isinstance(tree, exp.Select) else None
+        if not isinstance(table, exp.Table) or table.args.get("when") is None:
+            raise reader.unexpected(tokens[0])
+
+    return cloning.read_source(reader, parse)
 
 
 def _describe(reader: reading.TokenReader) -> operations.Operation:

@@ -79,6 +79,10 @@ cursor.execute(
 )
 say("merged", cursor.fetchall(), cursor.rowcount)
 say(cursor.execute("select n, m from small order by n").fetchall())
+say(cursor.execute(f"create schema {SCHEMA}_c clone {SCHEMA} at (offset => 0)").fetchone())
+say(connection.schema, cursor.execute("select n, m from small order by n").fetchall())
+cursor.execute(f"drop schema {SCHEMA}_c")
+cursor.execute(f"use schema {SCHEMA}")
 cursor.execute("drop table small")
 cursor.execute("drop table trips")
 cursor.execute(f"drop schema {SCHEMA}")
@@ -229,6 +233,9 @@ def test_a_session_makes_fills_reads_and_drops_a_table(
     assert said[17] == ["deleted", "int:3"]
     assert said[18] == ["merged", [["int:0", "int:1"]], "int:1"]
     assert said[19] == [[["int:7", "int:10"]]]
+    clone = f"{schema}_c".upper()
+    assert said[20] == [[f"Schema {clone} successfully created."]]
+    assert said[21] == [clone, [["int:7", "int:10"]]]
 
 
 ZONES = """

@@ -69,3 +69,30 @@ def test_other_engines_read_a_table_after_each_change(
     assert len(changed("alter table t cluster by (first)")) == 3
     assert changed("create table u as select 1 as x; alter table u swap with t") == [(1,)]
     assert len(changed("alter table u rename to w", "w")) == 3
+
+
+def test_other_engines_read_the_tables_of_a_cloned_schema(server: server_kit.Running) -> None:
+    namespace, clone = (f"ddl_{uuid.uuid4().hex[:8]}" for _ in range(2))
+    catalog = lake_client.catalog(server)
+    catalog.create_namespace(namespace)
+    output, errors = io.StringIO(), io.StringIO()
+    code = shell.run(
+        "create table t as select seq4() a from table(generator(rowcount => 5));"
+        "create view v as select max(a) m from t;"
+        f"create schema {clone} clone {namespace};"
+        "delete from t where a > 1;"  # the clone is the session's schema now
+        f"select (select m from {namespace}.v) || ' and ' || (select m from v)",
+        url=server.url,
+        user=server.access_key,
+        password=server.secret_key,
+        database="lake",
+        schema=namespace,
+        output=output,
+        errors=errors,
+    )
+    assert code == 0, errors.getvalue()
+    assert "4 and 1" in output.getvalue()
+    for name, rows in ((namespace, [0, 1, 2, 3, 4]), (clone, [0, 1])):
+        table = catalog.load_table(f"{name}.t").scan().to_arrow()
+        assert sorted(table["a"].to_pylist()) == rows
+    assert (clone, "v") in catalog.list_views(clone)

@@ -31,6 +31,8 @@ STATEMENTS = (
     "insert into pond.ns.v select a + 1 from pond.ns.v",
     "commit",
 )
+CLONED = {"lake.dev.t": [(1,)], "lake.dev.u": [(2,)]}
+"""What CREATE SCHEMA ... CLONE adds."""
 ALONE = {
     "insert into t values (10), (11)": {**BEFORE, "lake.ns.t": [(1,), (10,), (11,)]},
     "insert all into t values (a) into pond.ns.v values (a) select 9 as a": {
@@ -39,6 +41,7 @@ ALONE = {
         "pond.ns.v": [(3,), (9,)],
     },
     "update t set a = a + 1": {**BEFORE, "lake.ns.t": [(2,)]},
+    "create schema dev clone ns": {**BEFORE, **CLONED},
 }
 """Statements that commit their own changes, and the rows after each."""
 FIRST_ID = 1_000_000
@@ -93,7 +96,7 @@ def transact(data: Path, disk: Disk, *, texts: Sequence[str] = STATEMENTS) -> bo
 
 
 def state(data: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows of both tables; what an unfinished transaction left is swept away."""
+    """Return the rows of all tables; what an unfinished transaction left is swept away."""
     with lakes.opened(data, first_id=2 * FIRST_ID) as lake:
         assert lake.storage.recovery.missing == ()
         invariants.check_recovered(lake.storage, data)
@@ -103,19 +106,22 @@ def state(data: Path) -> dict[str, list[tuple[Any, ...]]]:
                 sweeps.run(lake, bucket=bucket)
         local = opened_statements(lake, data)
 
+        tables = {**BEFORE, **(CLONED if lake.namespaces.exists("lake", ("dev",)) else {})}
+
         async def read() -> dict[str, list[tuple[Any, ...]]]:
             return {
-                table: await local.rows(f"select a from {table} order by a") for table in BEFORE
+                table: await local.rows(f"select a from {table} order by a") for table in tables
             }
 
         rows = asyncio.run(read())
-        for table in BEFORE:
-            bucket, _, name = table.partition(".")
-            ident = idents.TableIdent(table_bucket=bucket, namespace=("ns",), name=name[3:])
+        assert tables.keys() > BEFORE.keys() or not sweeps.keys_in(lake, "dev/", "lake")
+        for table in tables:
+            bucket, schema, name = table.split(".")
+            ident = idents.TableIdent(table_bucket=bucket, namespace=(schema,), name=name)
             metadata = lake.load(ident).metadata
             summaries = [metadata.snapshot(each) or {} for each in metadata.snapshot_ids]
             added = sum(int(each["summary"].get("added-data-files", 0)) for each in summaries)
-            assert len(sweeps.keys_in(lake, f"ns/{name[3:]}/data/", bucket)) == added
+            assert len(sweeps.keys_in(lake, f"{schema}/{name}/data/", bucket)) == added
     return rows
 
 

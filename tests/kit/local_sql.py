@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catalog import access as catalog_access
-from catalog import appends, files, guard, readers, scans, sequences, staging, table_buckets
+from catalog import (
+    appends,
+    files,
+    guard,
+    namespace_clones,
+    readers,
+    scans,
+    sequences,
+    staging,
+    table_buckets,
+)
 from jobs import runs
 from server.access import (
     arns,
@@ -55,6 +65,7 @@ from sql import (
     replays,
     results,
     roles,
+    schema_clones,
     schemas,
     sessions,
     shelves,
@@ -379,6 +390,41 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         places=resolver,
         sequences=all_sequences,
     )
+    all_clones = clones.Clones(
+        scans=planned,
+        files=file_store,
+        sequences=all_sequences,
+        writes=written,
+        new_id=new_id,
+    )
+    all_definitions = definitions.Definitions(
+        planning=plans,
+        places=resolver,
+        writes=written,
+        tables=lake.tables,
+        replays=stored_replays,
+        defaults=column_defaults,
+        foreign_keys=references,
+        replacements=all_replacements,
+        temporary=all_temporary,
+        clones=all_clones,
+    )
+    all_schema_clones = schema_clones.SchemaClones(
+        places=resolver,
+        planning=plans,
+        compiler=reading,
+        definitions=all_definitions,
+        clones=all_clones,
+        writes=written,
+        namespace_clones=namespace_clones.NamespaceClones(
+            store=lake.store, namespaces=lake.namespaces, views=lake.views
+        ),
+        tables=lake.tables,
+        views=lake.views,
+        readers=table_readers,
+        appends=committed,
+        files=file_store,
+    )
     runner = statements.Statements(
         engine=the_engine,
         compiler=reading,
@@ -422,29 +468,13 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             default_database="lake",
         ),
         planning=plans,
-        definitions=definitions.Definitions(
-            planning=plans,
-            places=resolver,
-            writes=written,
-            tables=lake.tables,
-            replays=stored_replays,
-            defaults=column_defaults,
-            foreign_keys=references,
-            replacements=all_replacements,
-            temporary=all_temporary,
-            clones=clones.Clones(
-                scans=planned,
-                files=file_store,
-                sequences=all_sequences,
-                writes=written,
-                new_id=new_id,
-            ),
-        ),
+        definitions=all_definitions,
         schemas=schemas.Schemas(
             places=resolver,
             namespaces=lake.namespaces,
             replays=stored_replays,
             temporary=all_temporary,
+            clones=all_schema_clones,
         ),
         databases=databases.Databases(
             places=resolver,
@@ -452,6 +482,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
                 store=lake.store, namespaces=lake.namespaces, region="us-east-1", seeds={}
             ),
             replays=stored_replays,
+            clones=all_schema_clones,
         ),
         warehouses=warehouses.Warehouses(
             index=lake.store.index, access=access, replays=stored_replays, now_ms=lake.clock

@@ -241,6 +241,239 @@ def test_repeated_request_of_a_clone_is_executed_once(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+async def build_schema(local: local_sql.LocalSql) -> None:
+    await build(local)
+    await local.run("create sequence q start 7")
+    await local.run("create table numbered (n int default q.nextval, a varchar)")
+    await local.run("create table child (id int, foreign key (id) references s (id))")
+    await local.run("create view v as select name from s")
+    await local.run("create view w as select name from lake.ns.s")
+    await local.run("alter schema ns set comment = 'of ns'")
+
+
+async def names_in(local: local_sql.LocalSql, schema: str) -> list[tuple[str, str]]:
+    shown = await local.rows(f"show objects in schema {schema}")
+    return sorted((row[1], row[4]) for row in shown)
+
+
+OBJECTS = [
+    ("CHILD", "TABLE"),
+    ("NUMBERED", "TABLE"),
+    ("S", "TABLE"),
+    ("V", "VIEW"),
+    ("W", "VIEW"),
+]
+
+
+def test_schema_clone_has_tables_views_and_sequences_and_shares_the_bytes(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build_schema(local)
+        before = len(local.lake.log())
+        assert await local.rows("create schema dev clone ns") == [
+            ("Schema DEV successfully created.",)
+        ]
+        assert len(local.lake.log()) == before + 1
+        assert await names_in(local, "dev") == OBJECTS
+        assert await local.one("select current_schema()") == "DEV"
+        assert await described(local, "dev.s") == DESCRIBED
+        assert blobs_of(local, "dev.s") == blobs_of(local, "ns.s") != set()
+        (shown,) = await local.rows("show schemas like 'dev'")
+        assert "of ns" in shown
+
+        await local.run("delete from ns.s where id = 5")
+        await local.run("insert into dev.s (name) values ('d')")
+        assert await local.rows("select id, name from dev.s order by id") == [
+            (5, "a"),
+            (7, "b"),
+            (9, "c"),
+            (11, "d"),
+        ]
+        # A view's own schema is the clone's; what its text names in full stays.
+        assert await local.one("select count(*) from dev.v") == 4
+        assert await local.one("select count(*) from dev.w") == 2
+        # The clone's tables take the numbers of the clone's sequence.
+        await local.run("insert into dev.numbered (a) values ('x'), ('y')")
+        assert await local.rows("select n from dev.numbered order by n") == [(7,), (8,)]
+        assert await local.one("select ns.q.nextval") == 7
+        keys = await local.rows("show imported keys in table dev.child")
+        assert [(row[2], row[3]) for row in keys] == [("DEV", "S")]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_schema_clone_of_a_schema_that_exists_is_refused_unless_it_replaces_it(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build_schema(local)
+        await local.run("create schema dev")
+        await local.run("create table dev.s as select 99 other")
+        await local.run("create table dev.v as select 1 a")
+        await local.run("create view dev.child as select 1 a")
+        await local.run("create table dev.mine as select 1 a")
+        assert await code_of(local, "create schema dev clone ns") == "002002"
+        assert await local.rows("create schema if not exists dev clone ns") == [
+            ("DEV already exists, statement succeeded.",)
+        ]
+        before = len(local.lake.log())
+        await local.run("create or replace schema dev clone ns comment = 'fresh'")
+        assert len(local.lake.log()) == before + 1
+        assert await names_in(local, "dev") == OBJECTS
+        assert await local.one("select count(*) from dev.s") == 3
+        assert await local.one("select count(*) from dev.v") == 3
+        # What was replaced is kept, as by DROP SCHEMA.
+        await local.run("undrop table dev.mine")
+        local.lake.clock.now_ms += 1000
+        await local.run("drop table dev.s")
+        await local.run("undrop table dev.s")
+        assert await local.one("select count(*) from dev.s") == 3
+        await local.run("create or replace schema ns clone ns")
+        assert await local.one("select count(*) from ns.s") == 3
+        assert local.lake.broken_chain() is None
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_schema_clone_at_a_time_has_the_tables_and_rows_of_then(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s as select 1 a")
+        local.lake.clock.now_ms += 60_000
+        await local.run("insert into s values (2)")
+        second = local.last_id
+        local.lake.clock.now_ms += 60_000
+        await local.run("create table late as select 1 a")
+        await local.run("set since = -90")
+        await local.run("create schema d1 clone ns at (offset => $since)")
+        assert await names_in(local, "d1") == [("S", "TABLE")]
+        assert await local.rows("select a from d1.s") == [(1,)]
+        for word, rows in (("at", 2), ("before", 1)):
+            await local.run(
+                f"create or replace schema d2 clone ns {word} (statement => '{second}')"
+            )
+            assert await names_in(local, "d2") == [("S", "TABLE")]
+            assert await local.one("select count(*) from d2.s") == rows
+        unknown = f"create schema d3 clone ns at (statement => '{uuid.uuid4()}')"
+        assert await code_of(local, unknown) == "000707"
+        assert await code_of(local, "create schema d3 clone ns at (version => 5)") == "000002"
+        assert await code_of(local, "create schema d3 clone ns at (offset => 'x'") == "001003"
+        assert await code_of(local, "create schema d3 clone nothing") == "002003"
+        assert await code_of(local, "create schema d3 clone information_schema") == "000002"
+        assert "d3" not in {idents[-1] for idents in local.lake.namespaces.list("lake")}
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_schema_clone_writes_rows_anew_where_files_cannot_be_shared(
+    tmp_path: Path, version: int
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s (a int not null, b varchar(3), t timestamp_ltz)")
+        await local.run(f"alter table s set iceberg_version = {version}")
+        merging = {"write.delete.mode": "merge-on-read"}
+        await local.lake.tables.commit(
+            local.lake.ident("ns.s"),
+            [],
+            [{"action": "set-properties", "updates": merging}],
+            by=lakes.BY,
+        )
+        await local.run("insert into s (a, b) values (1, 'x'), (2, 'y'), (3, 'z')")
+        await local.run("delete from s where a = 2")
+        await local.run("create schema dev clone ns")
+        assert await local.rows("select a, b from dev.s order by a") == [(1, "x"), (3, "z")]
+        assert await code_of(local, "insert into dev.s (b) values ('x')") == "100072"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_schema_clone_needs_every_right_on_what_it_reads_and_creates(tmp_path: Path) -> None:
+    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await build_schema(local)
+        await local.run("create schema dev")
+        await local.run("create table dev.old as select 1 a")
+        owner, keys = local.session.principal, set(keys_of(local))
+        for action, replaced in (
+            ("s3tables:GetTableData", ""),
+            ("s3tables:ListTables", ""),
+            ("s3tables:CreateTable", ""),
+            ("s3tables:PutTableData", ""),
+            ("s3tables:CreateNamespace", ""),
+            ("s3tables:DeleteNamespace", "or replace "),
+            ("s3tables:DeleteTable", "or replace "),
+        ):
+            denied = {"Effect": "Deny", "Action": action, "Resource": "*"}
+            local.session.principal = local_sql.user("analyst", [everything, denied])
+            name = "dev" if replaced else "d"
+            text = f"create {replaced}schema {name} clone ns"
+            assert await code_of(local, text) == "003001", action
+        local.session.principal = owner
+        assert await names_in(local, "dev") == [("OLD", "TABLE")]
+        assert await code_of(local, "use schema d") == "002003"
+        assert set(keys_of(local)) == keys
+
+    local_sql.run_local(tmp_path, work)
+
+
+def keys_of(local: local_sql.LocalSql) -> list[str]:
+    return [info.key for info in local.lake.storage.objects.list("lake").objects]
+
+
+def test_schema_clone_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.lake.tables.create_empty(local.lake.ident("ns.z"), by=lakes.BY)
+        keys = set(keys_of(local))
+        assert await code_of(local, "create schema dev clone ns") == "002003"
+        assert set(keys_of(local)) == keys
+        assert ("dev",) not in local.lake.namespaces.list("lake")
+        assert await code_of(local, "create database pond clone lake") == "002003"
+        assert [row[1] for row in await local.rows("show databases")] == ["LAKE"]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_repeated_request_of_a_schema_clone_is_executed_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        for text in (
+            "create schema dev clone ns",
+            "create or replace schema dev clone ns",
+            "create database pond clone lake",
+        ):
+            query_id = str(uuid.uuid4())
+            first = await local.rows(text, query_id=query_id)
+            commits = len(local.lake.log())
+            assert await local.rows(text, query_id=query_id) == first
+            assert len(local.lake.log()) == commits
+            await local.run("use lake.ns")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_database_clone_has_all_schemas(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build_schema(local)
+        await local.run("create schema other")
+        await local.run("create view other.x as select count(*) n from ns.s")
+        assert await local.rows("create database pond clone lake comment = 'copy'") == [
+            ("Database POND successfully created.",)
+        ]
+        assert len(local.lake.log("pond")) == 1
+        assert await names_in(local, "pond.ns") == OBJECTS
+        await local.run("insert into pond.ns.s (name) values ('d')")
+        assert await local.one("select count(*) from pond.ns.v") == 4
+        assert await local.one("select n from pond.other.x") == 4
+        assert await local.one("select count(*) from lake.ns.s") == 3
+        await local.run("drop database pond cascade")
+        assert await local.one("select count(*) from lake.ns.s") == 3
+        assert await code_of(local, "create database lake clone lake") == "002002"
+        assert await code_of(local, "create database pond clone nothing") == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
 STEPS = st.lists(
     st.sampled_from(
         ["insert s", "update s", "clone", "drop s", "drop clone", "insert clone", "sweep"]

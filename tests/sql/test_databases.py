@@ -200,7 +200,6 @@ def test_alter_database_sets_and_removes_the_comment_and_refuses_the_rest(tmp_pa
         for refused in (
             "alter database lake rename to pond",
             "alter database lake set data_retention_time_in_days = 1",
-            "create database pond clone lake",
             "undrop database lake",
             "alter schema ns rename to other",
         ):

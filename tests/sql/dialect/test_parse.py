@@ -66,7 +66,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("alter warehouse w unset warehouse_size", "ALTER WAREHOUSE ... UNSET WAREHOUSE_SIZE"),
         ("create materialized view v as select 1", "CREATE MATERIALIZED VIEW"),
         ("alter view v add row access policy p on (a)", "ALTER VIEW ... ADD ROW"),
-        ("create database d clone e", "CREATE DATABASE ... CLONE"),
+        ("create database d clone e ignore hybrid tables", "CREATE DATABASE ... IGNORE"),
         (
             "alter database d rename to e",
             "ALTER DATABASE ... RENAME TO (a table bucket keeps its name)",
