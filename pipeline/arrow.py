@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import (
+    arrowmerging,
     catalogs,
     errors,
     inspection,
     jobs,
     loads,
+    parquetfiles,
     progress,
     reading,
     rejects,
@@ -44,13 +46,7 @@ PACKED_FACTOR = 6
 """How much larger text is taken to be than its packed file, when the size decides."""
 UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 """The unpacked bytes of all sources of one load; text takes up to 20 times as much in memory."""
-PARQUET_BATCH_ROWS = 8_192
 FOR_SPARK_ALONE = frozenset({"orc", "avro"})
-VALUE_BYTES = {
-    "BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4,
-    "FIXED_LEN_BYTE_ARRAY": 16,
-}  # fmt: skip
-"""What one value of a Parquet type takes in memory, without the characters of text."""
 SOURCES_MAX = 200
 """Sources are read one after another here, by Spark side by side."""
 WRITERS = 8
@@ -98,6 +94,7 @@ def plan(
     with _failures():
         target = _target(server, load)
         rows = _read(load, s3, wanted, target.table, steps.Steps(lambda line: None))
+        rows = _stored_columns(load, wanted, target, rows)
         if target.table is None:
             before = None
             schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(rows.schema))
@@ -131,8 +128,6 @@ def _check_size(load: jobs.Load, fresh: Sequence[sources.Source]) -> None:
     """Raise NotForArrow if the load is too large for this module, or has options of Spark alone."""
     if load.relation is not None and not isinstance(load.relation, settings.KafkaSource):
         raise errors.NotForArrow("a table as its source")
-    if load.mode == "merge":
-        raise errors.NotForArrow("--mode merge")
     if load.transforms or load.checks:
         raise errors.NotForArrow("transforms and checks")
     if load.reader.format in FOR_SPARK_ALONE:
@@ -215,23 +210,29 @@ def _loaded(
 ) -> jobs.Loaded:
     """Write and commit the rows."""
     fresh, load_id = wanted.fresh, uuid.uuid4()
+    columns = _stored_columns(load, wanted, target, rows)
+    merged = _merged(load, wanted, target, rows, columns, taken)
+    counted = None if load.merge is None else merged.counts
     with contextlib.ExitStack() as block:
         with taken.taking("write") as counts:
             # After the table was opened: the commit expects that nothing follows.
             relations.check_record(server, load, wanted)
             block.enter_context(_namespace(target.catalog, load.table))
-            transaction, added = _transaction(target, load, rows)
-            tasks = _write_tasks(transaction.table_metadata, rows, load_id)
+            transaction, added = _transaction(target, load, columns)
+            tasks = _write_tasks(transaction.table_metadata, merged.rows, load_id)
             block.enter_context(_given_back(s3, _paths(transaction.table_metadata, tasks)))
             writing = _Writing(len(tasks))
-            with progress.watching("writing", writing.counters, total_rows=rows.num_rows):
+            with progress.watching("writing", writing.counters, total_rows=merged.rows.num_rows):
                 files = _write(transaction, tasks, writing)
-            counts.rows = rows.num_rows
+            counts.rows = merged.rows.num_rows
             counts.size_bytes = sum(file.file_size_in_bytes for file in files)
         with taken.taking("commit"):
             summary = loads.summary(s3, fresh, load, load_id=load_id.hex, claims=wanted.claims)
-            may_follow = load.mode != "replace" and wanted.chain is None
-            snapshot_id = _append(transaction, files, summary, may_follow=may_follow)
+            if target.table is not None and merged.is_change:
+                snapshot_id = _overwrite(transaction, merged.replaced, files, summary)
+            else:
+                may_follow = load.mode == "append" and wanted.chain is None
+                snapshot_id = _append(transaction, files, summary, may_follow=may_follow)
             others = rejects.changes(target.catalog, load, wanted)
             moved = sources.changed(s3, load.places, fresh) if load.relation is None else ()
             if moved:
@@ -244,18 +245,68 @@ def _loaded(
                 with _contested(load.table):
                     transaction.commit_transaction()
     return jobs.Loaded(
-        rows=rows.num_rows,
+        rows=merged.rows.num_rows if counted is None else counted.inserted + counted.updated,
         sources=len(fresh),
         skipped=wanted.skipped,
         files=len(files),
         columns_added=added,
         snapshot_id=snapshot_id,
         engine="arrow",
+        merged=counted,
         rejected=len(wanted.rejected),
         bytes_read=wanted.size_bytes,
         bytes_written=sum(file.file_size_in_bytes for file in files),
         steps=taken.done,
     )
+
+
+def _stored_columns(
+    load: jobs.Load, wanted: sources.WantedSources, target: _Target, rows: Any
+) -> Any:
+    """Return the sources' rows with the columns that the table has, or gains by the load."""
+    if load.merge is None or wanted.is_empty:
+        return rows
+    arrowmerging.check(load.merge, rows)
+    live = () if target.table is None else target.table.schema().column_names
+    return arrowmerging.stored_columns(load.merge, rows, live)
+
+
+def _merged(
+    load: jobs.Load,
+    wanted: sources.WantedSources,
+    target: _Target,
+    rows: Any,
+    columns: Any,
+    taken: steps.Steps,
+) -> arrowmerging.MergedRows:
+    """Return what the load writes. columns: the rows with the columns that are stored alone."""
+    # A load without a readable row has no columns that a merge could read.
+    if load.merge is None or wanted.is_empty:
+        return arrowmerging.MergedRows(rows=rows)
+    searched = progress.ReadCount(0, "files")
+
+    def begin(total: int) -> progress.ReadCount:
+        nonlocal searched
+        searched = progress.ReadCount(total, "files")
+        return searched
+
+    with (
+        taken.taking("merge"),
+        progress.watching(f"comparing rows with {load.table.full}", lambda: searched.counters()),
+    ):
+        metadata = None
+        if target.table is not None:
+            _check_partitions(target.table, load.partitions)
+            # Of a transaction that is never committed.
+            transaction = target.table.transaction()
+            _evolve(transaction, columns)
+            metadata = transaction.table_metadata
+        bounds = arrowmerging.SearchBounds(
+            stored_bytes=SOURCE_BYTES_MAX, unpacked_bytes=UNPACKED_BYTES_MAX
+        )
+        return arrowmerging.merged(
+            load.merge, rows, target.table, metadata, bounds=bounds, begin=begin
+        )
 
 
 def _check_table(table: Any, load: jobs.Load) -> None:
@@ -314,7 +365,7 @@ def _read(
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     own = (
-        _plain_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))
+        parquetfiles.plain_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))
         if table is not None
         else None
     )
@@ -530,8 +581,8 @@ def _parquet_tables(contents: Iterable[sources.SourceContent]) -> list[Any]:
         try:
             file = parquet.ParquetFile(io.BytesIO(opened.content))
             # Raises before anything is unpacked.
-            _plain_schema(file.schema_arrow)
-            for size_bytes in _unpacked_sizes(file, opened.content):
+            parquetfiles.plain_schema(file.schema_arrow)
+            for size_bytes in parquetfiles.unpacked_sizes(file, opened.content):
                 left -= size_bytes
                 if left < 0:
                     raise _too_large()
@@ -542,7 +593,7 @@ def _parquet_tables(contents: Iterable[sources.SourceContent]) -> list[Any]:
             raise errors.BadSource(
                 f"{source.place} is not Parquet: {' '.join(str(error).split())}"
             ) from error
-        tables.append(one.cast(_plain_schema(one.schema)).replace_schema_metadata(None))
+        tables.append(one.cast(parquetfiles.plain_schema(one.schema)).replace_schema_metadata(None))
         opened.so_far.add(source.size_bytes)
     if not tables:
         raise errors.every_file_empty("parquet")
@@ -565,95 +616,6 @@ def _parquet_rows(tables: Sequence[Any], own: Any) -> Any:
             ]
         )
     )
-
-
-def _unpacked_sizes(file: Any, content: bytes) -> Iterator[int]:
-    """Yield the sizes of a Parquet file's parts in memory, before they take that much memory.
-
-    The footer says how many values a file has, but not how long its text is: a dictionary holds
-    each text once, however many rows have it. So text is read with its dictionaries, and its size
-    is computed from them.
-    """
-    # Imported here: jobs of Spark need none of them.
-    from pyarrow import parquet
-
-    footer = file.metadata
-    texts: dict[str, list[tuple[int, int]]] = {}
-    for group in range(footer.num_row_groups):
-        for number in range(footer.num_columns):
-            chunk = footer.row_group(group).column(number)
-            width = max(VALUE_BYTES[chunk.physical_type], footer.schema.column(number).length)
-            values_bytes = chunk.num_values * width
-            counted_bytes = max(values_bytes, chunk.total_uncompressed_size)
-            yield counted_bytes
-            if "DELTA_BYTE_ARRAY" in chunk.encodings:
-                # Each value may begin with the whole value before it.
-                yield chunk.num_values * chunk.total_uncompressed_size
-            elif chunk.physical_type == "BYTE_ARRAY":
-                texts.setdefault(chunk.path_in_schema, []).append(
-                    (group, counted_bytes - values_bytes)
-                )
-    if not texts:
-        return
-    measured = parquet.ParquetFile(io.BytesIO(content), read_dictionary=list(texts))
-    for path, groups in texts.items():
-        for group, counted_bytes in groups:
-            # Arrow reads dictionaries inside lists and structs of one row group at a time.
-            for batch in measured.iter_batches(
-                batch_size=PARQUET_BATCH_ROWS, row_groups=[group], columns=[path]
-            ):
-                text_bytes = _text_bytes(batch.column(0))
-                yield max(0, text_bytes - counted_bytes)
-                counted_bytes = max(0, counted_bytes - text_bytes)
-
-
-def _text_bytes(array: Any) -> int:
-    """Return how many bytes the text in an array takes without its dictionaries."""
-    # Imported here: jobs of Spark need none of them.
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(array.type):
-        lengths = pc.binary_length(array.dictionary).cast(pa.int64())
-        return int(pc.sum(lengths.take(array.indices)).as_py() or 0)
-    if pa.types.is_struct(array.type):
-        return sum(_text_bytes(array.field(number)) for number in range(array.type.num_fields))
-    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-        return _text_bytes(array.values)
-    return 0
-
-
-def _plain_schema(schema: Any) -> Any:
-    # Imported here: jobs of Spark need none of them.
-    import pyarrow as pa
-
-    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
-
-
-def _plain_type(arrow_type: Any) -> Any:
-    """Return the type without field ids and constraints. Raises NotForArrow for unusual ones."""
-    # Imported here: jobs of Spark need none of them.
-    import pyarrow as pa
-
-    same = {
-        pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(), pa.string(),
-        pa.binary(),
-    }  # fmt: skip
-    other = {
-        pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.large_string(): pa.string(),
-        pa.large_binary(): pa.binary(),
-    }  # fmt: skip
-    if arrow_type in same or pa.types.is_decimal128(arrow_type):
-        return arrow_type
-    if arrow_type in other:
-        return other[arrow_type]
-    if pa.types.is_timestamp(arrow_type) and arrow_type.unit in {"ms", "us"}:
-        return pa.timestamp("us", tz=arrow_type.tz and "UTC")
-    if pa.types.is_struct(arrow_type):
-        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in arrow_type])
-    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        return pa.list_(_plain_type(arrow_type.value_type))
-    raise errors.NotForArrow(f"a column of the Arrow type {arrow_type}")
 
 
 def _into(own: Mapping[str, Any], field: Any, *, fractions: bool) -> Any:
@@ -979,6 +941,35 @@ def _append(
             append.append_data_file(file)
     if not may_follow:
         transaction._snapshot_producers = []  # noqa: SLF001 - PyIceberg's retry has no switch
+    return int(transaction.table_metadata.current_snapshot_id)
+
+
+def _overwrite(
+    transaction: Any, replaced: Sequence[Any], files: Sequence[Any], summary: Mapping[str, str]
+) -> int:
+    """Add the files in place of the replaced ones, with the summary; return the snapshot's id.
+
+    The commit is refused if another one followed what the merge has read.
+    """
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg.exceptions import ValidationException
+    from pyiceberg.table.snapshots import Operation
+
+    if files and not replaced:
+        return _append(transaction, files, summary, may_follow=False)
+    producer = transaction.update_snapshot(snapshot_properties=dict(summary)).overwrite()
+    # As Iceberg's Java library calls an overwrite that only deletes, and one that does nothing.
+    operation = Operation.DELETE if replaced and not files else Operation.OVERWRITE
+    producer._operation = operation  # noqa: SLF001 - PyIceberg calls each an overwrite
+    for file in replaced:
+        producer.delete_data_file(file)
+    for file in files:
+        producer.append_data_file(file)
+    try:
+        producer.commit()
+    except ValidationException as error:
+        raise errors.NotForArrow(f"manifests in which PyIceberg finds no file: {error}") from error
+    transaction._snapshot_producers = []  # noqa: SLF001 - PyIceberg's retry has no switch
     return int(transaction.table_metadata.current_snapshot_id)
 
 

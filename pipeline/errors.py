@@ -118,6 +118,34 @@ def no_column(option: str, column: str, names: Iterable[str]) -> BadArgument:
     return BadArgument(f"{option} names {column!r}, but the columns are: {', '.join(names)}")
 
 
+def no_flag(column: str, column_type: str) -> BadArgument:
+    """Return the error of a delete flag that holds something else than true and false."""
+    return BadArgument(
+        f"--delete-flag names {column!r}, a column of type {column_type}; "
+        "it must hold true and false, or numbers"
+    )
+
+
+def no_plain_column(option: str, column: str) -> BadArgument:
+    """Return the error of an option that names a column of structs, lists or maps."""
+    return BadArgument(f"{option} names {column!r}, which is no plain column")
+
+
+def keys_absent(rows: str, key: Iterable[str]) -> BadSource:
+    """Return the error of a merge whose sources lack values in the key. rows: how many rows."""
+    return BadSource(
+        f"the sources have {rows} without a value in the key ({', '.join(key)}); nothing was loaded"
+    )
+
+
+def key_repeated(count: int, key: str) -> BadSource:
+    """Return the error of a merge whose sources have several rows with a key, and no order."""
+    return BadSource(
+        f"the sources have {count} different rows with {key}; --order-by names the "
+        "column that says which is the newest"
+    )
+
+
 def other_partitions(fields: Iterable[str]) -> BadArgument:
     """Return the error of transforms that are not a live table's, which has these fields."""
     return BadArgument(

@@ -88,12 +88,9 @@ def check(merge: jobs.Merge, frame: Any) -> None:
             raise errors.no_column(option, name, frame.columns)
         if option == "--delete-flag":
             if not isinstance(column_type, types.BooleanType | types.NumericType):
-                raise errors.BadArgument(
-                    f"--delete-flag names {name!r}, a column of type {column_type.simpleString()}; "
-                    "it must hold true and false, or numbers"
-                )
+                raise errors.no_flag(name, column_type.simpleString())
         elif isinstance(column_type, types.StructType | types.ArrayType | types.MapType):
-            raise errors.BadArgument(f"{option} names {name!r}, which is no plain column")
+            raise errors.no_plain_column(option, name)
 
 
 def stored_columns(merge: jobs.Merge, frame: Any, live: Iterable[str]) -> Any:
@@ -314,10 +311,7 @@ def _check_keys(merge: jobs.Merge, frame: Any, nulls: int) -> None:
     from pyspark.sql import functions
 
     if nulls:
-        raise errors.BadSource(
-            f"the sources have {progress.counted(nulls, 'row')} without a value in the key "
-            f"({', '.join(merge.key)}); nothing was loaded"
-        )
+        raise errors.keys_absent(progress.counted(nulls, "row"), merge.key)
     if merge.order_by:
         return
     repeated = (
@@ -329,10 +323,7 @@ def _check_keys(merge: jobs.Merge, frame: Any, nulls: int) -> None:
     )
     if repeated is not None:
         key = ", ".join(f"{name} = {repeated[name]}" for name in merge.key)
-        raise errors.BadSource(
-            f"the sources have {repeated[_RANK]} different rows with {key}; --order-by names the "
-            "column that says which is the newest"
-        )
+        raise errors.key_repeated(repeated[_RANK], key)
 
 
 def _newest(merge: jobs.Merge, frame: Any) -> Any:

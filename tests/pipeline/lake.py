@@ -149,10 +149,12 @@ class Small:
         if not self.catalog.table_exists(table):
             return None
         loaded = self.catalog.load_table(table)
-        taken = loads.taken(self.server, settings.parse_table(f"lake.{table}"))
-        return loaded.metadata_location, self.rows(table), taken, self.files(table)
+        return loaded.metadata_location, self.rows(table), self.taken(table), self.data_files(table)
 
-    def files(self, table: str) -> list[str]:
+    def taken(self, table: str) -> set[tuple[str, str]]:
+        return loads.taken(self.server, settings.parse_table(f"lake.{table}"))
+
+    def data_files(self, table: str) -> list[str]:
         s3 = sources.client(self.server)
         prefix = table.replace(".", "/") + "/data/"
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=prefix)

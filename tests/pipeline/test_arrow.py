@@ -148,6 +148,44 @@ SAME: dict[str, tuple[tuple[dict[str, str | bytes], ...], dict[str, Any]]] = {
          }), "2.parquet": parquet({"id": pa.array([3], pa.int32()), "new": [b"x"]})},
          {"3.parquet": parquet({"ID": pa.array([4], pa.int64())})}), {"format": "parquet"},
     ),
+    "merging by a key": (
+        ({"1.csv": "id,day,name\n1,2026-01-09,a\n2,2026-02-09,b\n3,2026-02-10,c\n4,,d\n"},
+         {"2.csv": "ID,day,name,more\n3,2026-03-01,C,x\n5,2026-02-11,e,y\n4,,D,\n"},
+         {"3.csv": "more,id\nz,1\nw,5000000000\n"}, {"4.csv": "id,day,name,more\n"},
+         {"5.csv": "id,name\n77,new\n"}),
+        {"mode": "merge", "merge": jobs.Merge(key=("id",)),
+         "partitions": settings.parse_partitions("month(day)")},
+    ),
+    "merging by two keys, an order and a flag": (
+        ({"1.csv": "a,b,at,gone,v\nx,1,5,0,new\nx,1,4,0,old\nx,2,1,0,b\ny,1,1,0,c\n"
+                   "y,2,1,1,never\n"},
+         {"2.csv": "a,b,at,gone,v\nx,1,3,1,late\nx,2,2,1,\ny,1,,0,no order\ny,1,2,0,C\n"
+                   "z,9,1,1,none\nx,3,1,0,\nx,3,1,0,\n"},
+         {"3.csv": "a,b,at,gone,v\nx,1,9,1,\nx,3,9,1,\ny,1,9,1,\n"},
+         {"4.csv": "a,b,at,gone,v\nx,1,1,0,again\n"}),
+        {"mode": "merge",
+         "merge": jobs.Merge(key=("A", "b"), order_by="at", delete_flag="gone")},
+    ),
+    "merging nested JSON that evolves": (
+        ({"1.json": '{"id": 1, "in": {"x": 1.25, "l": [{"p": 1}]}, "n": 1}\n'
+                    '{"id": 2, "in": null}\n'},
+         {"2.json": '{"in": {"x": 1, "y": "new", "l": [{"p": 2, "q": true}]}, "id": 2}\n'
+                    '{"id": 3}\n'},
+         {"3.json": '{"id": 1, "n": 5000000000}\n'}, {"4.json": '{"id": 2, "in": {"y": "z"}}\n'}),
+        {"format": "json", "mode": "merge", "merge": jobs.Merge(key=("id",))},
+    ),
+    "merging Parquet by a day and a decimal": (
+        ({"1.parquet": parquet({
+            "day": pa.array([0, 1], pa.date32()), "m": pa.array([1, None], pa.decimal128(9, 2)),
+            "k": pa.array([1, 2], pa.decimal128(9, 2)), "at": pa.array([0, 1], pa.timestamp("us")),
+            "l": pa.array([[1], None], pa.list_(pa.int64())), "b": [b"x", None]})},
+         {"2.parquet": parquet({
+            "day": pa.array([1, 20_000], pa.date32()),
+            "k": pa.array([2, 1], pa.decimal128(9, 2)),
+            "at": pa.array([1, 7], pa.timestamp("us")), "new": [1.5, None]})}),
+        {"format": "parquet", "mode": "merge", "merge": jobs.Merge(key=("day", "k"), order_by="at"),
+         "partitions": settings.parse_partitions("truncate(1, b), bucket(4, day)")},
+    ),
 }  # fmt: skip
 
 
@@ -175,8 +213,15 @@ def outcome(catalog: Any, table: str) -> dict[str, Any]:
     }
 
 
+# Each of these rounds is two jobs of Spark.
+SAME_LONG = [name for name in SAME if name.startswith("merging") and "order" not in name]
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name in SAME_LONG)) for name in SAME],
+)
 def test_arrow_makes_of_sources_what_spark_makes_of_them(lake: Lake, raw: Raw, name: str) -> None:
     rounds, changes = SAME[name]
     tables = {engine: f"same_{engine}.t{list(SAME).index(name)}" for engine in ("arrow", "spark")}
@@ -393,6 +438,15 @@ FOR_SPARK: dict[str, tuple[str, str | bytes, dict[str, Any], str]] = {
         "two partition transforms",
     ),
     "orc": ("1.orc", b"ORC", {"format": "orc"}, "orc"),
+    "a merge by a fraction": (
+        "1.csv", "a\n1.5\n", {"mode": "merge", "merge": jobs.Merge(key=("a",))},
+        "--key of type double",
+    ),
+    "a merge of different rows with one key and one order": (
+        "1.csv", "a,t,v\n1,1,x\n1,1,y\n",
+        {"mode": "merge", "merge": jobs.Merge(key=("a",), order_by="t")},
+        "different rows of one key with the same --order-by",
+    ),
 }  # fmt: skip
 
 
@@ -410,7 +464,7 @@ def test_what_arrow_would_do_otherwise_goes_to_spark_and_nothing_is_written(
     assert small.said[-1].startswith("Spark loads this, because of ")
     assert re.search(reason, str(caught.value))
     assert small.state(table) is None
-    assert small.files(table) == []
+    assert small.data_files(table) == []
 
 
 def test_a_load_larger_than_the_bound_goes_to_spark(
@@ -513,7 +567,7 @@ def test_arrow_loads_nothing_of_a_source_written_anew_while_it_is_read(
     with pytest.raises(errors.SourceChanged, match=r"in/1\.csv changed while it was being read"):
         small.ingest(raw, "moving_small.t", say=say)
     assert small.state("moving_small.t") is None
-    assert small.files("moving_small.t") == []
+    assert small.data_files("moving_small.t") == []
     assert ("moving_small",) not in small.catalog.list_namespaces()
 
 
@@ -532,7 +586,7 @@ def test_files_of_a_load_that_goes_to_spark_while_it_writes_are_given_back(
     partitions = settings.parse_partitions("id")
     with pytest.raises(errors.BadArgument, match=r"--engine arrow does not load no such value"):
         small.ingest(raw, "half_written.t", partitions=partitions)
-    assert small.files("half_written.t") == []
+    assert small.data_files("half_written.t") == []
     assert small.state("half_written.t") is None
     assert ("half_written",) not in small.catalog.list_namespaces()
 
@@ -554,7 +608,7 @@ def test_of_two_small_loads_of_the_same_sources_one_loads_them(small: Small, raw
         "another job has just loaded some of these objects into lake.overtaken.t; trying again"
     ) in small.said
     assert small.rows("overtaken.t") == [{"id": 0}, {"id": 1}]
-    assert len(small.files("overtaken.t")) == 2, "the loser's files were given back"
+    assert len(small.data_files("overtaken.t")) == 2, "the loser's files were given back"
 
 
 def test_a_replacing_small_load_that_meets_another_commit_leaves_just_its_sources(

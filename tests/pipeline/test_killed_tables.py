@@ -81,6 +81,12 @@ OPERATIONS = {
         changes={"rows": [(0, "a"), (1, "a"), (2, "b"), (3, "b")]},
         moments=LOADING,
     ),
+    "merge without Spark": Operation(
+        arguments=loading("--mode", "merge", "--key", "id", "--engine", "arrow"),
+        changes={"rows": [(0, "a"), (1, "a"), (2, "b"), (3, "b")]},
+        moments=LOADING,
+        engine="arrow",
+    ),
     "replace": Operation(
         arguments=loading("--mode", "replace", "--engine", "spark"),
         changes={"rows": [(2, "b"), (3, "b")]},
@@ -120,6 +126,7 @@ OPERATIONS = {
 EVERY_RUN = {
     ("merge", "ahead of a manifest"),
     ("compact", "with its commit made and the answer lost"),
+    ("merge without Spark", "ahead of a manifest"),
     ("replace without Spark", "with a data file written"),
     ("replace without Spark", "with its commit made and the answer lost"),
 }
@@ -223,15 +230,16 @@ def pipeline_text(table: str, raw: Raw) -> str:
 
 def repeat(name: str, table: str, raw: Raw, text: str, small: Small, lake: Lake | None) -> None:
     """Do the killed job again, in the session of the tests."""
+    merge = files.merge("merge", key=("id",), order_by=None, delete_flag=None, names=files.FLAGS)
     if lake is None:
-        small.ingest(raw, table, prefix="in/next", mode="replace")
+        is_merge = name.startswith("merge")
+        changes = {"mode": "merge", "merge": merge} if is_merge else {"mode": "replace"}
+        small.ingest(raw, table, prefix="in/next", **changes)
         return
     target = settings.parse_table(f"lake.{table}")
     now = datetime.datetime.now(datetime.UTC)
     match name:
         case "merge":
-            merge = files.merge("merge", key=("id",), order_by=None, delete_flag=None,
-                                names=files.FLAGS)  # fmt: skip
             lake.ingest(raw, table, prefix="in/next", mode="merge", merge=merge)
         case "replace":
             lake.ingest(raw, table, prefix="in/next", mode="replace")

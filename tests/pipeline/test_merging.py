@@ -1,4 +1,7 @@
-"""`ingest --mode merge`: rows of the sources take the place of the rows with the same key."""
+"""`ingest --mode merge`: rows of the sources take the place of the rows with the same key.
+
+What a user sees of a merge is tried with both engines.
+"""
 
 from __future__ import annotations
 
@@ -10,47 +13,65 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import errors, jobs, merging, settings, steps
-from tests.pipeline.lake import Lake, Raw, Watched
-
-pytestmark = pytest.mark.spark
+from pipeline import arrow, arrowmerging, errors, jobs, merging, settings, steps
+from tests.kit import lake_client
+from tests.kit import server as server_kit
+from tests.pipeline.lake import Lake, Raw, Small, Watched
 
 BY_ID = jobs.Merge(key=("id",))
 NEWEST = jobs.Merge(key=("id",), order_by="at", delete_flag="gone")
 
 
-def merged(lake: Lake, raw: Raw, table: str, merge: jobs.Merge, **changes: Any) -> jobs.Loaded:
+@pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.spark), "arrow"])
+def either(request: pytest.FixtureRequest) -> Lake | Small:
+    """The warehouse, whose loads are done by one of the engines."""
+    chosen: Lake | Small = request.getfixturevalue("lake" if request.param == "spark" else "small")
+    return chosen
+
+
+def table_name(either: Lake | Small, name: str) -> str:
+    """Return a table's name of the engine's own."""
+    return f"{'merge' if isinstance(either, Lake) else 'merge_small'}.{name}"
+
+
+def merged(
+    lake: Lake | Small, raw: Raw, table: str, merge: jobs.Merge, **changes: Any
+) -> jobs.Loaded:
     return lake.ingest(raw, table, mode="merge", merge=merge, **changes)
 
 
-def test_a_merge_changes_rows_with_the_same_key_and_adds_the_others(lake: Lake, raw: Raw) -> None:
+def test_a_merge_changes_rows_with_the_same_key_and_adds_the_others(
+    either: Lake | Small, raw: Raw
+) -> None:
+    table = table_name(either, "changed")
     by_month = settings.parse_partitions("month(day)")
     raw.put("in/1.csv", "id,day,name\n1,2026-01-09,a\n2,2026-02-09,b\n3,2026-02-10,c\n")
-    first = merged(lake, raw, "merge.t", BY_ID, partitions=by_month)
+    first = merged(either, raw, table, BY_ID, partitions=by_month)
     assert first.merged == jobs.MergeCounts(inserted=3, updated=0, deleted=0)
-    january = [path for path in lake.data_files("merge.t") if "2026-01" in path]
+    january = [path for path in either.data_files(table) if "2026-01" in path]
 
     # The row of id 3 moves to another partition; January's file is not touched.
     raw.put("in/2.csv", "id,day,name,more\n3,2026-03-01,C,x\n4,2026-02-11,d,y\n")
-    second = merged(lake, raw, "merge.t", BY_ID, partitions=by_month)
+    second = merged(either, raw, table, BY_ID, partitions=by_month)
     assert second.merged == jobs.MergeCounts(inserted=1, updated=1, deleted=0)
     assert (second.rows, second.columns_added) == (2, ("more",))
     day = datetime.date
-    assert lake.rows("merge.t") == [
+    assert either.rows(table) == [
         {"id": 1, "day": day(2026, 1, 9), "name": "a", "more": None},
         {"id": 2, "day": day(2026, 2, 9), "name": "b", "more": None},
         {"id": 3, "day": day(2026, 3, 1), "name": "C", "more": "x"},
         {"id": 4, "day": day(2026, 2, 11), "name": "d", "more": "y"},
     ]
-    table = lake.catalog.load_table("merge.t")
-    live = {task.file.file_path for task in table.scan().plan_files()}
+    loaded = either.catalog.load_table(table)
+    live = {task.file.file_path for task in loaded.scan().plan_files()}
     assert {f"s3://lake/{path}" for path in january} <= live
-    assert table.current_snapshot().summary.operation.value == "overwrite"
+    assert loaded.current_snapshot().summary.operation.value == "overwrite"
 
     # Each source once: a repeated run finds nothing to load.
-    assert merged(lake, raw, "merge.t", BY_ID).snapshot_id is None
+    assert merged(either, raw, table, BY_ID).snapshot_id is None
 
 
+@pytest.mark.spark
 def test_a_merge_shows_the_bytes_of_its_sources_alone_and_the_rows_of_what_it_writes(
     lake: Lake, raw: Raw, watched: dict[str, Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,28 +118,30 @@ def test_a_merge_shows_the_bytes_of_its_sources_alone_and_the_rows_of_what_it_wr
     assert sum(step.seconds for step in done.steps) >= 0.9 * clock[0]
 
 
-def test_the_newest_row_of_a_key_wins_and_a_flag_removes_it(lake: Lake, raw: Raw) -> None:
+def test_the_newest_row_of_a_key_wins_and_a_flag_removes_it(either: Lake | Small, raw: Raw) -> None:
+    table = table_name(either, "newest")
     raw.put(
         "in/1.csv",
         "id,at,gone,v\n1,5,false,new\n1,4,false,old\n2,1,false,b\n3,1,false,c\n4,1,true,never\n",
     )
-    assert merged(lake, raw, "newest.t", NEWEST).merged == jobs.MergeCounts(
+    assert merged(either, raw, table, NEWEST).merged == jobs.MergeCounts(
         inserted=3, updated=0, deleted=0
     )
-    raw.put("in/2.csv", "id,at,gone,v\n1,3,true,late\n2,2,true,\n3,2,false,C\n9,1,true,none\n")
-    assert merged(lake, raw, "newest.t", NEWEST).merged == jobs.MergeCounts(
+    raw.put("in/2.csv", "id,at,gone,v\n1,3,true,late\n2,2,true,\n3,1,false,C\n9,1,true,none\n")
+    assert merged(either, raw, table, NEWEST).merged == jobs.MergeCounts(
         inserted=0, updated=1, deleted=1
     )
-    assert lake.rows("newest.t") == [{"id": 1, "at": 5, "v": "new"}, {"id": 3, "at": 2, "v": "C"}]
-    assert len(lake.taken("newest.t")) == 2
+    assert either.rows(table) == [{"id": 1, "at": 5, "v": "new"}, {"id": 3, "at": 1, "v": "C"}]
+    assert len(either.taken(table)) == 2
 
 
-def test_a_column_that_the_sources_lack_keeps_its_value(lake: Lake, raw: Raw) -> None:
+def test_a_column_that_the_sources_lack_keeps_its_value(either: Lake | Small, raw: Raw) -> None:
+    table = table_name(either, "partial")
     raw.put("in/1.csv", "id,name,score\n1,a,1.5\n2,b,2.5\n")
-    lake.ingest(raw, "partial.t")
+    either.ingest(raw, table)
     raw.put("in/2.csv", "ID,score\n2,9\n3,3\n")
-    merged(lake, raw, "partial.t", BY_ID)
-    assert lake.rows("partial.t") == [
+    merged(either, raw, table, BY_ID)
+    assert either.rows(table) == [
         {"id": 1, "name": "a", "score": 1.5},
         {"id": 2, "name": "b", "score": 9.0},
         {"id": 3, "name": None, "score": 3.0},
@@ -140,43 +163,132 @@ def test_a_column_that_the_sources_lack_keeps_its_value(lake: Lake, raw: Raw) ->
     ],
 )
 def test_a_merge_that_is_not_certain_is_refused(
-    lake: Lake, raw: Raw, text: str, merge: jobs.Merge, error: type[Exception], words: str
+    either: Lake | Small, raw: Raw, text: str, merge: jobs.Merge, error: type[Exception], words: str
 ) -> None:
+    table = table_name(either, "unsure")
     raw.put("in/0.csv", "id,v\n7,z\n")
-    lake.ingest(raw, "unsure.t")
-    before = lake.state("unsure.t")
+    either.ingest(raw, table)
+    before = either.state(table)
     raw.put("in/1.csv", text)
     with pytest.raises(error) as raised:
-        merged(lake, raw, "unsure.t", merge)
+        merged(either, raw, table, merge)
     assert words in str(raised.value)
-    assert lake.state("unsure.t") == before
+    assert either.state(table) == before
 
 
-def test_equal_rows_of_a_key_are_one(lake: Lake, raw: Raw) -> None:
+def test_equal_rows_of_a_key_are_one(either: Lake | Small, raw: Raw) -> None:
+    table = table_name(either, "equal")
     raw.put("in/1.csv", "id,v\n1,a\n1,a\n")
-    assert merged(lake, raw, "equal.t", BY_ID).rows == 1
+    assert merged(either, raw, table, BY_ID).rows == 1
 
 
 def test_a_commit_between_reading_and_writing_makes_the_merge_start_again(
-    lake: Lake, raw: Raw
+    either: Lake | Small, raw: Raw
 ) -> None:
+    table = table_name(either, "raced")
     raw.put("in/1.csv", "id,v\n1,a\n")
-    lake.ingest(raw, "raced.t")
+    either.ingest(raw, table)
     raw.put("in/2.csv", "id,v\n1,b\n2,b\n")
     raw.put("other/3.csv", "id,v\n2,c\n")
     said: list[str] = []
 
     def say(sentence: str) -> None:
         said.append(sentence)
-        if sentence.startswith("committing") and not lake.rows("raced.t")[1:]:
-            lake.ingest(raw, "raced.t", prefix="other/")
+        if sentence.startswith("committing") and not either.rows(table)[1:]:
+            either.ingest(raw, table, prefix="other/")
 
-    done = merged(lake, raw, "raced.t", BY_ID, say=say)
+    done = merged(either, raw, table, BY_ID, say=say)
     assert done.merged == jobs.MergeCounts(inserted=0, updated=2, deleted=0)
-    assert lake.rows("raced.t") == [{"id": 1, "v": "b"}, {"id": 2, "v": "b"}]
+    assert either.rows(table) == [{"id": 1, "v": "b"}, {"id": 2, "v": "b"}]
     assert any("another client has just changed" in sentence for sentence in said)
 
 
+def test_a_small_merge_of_new_rows_alone_does_not_follow_a_commit_with_their_keys(
+    small: Small, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "id,v\n1,a\n")
+    small.ingest(raw, "raced_new.t")
+    raw.put("in/2.csv", "id,v\n2,b\n")
+    raw.put("other/3.csv", "id,v\n2,c\n")
+
+    def say(sentence: str) -> None:
+        if sentence.startswith("committing") and not small.rows("raced_new.t")[1:]:
+            small.ingest(raw, "raced_new.t", prefix="other/")
+
+    done = merged(small, raw, "raced_new.t", BY_ID, say=say)
+    assert done.merged == jobs.MergeCounts(inserted=0, updated=1, deleted=0)
+    assert small.rows("raced_new.t") == [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
+
+
+BOUNDS = {
+    "TABLE_FILES_MAX": (arrowmerging, "a table of more than 1 data files"),
+    "FILES_MAX": (arrowmerging, "a search of 2 data files"),
+    "SOURCE_BYTES_MAX": (arrow, "a search of more than 0 MB"),
+    "UNPACKED_BYTES_MAX": (arrow, "more than"),
+}
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_merge_that_must_search_more_than_the_bounds_goes_to_spark(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    module, reason = BOUNDS[bound]
+    table = f"bounds_{bound.lower()}.t"
+    for number in (1, 2):
+        raw.put("in/1.csv", f"id,v\n{number},a\n{number + 5},b\n")
+        small.ingest(raw, table)
+    before = small.state(table)
+    raw.put("in/1.csv", "id,v\n1,new\n2,new\n")
+    monkeypatch.setattr(module, bound, 100 if "BYTES" in bound else 1)
+    with pytest.raises(errors.BadArgument, match=f"^--engine arrow does not load .*{reason}"):
+        merged(small, raw, table, BY_ID)
+    with pytest.raises(AssertionError, match="Spark was started"):
+        merged(small, raw, table, BY_ID, engine="auto")
+    assert small.state(table) == before
+
+
+def test_a_small_merge_opens_the_data_files_alone_whose_bounds_admit_a_key(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        raw.put("in/1.csv", f"id,v\n{number * 10},a\n{number * 10 + 5},b\n")
+        small.ingest(raw, "bounded.t")
+    others = small.data_files("bounded.t")
+    monkeypatch.setattr(arrowmerging, "FILES_MAX", 1)
+    raw.put("in/1.csv", "id,v\n12,new\n15,B\n")
+    done = merged(small, raw, "bounded.t", BY_ID)
+    assert done.merged == jobs.MergeCounts(inserted=1, updated=1, deleted=0)
+    live = [
+        task.file.file_path.removeprefix("s3://lake/")
+        for task in small.catalog.load_table("bounded.t").scan().plan_files()
+    ]
+    assert (len(live), len(set(live) & set(others))) == (3, 2)
+    assert [row["id"] for row in small.rows("bounded.t")] == [0, 10, 12, 15, 20, 25, 5]
+
+
+def test_a_merge_into_a_table_with_delete_files_or_several_specs_goes_to_spark(
+    small: Small, raw: Raw, server: server_kit.Running
+) -> None:
+    raw.put("in/1.csv", "id,v\n1,a\n2,b\n")
+    for name in ("marked", "respecified"):
+        small.ingest(raw, f"merge_foreign.{name}")
+    with small.catalog.load_table("merge_foreign.respecified").update_spec() as spec:
+        spec.add_identity("v")
+    with lake_client.session(server) as session:
+        name = 'lake."merge_foreign"."marked"'
+        session.answer(f"alter table {name} set enable_iceberg_merge_on_read = true")
+        session.answer(f'delete from {name} where "id" = 2')
+    marked = small.catalog.load_table("merge_foreign.marked")
+    modes = [name for name in marked.properties if name.startswith("write.")]
+    with marked.transaction() as transaction:
+        transaction.remove_properties(*modes)
+    raw.put("in/2.csv", "id,v\n1,A\n2,B\n")
+    for name, reason in (("marked", "with delete files"), ("respecified", "several partition")):
+        with pytest.raises(errors.BadArgument, match=f"does not load a table .*{reason}"):
+            merged(small, raw, f"merge_foreign.{name}", BY_ID)
+
+
+@pytest.mark.spark
 def test_a_commit_before_the_transaction_opens_makes_the_merge_start_again(
     lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +318,7 @@ def parquet(rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> byte
     return bytes(sink.getvalue())
 
 
+@pytest.mark.spark
 def test_keys_of_another_type_than_the_tables_are_refused(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id,v\n1,a\n")
     lake.ingest(raw, "keyed.t")
@@ -216,35 +329,41 @@ def test_keys_of_another_type_than_the_tables_are_refused(lake: Lake, raw: Raw) 
     assert lake.state("keyed.t") == before
 
 
-def test_a_delete_flag_that_the_table_has_as_a_column_is_stored(lake: Lake, raw: Raw) -> None:
+def test_a_delete_flag_that_the_table_has_as_a_column_is_stored(
+    either: Lake | Small, raw: Raw
+) -> None:
+    table = table_name(either, "flagged")
     raw.put("in/1.csv", "id,at,gone,v\n1,1,false,a\n2,1,false,b\n3,1,true,c\n")
-    lake.ingest(raw, "flagged.t")
+    either.ingest(raw, table)
     raw.put("in/2.csv", "id,at,gone,v\n1,2,false,A\n2,2,true,B\n4,2,false,d\n")
-    merged(lake, raw, "flagged.t", NEWEST)
-    assert lake.rows("flagged.t") == [
+    merged(either, raw, table, NEWEST)
+    assert either.rows(table) == [
         {"id": 1, "at": 2, "gone": False, "v": "A"},
         {"id": 3, "at": 1, "gone": True, "v": "c"},
         {"id": 4, "at": 2, "gone": False, "v": "d"},
     ]
 
 
-def test_rows_that_differ_by_a_microsecond_are_two_rows(lake: Lake, raw: Raw) -> None:
+def test_rows_that_differ_by_a_microsecond_are_two_rows(either: Lake | Small, raw: Raw) -> None:
+    table = table_name(either, "micro")
     raw.put("in/1.csv", "id,t\n1,2026-01-01T00:00:00.000001Z\n1,2026-01-01T00:00:00.000002Z\n")
     with pytest.raises(errors.BadSource, match="2 different rows with id = 1"):
-        merged(lake, raw, "micro.t", BY_ID)
+        merged(either, raw, table, BY_ID)
 
 
-def test_a_merge_that_changes_no_row_takes_its_sources(lake: Lake, raw: Raw) -> None:
+def test_a_merge_that_changes_no_row_takes_its_sources(either: Lake | Small, raw: Raw) -> None:
+    table = table_name(either, "still")
     raw.put("in/1.csv", "id,at,gone,v\n1,5,false,new\n")
-    merged(lake, raw, "still.t", NEWEST)
+    merged(either, raw, table, NEWEST)
     raw.put("in/2.csv", "id,at,gone,v\n1,4,false,old\n9,1,true,\n")
     raw.put("in/3.csv", "id,at,gone,v\n")
-    done = merged(lake, raw, "still.t", NEWEST)
+    done = merged(either, raw, table, NEWEST)
     assert (done.merged, done.files) == (jobs.MergeCounts(inserted=0, updated=0, deleted=0), 0)
-    assert len(lake.taken("still.t")) == 3
-    assert lake.rows("still.t") == [{"id": 1, "at": 5, "v": "new"}]
+    assert len(either.taken(table)) == 3
+    assert either.rows(table) == [{"id": 1, "at": 5, "v": "new"}]
 
 
+@pytest.mark.spark
 def test_fields_inside_lists_and_maps_keep_their_names(lake: Lake, raw: Raw) -> None:
     parts = pa.struct([("sku", pa.string()), ("note", pa.string())])
     turned = pa.struct([("note", pa.string()), ("sku", pa.string())])
@@ -271,6 +390,7 @@ def row_ids(lake: Lake, table: str) -> dict[int, tuple[int, int]]:
     return {row[0]: (row[1], row[2]) for row in lake.spark.session.sql(statement).collect()}
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("partitioned", ["", "partitioned by (bucket(2, id))"])
 def test_rows_keep_their_ids_in_a_table_of_format_version_3(
     lake: Lake, raw: Raw, partitioned: str
