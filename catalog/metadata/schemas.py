@@ -15,15 +15,19 @@ from catalog.metadata.drafts import Draft
 from catalog.metadata.json_values import Json
 
 DEFAULTS_MIN_FORMAT_VERSION = 3
+DEFAULTS = ("initial-default", "write-default")
 
 
 def check_schema(schema: Any, *, format_version: int) -> Json:
     """Return schema after checking that a table of this format version may have it.
 
+    A default of null is left out, as it means the same as none: Iceberg's Java library fails on
+    every schema that spells it, up to its release 1.12.
     Raises BadUpdate with every invalid type or default, or with the first malformed part.
     """
     checked = check_shape(schema)
     problems = []
+    has_nulls = False
     for column in datatypes.columns(checked).values():
         type_name = datatypes.name_of(column.type)
         needed = datatypes.MIN_FORMAT_VERSIONS.get(type_name, 1)
@@ -45,13 +49,35 @@ def check_schema(schema: Any, *, format_version: int) -> Json:
             f"Invalid {member.replace('-', ' ')} for {column.full_name}: Cannot parse default as"
             f" a {type_name if isinstance(column.type, dict) else column.type} value:"
             f" {json_values.shown(column.field[member])}"
-            for member in ("initial-default", "write-default")
+            for member in DEFAULTS
             if not defaults.is_default(column.type, column.field.get(member))
         ]
+        has_nulls = has_nulls or any(column.field.get(name, 0) is None for name in DEFAULTS)
     if problems:
         lines = "\n- ".join(problems)
         raise errors.BadUpdate(f"Invalid schema for v{format_version}:\n- {lines}")
-    return checked
+    return _without_null_defaults(checked) if has_nulls else checked
+
+
+def _without_null_defaults(type_: Any) -> Any:
+    """Return a checked type without the members of its fields that are defaults of null."""
+    if not isinstance(type_, dict):
+        return type_
+    parts: Json = {
+        part: _without_null_defaults(type_[part])
+        for part in ("element", "key", "value")
+        if part in type_
+    }
+    if "fields" in type_:
+        parts["fields"] = [
+            {
+                name: _without_null_defaults(value) if name == "type" else value
+                for name, value in field.items()
+                if value is not None or name not in DEFAULTS
+            }
+            for field in type_["fields"]
+        ]
+    return {**type_, **parts}
 
 
 def check_shape(schema: Any) -> Json:

@@ -6,6 +6,7 @@ PyIceberg reads each valid one of a type whose defaults it knows. Nested types h
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -36,9 +37,9 @@ VALID = [
 VALID_BEYOND_PYICEBERG = [
     ("timestamp_ns", "2017-11-16T22:31:08.123456789"),
     ("timestamptz_ns", "2017-11-16T22:31:08.123456789+00:00"),
-    (STRUCT, None), (INTS, None), (WORDS, None), ("variant", None), ("unknown", None),
-    ("geometry", None),
 ]  # fmt: skip
+
+NULL_ONLY = [STRUCT, INTS, WORDS, "variant", "unknown", "geometry"]
 
 INVALID = [
     ("boolean", 1), ("boolean", "true"), ("int", "x"), ("int", 2**40), ("int", 1.5), ("int", True),
@@ -74,6 +75,29 @@ def test_a_default_of_its_fields_type_is_taken_as_it_came(
 ) -> None:
     checked = schemas.check_schema(schema(member, type_, value), format_version=3)
     assert checked["fields"][0][member] == value
+
+
+@pytest.mark.parametrize("type_", [*NULL_ONLY, "int", "string"])
+def test_a_default_of_null_is_left_out_at_every_depth(type_: Any) -> None:
+    """Java makes a literal of each default that is there, and has none of null."""
+    field = {"id": 7, "name": "f", "required": False, "type": type_}
+    nulls: dict[str, Any] = dict.fromkeys(MEMBERS)
+
+    def within(field: dict[str, Any], **more: Any) -> dict[str, Any]:
+        struct = {"type": "struct", "fields": [field]}
+        listed = {"type": "list", "element-id": 11, "element": struct, "element-required": False}
+        mapped = {
+            "type": "map", "key-id": 12, "key": "int", "value-id": 13, "value": listed,
+            "value-required": False,
+        }  # fmt: skip
+        outer = {"id": 14, "name": "d", "required": False, "type": mapped, **more}
+        valued = {"id": 15, "name": "e", "required": False, "type": "int", "write-default": 0}
+        return {"type": "struct", "schema-id": 0, "fields": [outer, valued]}
+
+    sent = within({**field, **nulls}, **nulls)
+    copy = json.loads(json.dumps(sent))
+    assert schemas.check_schema(sent, format_version=3) == within(field)
+    assert sent == copy
 
 
 @pytest.mark.parametrize("member", MEMBERS)

@@ -516,6 +516,18 @@ def test_a_table_is_created_with_a_column_that_has_defaults(rest: kit.RestServer
     assert current(load(rest)["metadata"])[0] == [VALUED]
 
 
+def test_a_default_of_null_is_stored_as_none_by_create_and_commit(rest: kit.RestServer) -> None:
+    plain = {"id": 1, "name": "d", "required": False, "type": "int"}
+    valueless = {**plain, "initial-default": None, "write-default": None}
+    table = rest.make_table(TABLE, schema={"type": "struct", "fields": [valueless]}, **V3)
+    assert current(table["metadata"])[0] == [plain]
+    fields = [{**valueless, "id": 1}, {**valueless, "id": 2, "name": "e"}]
+    added = {"action": "add-schema", "schema": {"type": "struct", "fields": fields}}
+    assert rest.commit(TABLE, added, known_schema(-1)[0]).status == 200
+    assert current(load(rest)["metadata"])[0] == [plain, {**plain, "id": 2, "name": "e"}]
+    assert b'default": null' not in rest.load(TABLE).body.replace(b":null", b": null")
+
+
 @pytest.mark.parametrize(
     ("type_", "member", "value"),
     [
