@@ -137,10 +137,12 @@ def plan(
     by: str,
     via: str,
     now_ms: int,
+    permit: owners.Permit,
 ) -> tuple[Restored, batch.Batch]:
     """Return what a restore brings back, and its Batch. parent: None at the top.
 
-    Raises InvalidLocation if a table or view has the location of one of them now.
+    permit: called for each location that another table or view took since. Raises InvalidLocation
+    if one that exists has it now, and what permit raises.
     """
     changes: list[commit.Change] = []
     holders: dict[idents.Namespace, StoredNamespace | None] = {}
@@ -164,7 +166,7 @@ def plan(
                 namespace_id=holder.row.namespace_id,
                 name=kept.ident.name,
                 now_ms=now_ms,
-                permit=owners.refuse,
+                permit=permit,
                 standing_uuid=old.object_uuid,
             )
         )

@@ -394,6 +394,7 @@ class Namespaces:
         *,
         by: str,
         via: str = "undrop",
+        permit: owners.Permit = owners.refuse,
         judge: owners.Recheck | None = None,
         judge_item: owners.Undrop | None = None,
         judge_child: Callable[[idents.Namespace], None] | None = None,
@@ -402,8 +403,9 @@ class Namespaces:
         """Restore the namespace of a path that was dropped last, as one commit, with the tables and
         views that were dropped with it and are still kept.
 
-        judge: of the namespace itself; judge_child, judge_item: called for each namespace in it and
-        for each table and view; if one of them raises, nothing is restored. Raises
+        permit: called for each location that another table or view took since. judge: of the
+        namespace itself; judge_child, judge_item: called for each namespace in it and for each
+        table and view. If one of them raises, nothing is restored. Raises
         NamespaceNotRestorable, NamespaceAlreadyExists, NoSuchNamespace for a missing parent,
         InvalidLocation, MetadataFileMissing.
         """
@@ -433,6 +435,7 @@ class Namespaces:
                     by=by,
                     via=via,
                     now_ms=now_ms,
+                    permit=permit,
                 )
             for _, pointer in restored.items:
                 await self._check_readable(place, pointer)

@@ -190,6 +190,7 @@ class Pointers:
         target: idents.TableIdent | None,
         by: str,
         via: str,
+        permit: owners.Permit,
         judge: owners.Undrop | None,
         receipt: receipts.Receipt | None,
         check: Callable[[records.Pointer], Awaitable[object]],
@@ -197,9 +198,10 @@ class Pointers:
         """Give a dropped pointer its name back, or the name target, and return it.
 
         The files that it references were kept. It has the location, the settings and the policy
-        that it had. judge, check: as in `drop`. Raises NoSuchWarehouse, NotRestorable,
-        NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidName, InvalidLocation if
-        another table or view has its location now.
+        that it had. permit: called if another table or view took its location since. judge, check:
+        as in `drop`. Raises NoSuchWarehouse, NotRestorable, NoSuchNamespace, TableAlreadyExists,
+        ViewAlreadyExists, InvalidName, InvalidLocation if another has its location now, and what
+        permit raises.
         """
         restored = ident if target is None else target
         assert restored.table_bucket == ident.table_bucket, "a table stays in its table bucket"
@@ -226,7 +228,7 @@ class Pointers:
                     namespace_id=holder.row.namespace_id,
                     name=restored.name,
                     now_ms=now_ms,
-                    permit=owners.refuse,
+                    permit=permit,
                     standing_uuid=old.object_uuid,
                 )
             await check(old)

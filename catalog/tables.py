@@ -598,13 +598,15 @@ class Tables:
         target: idents.TableIdent | None = None,
         by: str,
         via: str = "undrop",
+        permit: owners.Permit = owners.refuse,
         judge: owners.Undrop | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> records.Pointer:
         """Restore the table that was dropped last under a name, and return its pointer.
 
         object_uuid: of one of several dropped tables of this name. target: the name that it gets,
-        in any namespace of its table bucket; by default its last one. A table that was dropped with
+        in any namespace of its table bucket; by default its last one. permit: called if another
+        table or view took its location since, and is gone, too. A table that was dropped with
         purge, unregistered, or dropped longer ago than it is kept, cannot be restored. Raises as
         `Pointers.undrop` does, and MetadataFileMissing.
         """
@@ -620,6 +622,7 @@ class Tables:
             target=target,
             by=by,
             via=via,
+            permit=permit,
             judge=judge,
             receipt=receipt,
             check=check,

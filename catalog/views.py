@@ -370,6 +370,7 @@ class Views:
         target: idents.TableIdent | None = None,
         by: str,
         via: str = "undrop",
+        permit: owners.Permit = owners.refuse,
         judge: owners.Undrop | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> records.Pointer:
@@ -386,6 +387,7 @@ class Views:
             target=target,
             by=by,
             via=via,
+            permit=permit,
             judge=judge,
             receipt=receipt,
             check=check,

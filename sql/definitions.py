@@ -660,8 +660,14 @@ class Definitions:
         ident = self._dropped(schema, statement.name[-1])
         if ident is None:
             raise missing
-        judge = self._places.judge_undrop(session.principal, missing=missing)
-        await self._tables.undrop(ident, by=execution.by, via="sql", judge=judge, receipt=receipt)
+        await self._tables.undrop(
+            ident,
+            by=execution.by,
+            via="sql",
+            permit=self._places.permit(session.principal, schema.database),
+            judge=self._places.judge_undrop(session.principal, missing=missing),
+            receipt=receipt,
+        )
         return success
 
     def _dropped(self, schema: places.Schema, name: names.Ident) -> idents.TableIdent | None:

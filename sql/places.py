@@ -199,6 +199,16 @@ class Places:
 
         return check
 
+    def permit(self, principal: access_model.Principal, database: str) -> owners.Permit:
+        """Return the check that principal may have a location of a database."""
+        check_access = self._access.permit(principal, database)
+
+        def check(path: str, owner: owners.LocationOwner | None) -> None:
+            with refused_as_sql():
+                check_access(path, owner)
+
+        return check
+
     def judge_undrop(
         self, principal: access_model.Principal, *, missing: errors.SqlError
     ) -> owners.Undrop:

@@ -303,6 +303,7 @@ class Schemas:
                     namespace,
                     by=execution.by,
                     via="sql",
+                    permit=self._places.permit(principal, database),
                     judge=self._places.judge_namespace(
                         principal, database, namespace, "CreateNamespace"
                     ),

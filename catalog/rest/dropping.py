@@ -134,7 +134,12 @@ async def undrop_table(services: TablesServices, call: calls.Call) -> asgi.Respo
         access.check(call.principal, (listing,))
         raise
     pointer = await engine.undrop(
-        ident, object_uuid=object_uuid, target=target, by=call.principal.arn, judge=judge
+        ident,
+        object_uuid=object_uuid,
+        target=target,
+        by=call.principal.arn,
+        permit=access.permit(call.principal, ident.table_bucket),
+        judge=judge,
     )
     restored = ident if target is None else target
     return asgi.json_response(
@@ -175,6 +180,7 @@ async def undrop_namespace(services: TablesServices, call: calls.Call) -> asgi.R
         table_bucket,
         namespace,
         by=principal.arn,
+        permit=access.permit(principal, table_bucket),
         judge=access.rechecking(principal, (creation,)),
         judge_item=judge_item,
         judge_child=judge_child,

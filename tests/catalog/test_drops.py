@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog import drops, errors, idents, pointers, records
+from catalog import drops, errors, idents, owners, pointers, records
 from storage import batch
 from tests.kit import lakes, sweeps
 
@@ -167,8 +167,32 @@ def test_undrop_is_refused_if_another_table_has_the_location_now(ns: lakes.Lake)
     table = create(ns)
     drop(ns)
     create(ns, "ns.u", location=table.pointer.location, permit=lakes.permit_all)
-    with pytest.raises(errors.InvalidLocation):
+    with pytest.raises(errors.InvalidLocation, match="it is the location of another table"):
+        undrop(ns, permit=lakes.permit_all)
+    assert dropped_rows(ns) == 1
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_undrop_takes_a_location_back_once_the_table_that_took_it_is_gone_too(
+    ns: lakes.Lake, purge: bool
+) -> None:
+    table = create(ns)
+    drop(ns)
+    other = create(ns, "ns.u", location=table.pointer.location, permit=lakes.permit_all)
+    drop(ns, "ns.u", purge=purge)
+    with pytest.raises(errors.InvalidLocation, match="it holds files of another table"):
         undrop(ns)
+    asked: list[tuple[str, str]] = []
+
+    def permit(path: str, owner: owners.LocationOwner | None) -> None:
+        assert owner is not None
+        asked.append((path, owner.object_uuid))
+
+    assert undrop(ns, permit=permit).object_uuid == table.pointer.object_uuid
+    assert asked == [("ns/t", other.pointer.object_uuid)]
+    if not purge:
+        with pytest.raises(errors.InvalidLocation, match="it is the location of another table"):
+            undrop(ns, "ns.u", permit=lakes.permit_all)
 
 
 def test_a_registration_of_a_dropped_tables_metadata_ends_its_undrop(ns: lakes.Lake) -> None:

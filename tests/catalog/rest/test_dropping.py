@@ -25,6 +25,7 @@ def rest(tmp_path: Path) -> Iterator[kit.RestServer]:
         "dropper": [kit.allow(drops, "*")],
         "powerless": [],
         "restorer": [kit.allow("*", "*"), kit.deny("lake:Undrop", "*", Condition=but_t)],
+        "undropper": [kit.allow(["lake:Undrop", "s3tables:CreateTable"], "*")],
         "emptier": [kit.allow(namespaces, "*")],
         "lister": [kit.allow([*namespaces, "s3tables:ListTables"], "*")],
     }
@@ -106,6 +107,24 @@ def test_restoring_a_namespace_needs_the_rights_for_each_part(rest: kit.RestServ
     assert rest.ask("HEAD", "namespaces/ns").status == 404
     assert ask(rest, "GET", "/dropped-namespaces", user="powerless").status == 403
     assert ask(rest, "POST", path).status == 200
+
+
+def test_a_location_that_was_taken_comes_back_to_a_caller_who_may_read_what_took_it(
+    rest: kit.RestServer,
+) -> None:
+    """Each side is asked for the rights on the other's files; see decision 0005."""
+    location = rest.load("ns.in.t").json["metadata"]["location"]
+    assert rest.ask("DELETE", "namespaces/ns%1Fin/tables/t").status == 204
+    rest.make_table("ns.taker", location=location)
+    path = "/undrop?table=ns.in.t&to=ns.back"
+    standing = ask(rest, "POST", path)
+    assert (standing.status, standing.json["error"]["type"]) == (400, "ValidationException")
+    assert rest.ask("DELETE", "namespaces/ns/tables/taker?purgeRequested=true").status == 204
+    refused = ask(rest, "POST", path, user="undropper")
+    assert (refused.status, refused.json["error"]["type"]) == (403, "AccessDenied")
+    assert f"s3tables:GetTableData on location {location}" in refused.json["error"]["message"]
+    assert ask(rest, "POST", path).status == 200
+    assert rest.load("ns.back").json["metadata"]["location"] == location
 
 
 def test_answers_are_as_the_document_says(rest: kit.RestServer) -> None:

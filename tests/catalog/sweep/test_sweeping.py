@@ -151,6 +151,32 @@ def test_a_table_dropped_without_purge_is_kept_for_its_days_and_an_unregistered_
     assert sweeps.keys_in(lake) == unregistered
 
 
+def test_a_dropped_table_keeps_its_files_though_another_took_its_location_and_was_purged(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> tuple[LoadedTable, set[str]]:
+        loaded = await bench.add(await bench.create(), rows(1))
+        await lake.tables.drop(loaded.ident, by=BY)
+        taker = await bench.create(
+            "ns.taker", location=loaded.metadata.location, permit=lakes.permit_all
+        )
+        taker = await bench.add(taker, rows(2))
+        taken = await live_keys(bench, taker)
+        await lake.tables.drop(taker.ident, purge=True, by=BY)
+        return loaded, taken
+
+    loaded, taken = asyncio.run(prepare())
+    sweeps.pass_days(lake, 20)
+    sweeps.run(lake)
+    assert not taken & sweeps.keys_in(lake)
+    lake.run(lake.tables.undrop(loaded.ident, by=BY, permit=lakes.permit_all))
+    sweeps.run(lake)
+    restored = asyncio.run(live_keys(bench, lake.load(loaded.ident)))
+    assert restored == {f"ns/t/data/{0:05}.parquet"} <= sweeps.keys_in(lake)
+
+
 def test_a_file_that_another_table_references_outlives_its_own_purged_table(
     bench: datafiles.Bench,
 ) -> None:
