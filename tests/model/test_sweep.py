@@ -1,9 +1,9 @@
 """The sweep beside a plain set of what is retained: nothing of it goes, and all else does in time.
 
-Tables share files, have statistics, are renamed, expired, dropped with and without purge and with
-their namespace, unregistered, registered again, under free names and over other tables, while
-clients of S3 delete files, time passes and sweeps run. The states that a user may still ask for are
-remembered here, not read from the log.
+Tables share files, have statistics and deletion vectors, are renamed, expired, dropped with and
+without purge and with their namespace, unregistered, registered again, under free names and over
+other tables, while clients of S3 delete files, time passes and sweeps run. The states that a user
+may still ask for are remembered here, not read from the log.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -21,8 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from catalog import errors
 from catalog.commits import LoadedTable
+from catalog.manifests import Content, DataFile
 from storage import model
-from tests.kit import datafiles, lakes, manifestfiles, sweeps
+from tests.kit import datafiles, lakes, manifestfiles, sweeps, tablefiles
 
 NAME = st.sampled_from(["a", "b", "c"])
 
@@ -41,9 +43,11 @@ class Sweeping(RuleBasedStateMachine):
         self.live: dict[str, LoadedTable] = {}
         self.left: list[tuple[LoadedTable, int | None]] = []
         self.numbers = 0
-        for name in ("a", "b"):
-            self.create(name)
+        for name, version in (("a", 3), ("b", 2)):
+            self.create(name, version)
             self.append(name)
+        self.append("a")
+        self.mark("a", is_every=True)
 
     def teardown(self) -> None:
         self.stack.close()
@@ -56,10 +60,11 @@ class Sweeping(RuleBasedStateMachine):
         self.numbers += 1
         return [{"id": self.numbers, "name": "x"}]
 
-    @rule(name=NAME)
-    def create(self, name: str) -> None:
+    @rule(name=NAME, version=st.sampled_from([2, 3]))
+    def create(self, name: str, version: int) -> None:
         if name not in self.live:
-            self.live[name] = self.lake.run(self.bench.create(f"ns.{name}"))
+            properties = {"format-version": str(version)}
+            self.live[name] = self.lake.run(self.bench.create(f"ns.{name}", properties=properties))
 
     @rule(name=NAME)
     def append(self, name: str) -> None:
@@ -93,7 +98,11 @@ class Sweeping(RuleBasedStateMachine):
             mine = await manifestfiles.live_files(
                 self.bench.scans, self.bench.reader(self.live[other])
             )
-            fresh = {each.file_path: each for each in files}
+            fresh = {
+                each.file_path: msgspec.structs.replace(each, first_row_id=None)
+                for each in files
+                if each.content is Content.DATA
+            }
             for each in mine:
                 fresh.pop(each.file_path, None)
             if not fresh:
@@ -107,6 +116,51 @@ class Sweeping(RuleBasedStateMachine):
 
         if name in self.live and other in self.live and name != other:
             self.live[other] = self.lake.run(work())
+
+    @rule(name=NAME, is_every=st.booleans())
+    def mark(self, name: str, is_every: bool) -> None:
+        """Mark a row of one or every data file as deleted, by the vectors of one new file.
+
+        A vector takes the place of the one before; the others of that one's file stay in use.
+        """
+        if name not in self.live or self.live[name].metadata.format_version < 3:
+            return
+
+        async def work(table: LoadedTable) -> LoadedTable:
+            live = await manifestfiles.live_files(self.bench.scans, self.bench.reader(table))
+            data = [each for each in live if each.content is Content.DATA]
+            data = data if is_every else data[:1]
+            if not data:
+                return table
+            paths = {each.file_path for each in data}
+            self.numbers += 1
+            uri = f"{table.metadata.location}/data/{self.numbers:05}-deletes.puffin"
+            blob = tablefiles.vector([0])
+            puffin = b"PFA1" + blob * len(data)
+            await self.bench.files.write(uri, puffin, table_bucket="lake", owner=lakes.ACCOUNT)
+            vectors = [
+                DataFile(
+                    content=Content.POSITION_DELETES,
+                    file_path=uri,
+                    file_format="PUFFIN",
+                    record_count=1,
+                    file_size_in_bytes=len(puffin),
+                    referenced_data_file=each.file_path,
+                    content_offset=4 + number * len(blob),
+                    content_size_in_bytes=len(blob),
+                )
+                for number, each in enumerate(data)
+            ]
+            return await self.bench.appends.commit_files(
+                table.ident,
+                vectors,
+                operation="delete",
+                removed=[each for each in live if each.referenced_data_file in paths],
+                based_on=table.metadata.current_snapshot_id,
+                principal=lakes.ROOT,
+            )
+
+        self.live[name] = self.lake.run(work(self.live[name]))
 
     @rule(name=NAME)
     def expire(self, name: str) -> None:
@@ -318,7 +372,8 @@ class Sweeping(RuleBasedStateMachine):
         for table in self.live.values():
             live = manifestfiles.live_files(self.bench.scans, self.bench.reader(table))
             for file in self.lake.run(live):
-                assert self.bench.read(table, file.file_path).startswith(b"PAR1")
+                magic = b"PAR1" if file.content is Content.DATA else b"PFA1"
+                assert self.bench.read(table, file.file_path).startswith(magic)
 
 
 class Settling(Sweeping):
