@@ -11,11 +11,15 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from server.access import tokens
 from server.auth import presign, sigv4
 from sql import errors
+
+if TYPE_CHECKING:
+    # The children of the server know the types of outcomes, and need no tokens: with them they
+    # would load the library of signatures, a tenth of their start.
+    from server.access import tokens
 
 SECONDS: Final = 3600
 """How long the keys and the URLs of one PUT or GET hold."""
