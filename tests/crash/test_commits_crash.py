@@ -184,6 +184,7 @@ def restarted(left: Path, way: str) -> Rows:
     return rows
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("way", WAYS)
 def test_after_a_power_cut_at_any_event_three_tables_are_all_changed_or_none_is(
     tmp_path: Path, way: str

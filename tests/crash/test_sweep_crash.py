@@ -88,6 +88,7 @@ def look(data: Path, now_ms: int) -> set[str]:
     return keys
 
 
+@pytest.mark.generated
 def test_after_a_power_cut_at_any_event_of_a_sweep_nothing_retained_is_lost_and_the_next_finishes(
     tmp_path: Path,
 ) -> None:

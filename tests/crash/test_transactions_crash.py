@@ -143,6 +143,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", CASES)
 def test_after_a_power_cut_at_any_event_a_transaction_is_wholly_there_or_absent(
     prepared: Path, tmp_path: Path, name: str

@@ -127,6 +127,7 @@ def change(data: Path, name: str, disk: Disk) -> bool:
     return False
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", CHANGES)
 def test_after_a_power_cut_at_any_event_every_view_is_as_before_or_as_after(
     prepared: Path, tmp_path: Path, name: str

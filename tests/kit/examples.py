@@ -1,9 +1,13 @@
-"""How many generated examples a test tries: a quarter in `make test`, all in `make test-long`."""
+"""How many generated examples a test tries: a quarter in `make test`, all in `make test-long`.
+
+Where a test walks through all cases in order, a Share says which of them it takes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import pytest
@@ -20,6 +24,31 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 def number_of(count: int) -> int:
     """Return how many of count examples this run tries."""
     return count if os.environ.get(ALL_VARIABLE) else count // SHARE
+
+
+class Share:
+    """Takes all cases of a walk in `make test-long`, and each fourth of them else.
+
+    Where the first one is differs from run to run, except in CI, where it is the first case.
+    """
+
+    def __init__(self) -> None:
+        self._every = 1 if os.environ.get(ALL_VARIABLE) else SHARE
+        self._number = 0 if "CI" in os.environ else random.randrange(self._every)
+
+    def takes_next(self) -> bool:
+        """Return whether the next case is one of the share."""
+        self._number += 1
+        return self._number % self._every == 1 % self._every
+
+
+def short(cases: Iterable[str], *in_every_run: str) -> list[Any]:
+    """Return cases for parametrize: in_every_run are in `make test`, all in `make test-long`."""
+    listed = list(cases)
+    assert set(in_every_run) < set(listed), "a case of every run is not there"
+    return [
+        pytest.param(case, marks=[pytest.mark.long] * (case not in in_every_run)) for case in listed
+    ]
 
 
 def at_most(count: int, **others: Any) -> Callable[[Test], Test]:
