@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -93,26 +94,27 @@ def call(row: builders.Function, name: str = "") -> str:
     return f"{text} OVER (ORDER BY 1)" if row.function_type == "window" else text
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
-def test_a_function_is_callable_by_each_of_its_names_and_gives_what_its_row_declares(
-    row: builders.Function,
-) -> None:
-    for name in row.names:
-        bound, _ = sql_text.bind(f"select {call(row, name)} {FROM}")
-        (sql_type,) = bound.types
-        if row.result in builders.RESULTS:
-            assert sql_type.name == {"integer": "fixed"}.get(row.result, row.result)
-        elif row.result == "number":
-            assert sql_type.name in ("fixed", "real")
-        elif row.result == "moment":
-            assert sql_type.is_temporal or sql_type.name == "time"
+# A test goes through all rows: 400 rows as tests of their own would double what the checks cost.
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
-def test_a_function_is_volatile_if_its_row_says_so(row: builders.Function) -> None:
-    text = call(row)
-    bound, _ = sql_text.bind(f"select {text} as x, x = x {FROM}")
-    assert ("shared#" in bound.sql) == row.is_volatile
+def test_a_function_is_callable_by_each_of_its_names_and_gives_what_its_row_declares() -> None:
+    for row in ROWS:
+        for name in row.names:
+            bound, _ = sql_text.bind(f"select {call(row, name)} {FROM}")
+            (sql_type,) = bound.types
+            if row.result in builders.RESULTS:
+                assert sql_type.name == {"integer": "fixed"}.get(row.result, row.result), name
+            elif row.result == "number":
+                assert sql_type.name in ("fixed", "real"), name
+            elif row.result == "moment":
+                assert sql_type.is_temporal or sql_type.name == "time", name
+
+
+def test_a_function_is_volatile_if_its_row_says_so() -> None:
+    for row in ROWS:
+        text = call(row)
+        bound, _ = sql_text.bind(f"select {text} as x, x = x {FROM}")
+        assert ("shared#" in bound.sql) == row.is_volatile, text
 
 
 def texts_of(row: builders.Function) -> list[str]:
@@ -125,10 +127,7 @@ def texts_of(row: builders.Function) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
-def test_each_argument_of_a_call_is_bound_once(
-    row: builders.Function, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_argument_of_a_call_is_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes: list[Any] = []
     original = expressions.bind
 
@@ -137,13 +136,14 @@ def test_each_argument_of_a_call_is_bound_once(
         return original(node, scope)
 
     monkeypatch.setattr(expressions, "bind", bind)
-    for text in texts_of(row):
-        nodes.clear()
-        try:
-            sql_text.bind(f"select {text} {FROM}")
-        except errors.SqlError:
-            assert text != call(row)
-        assert len(nodes) == len({id(node) for node in nodes}), text
+    for row in ROWS:
+        for text in texts_of(row):
+            nodes.clear()
+            try:
+                sql_text.bind(f"select {text} {FROM}")
+            except errors.SqlError:
+                assert text != call(row)
+            assert len(nodes) == len({id(node) for node in nodes}), text
 
 
 def nested_in_itself(row: builders.Function, index: int, levels: int) -> str:
@@ -165,9 +165,8 @@ CASTS = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
 def test_the_work_of_binding_grows_with_the_depth_of_calls_and_not_faster(
-    row: builders.Function, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count = 0
     original = expressions.bind
@@ -178,7 +177,7 @@ def test_the_work_of_binding_grows_with_the_depth_of_calls_and_not_faster(
         return original(node, scope)
 
     monkeypatch.setattr(expressions, "bind", bind)
-    for index in range(len(row.required)):
+    for row, index in ((each, index) for each in ROWS for index in range(len(each.required))):
         counts = []
         for levels in (2, 4, 6):
             count = 0
@@ -188,7 +187,7 @@ def test_the_work_of_binding_grows_with_the_depth_of_calls_and_not_faster(
                 break  # such a call is no argument of it
             counts.append(count)
         if len(counts) == 3:
-            assert counts[2] - counts[1] == counts[1] - counts[0]
+            assert counts[2] - counts[1] == counts[1] - counts[0], (row.names[0], index)
 
 
 RANDOM = {
@@ -274,19 +273,24 @@ def assert_each_value_is_computed_once(template: str, value: str, **more: Any) -
         assert bound.sql.count(name) <= alone.sql.count(name), f"{template} of {value}"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.names[0] for row in ROWS])
-def test_a_volatile_argument_is_computed_once_or_refused(row: builders.Function) -> None:
+def calls_with_a_place(row: builders.Function) -> Iterable[tuple[str, str]]:
+    """Yield calls of each number of arguments with one left open, and the coercion of that one."""
     over = " over (order by 1)" if row.function_type == "window" else ""
     for count in range(min(len(row.optional), 3) + 1):
         coercions = (*row.required, *row.optional[:count])
         for index, coercion in enumerate(coercions):
-            for value in RANDOM.get(coercion, ()):
-                arguments = [VALUES[each] for each in coercions]
-                arguments[index] = "{}"
-                template = f"{row.names[0]}({', '.join(arguments)})"
-                assert_each_value_is_computed_once(template + over, value)
-                if row.function_type == "aggregate":
-                    assert_each_value_is_computed_once(f"{template} over (order by 1)", value)
+            arguments = [VALUES[each] for each in coercions]
+            arguments[index] = "{}"
+            template = f"{row.names[0]}({', '.join(arguments)})"
+            yield template + over, coercion
+            if row.function_type == "aggregate":
+                yield f"{template} over (order by 1)", coercion
+
+
+def test_a_volatile_argument_is_computed_once_or_refused() -> None:
+    for template, coercion in itertools.chain.from_iterable(map(calls_with_a_place, ROWS)):
+        for value in RANDOM.get(coercion, ()):
+            assert_each_value_is_computed_once(template, value)
 
 
 @pytest.mark.parametrize("template", VOLATILE)
@@ -318,23 +322,18 @@ def calls_with_null(row: builders.Function) -> list[str]:
     return calls
 
 
-STRICT = [(row.names[0], calls) for row in ROWS if (calls := calls_with_null(row))]
+def test_a_scalar_function_is_null_if_an_argument_is() -> None:
+    for calls in filter(None, map(calls_with_null, ROWS)):
+        try:
+            (values,) = sql_text.answer(f"select {', '.join(calls)} {FROM}").rows
+        except engine.EngineFault as fault:
+            raise AssertionError(f"{calls}: {fault}") from fault
+        assert set(values) == {None}, calls
 
 
-@pytest.mark.parametrize("calls", [calls for _, calls in STRICT], ids=[name for name, _ in STRICT])
-def test_a_scalar_function_is_null_if_an_argument_is(calls: list[str]) -> None:
-    try:
-        (values,) = sql_text.answer(f"select {', '.join(calls)} {FROM}").rows
-    except engine.EngineFault as fault:
-        raise AssertionError(f"{calls}: {fault}") from fault
-    assert set(values) == {None}, calls
-
-
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if len(row.names) > 1], ids=lambda row: row.names[0]
-)
-def test_the_names_of_a_function_are_computed_alike(row: builders.Function) -> None:
-    for text in texts_of(row):
+def test_the_names_of_a_function_are_computed_alike() -> None:
+    several = [row for row in ROWS if len(row.names) > 1]
+    for row, text in ((each, text) for each in several for text in texts_of(each)):
         outcomes = []
         for name in row.names:
             try:
