@@ -66,6 +66,11 @@ def face_of(
     return FACE_OF_FIRST_SEGMENT.get(first, S3)
 
 
+def is_of_catalog(target: bytes) -> bool:
+    """Return whether the start of a request's target, all that came of it, is the catalog's."""
+    return FACE_OF_FIRST_SEGMENT.get(target[1:].partition(b"/")[0]) == ICEBERG
+
+
 def bucket_of_host(host: str, domain: str | None) -> str | None:
     """Return the bucket of a virtual-hosted Host, or None."""
     name = host.partition(":")[0]

@@ -75,7 +75,7 @@ response: if it closed at once, the client would read a reset, not the response.
 UNREAD_HEAD_SECONDS_MAX: Final = 5.0
 UNREAD_HEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 """How long, and how many bytes, a connection receives and drops after a head that was refused by
-431, 400 or 503, for the same reason."""
+431, 400, 429 or 503, for the same reason."""
 
 # XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
 XML_BYTES_MAX: Final = 4 * 1024 * 1024

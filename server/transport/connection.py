@@ -40,13 +40,18 @@ from typing import Any, Final, TypeAlias
 
 import httptools
 
-from server import asgi, errors, held, limits, targets
+from server import asgi, dispatch, errors, held, limits, targets
 from server.transport import cycle as cycles
 from server.transport import intake as intakes
 from server.transport import turns
 
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
 TOO_CROWDED: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n"
+CATALOG_CROWDED: Final = (
+    b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\n"
+)
+"""To clients of the Iceberg catalog, which take a 503 to a commit for an unknown outcome. S3's
+clients do not retry a 429."""
 TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING: Final = b"connection: close\r\n\r\n"
 HOLDINGS: Final = "boathouse_holdings"
@@ -469,7 +474,8 @@ class Connection(asyncio.Protocol):
         if self.answering:
             self.transport.abort()
         else:
-            self._end(TOO_CROWDED)
+            is_catalogs = dispatch.is_of_catalog(self._target)
+            self._end(CATALOG_CROWDED if is_catalogs else TOO_CROWDED)
 
     # What `transport.watch` calls.
 

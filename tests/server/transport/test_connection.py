@@ -894,6 +894,32 @@ def test_a_pipelined_request_is_answered_once_its_client_takes_the_answer_before
     asyncio.run(talk())
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        # 503 to a commit means to Iceberg's clients that it may have happened.
+        (b"/iceberg/v1/lake/namespaces/ns/tables/t", b"429 Too Many Requests"),
+        (b"/iceberg/v1/lake/transactions/commit?x=1", b"429 Too Many Requests"),
+        (b"/icebergs/key", b"503 Service Unavailable"),
+        (b"/bucket/iceberg/v1", b"503 Service Unavailable"),
+    ],
+)
+def test_a_head_that_has_to_give_way_is_refused_as_its_clients_retry(target, status):
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, application, watching) as (reader, writer):
+            writer.write(b"POST %s HTTP/1.1\r\nHost: a\r\nX-Long: %s" % (target, b"x" * 5000))
+            await until(lambda: any(each._reported_bytes for each in watching.connections))
+            (only,) = watching.connections
+            only.give_way()
+            answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
+            writer.close()
+        head = b"HTTP/1.1 %s\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        assert answer == head % status
+
+    asyncio.run(talk())
+
+
 def test_an_answer_that_is_not_read_is_let_go_of_when_it_has_to_give_way():
     async def large(scope, receive, send):
         answer = bytes(8 << 20)
