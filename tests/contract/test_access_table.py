@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import http.client
 import itertools
 import json
 import typing
@@ -27,15 +28,18 @@ from catalog.rest import native
 from catalog.rest import rows as rest_rows
 from s3tables import face as s3tables_face
 from server.iam import face as iam_face
+from server.s3 import rows as s3_rows
+from server.sts import face as sts_face
 from sql import shell, show_listings
 from sql.dialect import operations, parse
 from storage import batch
-from tests.kit import access_statements, access_table, aws, programs
+from tests.kit import access_buckets, access_statements, access_table, aws, post_forms, programs
 
 ACCOUNT = "000000000000"
 OTHER_ACCOUNT = "111111111111"
 BUCKET = f"arn:aws:s3tables:{aws.REGION}:{ACCOUNT}:bucket/lake"
 NUMBERS = itertools.count(1)
+IMPLEMENTED = ("yes", "partly")
 UNCOMPARED = frozenset(
     {batch.Store.META, batch.Store.SESSIONS, batch.Store.RELEASED, batch.Store.BLOBS}
 )
@@ -240,6 +244,23 @@ class Scene(dict[str, str]):
         self._server.client("s3").put_object(Bucket="lake", Key=key, Body=body)
         return f"s3://lake/{key}"
 
+    def _set_up_new_b(self) -> str:
+        return f"new-general-{self._number}"
+
+    def _set_up_b(self) -> str:
+        name = f"general-{self._number}"
+        self._server.client("s3").create_bucket(Bucket=name)
+        return name
+
+    def _set_up_k(self) -> str:
+        self._server.client("s3").put_object(Bucket=self["b"], Key="k", Body=b"x")
+        return "k"
+
+    def _set_up_general_policy(self) -> str:
+        absent = {"AWS": f"arn:aws:iam::{ACCOUNT}:user/absent"}
+        statement = allow("s3:ListBucket", f"arn:aws:s3:::{self['b']}")
+        return document({**statement, "Principal": absent})
+
     def _set_up_new_bucket(self) -> str:
         return f"new-bucket-{self._number}"
 
@@ -352,6 +373,8 @@ class Doors:
                 )
             case "sql":
                 return answer_of_sql(self.server, keys, what)
+        if request.name == "PostObject":
+            return answer_of_form(self.server, keys, what["Bucket"], what["Key"])
         client = self.server.client(request.door, keys)
         methods = client.meta.method_to_api_mapping.items()
         (name,) = (method for method, operation in methods if operation == request.name)
@@ -369,6 +392,26 @@ def answer_of_sql(server: aws.Server, keys: aws.Keys, text: str) -> tuple[str, A
     finally:
         client.logout()
     return access_table.DOES, answer["rowset"]
+
+
+def answer_of_form(
+    server: aws.Server, keys: aws.Keys, bucket: str, key: str
+) -> tuple[str, dict[str, Any] | None]:
+    """What a form that the holder of keys has signed is answered: 204 has no body."""
+    proof = post_forms.signed(keys, [{"bucket": bucket}, {"key": key}], version=4)
+    connection = http.client.HTTPConnection("127.0.0.1", server.serving.port, timeout=60)
+    connection.request(
+        "POST",
+        f"/{bucket}",
+        post_forms.encode({"key": key, **proof}, b"x"),
+        {"content-type": f"multipart/form-data; boundary={post_forms.BOUNDARY}"},
+    )
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    if response.status == 204:
+        return access_table.DOES, {}
+    return f"{response.status} {body.partition('<Code>')[2].partition('<')[0]}", None
 
 
 def texts_in(value: Any) -> set[str]:
@@ -461,6 +504,8 @@ ALL_ROWS = (
     *access_table.ROWS,
     *access_table.S3TABLES_ROWS,
     *access_table.IAM_ROWS,
+    *access_buckets.S3_ROWS,
+    *access_buckets.STS_ROWS,
     *access_statements.SQL_ROWS,
 )
 CASES = [
@@ -478,7 +523,7 @@ def test_a_request_needs_each_of_its_rights_and_no_further_one(
     statements = exactly(row.rights, scene)
     scene.fill([request_.what, request_.body, request_.lists])
     denials = request_.denials or (access_table.DENIED[request_.door],) * len(row.rights)
-    is_head = request_.name in ("HEAD", "HeadObject")
+    is_head = request_.name in ("HEAD", "HeadObject", "HeadBucket")
     uncompared = (b"uall_but", *ids_of_deleted_buckets(doors.server))
     before = records_of(doors.server, but=uncompared)
     for right, denial in zip(row.rights, denials, strict=True):
@@ -514,8 +559,10 @@ def operation_of(request: access_table.Request) -> str:
 @pytest.mark.parametrize(
     ("door", "operations", "unlisted"),
     [
+        ("s3", {row.operation.name for row in s3_rows.ROWS if row.status in IMPLEMENTED}, set()),
         ("s3tables", set(s3tables_face.ROWS), set()),
         ("iam", set(iam_face.ROWS), set()),
+        ("sts", set(sts_face.ROWS), {"AssumeRoleWithWebIdentity"}),
         ("rest", {row.name for row in rest_rows.ROWS}, {"getToken"}),
         ("native", {row.operation.name for row in native.ROWS} | {"GET"}, set()),
     ],

@@ -31,6 +31,11 @@ LACKING: Final = "002037 (42601)"
 """What a view reads is missing, or is not the caller's: no rights come with the view."""
 
 SQL_ROWS: Final[tuple[Row, ...]] = (
+    Row(
+        name="describe a result, which is the session's own",
+        rights=(),
+        requests=(sql("describe result '{uuid}'", allowed="000709 (02000)"),),
+    ),
     # Listings
     row("show databases", "GetTableBucket on B", listing(sql("show databases"), "lake", HIDES)),
     row(

@@ -82,6 +82,11 @@ RESOURCES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
         {"s3tables:namespace": "public"},
     ),
     "T of new B": ("{T_of_new_bucket}", {}),
+    "every bucket": ("arn:aws:s3:::*", {}),
+    "bucket": ("arn:aws:s3:::{b}", {}),
+    "new bucket": ("arn:aws:s3:::{new_b}", {}),
+    "object": ("arn:aws:s3:::{b}/{k}", {}),
+    "copy": ("arn:aws:s3:::{b}/copy", {}),
     "user": ("arn:aws:iam::000000000000:user/{u}", {}),
     "new user": ("arn:aws:iam::000000000000:user/{new_u}", {}),
     "users": ("arn:aws:iam::000000000000:user/", {}),
@@ -342,6 +347,14 @@ ROWS: Final = (
         s3("PutObject", Bucket="lake", Key="{loc}/data/new.parquet", Body=b"x"),
         s3("CreateMultipartUpload", Bucket="lake", Key="{loc}/data/new.parquet"),
         s3("UploadPart", NO_UPLOAD, **KEY, UploadId="none", PartNumber=1, Body=b""),
+        s3(
+            "CompleteMultipartUpload",
+            NO_UPLOAD,
+            **KEY,
+            UploadId="none",
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": "x"}]},
+        ),
+        s3("PostObject", Bucket="lake", Key="{loc}/data/new.parquet"),
         s3("ListParts", NO_UPLOAD, **KEY, UploadId="none"),
         s3("AbortMultipartUpload", NO_UPLOAD, **KEY, UploadId="none"),
         s3("DeleteObject", **KEY),
@@ -788,14 +801,6 @@ IAM_ROWS: Final = (
         iam("TagOpenIDConnectProvider", **PROVIDER, Tags=[{"Key": "a", "Value": "b"}]),
         iam("UntagOpenIDConnectProvider", **PROVIDER, TagKeys=["a"]),
         iam("ListOpenIDConnectProviderTags", **PROVIDER),
-    ),
-    *_same_named(
-        "role",
-        Request(
-            door="sts",
-            name="AssumeRole",
-            what={"RoleArn": "arn:aws:iam::000000000000:role/{r}", "RoleSessionName": "night"},
-        ),
     ),
 )
 """The operations on identities, each with the action of its own name."""
