@@ -182,14 +182,14 @@ def test_undrop_takes_a_location_back_once_the_table_that_took_it_is_gone_too(
     drop(ns, "ns.u", purge=purge)
     with pytest.raises(errors.InvalidLocation, match="it holds files of another table"):
         undrop(ns)
-    asked: list[tuple[str, str]] = []
+    permitted: list[tuple[str, str]] = []
 
     def permit(path: str, owner: owners.LocationOwner | None) -> None:
         assert owner is not None
-        asked.append((path, owner.object_uuid))
+        permitted.append((path, owner.object_uuid))
 
     assert undrop(ns, permit=permit).object_uuid == table.pointer.object_uuid
-    assert asked == [("ns/t", other.pointer.object_uuid)]
+    assert permitted == [("ns/t", other.pointer.object_uuid)]
     if not purge:
         with pytest.raises(errors.InvalidLocation, match="it is the location of another table"):
             undrop(ns, "ns.u", permit=lakes.permit_all)
