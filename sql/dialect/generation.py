@@ -2,7 +2,7 @@
 
 The last three are functions of their last argument, the source of their randomness: the same for
 the same, and another in each row for RANDOM(). RANDOM with a seed is a function of the seed and of
-the row's number, so it is the same each time. Rows of tables have no numbers.
+the row's number, so it is the same each time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DIGITS = {8: 3, 16: 5, 32: 10}
 
 
 def sequence(call: FunctionCall) -> Expr:
-    """SEQ1, SEQ2, SEQ4, SEQ8: the number of a row of GENERATOR, from 0, of so many bytes."""
+    """SEQ1, SEQ2, SEQ4, SEQ8: the number of a row, from 0, of so many bytes."""
     width = 8 * int(call.name[-1])
     is_signed = bool(call.nodes) and call.whole(0) == 1
     if call.nodes and call.whole(0) not in (0, 1):
@@ -37,7 +37,7 @@ def sequence(call: FunctionCall) -> Expr:
 
 
 def random(call: FunctionCall) -> Expr:
-    """RANDOM: a number of 64 bits. With a seed, of a row of GENERATOR or of the only row."""
+    """RANDOM: a number of 64 bits. With a seed, a function of the seed and of the row's number."""
     if call.nodes:
         seed = call.whole(0)
         if not sqltypes.INT64_LOW <= seed <= sqltypes.INT64_HIGH:

@@ -373,13 +373,16 @@ class QueryScope:
         ]
 
     def sequence(self) -> Expr:
-        """Return the number of the row of the one GENERATOR in FROM; 0 without FROM."""
+        """Return the number of the row from 0: of the one GENERATOR in FROM, or of the SELECT."""
         if not self.sources:
             return exprs.integer(0)
         numbers = [source.sequence for source in self.sources if source.sequence is not None]
-        if len(numbers) != 1:
-            raise errors.unsupported("a sequence without one GENERATOR in FROM")
-        return numbers[0]
+        if len(numbers) == 1:
+            return numbers[0]
+        row = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
+        number = code.infix(code.exactly(row, sqltypes.integer()), "-", 1)
+        rows = sqltypes.integer(19, 0, sqltypes.INT64_HIGH)
+        return Expr(code=number, type=rows, nullable=False, window=True)
 
     def alone(self, query: PlannedQuery) -> PlannedQuery:
         """Return a query of this scope as a statement of its own, with the WITH that it needs."""

@@ -184,10 +184,20 @@ def test_random_with_a_seed_is_the_same_each_time_and_another_in_each_row() -> N
     assert rows(ordered) == rows(ordered)
 
 
-def test_random_with_a_seed_of_a_tables_rows_is_refused() -> None:
-    with pytest.raises(errors.SqlError) as caught:
-        rows("select random(1) from (values (1), (2)) t(a)")
-    assert caught.value.code == "000002"
+def test_rows_of_a_select_without_one_generator_are_numbered_as_they_come() -> None:
+    values = "(values ('x', 1), ('y', 2), ('z', 3)) t(s, a)"
+    assert rows(f"select seq4(), s from {values}") == [(0, "x"), (1, "y"), (2, "z")]
+    assert rows(f"select seq4() n, s from {values} where a > 1") == [(0, "y"), (1, "z")]
+    assert rows(f"select s from (select seq8() n, s from {values}) where n = 1") == [("y",)]
+    assert rows(f"select s from {values} qualify seq4() = 2") == [("z",)]
+    pairs = "table(generator(rowcount => 2)) g, table(generator(rowcount => 3)) h"
+    assert sorted(rows(f"select seq4() from {pairs}")) == [(number,) for number in range(6)]
+    seeded = f"select random(42), uniform(1, 1000, random(7)) from {values}"
+    generated = "select random(42), uniform(1, 1000, random(7)) from table(generator(rowcount=>3))"
+    assert rows(seeded) == rows(generated)
+    for text in (f"select s from {values} where seq4() = 1", f"select sum(seq4()) from {values}"):
+        with pytest.raises(errors.SqlError):
+            rows(text)
 
 
 def test_generated_values_are_a_function_of_their_source() -> None:
