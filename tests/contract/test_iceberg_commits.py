@@ -17,7 +17,7 @@ from tests.kit import lakes, rest
 from tests.kit import server as servers
 
 WRITERS = 8
-COMMITS = 400
+COMMITS = 200
 
 
 def write(server: servers.Running, writer: int, token: str) -> Counter[int]:

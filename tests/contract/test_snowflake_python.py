@@ -156,7 +156,7 @@ connection.close()
 """
 
 
-@pytest.mark.parametrize("driver", drivers.BOTH)
+@pytest.mark.parametrize("driver", drivers.NEWER)
 def test_several_statements_of_one_request_share_its_values_in_order(
     server: server_kit.Running, driver: str
 ) -> None:
@@ -259,7 +259,7 @@ say([str(frame[name][0]) for name in frame.columns])
 """
 
 
-@pytest.mark.parametrize("driver", drivers.BOTH)
+@pytest.mark.parametrize("driver", drivers.NEWER)
 def test_a_timestamp_of_the_sessions_zone_is_right_in_summer_and_in_winter(
     server: server_kit.Running, driver: str
 ) -> None:
@@ -402,7 +402,7 @@ connection.close()
 """
 
 
-@pytest.mark.parametrize("driver", drivers.BOTH)
+@pytest.mark.parametrize("driver", drivers.NEWER)
 def test_generators_by_time_describes_of_several_statements_and_defaults(
     server: server_kit.Running, driver: str
 ) -> None:
@@ -453,7 +453,7 @@ connection.close()
 """
 
 
-@pytest.mark.parametrize("driver", drivers.BOTH)
+@pytest.mark.parametrize("driver", drivers.NEWER)
 def test_rows_of_a_small_table_come_in_the_order_in_which_they_were_written(
     server: server_kit.Running, driver: str
 ) -> None:
@@ -503,7 +503,7 @@ connection.close()
 """
 
 
-@pytest.mark.parametrize("driver", drivers.BOTH)
+@pytest.mark.parametrize("driver", drivers.NEWER)
 def test_copy_of_a_query_continues_past_records_that_cannot_be_read(
     server: server_kit.Running, driver: str, tmp_path: Path
 ) -> None:

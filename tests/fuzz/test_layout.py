@@ -123,7 +123,7 @@ def test_keys_made_from_the_grammar_are_accepted(key: str) -> None:
     assert (expected is None) == (len(key.encode()) > 1024)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(nearly(GOOD))
 def test_keys_nearly_of_the_grammar_are_read_alike(key: str) -> None:
     assert judged(key, None) == read_again(key, UNKNOWN)
@@ -145,7 +145,7 @@ def test_judge_agrees_with_a_second_reading_of_the_grammar(key: str) -> None:
 BELOW_KNOWN = st.one_of(BELOW_TABLE, GOOD_BELOW_TABLE, nearly(GOOD_BELOW_TABLE))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(BELOW_KNOWN)
 def test_judge_below_a_known_location_agrees_with_a_second_reading(key: str) -> None:
     check_below_known(key)

@@ -270,7 +270,7 @@ def with_host(seen: Sequence[Seen]) -> list[Seen]:
     return good
 
 
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=15)
 @hypothesis.given(mutated())
 def test_the_transport_takes_no_mutated_stream_otherwise_than_h11(stream):
     check_as_h11(stream)

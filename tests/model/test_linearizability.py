@@ -24,12 +24,12 @@ from tests.kit.linearize import UNKNOWN, Event
 OPERATIONS = 12
 """By each client, of one seed."""
 OPERATIONS_UNTIL_KILLED = 400
-SEEDS = 20
+SEEDS = 10
 SEEDS_MAX = 400
 """Histories that may pass until every operation of WELL_MET has succeeded once. A rename does so in
 every fourth, and how the clients' operations interleave depends on the machine."""
 SEEDS_LONG = 1_000
-KILLS = 3
+KILLS = 2
 KILLS_LONG = 40
 EVENTS_UNTIL_KILLED = (30, 200)
 """A kill comes after so many operations, wherever the others stand a moment later."""

@@ -300,7 +300,7 @@ class StoreMachine(machines.StorageMachine):
 
 
 SHORT = settings(
-    max_examples=8,
+    max_examples=4,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -387,7 +387,7 @@ class Settling(Sweeping):
 
 
 SHORT = settings(
-    max_examples=8,
+    max_examples=4,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -361,7 +361,7 @@ class VersionsMachine(machines.StorageMachine):
 
 
 SHORT = settings(
-    max_examples=7,
+    max_examples=4,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

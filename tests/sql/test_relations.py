@@ -200,9 +200,15 @@ ODD_FOLDERS = {
 }
 
 
-@pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("form", ["positions", "vector", "equality"])
-@pytest.mark.parametrize("folder", ODD_FOLDERS.values(), ids=ODD_FOLDERS)
+@pytest.mark.parametrize(
+    ("folder", "workers"),
+    [
+        pytest.param(folder, workers, id=f"{name}-{workers}", marks=marks)
+        for name, folder in ODD_FOLDERS.items()
+        for workers, marks in ((0, ()), (1, () if name == "encoded" else pytest.mark.long))
+    ],
+)
 def test_deleted_rows_stay_deleted_whatever_the_data_folder_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, form: str, workers: int
 ) -> None:

@@ -79,8 +79,9 @@ def add_tables(rest: kit.RestServer, numbers: range) -> None:
         assert answer.status == 204, answer.body
 
 
-def test_creating_loading_and_committing_cost_the_same_among_100_and_10_000_tables(
-    rest: kit.RestServer, reads: Counter[str]
+@pytest.mark.parametrize("many", [1_000, pytest.param(MANY, marks=pytest.mark.long)])
+def test_creating_loading_and_committing_cost_the_same_among_few_and_many_tables(
+    rest: kit.RestServer, reads: Counter[str], many: int
 ) -> None:
     def costs_of(name: str) -> dict[str, Counter[str]]:
         table = {"name": name, "schema": kit.SCHEMA}
@@ -102,8 +103,8 @@ def test_creating_loading_and_committing_cost_the_same_among_100_and_10_000_tabl
     add_tables(rest, range(FEW))
     costs_of("warm")
     among_few = costs_of("n0")
-    add_tables(rest, range(FEW, MANY))
-    assert len(rest.ask("GET", "namespaces/ns/tables").json["identifiers"]) == MANY
+    add_tables(rest, range(FEW, many))
+    assert len(rest.ask("GET", "namespaces/ns/tables").json["identifiers"]) == many
     among_many = costs_of("n1")
     assert among_many == among_few
     assert among_few["load"].total() <= 5

@@ -67,7 +67,7 @@ def test_more_joins_than_a_select_may_have_are_refused() -> None:
     ("text", "member"),
     [
         ("select 1 in ({})", "1"),
-        ("select 1 where 1 not in ({})", "1"),
+        pytest.param("select 1 where 1 not in ({})", "1", marks=pytest.mark.long),
         ("select * from (values {}) t", "(1)"),
     ],
 )

@@ -14,6 +14,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from tests.kit import environments
 from tests.kit import server as server_kit
 
@@ -22,6 +24,8 @@ TIMEOUT_SECONDS = 120
 PY4 = "snowflake4"
 PY5 = "snowflake5"
 BOTH = (PY4, PY5)
+NEWER = (pytest.param(PY4, marks=pytest.mark.clients), PY5)
+"""For what does not depend on the generation: `make test` has the newer one alone."""
 
 PRELUDE = """
 import datetime, decimal, json, math, sys, time

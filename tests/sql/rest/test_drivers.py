@@ -1,4 +1,8 @@
-"""What drivers do beside fetching cells: each case with both generations, in its own process."""
+"""What drivers do beside fetching cells: each case with both generations, in its own process.
+
+In `make test` with the newer generation alone; both are there in `test_cells.py` and
+`contract/test_snowflake_python.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from server import config
 from sql import bindings, errors, outcomes
 from tests.sql.rest import drivers, served
 
-both = pytest.mark.parametrize("driver", drivers.BOTH)
+both = pytest.mark.parametrize("driver", drivers.NEWER)
 NUMBER = outcomes.Column(name="N", type="fixed", precision=19, scale=0)
 
 
