@@ -177,7 +177,14 @@ REJECTING_MOMENTS = {
     ("moment", "engine"),
     [
         *((moment, "arrow") for moment in REJECTING_MOMENTS),
-        *(pytest.param(moment, "spark", marks=pytest.mark.spark) for moment in REJECTING_MOMENTS),
+        *(
+            pytest.param(
+                moment,
+                "spark",
+                marks=[pytest.mark.spark] + [pytest.mark.long] * (moment not in EVERY_RUN),
+            )
+            for moment in REJECTING_MOMENTS
+        ),
     ],
 )
 def test_a_job_killed_as_it_rejects_rows_rejects_each_once_when_run_again(

@@ -166,8 +166,9 @@ def test_a_merge_that_is_not_certain_is_refused(
     either: Lake | Small, raw: Raw, text: str, merge: jobs.Merge, error: type[Exception], words: str
 ) -> None:
     table = table_name(either, "unsure")
-    raw.put("in/0.csv", "id,v\n7,z\n")
-    either.ingest(raw, table)
+    if not either.catalog.table_exists(table):
+        raw.put("before/1.csv", "id,v\n7,z\n")
+        either.ingest(raw, table, prefix="before/")
     before = either.state(table)
     raw.put("in/1.csv", text)
     with pytest.raises(error) as raised:

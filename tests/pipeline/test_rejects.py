@@ -21,6 +21,7 @@ from pipeline import (
     sources,
     splitting,
 )
+from tests.kit import examples
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Lake, Raw, Small, a_load, no_spark
 
@@ -114,7 +115,9 @@ def test_rows_that_cannot_be_read_are_rejected_with_line_reason_and_text(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", examples.short(CASES, "fields of CSV", "types of a schema", "lines of JSON")
+)
 def test_spark_rejects_the_same_rows(lake: Lake, raw: Raw, name: str) -> None:
     check(lake, raw, f"rejects_spark.t{list(CASES).index(name)}", name)
 
