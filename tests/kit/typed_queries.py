@@ -277,6 +277,7 @@ SIX = "DuckDB's quotient is a double, Snowflake's a NUMBER with six more places,
 SPELLED = "the name differs"
 NULLS = "NULL if an argument is NULL; DuckDB leaves NULLs out"
 CASTS = "the type of the result is Snowflake's"
+UNTYPED_NULL = "DuckDB folds NULL || text to a NULL without a type, whose REPEAT is a BLOB"
 
 WEEK = "a week begins on Monday; DuckDB's DATEDIFF counts seven days from the first date"
 WEEKS = (
@@ -299,7 +300,7 @@ FORMS: tuple[Form, ...] = (
     form(TEXT, "Tc", "trim({0}, {1})"),
     form(TEXT, "Tkc", "lpad({0}, {1}, {2})"),
     form(TEXT, "Tkc", "rpad({0}, {1}, {2})"),
-    form(TEXT, "Tk", "repeat({0}, {1})"),
+    form(TEXT, "Tk", "repeat({0}, {1})", "repeat(cast({0} as varchar), {1})", UNTYPED_NULL),
     form(TEXT, "Tcc", "replace({0}, {1}, {2})"),
     form(TEXT, "TcT", "replace({0}, {1}, {2})"),
     form(TEXT, "Tcp", "split_part({0}, {1}, {2})"),
