@@ -23,10 +23,15 @@ from storage.index import Index
 
 LEASE_MS: Final = 60_000
 """How long a client's run counts as running after it was begun or prolonged."""
+HELD_MS_MAX: Final = 24 * 60 * 60 * 1000
+"""How long a client's run of a pipeline excludes others of it, however often it is prolonged."""
 TEXT_MAX: Final = 2_000
 """Characters that are kept of an error, or of a line of progress."""
 ANSWER_MAX: Final = 8_000
 """Characters of an answer; a longer one is not kept."""
+
+LOST: Final = "lost: the process that ran it ended without an answer"
+OVERDUE: Final = "lost: a run by a client counts for 24 hours at most"
 
 EARLIER_MAX: Final = 20
 """How far back runs without a result are looked for."""
@@ -146,8 +151,11 @@ class Runs:
         def change(stored: rows.RunRow) -> rows.RunRow:
             if is_over(stored, now_ms):
                 raise errors.NotRunning(f"run {stored.run_id} has ended")
+            lease_until_ms = now_ms + LEASE_MS
+            if stored.task == "pipeline":
+                lease_until_ms = min(lease_until_ms, stored.started_at_ms + HELD_MS_MAX)
             return msgspec.structs.replace(
-                stored, lease_until_ms=now_ms + LEASE_MS, progress=progress[:TEXT_MAX]
+                stored, lease_until_ms=lease_until_ms, progress=progress[:TEXT_MAX]
             )
 
         return await self._change(run, change)
@@ -301,14 +309,18 @@ def _called(run: rows.RunRow) -> str:
 
 
 def _lost(run: rows.RunRow) -> rows.RunRow:
-    """Return a client's run as it ended when its client stopped prolonging it."""
+    """Return a client's run as it ended when it was not prolonged any more."""
     return msgspec.structs.replace(
         run,
         state="interrupted",
         ended_at_ms=run.lease_until_ms,
-        error="lost: the process that ran it ended without an answer",
+        error=OVERDUE if _is_overdue(run) else LOST,
         lease_until_ms=None,
     )
+
+
+def _is_overdue(run: rows.RunRow) -> bool:
+    return run.lease_until_ms == run.started_at_ms + HELD_MS_MAX
 
 
 def _trim_expiries(reading: batch.Reading) -> tuple[int, Sequence[batch.Write]]:

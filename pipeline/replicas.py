@@ -105,7 +105,9 @@ def parse(
         )
     keys = _keys(environment, is_needed=bucket is None)
     if s3_endpoint is not None and (
-        not s3_endpoint.startswith(("http://", "https://")) or "@" in s3_endpoint
+        not s3_endpoint.startswith(("http://", "https://"))
+        or "@" in s3_endpoint
+        or not _host(s3_endpoint)
     ):
         raise errors.BadArgument(
             f"--s3-endpoint {s3_endpoint.rpartition('@')[2]!r} is not the URL of a store, without "
@@ -160,9 +162,10 @@ def name_of(table: settings.TargetTable, to: Target) -> settings.TargetTable:
 
 
 def _host(uri: str) -> str:
-    """Return the host that a URI names; "" if it names none."""
+    """Return the host that a URI names; "" if it names none, or no number as the port."""
     try:
-        return urlsplit(uri).hostname or ""
+        parts = urlsplit(uri)
+        return (parts.hostname or "") if parts.port is None or parts.port else ""
     except ValueError:
         return ""
 

@@ -209,6 +209,7 @@ class Brokers:
     def __init__(self, source: settings.KafkaSource) -> None:
         self.source = source
         self._reason = ""
+        self._is_refused = False
 
     def state(self) -> offsets.TopicState:
         """Return the topic as it is now. Raises BadArgument, NoBroker."""
@@ -220,7 +221,7 @@ class Brokers:
         with self._failures(), contextlib.ExitStack() as ending:
             client = kafka.admin.AdminClient(self._properties())
             ending.callback(client.poll, 0)  # an error of the connection is only told by it
-            cluster = client.list_topics(topic, timeout=ANSWER_SECONDS).cluster_id
+            cluster = self._cluster(client)
             described_topics = client.describe_topics(
                 kafka.TopicCollection([topic]), request_timeout=ANSWER_SECONDS
             )
@@ -236,12 +237,35 @@ class Brokers:
                 return {one.partition: int(answers[one].result().offset) for one in partitions}
 
             return offsets.TopicState(
-                cluster=str(cluster),
+                cluster=cluster,
                 topic=topic,
                 topic_id=str(described.topic_id),
                 first=positions(kafka.admin.OffsetSpec.earliest()),
                 end=positions(kafka.admin.OffsetSpec.latest()),
             )
+
+    def _cluster(self, client: Any) -> str:
+        """Return the id of the brokers' cluster. Raises KafkaException.
+
+        A client goes on with a password that was refused until the time is over, and only says so
+        when it is polled. So it is asked in steps.
+        """
+        # Imported here: other sources need it not.
+        import confluent_kafka
+
+        kafka: Any = confluent_kafka
+        deadline = time.monotonic() + ANSWER_SECONDS
+        step_seconds = 1.0
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                listed = client.list_topics(self.source.topic, timeout=min(step_seconds, left))
+                return str(listed.cluster_id)
+            except kafka.KafkaException:
+                client.poll(0)
+                if self._is_refused or left <= step_seconds:
+                    raise
+            step_seconds *= 2
 
     def read(
         self, rows: offsets.OffsetRange, spool: spooling.Spool, records_max: int | None
@@ -303,6 +327,7 @@ class Brokers:
         }
 
     def _note(self, error: Any) -> None:
+        self._is_refused = self._is_refused or error.name() == "_AUTHENTICATION"
         # What follows a refused password says only that no broker is left.
         if not self._reason or error.name() != "_ALL_BROKERS_DOWN":
             self._reason = str(error.str())

@@ -137,6 +137,28 @@ def test_loads_and_maintenance_of_clients_exclude_no_other_run(lake: lakes.Lake)
         asyncio.run(kept.prolong(begun[0], "still here"))
 
 
+def test_a_client_holds_a_pipeline_for_a_day_at_most_however_often_it_prolongs_its_run(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert runs.HELD_MS_MAX == 24 * 60 * 60 * 1000
+    held_ms_max = 5 * runs.LEASE_MS
+    monkeypatch.setattr(runs, "HELD_MS_MAX", held_ms_max)
+    kept = runs_of(lake)
+    held = begin(kept)
+    while lake.clock.now_ms < held.started_at_ms + held_ms_max - 45_000:
+        lake.clock.now_ms += 45_000
+        held = asyncio.run(kept.prolong(held, "still here"))
+    with pytest.raises(errors.AlreadyRunning):
+        begin(kept)
+    lake.clock.now_ms = held.started_at_ms + held_ms_max
+    with pytest.raises(errors.NotRunning):
+        asyncio.run(kept.prolong(held, "still here"))
+    begin(kept)
+    lost = kept.find(held.run_id)
+    assert (lost.state, lost.ended_at_ms) == ("interrupted", lake.clock.now_ms)
+    assert lost.error == "lost: a run by a client counts for 24 hours at most"
+
+
 def test_expiries_of_many_tables_leave_room_for_other_runs(
     lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,6 +277,10 @@ ARN = "arn:aws:s3tables:eu-west-1:111122223333:bucket/lake"
             ["http://o/iceberg", "--to-warehouse", "lake", "--s3-endpoint", "http://me:hush@o"],
             True, "is not the URL of a store",
         ),
+        *(
+            ([ARN, "--s3-endpoint", wrong], True, f"'{wrong}' is not the URL of a store")
+            for wrong in ("http://[bad", "http://", "http://o:port")
+        ),
         (["http://me:hush@o/iceberg"], True, "without credentials in it"),
         (["https://[bad/iceberg", "--to-warehouse", "lake"], True, "is not the URI of a REST"),
         (["https:///iceberg", "--to-warehouse", "lake"], True, "is not the URI of a REST catalog"),
