@@ -4,6 +4,9 @@ Within each round of a case a bare uvicorn, Boathouse (or both commits of a comp
 case's stand-in run one after the other; a row holds medians of the rounds. Wall figures of two runs
 are never compared. Server CPU per answer in units of the bare server is the steady figure. The
 table goes to the terminal, the numbers to bench-results/ as JSON.
+
+With `--weed PATH` the cases of S3 are also run against SeaweedFS, one more side of each round. It
+syncs nothing and checks the same signatures.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ def main() -> int:
     parser.add_argument(
         "--compare", nargs=2, metavar=("A", "B"), help="two commits to measure interleaved"
     )
+    parser.add_argument("--weed", metavar="PATH", help="SeaweedFS's program, as one more side")
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H's scale factor")
     options = parser.parse_args()
     listed = (
@@ -72,13 +76,22 @@ def main() -> int:
             )
             for label, checkout in _checkouts(stack, root, options.compare)
         ]
+        peer = []
+        if options.weed is not None:
+            running = stack.enter_context(machines.seaweedfs(root / "weed", Path(options.weed)))
+            bench = cases.Bench(running=running, nginx=None, seconds=options.seconds)
+            peer.append(Side(label="weed", bench=bench))
+        of_s3 = {case.name for case in cases.s3_cases() if case.prepare is None}
         for case in chosen:
-            measured = _measure(sides, unit, case, options.rounds, options.seconds)
+            all_sides = [*sides, *peer] if case.name in of_s3 else sides
+            measured = _measure(all_sides, unit, case, options.rounds, options.seconds)
             rows.extend(measured)
             for row in measured:
                 print(_line(row), flush=True)
-            if len(measured) > 1:
-                print(_comparison(*measured), flush=True)
+            if len(sides) > 1:
+                print(_comparison(*measured[: len(sides)]), flush=True)
+            if len(measured) > len(sides):
+                print(_lead(measured[0], measured[-1]), flush=True)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{time.strftime('%Y%m%dT%H%M%S')}.json"
     path.write_text(json.dumps(rows, indent=1))
@@ -178,6 +191,12 @@ def _line(row: dict[str, Any]) -> str:
         f"({row['stand_in']})  CPU {row['cpu_us']:9.1f} us = {row['units_of_bare']:7.2f} bare  "
         f"p50 {row['p50_ms']:7.2f} ms  p99 {row['p99_ms']:7.2f} ms  target {row['target']}"
     )
+
+
+def _lead(ours: dict[str, Any], peers: dict[str, Any]) -> str:
+    speed = ours["per_second"] / peers["per_second"]
+    cpu = ours["cpu_us"] / peers["cpu_us"]
+    return f"{ours['case']:30} beside SeaweedFS: {speed:.2f} times the answers, {cpu:.2f} the CPU"
 
 
 def _comparison(before: dict[str, Any], after: dict[str, Any]) -> str:

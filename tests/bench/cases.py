@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import os
+import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tests.bench import machines
+from tests.bench import floor, machines
 from tests.kit import folders, large_buckets
 from tests.kit import server as server_kit
 
@@ -73,7 +74,8 @@ class Case:
 
 
 def s3_cases() -> tuple[Case, ...]:
-    """GET, HEAD, PUT and LIST. nginx, their stand-in, checks no signature and syncs nothing."""
+    """GET, HEAD, PUT and LIST. nginx, their stand-in, checks no signature and syncs nothing; it
+    computes no digest. A PUT's floor (`floor.py`) computes and syncs what a PUT of S3 must."""
     return (
         _get("GET 4K signed c16", 4 * KIB, 16, "<= 2.2 bare"),
         _get("GET 64K signed c16", 64 * KIB, 16, "<= 2.2 bare"),
@@ -91,6 +93,8 @@ def s3_cases() -> tuple[Case, ...]:
         _put("PUT 4K presigned c16", 4 * KIB, 16, "<= 6 bare", presigned=True),
         _put("PUT 1M c8", MIB, 8, ">= .8"),
         _put("PUT 8M c4", 8 * MIB, 4, ">= .8"),
+        _put("PUT 1M c8, its floor", MIB, 8, ">= 1", beside_floor=True),
+        _put("PUT 8M c4, its floor", 8 * MIB, 4, ">= 1", beside_floor=True),
         _put("PUT 1M signed body c8", MIB, 8, "-", sign_payload=True),
         _put("PUT 8M signed body c4", 8 * MIB, 4, "-", sign_payload=True),
         Case(name="LIST 1,000 of 10,000", stand_in="-", target="<= 30 bare", run=_list_run),
@@ -250,7 +254,9 @@ def _put(
     *,
     presigned: bool = False,
     sign_payload: bool = False,
+    beside_floor: bool = False,
 ) -> Case:
+    """Return the case of a PUT. beside_floor: the stand-in is not nginx."""
     keys = max(connections * 2, min(256, (256 * MIB) // size_bytes))
 
     def run(bench: Bench) -> Pair:
@@ -270,7 +276,20 @@ def _put(
             megabytes_each=size_bytes / 1e6,
         )
         theirs = None
-        if bench.nginx is not None:
+        if beside_floor:
+            with (
+                tempfile.TemporaryDirectory(dir=bench.running.data.parent) as folder,
+                floor.started(Path(folder)) as least,
+            ):
+                theirs = machines.drive(
+                    least.url,
+                    least.pid,
+                    [machines.raw_request("PUT", f"{least.url}/{p}", None, body) for p in paths],
+                    connections=connections,
+                    seconds=bench.seconds,
+                    megabytes_each=size_bytes / 1e6,
+                )
+        elif bench.nginx is not None:
             theirs = machines.drive(
                 bench.nginx.url,
                 bench.nginx.pid,
@@ -282,7 +301,8 @@ def _put(
             )
         return ours, theirs
 
-    return Case(name=name, stand_in="nginx dav, no sync", target=target, run=run)
+    stand_in = "digests and file alone" if beside_floor else "nginx dav, no sync"
+    return Case(name=name, stand_in=stand_in, target=target, run=run)
 
 
 def _fill_listed(data: Path) -> None:
@@ -450,7 +470,6 @@ def _drive_once(
 
 def _raw_lmdb(bench: Bench) -> machines.Figure:
     """LMDB alone, one thread, sixteen changes of two small keys per transaction."""
-    import tempfile
     import time
 
     import lmdb

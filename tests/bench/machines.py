@@ -22,6 +22,15 @@ from tests.kit import server as server_kit
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+WEED_FLAGS = (
+    "-ip.bind=127.0.0.1",
+    "-master.telemetry=false",
+    "-webdav=false",
+    "-admin.ui=false",
+    "-s3.port.iceberg=0",
+    "-s3.port.lance=0",
+)
+"""S3 and what it needs, on loopback alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -265,6 +274,69 @@ def nginx(root: Path) -> Iterator[Nginx | None]:
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(10)
+
+
+@contextmanager
+def seaweedfs(root: Path, command: Path) -> Iterator[server_kit.Running]:
+    """Start SeaweedFS's `weed mini` with one key pair; yield it once it lists its buckets.
+
+    It listens on each of the ports chosen here, and 10,000 above for gRPC.
+    """
+    (root / "data").mkdir(parents=True)
+    ports = {name: free_port_pair() for name in ("master", "volume", "filer", "s3")}
+    log = root / "log"
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7BENCHED", "AWS_SECRET_ACCESS_KEY": "k" * 40}
+    flags = [f"-{name}.port={port}" for name, port in ports.items()]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(command), "mini", f"-dir={root / 'data'}", "-ip=127.0.0.1", *flags, *WEED_FLAGS],
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={**os.environ, **keys},
+        )
+    running = server_kit.Running(
+        url=f"http://127.0.0.1:{ports['s3']}",
+        access_key=keys["AWS_ACCESS_KEY_ID"],
+        secret_key=keys["AWS_SECRET_ACCESS_KEY"],
+        data=root / "data",
+        pid=process.pid,
+        process=process,
+        log=log,
+    )
+    try:
+        _wait_for_buckets(running)
+        yield running
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
+
+
+def _wait_for_buckets(running: server_kit.Running) -> None:
+    """Return once the server lists its buckets."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            s3(running).list_buckets()
+        except (BotoCoreError, ClientError):
+            if time.monotonic() > deadline or running.process.poll() is not None:
+                raise AssertionError(running.log.read_text()[-2000:]) from None
+            time.sleep(0.2)
+        else:
+            return
+
+
+def free_port_pair() -> int:
+    """A port on which no process listens at the moment, nor 10,000 above it."""
+    import socket
+
+    while True:
+        port = free_port()
+        with contextlib.suppress(OSError, OverflowError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port + 10_000))
+            return port
 
 
 def free_port() -> int:
