@@ -1,9 +1,10 @@
 """The groups of Iceberg's compatibility kit about concurrent changes, as bare requests.
 
-`make rck` runs the kit itself, with Java. Here are the same situations as a client sends them, with
-the requirements that Iceberg's Java client derives from its updates: of a change of a table all of
-them, of a replacement those about its uuid and the ids it assigns. A case has the name of the test
-of the kit (org.apache.iceberg.catalog.CatalogTests) that meets it.
+`make rck` runs the kit itself, with Java; `tests/rck/groups.py` names our test for each of its own.
+Here are the same situations as a client sends them, with the requirements that Iceberg's Java
+client derives from its updates: of a change of a table all of them, of a replacement those about
+its uuid and the ids it assigns. A case has the name of the test of the kit
+(org.apache.iceberg.catalog.CatalogTests) that meets it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.catalog.rest import rest_server as kit
+from tests.kit import lakes
 
 Json = dict[str, Any]
 
@@ -555,3 +557,86 @@ def test_a_default_that_no_client_could_read_is_refused_at_create_and_commit(
         assert f"Invalid {member.replace('-', ' ')} for d: Cannot parse default" in message
     assert load(rest) == before
     assert rest.load("ns.u").status == 404
+
+
+def test_what_is_asked_of_a_missing_namespace_says_so(rest: kit.RestServer) -> None:
+    """testSetNamespacePropertiesNamespaceDoesNotExist, testDropNonexistentNamespace, ..."""
+    missing = (404, "NoSuchNamespaceException", "Namespace does not exist: none")
+    for method, path, body in (
+        ("POST", "namespaces/none/properties", {"updates": {"a": "b"}}),
+        ("POST", "namespaces/none/properties", {"removals": ["a"]}),
+        ("DELETE", "namespaces/none", None),
+        ("GET", "namespaces?parent=none", None),
+        ("GET", "namespaces/none/tables", None),
+        ("GET", "namespaces/none/views", None),
+    ):
+        assert rest.ask(method, path, body).error == missing
+    assert rest.ask("GET", "namespaces").json["namespaces"] == []
+
+
+@pytest.mark.parametrize(
+    ("there", "back", "list_", "current_id"),
+    [
+        (column("more"), schema(ID, NAME), "schemas", "current-schema-id"),
+        (spec(BY_ID), spec(), "partition-specs", "default-spec-id"),
+        (order(ID_ORDER), order(), "sort-orders", "default-sort-order-id"),
+    ],
+    ids=["schema", "spec", "order"],
+)
+def test_a_definition_that_comes_back_has_the_id_that_it_had(
+    table: kit.RestServer, there: list[Json], back: list[Json], list_: str, current_id: str
+) -> None:
+    """testUpdateTableSchemaThenRevert, testUpdateTableSpecThenRevert, ...OrderThenRevert."""
+    before = load(table)["metadata"]
+    assert table.commit(TABLE, *there).status == 200
+    changed = load(table)["metadata"]
+    assert changed[current_id] != before[current_id]
+    assert table.commit(TABLE, *back).status == 200
+    after = load(table)["metadata"]
+    assert after[current_id] == before[current_id]
+    assert current(after) == current(before)
+    assert after[list_] == changed[list_]
+
+
+def test_a_register_of_a_taken_name_is_refused_and_changes_nothing(table: kit.RestServer) -> None:
+    """testRegisterExistingTable."""
+    before = load(table)
+    body = {"name": "t", "metadata-location": before["metadata-location"]}
+    assert table.ask("POST", "namespaces/ns/register", body).error == (
+        409,
+        "AlreadyExistsException",
+        "Table already exists: ns.t",
+    )
+    assert load(table) == before
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"action": "set-properties", "updates": {"a": "1"}},
+        {"action": "set-location", "location": "s3://lake/ns/elsewhere"},
+    ],
+    ids=lambda each: each["action"],
+)
+def test_a_change_of_a_view_that_was_dropped_meanwhile_is_refused(
+    rest: kit.RestServer, update: Json, is_made_anew: bool
+) -> None:
+    """updateViewPropertiesConflict, replaceViewVersionConflict, updateViewLocationConflict."""
+    rest.make_namespace("ns")
+    view = {"name": "v", "schema": lakes.SCHEMA, "view-version": lakes.VIEW_VERSION}
+    loaded = rest.ask("POST", "namespaces/ns/views", view).json["metadata"]
+    assert rest.ask("DELETE", "namespaces/ns/views/v").status == 204
+    if is_made_anew:
+        assert rest.ask("POST", "namespaces/ns/views", view).status == 200
+    change = {
+        "requirements": [{"type": "assert-view-uuid", "uuid": loaded["view-uuid"]}],
+        "updates": [update],
+    }
+    status, error_type, message = rest.ask("POST", "namespaces/ns/views/v", change).error
+    if is_made_anew:
+        assert (status, error_type) == (409, "CommitFailedException")
+        assert message.startswith("Requirement failed: view UUID does not match")
+    else:
+        assert (status, error_type) == (404, "NoSuchViewException")
+        assert message == "View does not exist: ns.v"
