@@ -28,6 +28,9 @@ from pipeline import (
     widening,
 )
 
+SPARK_TYPES = b"org.apache.spark.sql.parquet.row.metadata"
+"""The key under which Spark writes a Parquet file's columns as its own types."""
+
 
 def read(
     spark: session.Spark,
@@ -204,7 +207,39 @@ def _typed(load: _Load) -> Any:
     file_format = load.reader.format
     if not paths:
         raise errors.every_file_empty(file_format)
-    return load.spark.session.read.format(file_format).options(**load.reader.options).load(paths)
+    options = dict(load.reader.options)
+    if file_format == "parquet":
+        # Spark does not count bytes that are read in several ranges at once; a load reads all.
+        options["parquet.hadoop.vectored.io.enabled"] = "false"
+        if options.get("mergeSchema") == "true" and _have_one_schema(load.fresh):
+            options["mergeSchema"] = "false"
+    return load.spark.session.read.format(file_format).options(**options).load(paths)
+
+
+def _have_one_schema(fresh: Sequence[sources.Source]) -> bool:
+    """Return whether Parquet files are copies on this machine, and all have the same columns.
+
+    Spark, which merges them, starts a reader for each footer. False for a file that is no Parquet.
+    """
+    # Imported here: a job's `--help` need not load it.
+    import pyarrow.parquet
+
+    first = None
+    for source in fresh:
+        if source.copy is None:
+            return False
+        if not source.size_bytes:
+            continue
+        try:
+            footer = pyarrow.parquet.read_metadata(source.copy)
+        except (pyarrow.ArrowException, OSError):
+            return False
+        spark_types = (footer.metadata or {}).get(SPARK_TYPES)
+        if first is None:
+            first = (footer.schema, spark_types)
+        elif not footer.schema.equals(first[0]) or spark_types != first[1]:
+            return False
+    return first is not None
 
 
 def _avro(load: _Load) -> Any:

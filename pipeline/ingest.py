@@ -21,6 +21,7 @@ from pipeline import (
     arrow,
     catalogs,
     errors,
+    fetching,
     frames,
     jobs,
     loads,
@@ -218,7 +219,7 @@ def _load(
         columns = frames.live_columns(spark, load.table)
     if not wanted.fresh:
         return _nothing(load, wanted, say)
-    fresh, readable = wanted.fresh, wanted.readable
+    fresh = wanted.fresh
     if wanted.remark:
         say(wanted.remark)
     say(wanted.sentence)
@@ -232,10 +233,12 @@ def _load(
             # Columns of a transform's sources are not those of the table.
             read_as = {} if load.transforms else columns
             block = whole.enter_context(contextlib.ExitStack())
+            readable: Sequence[sources.Source] = ()
             if wanted.rows is not None:
                 frame = block.enter_context(relations.frame(spark, server, load, wanted.rows))
             else:
-                frame = _frame_of_files(spark, load, s3, wanted, read_as)
+                readable = block.enter_context(fetching.fetched(spark, s3, load, wanted.readable))
+                frame = _frame_of_files(spark, load, s3, readable, read_as)
         with block:
             frame = block.enter_context(queries.transformed(spark, applied, frame, taken))
             frame = frames.spelled(frame, {name.lower(): name for name in columns})
@@ -403,21 +406,22 @@ def _plan(
         with relations.frame(spark, server, load, wanted.rows) as frame:
             return _planned(spark, load, s3, wanted, frame)
     columns = frames.live_columns(spark, load.table)
-    frame = _frame_of_files(spark, load, s3, wanted, columns)
-    return _planned(spark, load, s3, wanted, frame)
+    with fetching.fetched(spark, s3, load, wanted.readable) as readable:
+        frame = _frame_of_files(spark, load, s3, readable, columns)
+        return _planned(spark, load, s3, wanted, frame)
 
 
 def _frame_of_files(
     spark: session.Spark,
     load: jobs.Load,
     s3: Any,
-    wanted: sources.WantedSources,
+    readable: Sequence[sources.Source],
     columns: Mapping[str, Any],
 ) -> Any:
     """Return the rows of a load's files. columns: of the live table, as Spark types."""
-    if wanted.is_empty:
+    if not readable:
         return frames.without_rows(spark, load)
-    return frames.read(spark, s3, load.reader, wanted.readable, columns, load.types)
+    return frames.read(spark, s3, load.reader, readable, columns, load.types)
 
 
 def _planned(

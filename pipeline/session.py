@@ -37,7 +37,7 @@ from pipeline import (
 LOG_LEVEL = "WARN"
 # PySpark logs each failed analysis as JSON on standard error; the job prints it itself.
 NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-READING = re.compile(r"while reading file s3a?(://.+?)\. ")
+READING = re.compile(r"while reading file (?:s3a?|(file))(:/.+?)\. ")
 ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 SQL_STATE = re.compile(r" +SQLSTATE: \w{5}.*")
 REASON_MAX = 500
@@ -430,11 +430,11 @@ def _sentence(causes: Sequence[tuple[str, str]]) -> str:
     if " " not in text:
         text = f"{java_class}: {text}"
     files = [
-        match.group(1)
+        (match.group(1) or "s3") + match.group(2)
         for _, cause_message in causes
         if (match := READING.search(connect.SCHEME.sub("s3://", cause_message) + " "))
     ]
-    return f"s3{files[0]}: {text}" if files and files[0] not in text else text
+    return f"{files[0]}: {text}" if files and files[0] not in text else text
 
 
 def _plain(message: str) -> str:

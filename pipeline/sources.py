@@ -16,9 +16,10 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -35,15 +36,21 @@ ATTEMPTS_MAX = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Source:
-    """One raw file: an object (`s3://...`) or a local file (`file:///...`). etag is bare."""
+    """One raw file: an object (`s3://...`) or a local file (`file:///...`). etag is bare.
+
+    copy: a file of this machine with the same bytes, which is read in its place.
+    """
 
     place: str
     etag: str
     size_bytes: int
+    copy: Path | None = field(default=None, compare=False)
 
     @property
     def path(self) -> str:
         """The name by which Spark reads it."""
+        if self.copy is not None:
+            return f"file://{self.copy}"
         return "s3a" + self.place.removeprefix("s3") if self.is_object else self.place
 
     @property
@@ -275,9 +282,8 @@ class _CountedBytes(io.BytesIO):
 def opened(s3: Any, source: Source) -> Iterator[IO[bytes]]:
     """Open a source for reading, unpacked. Raises SourceChanged, NoServer, BadSource."""
     with asking(), contextlib.ExitStack() as stack:
-        if source.is_object:
-            bucket, _, key = source.place.removeprefix("s3://").partition("/")
-            raw = s3.get_object(Bucket=bucket, Key=key)["Body"]
+        if source.is_object and source.copy is None:
+            raw = _open_object(s3, source)
         else:
             raw = _open_local(source)
         stack.callback(raw.close)
@@ -294,6 +300,24 @@ def opened(s3: Any, source: Source) -> Iterator[IO[bytes]]:
             ) from error
 
 
+def download(s3: Any, source: Source, path: Path) -> None:
+    """Write an object's bytes, as they are stored, to a new file.
+
+    Raises SourceChanged, NoServer, and BadSource if the object cannot be read or the file written.
+    """
+    with asking(), contextlib.closing(_open_object(s3, source)) as raw:
+        try:
+            with path.open("xb") as file:
+                shutil.copyfileobj(raw, file, BUFFER_BYTES)
+        except OSError as error:
+            raise errors.BadSource(f"{source.place} cannot be copied: {error}") from error
+
+
+def _open_object(s3: Any, source: Source) -> Any:
+    bucket, _, key = source.place.removeprefix("s3://").partition("/")
+    return s3.get_object(Bucket=bucket, Key=key)["Body"]
+
+
 def _unpacked(stream: io.BufferedReader, packed: str) -> IO[bytes]:
     if packed == "gzip":
         return io.BufferedReader(gzip.GzipFile(fileobj=stream), BUFFER_BYTES)
@@ -308,7 +332,8 @@ def _unpacked(stream: io.BufferedReader, packed: str) -> IO[bytes]:
 
 def _open_local(source: Source) -> Any:
     try:
-        return Path(source.place.removeprefix("file://")).open("rb", buffering=0)
+        path = source.copy or Path(source.place.removeprefix("file://"))
+        return path.open("rb", buffering=0)
     except FileNotFoundError as error:
         raise errors.SourceChanged(
             f"{source.place} was deleted while it was being read; nothing was loaded, "

@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from pipeline import errors, ingest, jobs, loads, progress, resources, settings, sources
+from pipeline import errors, fetching, ingest, jobs, loads, progress, resources, settings, sources
 from tests.kit import examples
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, a_load
@@ -268,6 +268,80 @@ def test_ingest_reads_json_and_parquet_and_reader_options(lake: Lake, raw: Raw) 
     raw.put("csv/1.csv", "id;n\n1;NA\n2;5\n")
     lake.ingest(raw, "formats.c", prefix="csv/", options={"sep": ";", "nullValue": "NA"})
     assert lake.rows("formats.c") == [{"id": 1, "n": None}, {"id": 2, "n": 5}]
+
+
+def test_ingest_of_many_small_objects_asks_once_for_each_and_reads_all(
+    lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[sources.Source] = []
+    download = sources.download
+
+    def counted(s3: Any, source: sources.Source, path: Path) -> None:
+        download(s3, source, path)
+        copied.append(source)
+
+    monkeypatch.setattr(sources, "download", counted)
+    for number in range(fetching.OBJECTS_MIN):
+        raw.put(f"in/json/{number}.json", json.dumps({"id": number}) + "\n")
+        packed = number % 2 == 0
+        text = f"id,more\n{number},x{number}\n".encode()
+        raw.put(
+            f"in/csv/p={number}/a b%20[c].csv{'.gz' if packed else ''}",
+            gzip.compress(text) if packed else text,
+        )
+        file = io.BytesIO()
+        columns = {"id": [number], **({"late": ["x"]} if number == 7 else {})}
+        pyarrow.parquet.write_table(pa.table(columns), file)
+        raw.put(f"in/parquet/{number:02}.parquet", file.getvalue())
+        if number != 7:
+            raw.put(f"in/alike/{number:02}.parquet", file.getvalue())
+    raw.put("in/alike/07.parquet", b"")
+    formats: tuple[tuple[str, settings.Format], ...] = (
+        ("json", "json"), ("csv", "csv"), ("parquet", "parquet"), ("alike", "parquet"),
+    )  # fmt: skip
+    for place, file_format in formats:
+        copied.clear()
+        lake.ingest(raw, f"many.{place}", prefix=f"in/{place}/", format=file_format)
+        assert len(copied) == fetching.OBJECTS_MIN
+        assert {source.place for source in copied} == {
+            source for source, _ in lake.taken(f"many.{place}")
+        }
+    ids = list(range(fetching.OBJECTS_MIN))
+    assert lake.rows("many.json") == [{"id": number} for number in ids]
+    assert lake.rows("many.csv") == [{"id": number, "more": f"x{number}"} for number in ids]
+    assert lake.rows("many.parquet") == [
+        {"id": number, "late": "x" if number == 7 else None} for number in ids
+    ]
+    assert lake.rows("many.alike") == [{"id": number} for number in ids if number != 7]
+
+
+def test_a_file_among_many_small_ones_that_cannot_be_read_is_named(lake: Lake, raw: Raw) -> None:
+    for number in range(fetching.OBJECTS_MIN):
+        raw.put(f"in/csv/{number:02}.csv", f"id\n{'x' if number == 7 else number}\n")
+        file = io.BytesIO()
+        pyarrow.parquet.write_table(pa.table({"id": [number] * 100}), file, compression="none")
+        content = file.getvalue()
+        raw.put(f"in/parquet/{number:02}.parquet", b"PAR1 is all" if number == 7 else content)
+        # The footer is whole, the first page's header is not.
+        cut = content[:4] + bytes(40) + content[44:]
+        raw.put(f"in/pages/{number:02}.parquet", cut if number == 7 else content)
+    for place, file_format in (("csv", "csv"), ("parquet", "parquet"), ("pages", "parquet")):
+        with pytest.raises(errors.PipelineError) as raised:
+            lake.ingest(
+                raw, "unread.t", prefix=f"in/{place}/", format=file_format,
+                types={"id": "int"} if place == "csv" else {},
+            )  # fmt: skip
+        assert raw.uri(f"in/{place}/07.{file_format}") in str(raised.value)
+        assert "file:" not in str(raised.value)
+    assert lake.state("unread.t") is None
+
+
+def test_transforms_that_name_their_files_get_the_names_of_objects(lake: Lake, raw: Raw) -> None:
+    for number in range(fetching.OBJECTS_MIN):
+        raw.put(f"in/{number:02}.csv", f"id\n{number}\n")
+    naming = jobs.SqlTransform(name="named", sql="SELECT id, input_file_name() f FROM source")
+    lake.ingest(raw, "naming.t", transforms=(naming,))
+    assert lake.rows("naming.t")[3] == {"id": 3, "f": f"s3a://{raw.bucket}/in/03.csv"}
 
 
 def test_ingest_by_replace_leaves_just_what_lies_there_now(lake: Lake, raw: Raw) -> None:
