@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -202,6 +202,54 @@ async def delete_policy_version(iam: IamServices, call: calls.Call) -> services.
 
     await iam.identities.change(plan, makes_room=True)
     return {}
+
+
+async def tag_policy(iam: IamServices, call: calls.Call) -> services.Members:
+    """Add or replace tags."""
+    added = users.tags_of(call.value.members)
+
+    def tagged(tags: Mapping[str, str]) -> dict[str, str]:
+        merged = {**tags, **added}
+        users.check_tags(merged)
+        return merged
+
+    await _change_tags(iam, call, tagged)
+    return {}
+
+
+async def untag_policy(iam: IamServices, call: calls.Call) -> services.Members:
+    """Remove tags; absent ones are ignored."""
+    removed = frozenset(call.value.members["TagKeys"])
+
+    def untagged(tags: Mapping[str, str]) -> dict[str, str]:
+        return {key: value for key, value in tags.items() if key not in removed}
+
+    await _change_tags(iam, call, untagged)
+    return {}
+
+
+async def _change_tags(
+    iam: IamServices, call: calls.Call, change: Callable[[Mapping[str, str]], dict[str, str]]
+) -> None:
+    def plan(draft: identities.IdentityDraft) -> None:
+        row = _changeable(iam, draft, call.value.members["PolicyArn"])
+        changed = msgspec.structs.replace(row, tags=change(row.tags))
+        draft.put(rows.key_of(rows.POLICY, row.name), changed)
+
+    await iam.identities.change(plan)
+
+
+async def list_policy_tags(iam: IamServices, call: calls.Call) -> services.Members:
+    """Return the tags, in pages."""
+    with iam.identities.view() as view:
+        tags = iam.find_policy(view, call.value.members["PolicyArn"]).tags
+    return services.page(
+        call.value.members,
+        services.names_after(tags),
+        name_of=str,
+        encode=lambda key: {"Key": key, "Value": tags[key]},
+        member="Tags",
+    )
 
 
 async def list_entities_for_policy(iam: IamServices, call: calls.Call) -> services.Members:

@@ -439,6 +439,31 @@ def test_tags_are_listed_in_pages_and_are_text_that_xml_can_have(iam: Any, name:
     assert aws.refusal(iam.tag_user, UserName=name, Tags=control) == (400, "ValidationError")
 
 
+def test_a_managed_policy_has_tags_which_are_added_replaced_and_removed(iam: Any) -> None:
+    old, new = ({"Key": "Team", "Value": value} for value in ("data", "lake"))
+    more = {"Key": "cost", "Value": "1"}
+    created = iam.create_policy(PolicyName="tagged", PolicyDocument=DOCUMENT, Tags=[old])
+    arn = created["Policy"]["Arn"]
+    assert iam.list_policy_tags(PolicyArn=arn)["Tags"] == [old]
+    iam.tag_policy(PolicyArn=arn, Tags=[new, more])
+    pages = iam.get_paginator("list_policy_tags").paginate(
+        PolicyArn=arn, PaginationConfig={"PageSize": 1}
+    )
+    assert sorted(tag["Key"] for page in pages for tag in page["Tags"]) == ["Team", "cost"]
+    iam.untag_policy(PolicyArn=arn, TagKeys=["cost", "absent"])
+    assert iam.get_policy(PolicyArn=arn)["Policy"]["Tags"] == [new]
+    many = [{"Key": f"k{number}", "Value": ""} for number in range(50)]
+    assert aws.refusal(iam.tag_policy, PolicyArn=arn, Tags=many) == (409, "LimitExceeded")
+    assert iam.list_policy_tags(PolicyArn=arn)["Tags"] == [new]
+    assert iam.get_policy_version(PolicyArn=arn, VersionId="v1")["PolicyVersion"]["Document"]
+    servers = f"{OWN}/ReadOnly"
+    assert iam.list_policy_tags(PolicyArn=servers)["Tags"] == []
+    refused = aws.refusal(iam.tag_policy, PolicyArn=servers, Tags=[old])
+    assert refused == (400, "UnmodifiableEntity")
+    missing = aws.refusal(iam.list_policy_tags, PolicyArn=f"{arn}-absent")
+    assert missing == (404, "NoSuchEntity")
+
+
 def test_users_of_the_configuration_are_shown_and_not_changed(server: aws.Server, iam: Any) -> None:
     assert iam.get_user(UserName="alice")["User"]["Arn"] == f"{HERE}:user/alice"
     (key,) = iam.list_access_keys(UserName="alice")["AccessKeyMetadata"]
