@@ -39,21 +39,31 @@ def bind(group: Any, items: list[Expr], scope: scopes.QueryScope) -> Grouping:
     if group.args.get("totals"):
         raise errors.unsupported("GROUP BY TOTALS")
     if group.args.get("all"):
-        keys = {
+        listed = {
             emit.text(item): item
             for item in items
             if not (item.aggregate or item.window or item.is_literal)
         }
-        return Grouping(parts=tuple(keys.values()))
+        return Grouping(parts=tuple(listed.values()))
     nodes = list(group.expressions)
     for name in ("rollup", "cube", "grouping_sets"):
         nodes += group.args.get(name) or ()
+    keys = [node for node in nodes if not _is_empty(node)]
+    if nodes and not keys:  # GROUP BY (): one group, also of no rows
+        empty = relations.GroupingSets(word="GROUPING SETS", sets=((),))
+        return Grouping(parts=(empty,))
+    nodes = keys
     binder = _Binder(items, scope)
     parts = [part for node in nodes if (part := binder.part(node)) is not None]
     if not parts and group.expressions:
         # Only constants: one group, if there is a row at all.
         return Grouping(parts=(code.arrow(code.NULL, "Int64"),))
     return Grouping(parts=tuple(parts), sets=binder.sets)
+
+
+def _is_empty(node: Any) -> bool:
+    """Return whether a key is written as `()`."""
+    return isinstance(node, exp.Tuple) and not node.expressions
 
 
 class _Binder:

@@ -39,6 +39,13 @@ CASES = {
     " group by rollup((column1, column2), column3) order by 1, 2, 3": [
         (1, 1, 1, 1), (1, 1, None, 1), (2, 1, 1, 1), (2, 1, None, 1), (None, None, None, 2),
     ],
+    # no key: one group, also of no rows
+    "select count(*) from values (1),(2) group by ()": [(2,)],
+    "select 7 from values (1),(2) group by (), ()": [(7,)],
+    "select count(*), max(column1) from values (1) where column1 > 1 group by ()": [(0, None)],
+    "select column1, count(*) from values (1),(2) group by (), column1 order by 1": [
+        (1, 1), (2, 1),
+    ],
 }  # fmt: skip
 
 
