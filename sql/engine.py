@@ -26,7 +26,15 @@ import os
 import select
 import signal
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -316,7 +324,8 @@ class EngineQuery:
     without text, read the footers of the Parquet files at paths (columns `path` and `schema`, an
     Arrow schema as IPC); or decode the files of staged (one row `report`). owner: the name of the
     principal whose share of the children it uses.
-    is_aggregate: the rows of its result are groups of rows, so that it reads many.
+    is_aggregate: the rows of its result are groups of rows, so that it reads many. warehouse: of
+    the session.
     variants: indexes of result columns that hold VARIANTs as the engine has them (`sql.variants`);
     the child shows them as clients get them.
     """
@@ -335,6 +344,36 @@ class EngineQuery:
     paths: tuple[str, ...] = ()
     variants: tuple[int, ...] = ()
     is_aggregate: bool = False
+    warehouse: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryCounts:
+    """How many queries of each warehouse an engine runs at one moment, and how many wait for a
+    child. waiting_ids: the ids of the statements whose query waits."""
+
+    running: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    waiting_ids: frozenset[str] = frozenset()
+
+
+class CountingEngine(Protocol):
+    """An engine of any sort, as something that counts its queries."""
+
+    def counts(self) -> QueryCounts:
+        """Return which queries run now, and which wait."""
+
+
+def together(engines: Iterable[CountingEngine]) -> QueryCounts:
+    """Return the counts of several engines."""
+    running: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    waiting_ids: set[str] = set()
+    for counts in (each.counts() for each in engines):
+        running.update(counts.running)
+        waiting.update(counts.waiting)
+        waiting_ids |= counts.waiting_ids
+    return QueryCounts(running=running, waiting=waiting, waiting_ids=frozenset(waiting_ids))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -380,6 +419,9 @@ class Engine(Protocol):
     async def cancel(self, query_id: str) -> bool:
         """End the query of that id; return False if it does not run."""
 
+    def counts(self) -> QueryCounts:
+        """Return which queries run now, and which wait."""
+
     def start_ahead(self) -> None:
         """Start in the background what the first query would have to wait for."""
 
@@ -394,6 +436,9 @@ class SentQuery(Protocol):
 
     @property
     def owner(self) -> str: ...
+
+    @property
+    def warehouse(self) -> str: ...
 
     @property
     def limits(self) -> QueryBounds: ...
@@ -424,6 +469,7 @@ class WorkerEngine:
     ) -> None:
         assert workers > 0
         self._turns = Turns(workers)
+        self._queue = Queue()
         self._growth_bytes = limits.worker_bytes_max(memory_bytes)
         self._start = start or self._start_worker
         self._idle_seconds = idle_seconds
@@ -448,10 +494,13 @@ class WorkerEngine:
 
     async def run(self, query: SentQuery) -> Results:
         """Start query in a child; raises EngineFault if it cannot be planned."""
-        await self._turns.take(query.owner)
+        with self._queue.waits(query):
+            await self._turns.take(query.owner)
+        self._queue.begin(query)
         try:
             child = await self._take_child()
         except BaseException:
+            self._queue.end(query)
             self._turns.give_back(query.owner)
             raise
         results = _ChildResults(
@@ -472,6 +521,10 @@ class WorkerEngine:
             return False
         results.stop("canceled")
         return True
+
+    def counts(self) -> QueryCounts:
+        """Return which queries run now, and which wait."""
+        return self._queue.counts()
 
     def start_ahead(self) -> None:
         """Start a child in the background where there is none; the first query takes it."""
@@ -583,6 +636,7 @@ class WorkerEngine:
             self._end_idle_later()
         else:
             self._children.discard(results.child)
+        self._queue.end(results.query)
         self._turns.give_back(results.query.owner)
 
     def _end_idle_later(self) -> None:
@@ -601,6 +655,39 @@ class WorkerEngine:
             ending = asyncio.ensure_future(child.close())
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
+
+
+class Queue:
+    """Counts the queries of an engine that run and those that wait. Mutable."""
+
+    def __init__(self) -> None:
+        self._running: Counter[str] = Counter()
+        self._waiting: list[SentQuery] = []
+
+    @contextlib.contextmanager
+    def waits(self, query: SentQuery) -> Iterator[None]:
+        """Count a query as one that waits."""
+        self._waiting.append(query)
+        try:
+            yield
+        finally:
+            self._waiting.remove(query)
+
+    def begin(self, query: SentQuery) -> None:
+        """Count a query as one that runs."""
+        self._running[query.warehouse] += 1
+
+    def end(self, query: SentQuery) -> None:
+        """Count a query no longer that ran."""
+        self._running[query.warehouse] -= 1
+
+    def counts(self) -> QueryCounts:
+        """Return the counts of now."""
+        return QueryCounts(
+            running=dict(self._running),
+            waiting=Counter(query.warehouse for query in self._waiting),
+            waiting_ids=frozenset(each.query_id for each in self._waiting if each.query_id),
+        )
 
 
 class Turns:

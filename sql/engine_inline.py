@@ -22,13 +22,17 @@ class InlineEngine:
         self._free = asyncio.Semaphore(queries_max)
         self._planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=True)
         self._running: dict[str, _InlineResults] = {}
+        self._queue = engine.Queue()
 
     async def run(self, query: engine.EngineQuery) -> engine.Results:
         """Plan query here; raises EngineFault."""
-        await self._free.acquire()
+        with self._queue.waits(query):
+            await self._free.acquire()
+        self._queue.begin(query)
         try:
             run = await self._planner.start(query)
         except BaseException:
+            self._queue.end(query)
             self._free.release()
             raise
         results = _InlineResults(query=query, run=run, planner=self._planner, release=self._release)
@@ -44,6 +48,10 @@ class InlineEngine:
         results.stop("canceled")
         return True
 
+    def counts(self) -> engine.QueryCounts:
+        """Return which queries run now, and which wait."""
+        return self._queue.counts()
+
     def start_ahead(self) -> None:
         """Do nothing: queries need no process but this one."""
 
@@ -55,6 +63,7 @@ class InlineEngine:
     def _release(self, results: _InlineResults) -> None:
         if self._running.get(results.query.query_id) is results:
             del self._running[results.query.query_id]
+        self._queue.end(results.query)
         self._free.release()
 
 

@@ -73,6 +73,7 @@ class SparkQuery:
     tables: tuple[SparkTable, ...]
     query_id: str
     owner: str
+    warehouse: str
     limits: engine.QueryBounds
 
 
@@ -138,6 +139,7 @@ class SparkEngine:
                     tables=tuple(tables),
                     query_id=query.query_id,
                     owner=query.owner,
+                    warehouse=query.warehouse,
                     limits=query.limits,
                 )
             )
@@ -149,6 +151,10 @@ class SparkEngine:
     async def cancel(self, query_id: str) -> bool:
         """End the query of that id; return False if it does not run."""
         return await self._children.cancel(query_id)
+
+    def counts(self) -> engine.QueryCounts:
+        """Return which queries run on Spark now, and which wait."""
+        return self._children.counts()
 
     async def close(self) -> None:
         """End the child."""

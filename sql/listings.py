@@ -150,7 +150,10 @@ class ListedVariable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedWarehouse:
-    """A warehouse. options: by Snowflake's names. created_at_ms: None of one that nothing made."""
+    """A warehouse. options: by Snowflake's names. created_at_ms: None of one that nothing made.
+
+    running, waiting: numbers of queries.
+    """
 
     name: str
     is_current: bool
@@ -158,6 +161,8 @@ class ListedWarehouse:
     created_at_ms: int | None = None
     changed_at_ms: int | None = None
     owner: str = ""
+    running: int = 0
+    waiting: int = 0
 
 
 def text(name: str, value: Value | str | None = "") -> ListedColumn:

@@ -317,6 +317,7 @@ def open_statements(
             access=access,
             warehouses=warehouse_rows,
             default_database=default_database,
+            engines=(engine, *(spark or {}).values()),
         ),
         planning=plans,
         definitions=all_definitions,

@@ -669,6 +669,7 @@ class Planning:
             text=query.sql if text is None else text,
             query_id=execution.query_id,
             owner=execution.session.principal.name,
+            warehouse=execution.session.warehouse,
             relations=relations,
             functions=query.functions,
             settings=engine.Settings(
@@ -690,6 +691,7 @@ class Planning:
             text=text,
             query_id=execution.query_id,
             owner=execution.session.principal.name,
+            warehouse=execution.session.warehouse,
             relations=relations,
             limits=engine.QueryBounds(
                 seconds=self.seconds(execution), memory_bytes=self._limits.memory_bytes

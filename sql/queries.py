@@ -74,6 +74,9 @@ class StatementRunner(Protocol):
         what RESULT_SCAN reads. flow_ids: the queries before it in a flow (`->>`), the nearest last.
         """
 
+    def waiting(self) -> frozenset[str]:
+        """Return the ids of the statements whose query waits for a child."""
+
 
 class Split(Protocol):
     """Splits a text into its statements; comments and blanks alone are not a statement."""
@@ -150,7 +153,7 @@ class Result:
     transfer: transfers.Transfer | None = None
 
 
-Status = Literal["RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED"]
+Status = Literal["QUEUED", "RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED"]
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -184,7 +187,7 @@ class SubmittedQuery:
 
     @property
     def status(self) -> Status:
-        """The status as the monitoring request reports it."""
+        """The status, which says RUNNING of a statement that waits."""
         if self.result is not None:
             return "SUCCESS"
         if self.error is not None:
@@ -222,6 +225,13 @@ class Queries:
         self._requests: dict[int, OrderedDict[str, tuple[str, bytes]]] = {}
         self._log = logging.getLogger("boathouse.sql.queries")
         sessions.add_chore(self.sweep)
+
+    def status(self, query: SubmittedQuery) -> Status:
+        """Return the status of a query as the monitoring request reports it."""
+        status = query.status
+        if status == "RUNNING" and query.id in self._statements.waiting():
+            return "QUEUED"
+        return status
 
     @property
     def running(self) -> int:

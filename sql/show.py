@@ -17,6 +17,7 @@ from jobs import runs, visibility
 from sql import (
     accounts,
     descriptions,
+    engine,
     errors,
     information_schema,
     limits,
@@ -64,7 +65,9 @@ class Shows:
         access: access.Access,
         warehouses: warehouserows.WarehouseRows,
         default_database: str | None,
+        engines: Sequence[engine.CountingEngine],
     ) -> None:
+        self._engines = engines
         self._warehouses = warehouses
         self._places = places
         self._described = described
@@ -330,7 +333,7 @@ class Shows:
                 is_shown = visibility.shown_to(session.principal, self._access)
                 return self._runs.latest(visibility.RUNS_SHOWN, is_shown=is_shown)
             case "warehouses":
-                return self._warehouses.listed(session.warehouse)
+                return self._warehouses.listed(session.warehouse, engine.together(self._engines))
         return ()
 
     def _databases(

@@ -200,6 +200,11 @@ class Statements:
                 raise
         return await run(trusts_statistics=False)
 
+    def waiting(self) -> frozenset[str]:
+        """Return the ids of the statements whose query waits for a child."""
+        engines: list[engine.CountingEngine] = [self._engine, *self._spark.values()]
+        return engine.together(engines).waiting_ids
+
     async def _execute(
         self,
         session: sessions.Session,

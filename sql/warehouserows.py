@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sql import limits, listings, sessions
+from sql import engine, limits, listings, sessions
 from sql.dialect import warehouses
 from storage import batch
 from storage import errors as storage_errors
@@ -74,8 +74,11 @@ class WarehouseRows:
         of_warehouse = 0 if value is None else decode(value).options.get(warehouses.TIMEOUT, 0)
         return min(each or seconds_max for each in (requested, of_warehouse, seconds_max))
 
-    def listed(self, current: str) -> list[listings.ListedWarehouse]:
-        """Return all warehouses, by name; declared ones and the current one without a row, too."""
+    def listed(self, current: str, counts: engine.QueryCounts) -> list[listings.ListedWarehouse]:
+        """Return all warehouses, by name; declared ones and the current one without a row, too.
+
+        counts: of all engines, for the numbers of queries that run and that wait.
+        """
         with self._index.view() as view:
             rows = [decode(value) for _, value in view.scan(STORE, b"")]
         shown = [
@@ -86,12 +89,20 @@ class WarehouseRows:
                 created_at_ms=row.created_at_ms,
                 changed_at_ms=row.changed_at_ms,
                 owner=row.owner,
+                running=counts.running.get(row.name, 0),
+                waiting=counts.waiting.get(row.name, 0),
             )
             for row in rows
         ]
         stored = {row.name for row in rows}
         shown += [
-            listings.ListedWarehouse(name=name, is_current=name == current, options={})
+            listings.ListedWarehouse(
+                name=name,
+                is_current=name == current,
+                options={},
+                running=counts.running.get(name, 0),
+                waiting=counts.waiting.get(name, 0),
+            )
             for name in sorted({*self._declared, *([current] if current else ())} - stored)
         ]
         return sorted(shown, key=lambda each: each.name)

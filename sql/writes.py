@@ -169,7 +169,7 @@ class Writes:
         unnamed: list[unnamed_files.UnnamedFile] = []
         try:
             write = await threads.for_columns(len(target.fields), _order, target, folder)
-            results = await self._engine.run(_writing(query, write))
+            results = await self._engine.run(dataclasses.replace(query, write=write))
             _, finished = await engine.collect(results)
             described = []
             for written in finished.files:
@@ -415,18 +415,6 @@ def _summary(loaded: tables.LoadedTable, query_id: str) -> Mapping[str, str] | N
         if summary.get(pinned.QUERY_ID) == query_id:
             return summary
     return None
-
-
-def _writing(query: engine.EngineQuery, write: engine.Write) -> engine.EngineQuery:
-    return engine.EngineQuery(
-        text=query.text,
-        query_id=query.query_id,
-        relations=query.relations,
-        functions=query.functions,
-        settings=query.settings,
-        limits=query.limits,
-        write=write,
-    )
 
 
 def _order(target: WriteTarget, folder: Path) -> engine.Write:

@@ -134,7 +134,8 @@ async def fetch_result(services: SqlServices, call: calls.Call) -> asgi.Response
 async def monitor(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Answer with the status of a query."""
     query = services.queries.find(_session(services, call), call.value.query_id)
-    return refusals.json_answer(wire.monitor_answer(query, now_ms=services.now_ms()))
+    status = None if query is None else services.queries.status(query)
+    return refusals.json_answer(wire.monitor_answer(query, status, now_ms=services.now_ms()))
 
 
 async def abort_request(services: SqlServices, call: calls.Call) -> asgi.Response:

@@ -385,7 +385,9 @@ def result_answer(
     return success(data)
 
 
-def monitor_answer(query: queries.SubmittedQuery | None, *, now_ms: int) -> dict[str, Any]:
+def monitor_answer(
+    query: queries.SubmittedQuery | None, status: queries.Status | None, *, now_ms: int
+) -> dict[str, Any]:
     """Return the status of a query; an empty list for an unknown query."""
     if query is None:
         return success({"queries": []})
@@ -396,8 +398,8 @@ def monitor_answer(query: queries.SubmittedQuery | None, *, now_ms: int) -> dict
             "queries": [
                 {
                     "id": query.id,
-                    "status": query.status,
-                    "state": query.status,
+                    "status": status,
+                    "state": status,
                     "errorCode": None if fault is None else fault.code,
                     "errorMessage": None if fault is None else fault.message,
                     "startTime": query.started_at_ms,

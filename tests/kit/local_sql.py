@@ -466,6 +466,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             access=access,
             warehouses=warehouse_rows,
             default_database="lake",
+            engines=(the_engine,),
         ),
         planning=plans,
         definitions=all_definitions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 WAIT_SECONDS: Final = 120
@@ -20,3 +21,12 @@ async def pass_by(seconds: float) -> None:
     loop.time = lambda: before() + seconds  # type: ignore[method-assign]
     for _ in range(TURNS):
         await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], bool], *, seconds: float = WAIT_SECONDS) -> None:
+    """Let other tasks run until a condition holds; fail after seconds."""
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + seconds
+    while not is_so():
+        assert loop.time() < ends_at, "the condition does not come true"
+        await asyncio.sleep(0.01)

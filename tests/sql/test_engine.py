@@ -280,19 +280,28 @@ def test_as_many_children_as_there_are_workers_run_at_once(tmp_path: Path, files
     async def work(query_engine: engine.WorkerEngine) -> None:
         mine, other, last = (
             engine.EngineQuery(
-                text='select * from t order by "id"', owner=owner, relations=(relation(files),)
+                text='select * from t order by "id"',
+                query_id=f"of {owner}",
+                owner=owner,
+                warehouse=warehouse,
+                relations=(relation(files),),
             )
-            for owner in ("alice", "bob", "carol")
+            for owner, warehouse in (("alice", "W"), ("bob", "V"), ("carol", "W"))
         )
+        assert query_engine.counts() == engine.QueryCounts()
         first, second = await query_engine.run(mine), await query_engine.run(other)
         assert len(query_engine.process_ids) == 2
         waiting = asyncio.create_task(query_engine.run(last))
         done, _ = await asyncio.wait({waiting}, timeout=0.3)
         assert not done
+        assert query_engine.counts() == engine.QueryCounts(
+            running={"W": 1, "V": 1}, waiting={"W": 1}, waiting_ids=frozenset({"of carol"})
+        )
         await first.close()
         third = await asyncio.wait_for(waiting, WAIT_SECONDS)
         assert len(query_engine.process_ids) == 2
         await second.close()
+        assert query_engine.counts().running == {"W": 1, "V": 0}
         await third.close()
 
     with_engine(tmp_path, work, workers=2)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sql import errors, limits, warehouserows
+from sql import engine, errors, limits, warehouserows
 from storage import errors as storage_errors
-from tests.kit import local_sql
+from tests.kit import local_sql, waits
 
 
 async def listed(local: local_sql.LocalSql, name: str) -> dict[str, Any]:
@@ -45,6 +46,50 @@ def test_a_warehouse_is_a_name_with_options(tmp_path: Path) -> None:
         assert (await listed(local, "other"))["is_current"] == "Y"
         assert await local.one("drop warehouse demo_wh") == "DEMO_WH successfully dropped."
         assert await local.rows("show warehouses like 'demo_wh'") == []
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_show_warehouses_counts_the_queries_that_run_and_that_wait(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t as select 1 a")
+        await local.run("use warehouse one")
+        await local.rows("select a + 1 from t")  # the footers of its files are known now
+        # The engine of these tests runs two queries at once.
+        held = [
+            await local.engine.run(engine.EngineQuery(text="select 1", warehouse=name))
+            for name in ("ONE", "TWO")
+        ]
+        waiting = asyncio.create_task(local.run("insert into t select a + 1 from t"))
+        await waits.until(lambda: bool(local.statements.waiting()))
+        assert local.statements.waiting() == {local.last_id}
+        shown = await listed(local, "one")
+        assert (shown["running"], shown["queued"]) == (1, 1)
+        for each in held:
+            await each.close()
+        await waiting
+        shown = await listed(local, "one")
+        assert (shown["running"], shown["queued"]) == (0, 0)
+        assert local.statements.waiting() == frozenset()
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_user_has_one_share_of_the_engine_for_queries_and_inserts(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t as select 1 a")
+        owners: list[str] = []
+        run = local.engine.run
+
+        async def watched(query: engine.EngineQuery) -> engine.Results:
+            owners.append(query.owner)
+            return await run(query)
+
+        local.engine.run = watched  # type: ignore[method-assign]  # it is this test's alone
+        await local.rows("select a + 1 from t")
+        await local.run("insert into t select a + 1 from t")
+        await local.run("create table u as select a + 1 b from t")
+        assert set(owners) == {"root"}
 
     local_sql.run_local(tmp_path, work)
 

@@ -61,10 +61,17 @@ Answer = Callable[[Call], Awaitable[outcomes.Outcome]]
 
 @dataclass
 class FakeStatements:
-    """Answers by text; an unknown text is a syntax error. calls: everything that arrived."""
+    """Answers by text; an unknown text is a syntax error. calls: everything that arrived.
+
+    waiting_texts: those whose statements wait for a child.
+    """
 
     answers: dict[str, Answer] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    waiting_texts: set[str] = field(default_factory=set)
+
+    def waiting(self) -> frozenset[str]:
+        return frozenset(call.query_id for call in self.calls if call.text in self.waiting_texts)
 
     async def execute(
         self,

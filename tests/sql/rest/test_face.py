@@ -493,6 +493,9 @@ def test_an_asynchronous_statement_answers_at_once(face: served.Served) -> None:
     query_id = answer.data["queryId"]
     (state,) = client.send("GET", f"/monitoring/queries//{query_id}").data["queries"]
     assert (state["status"], state["sessionId"]) == ("RUNNING", client.session_id)
+    face.statements.waiting_texts.add("wait")
+    (state,) = client.send("GET", f"/monitoring/queries/{query_id}").data["queries"]
+    assert (state["status"], state["state"]) == ("QUEUED", "QUEUED")
     gate.opened.set()
     assert client.result(query_id).data["rowset"] == [["run 1"]]
     (state,) = client.send("GET", f"/monitoring/queries/{query_id}").data["queries"]
