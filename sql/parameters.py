@@ -179,6 +179,19 @@ PARAMETERS: Mapping[str, SessionParameter] = {
             sent=True,
         ),
         SessionParameter(
+            name="CLIENT_TIMESTAMP_TYPE_MAPPING",
+            value_type="text",
+            default="TIMESTAMP_LTZ",
+            choices=("TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIMESTAMP_TZ"),
+            description="The type with which a driver binds a timestamp; sent once it is set.",
+        ),
+        SessionParameter(
+            name="ROWS_PER_RESULTSET",
+            value_type="number",
+            default=0,
+            description="Most rows of the result of a query; 0 is any number.",
+        ),
+        SessionParameter(
             name="WEEK_START",
             value_type="number",
             default=0,
@@ -227,6 +240,8 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         ),
     )
 }
+
+ROWS_MAX = "ROWS_PER_RESULTSET"
 
 CLIENT_PARAMETERS = tuple(parameter.name for parameter in PARAMETERS.values() if parameter.sent)
 

@@ -641,6 +641,11 @@ class Queries:
             session, submission.parameters, seconds_max=self.limits.timeout_seconds
         )
 
+    def _rows_max(self, session: sessions.Session, submission: Submission) -> int:
+        """Return how many rows a result has at most; 0 for any number."""
+        own = submission.parameters.get(parameters.ROWS_MAX)
+        return int(session.parameter(parameters.ROWS_MAX) if own is None else own)
+
     # A statement's result
 
     async def _encoded(
@@ -651,6 +656,7 @@ class Queries:
         is_select = outcome.statement_type_id == outcomes.StatementType.SELECT
         has_batches = is_select and outcome.batches is not None
         arrow = has_batches and submission.select_format == "arrow"
+        outcome = _cut(outcome, self._rows_max(session, submission)) if is_select else outcome
         inline = b'""' if arrow else b"[]"
         total = size_bytes = 0
         kept: list[Chunk] = []
@@ -881,6 +887,30 @@ def _without_frames(error: errors.SqlError) -> errors.SqlError:
 def _pending_size(submission: Submission) -> int:
     bound_bytes = sum(binding.size_bytes for binding in submission.bindings.values())
     return len(submission.text) + bound_bytes
+
+
+def _cut(outcome: outcomes.Outcome, rows_max: int) -> outcomes.Outcome:
+    """Return an outcome with its first rows alone; with all of them if rows_max is 0."""
+    if not rows_max:
+        return outcome
+    if outcome.rows is not None:
+        return replace(outcome, rows=outcome.rows[:rows_max])
+    if outcome.batches is not None:
+        return replace(outcome, batches=_first_rows(outcome.batches, rows_max))
+    return outcome
+
+
+async def _first_rows(stream: Any, rows_max: int) -> AsyncGenerator[pa.RecordBatch, None]:
+    """Yield batches until they have rows_max rows; then the query ends."""
+    left = rows_max
+    async with contextlib.AsyncExitStack() as stack:
+        if hasattr(stream, "aclose"):
+            await stack.enter_async_context(contextlib.aclosing(stream))
+        async for batch in stream:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                return
 
 
 async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gc
+import json
 import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +16,7 @@ import pytest
 
 from server.access import errors as access_errors
 from server.access import model as access
-from sql import errors, outcomes, queries, sessions
+from sql import errors, outcomes, parameters, queries, sessions
 from sql import limits as bounds
 from storage import batch as batches
 from storage import index as indexes
@@ -63,6 +64,35 @@ def test_an_answer_carries_the_context_after_the_statement(tmp_path: Path) -> No
         assert query.result.parameters == {"QUERY_TAG": "after"}
         assert list(session.query_ids) == [query.id]
         assert (session.running, parts.queries.running) == (0, 0)
+
+    lived(tmp_path, story)
+
+
+@pytest.mark.parametrize(("own", "rows"), [({}, 3), ({"ROWS_PER_RESULTSET": 2}, 2)])
+def test_a_result_has_at_most_rows_per_resultset(
+    tmp_path: Path, own: dict[str, parameters.Value], rows: int
+) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        session.parameters["ROWS_PER_RESULTSET"] = 3
+        columns = (outcomes.Column(name="N", type="fixed", precision=38),)
+        batch = pa.record_batch({"N": pa.array([1, 2], pa.int64())})
+        parts.statements.table("select n", columns, batch, batch, batch)
+        listed = outcomes.Outcome(
+            columns=columns,
+            rows=((1,), (2,), (3,), (4,)),
+            statement_type_id=outcomes.StatementType.SELECT,
+        )
+        parts.statements.outcome("show n", listed)
+        for text, expected in (
+            ("select n", [["1"], ["2"], ["1"]]),
+            ("show n", [["1"], ["2"], ["3"]]),
+        ):
+            submission = queries.Submission(text=text, parameters=own, select_format="json")
+            query = parts.queries.submit(session, submission)
+            assert await parts.queries.wait(query, WAIT_SECONDS)
+            assert query.result is not None, query.error
+            assert query.result.total == rows
+            assert json.loads(query.result.inline) == expected[:rows]
 
     lived(tmp_path, story)
 
