@@ -3,8 +3,9 @@
 `python -m tests.bench.floor FOLDER` listens on a free port of 127.0.0.1 and prints the port. A
 thread per connection receives each body into one buffer, computes its MD5 and its CRC64NVME, writes
 it to a file, syncs, renames and syncs the folder, and answers. It has no signature, no rights, no
-index and no bound. A body of S3 has at least this work, whose throughput depends on the machine's
-cores and disk as a server's does.
+index and no bound. A body of S3 has at least this work. Its throughput follows the machine's cores
+and disk as a server's does; a server whose threads share less and whose syncs are fewer may exceed
+it.
 """
 
 from __future__ import annotations
