@@ -58,6 +58,27 @@ def test_files_of_copy_are_listed_with_their_rows_and_errors(tmp_path: Path) -> 
     local_sql.run_local(tmp_path, work)
 
 
+def test_loads_are_those_of_tables_that_the_caller_may_load(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create stage st")
+        await put(local, "a.csv", b"1\n")
+        for name in ("mine", "theirs"):
+            await local.run(f"create table {name} (a int)")
+            await local.rows(f"copy into {name} from @st")
+        uuid = local.lake.load(local.lake.ident("ns.theirs")).pointer.object_uuid
+        everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        for action in ("s3tables:GetTable", "s3tables:GetTableMetadataLocation"):
+            denied = {
+                "Effect": "Deny",
+                "Action": action,
+                "Resource": f"arn:aws:s3tables:*:*:bucket/lake/table/{uuid}",
+            }
+            local.session.principal = local_sql.user("reader", [everything, denied])
+            assert await local.rows(f"select table_name from {HISTORY}") == [("MINE",)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_load_without_an_answer_is_listed_by_its_source(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int)")
