@@ -185,17 +185,24 @@ def _ingest(
         raise errors.BadArgument("--every and --broken-sources go with --follow")
     open_spark = _opener(options, server, say)
     if options.dry_run:
-        plan = ingest.plan(server, load, open_spark=open_spark, say=say)
-        if plan is None:
-            return {"plan": None}, "would load nothing: everything was loaded before"
-        for line in _plan_lines(plan, load):
-            say(line)
-        return {"plan": dataclasses.asdict(plan)}, "planned the load, wrote nothing,"
+        return _planned(server, load, open_spark, say)
     with _noted(options, server, "ingest", load.table) as own:
         done = ingest.run(server, load, open_spark=open_spark, say=own.heard(say))
         own.answer = dataclasses.asdict(done)
         own.state = "nothing" if done.snapshot_id is None else "succeeded"
     return dataclasses.asdict(done), _loaded_sentence(load, done)
+
+
+def _planned(
+    server: settings.ServerEndpoint, load: jobs.Load, open_spark: session.Open, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    """Say what a load would do; write nothing."""
+    plan = ingest.plan(server, load, open_spark=open_spark, say=say)
+    if plan is None:
+        return {"plan": None}, "would load nothing: everything was loaded before"
+    for line in _plan_lines(plan, load):
+        say(line)
+    return {"plan": dataclasses.asdict(plan)}, "planned the load, wrote nothing,"
 
 
 def _followed(
@@ -316,6 +323,8 @@ def _run(
     pipeline = _pipeline(options.name, Path(options.pipelines))
     _check_readable(pipeline.load, options)
     _check_rejectable(pipeline.load, options.master)
+    if options.dry_run:
+        return _planned(server, pipeline.load, _opener(options, server, say), say)
 
     def run(
         run_id: str, say: progress.Say, around: runs.Surroundings
@@ -610,6 +619,9 @@ def _plan_lines(plan: jobs.LoadPlan, load: jobs.Load) -> list[str]:
     if plan.rejected:
         rejected = progress.counted(plan.rejected, "row")
         lines.append(f"rejects {rejected} into {rejects.table_of(load).full}")
+    if load.checks:
+        checks = progress.counted(len(load.checks), "check")
+        lines.append(f"{checks} would decide about the commit; none was done")
     lines.append("first rows:" if plan.first_rows else "no rows")
     for row in plan.first_rows:
         text = json.dumps(dict(row), default=str, ensure_ascii=False)
@@ -937,6 +949,9 @@ def _parser() -> argparse.ArgumentParser:
                         help="the folder of NAME.toml (default: %(default)s)")  # fmt: skip
     job = jobs.add_parser("run", parents=[common, spark, folder], help="run a pipeline")
     job.add_argument("name", help="of pipelines/NAME.toml")
+    job.add_argument("--dry-run", action="store_true",
+                     help="show what its load would do, without its checks; write "
+                     "nothing")  # fmt: skip
     job.add_argument("--run-id", help=argparse.SUPPRESS)
     job.add_argument("--earlier", default="[]", help=argparse.SUPPRESS)
 

@@ -405,7 +405,8 @@ def _plan(
     if wanted.rows is not None:
         with relations.frame(spark, server, load, wanted.rows) as frame:
             return _planned(spark, load, s3, wanted, frame)
-    columns = frames.live_columns(spark, load.table)
+    # Columns of a transform's sources are not those of the table.
+    columns = {} if load.transforms else frames.live_columns(spark, load.table)
     with fetching.fetched(spark, s3, load, wanted.readable) as readable:
         frame = _frame_of_files(spark, load, s3, readable, columns)
         return _planned(spark, load, s3, wanted, frame)
@@ -428,7 +429,20 @@ def _planned(
     spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources, frame: Any
 ) -> jobs.LoadPlan:
     """Return the plan of a load of these rows."""
+    selects = dataclasses.replace(
+        load, transforms=() if wanted.is_empty else load.transforms, checks=()
+    )
+    unseen = steps.Steps(lambda line: None)
+    with queries.transformed(spark, selects, frame, unseen) as transformed:
+        return _planned_rows(spark, load, s3, wanted, transformed)
+
+
+def _planned_rows(
+    spark: session.Spark, load: jobs.Load, s3: Any, wanted: sources.WantedSources, frame: Any
+) -> jobs.LoadPlan:
+    """Return the plan of a load of rows that no transform changes further."""
     columns = frames.live_columns(spark, load.table)
+    frame = frames.spelled(frame, {name.lower(): name for name in columns})
     if load.merge is not None and not wanted.is_empty:
         merging.check(load.merge, frame)
         frame = merging.stored_columns(load.merge, frame, columns)

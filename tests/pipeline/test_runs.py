@@ -5,11 +5,24 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline import catalogs, errors, files, jobs, leases, runs, settings, sources
+from pipeline import __main__ as command
+from pipeline import (
+    catalogs,
+    errors,
+    files,
+    ingest,
+    interrupts,
+    jobs,
+    leases,
+    runs,
+    settings,
+    sources,
+)
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Lake, Raw, Small, no_spark
 
@@ -55,6 +68,41 @@ def test_a_run_without_queries_needs_no_spark_and_is_kept(
     assert runs.find(small.server, "lake", kept.run_id)["snapshot_id"] == done.snapshot_id
     with pytest.raises(errors.BadArgument, match="there is no run none"):
         runs.find(small.server, "lake", "none")
+
+
+def test_a_dry_run_shows_the_rows_of_the_pipeline_and_writes_nothing(
+    small: Small,
+    raw: Raw,
+    server: server_kit.Running,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raw.put("in/1.csv", "id,name\n1,a\n2,b\n")
+    source = f'[source]\nfrom = ["{raw.uri("in/")}"]\n'
+    (tmp_path / "dry.toml").write_text(f'target = "lake.runs.dry"\n{source}')
+    line = ["run", "dry", "--dry-run", "--pipelines", str(tmp_path), "--data", str(server.data)]
+    assert command.main(line, interrupts.Interrupts()) == 0
+    said = capsys.readouterr().err
+    assert "pipeline: creates lake.runs.dry, partitioned by nothing" in said
+    assert 'pipeline:   {"id": 2, "name": "b"}' in said
+    assert "planned the load, wrote nothing, in " in said
+    assert not small.catalog.table_exists("runs.dry")
+    assert runs.history(small.server, "lake", pipeline="dry", limit=10) == []
+
+
+@pytest.mark.spark
+def test_a_plan_of_a_pipeline_has_the_columns_and_rows_of_its_last_transform(
+    lake: Lake, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "id,amount,name\n1,5,a\n1,6,b\n,7,c\n")
+    load = pipeline_of(raw, "planned", CLEAN + CHECKED).load
+    plan = ingest.plan(lake.server, load, open_spark=lake.open_spark, say=lake.said.append)
+    assert plan is not None
+    assert [(column.name, column.type) for column in plan.columns] == [
+        ("id", "int"), ("amount", "long"), ("name", "string"),
+    ]  # fmt: skip
+    assert plan.first_rows == ({"id": 1, "amount": 11, "name": "B"},)
+    assert not lake.catalog.table_exists("runs.planned")
 
 
 def test_runs_older_than_the_pipeline_keeps_leave_the_table(small: Small, raw: Raw) -> None:
