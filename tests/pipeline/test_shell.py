@@ -83,3 +83,12 @@ def test_jobs_of_a_shell_share_one_session_also_after_a_job_with_a_wrong_source(
     assert first["merged"] == {"inserted": 2, "updated": 0, "deleted": 0}
     assert second["merged"] == {"inserted": 1, "updated": 1, "deleted": 0}
     assert third["added_data_files_count"] == 1
+    starts = [
+        step["seconds"]
+        for job in (first, second)
+        for step in job["steps"]
+        if step["name"] == "start Spark"
+    ]
+    # The second job gets the session that is there; a JVM would take seconds.
+    assert len(starts) == 2
+    assert starts[1] < 1
