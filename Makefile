@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
+.PHONY: help run setup setup-all test jars test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,15 +32,19 @@ test test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRI
 
 test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
-	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pipeline.prepare
-	@$(BIN)/python -m tests.kit.kafka_broker
+	@$(MAKE) --no-print-directory jars & jars=$$!; \
+		$(MAKE) --no-print-directory check; code=$$?; wait $$jars && exit $$code
 	@$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "not clients and not long and not alone" \
 		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
 	@$(BIN)/python -m pytest $$(grep -rlF mark.alone --include='test_*.py' tests) \
 		-n 2 --dist loadfile --no-loadscope-reorder \
 		-m "alone and not clients and not long" $(ARGS)
+
+# Beside the checks, which keep one core busy.
+jars:
+	@$(BIN)/python -m pipeline.prepare
+	@$(BIN)/python -m tests.kit.kafka_broker
 
 test-one: ## run some tests in one process (T="tests/storage -k discard")
 	@$(PROVISION) server test
