@@ -3,8 +3,8 @@
 Spark asks an object store about ten times for each Parquet file that it reads: it looks whether the
 object is there, lists it, looks again, and reads the end of its footer, the footer and the rows,
 the footer twice. Each of these requests costs milliseconds of the JVM. Here an object costs one.
-An object may change meanwhile, as it may while Spark reads it: the load compares all ETags before
-it commits.
+A copy has the ETag that was listed. An object may change later, as it may while Spark reads it: the
+load compares all ETags before it commits.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ TOTAL_BYTES_MAX: Final = 2 << 30
 DISK_SHARE: Final = 4
 """The part of the free disk that copies may take: one in so many."""
 
+# Options that choose files by their names and times, which those of copies are not.
+_OF_FILES = frozenset({"pathGlobFilter", "modifiedBefore", "modifiedAfter"})
 # Spark's SQL functions and column that say from which file a row comes.
 _FILE_NAMES = re.compile(r"\binput_file_|\b_metadata\b", re.IGNORECASE)
 # Spark tells from the end of a name how a file is packed.
@@ -73,8 +75,13 @@ def _is_worthwhile(
         and size_bytes <= TOTAL_BYTES_MAX
         and size_bytes <= shutil.disk_usage(tempfile.gettempdir()).free // DISK_SHARE
         and all(source.is_object for source in readable)
-        and not any(_FILE_NAMES.search(query.sql) for query in load.transforms)
+        and _OF_FILES.isdisjoint(load.reader.chosen)
+        and not any(map(_FILE_NAMES.search, _queries(load)))
     )
+
+
+def _queries(load: jobs.Load) -> list[str]:
+    return [transform.sql for transform in load.transforms] + [check.sql for check in load.checks]
 
 
 def _copied(s3: Any, listing: Sequence[sources.Source], folder: Path) -> Sequence[sources.Source]:

@@ -283,7 +283,7 @@ def opened(s3: Any, source: Source) -> Iterator[IO[bytes]]:
     """Open a source for reading, unpacked. Raises SourceChanged, NoServer, BadSource."""
     with asking(), contextlib.ExitStack() as stack:
         if source.is_object and source.copy is None:
-            raw = _open_object(s3, source)
+            raw = _answered(s3, source)["Body"]
         else:
             raw = _open_local(source)
         stack.callback(raw.close)
@@ -305,17 +305,21 @@ def download(s3: Any, source: Source, path: Path) -> None:
 
     Raises SourceChanged, NoServer, and BadSource if the object cannot be read or the file written.
     """
-    with asking(), contextlib.closing(_open_object(s3, source)) as raw:
-        try:
-            with path.open("xb") as file:
-                shutil.copyfileobj(raw, file, BUFFER_BYTES)
-        except OSError as error:
-            raise errors.BadSource(f"{source.place} cannot be copied: {error}") from error
+    with asking():
+        answer = _answered(s3, source)
+        with contextlib.closing(answer["Body"]) as raw:
+            if answer["ETag"].strip('"') != source.etag:
+                raise errors.source_changed(source.place)
+            try:
+                with path.open("xb") as file:
+                    shutil.copyfileobj(raw, file, BUFFER_BYTES)
+            except OSError as error:
+                raise errors.BadSource(f"{source.place} cannot be copied: {error}") from error
 
 
-def _open_object(s3: Any, source: Source) -> Any:
+def _answered(s3: Any, source: Source) -> Any:
     bucket, _, key = source.place.removeprefix("s3://").partition("/")
-    return s3.get_object(Bucket=bucket, Key=key)["Body"]
+    return s3.get_object(Bucket=bucket, Key=key)
 
 
 def _unpacked(stream: io.BufferedReader, packed: str) -> IO[bytes]:

@@ -344,6 +344,31 @@ def test_transforms_that_name_their_files_get_the_names_of_objects(lake: Lake, r
     assert lake.rows("naming.t")[3] == {"id": 3, "f": f"s3a://{raw.bucket}/in/03.csv"}
 
 
+def test_options_that_choose_files_choose_objects_by_their_names(lake: Lake, raw: Raw) -> None:
+    for number in range(fetching.OBJECTS_MIN):
+        raw.put(f"in/{'odd' if number % 2 else 'even'}-{number:02}.csv", f"id\n{number}\n")
+    lake.ingest(raw, "chosen.t", options={"pathGlobFilter": "odd-*"})
+    assert [row["id"] for row in lake.rows("chosen.t")] == list(range(1, fetching.OBJECTS_MIN, 2))
+
+
+def test_an_object_that_changes_before_it_is_copied_fails_the_load(
+    lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(fetching.OBJECTS_MIN):
+        raw.put(f"in/{number:02}.csv", f"id\n{number}\n")
+    download = sources.download
+
+    def late(s3: Any, source: sources.Source, path: Path) -> None:
+        if source.place.endswith("07.csv"):
+            raw.put("in/07.csv", "id\n700\n")
+        download(s3, source, path)
+
+    monkeypatch.setattr(sources, "download", late)
+    with pytest.raises(errors.SourceChanged, match=raw.uri("in/07.csv")):
+        lake.ingest(raw, "changing.t")
+    assert lake.state("changing.t") is None
+
+
 def test_ingest_by_replace_leaves_just_what_lies_there_now(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id\n1\n")
     raw.put("in/2.csv", "id\n2\n")
