@@ -90,6 +90,8 @@ class Backfills:
             ),
             ROWS,
             owner=principal.name,
+            query_id=execution.query_id,
+            warehouse=execution.session.warehouse,
         )
         text = f"SELECT * FROM {engine.quoted(ROWS)}"
         keys = writes.sort_keys(target)

@@ -366,6 +366,8 @@ class Changes:
             tasks,
             zone=execution.zone,
             owner=execution.session.principal.name,
+            query_id=execution.query_id,
+            warehouse=execution.session.warehouse,
         )
         return _instead(plan, relation)
 
@@ -526,6 +528,8 @@ class Changes:
             {number: changed.tasks[number] for number in changed.rewritten},
             zone=execution.zone,
             owner=execution.session.principal.name,
+            query_id=execution.query_id,
+            warehouse=execution.session.warehouse,
         )
         filled, functions = await self._filled(execution, plan, changed.counts.inserted)
         text = await threads.for_columns(

@@ -680,6 +680,8 @@ class Queue:
     def end(self, query: SentQuery) -> None:
         """Count a query no longer that ran."""
         self._running[query.warehouse] -= 1
+        if not self._running[query.warehouse]:  # a client may name any warehouse
+            del self._running[query.warehouse]
 
     def counts(self) -> QueryCounts:
         """Return the counts of now."""

@@ -729,6 +729,8 @@ class Planning:
                         conditions=query.filters.get(index, ()),
                         zone=execution.zone,
                         owner=execution.session.principal.name,
+                        query_id=execution.query_id,
+                        warehouse=execution.session.warehouse,
                     )
                 )
         return tuple(relations)

@@ -200,15 +200,21 @@ class Relations:
         conditions: Sequence[predicates.Filter] = (),
         zone: str = "UTC",
         owner: str = "",
+        query_id: str = "",
+        warehouse: str = "",
     ) -> engine.Relation:
         """Return the relation of that name with the table's rows that conditions may not exclude.
 
-        owner: the principal whose share of the engine reads the footers of new files.
+        owner: the principal whose share of the engine reads the footers of new files. query_id,
+        warehouse: of the statement that waits for them.
 
         Raises SqlError for files that cannot be read, and as `Scans.plan` does.
         """
         tasks = await self.tasks(table, conditions)
-        return await self._relation(table, name, tasks, zone=zone, owner=owner)
+        footers = engine.EngineQuery(
+            purpose="footers", owner=owner, query_id=query_id, warehouse=warehouse
+        )
+        return await self._relation(table, name, tasks, zone=zone, footers=footers)
 
     async def numbered(
         self,
@@ -218,6 +224,8 @@ class Relations:
         *,
         zone: str = "UTC",
         owner: str = "",
+        query_id: str = "",
+        warehouse: str = "",
     ) -> engine.Relation:
         """Return the relation of that name with the rows of some files, and their numbers.
 
@@ -229,8 +237,11 @@ class Relations:
             len(tasks),
             lambda: {task.data_file.file_path: number for number, task in tasks.items()},
         )
+        footers = engine.EngineQuery(
+            purpose="footers", owner=owner, query_id=query_id, warehouse=warehouse
+        )
         return await self._relation(
-            table, name, tuple(tasks.values()), zone=zone, owner=owner, numbers=files
+            table, name, tuple(tasks.values()), zone=zone, footers=footers, numbers=files
         )
 
     async def tasks(
@@ -257,10 +268,14 @@ class Relations:
         tasks: Sequence[scans.FileTask],
         *,
         zone: str,
-        owner: str,
+        footers: engine.EngineQuery,
         numbers: Mapping[str, int] | None = None,
     ) -> engine.Relation:
-        """Return a relation with the rows of files. numbers: of the files, if rows are numbered."""
+        """Return a relation with the rows of files.
+
+        footers: the query for the footers of new files, without their paths. numbers: of the
+        files, if rows are numbered.
+        """
         if not tasks:
             return self.empty(table, name, zone=zone, numbered=numbers is not None)
         width = len(table.fields)
@@ -268,7 +283,7 @@ class Relations:
             width, filecolumns.encoded_schema, table, zone, numbered=numbers is not None
         )
         files = await self._opened(table, tasks)
-        await self._learn_footers(files, owner)
+        await self._learn_footers(files, footers)
         grouped: dict[Any, list[_File]] = {}
         ways_by_key: dict[Any, _Way] = {}
         compared = _ComparedFields(table)
@@ -387,7 +402,7 @@ class Relations:
                 "091364", "58030", f"The table's data file {uri} does not exist"
             ) from None
 
-    async def _learn_footers(self, files: Sequence[_File], owner: str) -> None:
+    async def _learn_footers(self, files: Sequence[_File], query: engine.EngineQuery) -> None:
         unknown: list[_File] = []
         async for part in _in_steps(files):
             unknown += [file for file in part if _identity(file.info) not in self._footers]
@@ -396,7 +411,7 @@ class Relations:
         paths = await asyncio.to_thread(
             lambda: {str(self._links.path_of(file.info)): file for file in unknown}
         )
-        query = engine.EngineQuery(purpose="footers", owner=owner, paths=tuple(paths))
+        query = dataclasses.replace(query, paths=tuple(paths))
         table, _ = await engine.collect(await self._engine.run(query))
         shared = {footer: footer for footer in self._footers.values()}
         for batch in table.to_batches(max_chunksize=limits.FILES_AT_ONCE):

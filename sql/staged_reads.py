@@ -208,7 +208,11 @@ class StagedReads:
                 now_ms=self._now_ms(),
             )
             query = engine.EngineQuery(
-                query_id=query_id, owner=session.principal.name, purpose="staged", staged=order
+                query_id=query_id,
+                owner=session.principal.name,
+                warehouse=session.warehouse,
+                purpose="staged",
+                staged=order,
             )
             rows, _ = await engine.collect(await self._engine.run(query))
             packed = rows["report"][0].as_py()

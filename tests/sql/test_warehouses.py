@@ -53,23 +53,29 @@ def test_a_warehouse_is_a_name_with_options(tmp_path: Path) -> None:
 def test_show_warehouses_counts_the_queries_that_run_and_that_wait(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t as select 1 a")
+        await local.run("copy into @~/files/ from (select 1)")
         await local.run("use warehouse one")
-        await local.rows("select a + 1 from t")  # the footers of its files are known now
-        # The engine of these tests runs two queries at once.
-        held = [
-            await local.engine.run(engine.EngineQuery(text="select 1", warehouse=name))
-            for name in ("ONE", "TWO")
-        ]
-        waiting = asyncio.create_task(local.run("insert into t select a + 1 from t"))
-        await waits.until(lambda: bool(local.statements.waiting()))
-        assert local.statements.waiting() == {local.last_id}
-        shown = await listed(local, "one")
-        assert (shown["running"], shown["queued"]) == (1, 1)
-        for each in held:
-            await each.close()
-        await waiting
-        shown = await listed(local, "one")
-        assert (shown["running"], shown["queued"]) == (0, 0)
+        texts = (
+            "insert into t select a + 1 from t",  # waits for the footers of its files
+            "insert into t select a + 1 from (select 1 a)",
+            "insert into t select $1 from @~/files/",
+        )
+        for text in texts:
+            # The engine of these tests runs two queries at once.
+            held = [
+                await local.engine.run(engine.EngineQuery(text="select 1", warehouse=name))
+                for name in ("ONE", "TWO")
+            ]
+            waiting = asyncio.create_task(local.run(text))
+            await waits.until(lambda: bool(local.statements.waiting()))
+            assert local.statements.waiting() == {local.last_id}
+            shown = await listed(local, "one")
+            assert (shown["running"], shown["queued"]) == (1, 1), text
+            for each in held:
+                await each.close()
+            await waiting
+            shown = await listed(local, "one")
+            assert (shown["running"], shown["queued"]) == (0, 0)
         assert local.statements.waiting() == frozenset()
 
     local_sql.run_local(tmp_path, work)
