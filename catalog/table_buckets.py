@@ -85,8 +85,8 @@ class TableBuckets:
         replaces: storage_model.BucketInfo | None = None,
         check_namespace: CheckNamespace | None = None,
         receipt: receipts.Receipt | None,
-    ) -> None:
-        """Create a table bucket with one namespace, or with none.
+    ) -> storage_model.BucketInfo:
+        """Create a table bucket with one namespace, or with none, and return it.
 
         replaces: the bucket that it takes the place of, with its namespaces but without tables,
         views and files.
@@ -106,7 +106,7 @@ class TableBuckets:
                     check_namespace=check_namespace,
                 )
             judge()
-            creation = self._plan_creation(
+            bucket, creation = self._plan_creation(
                 name,
                 owner=owner,
                 namespace=namespace,
@@ -120,7 +120,7 @@ class TableBuckets:
                 await self._store.index.commit(batch.merge((held, creation, *note)))
             except storage_errors.ExpectationFailed:
                 continue
-            return
+            return bucket
         raise errors.CommitFailed(f"Cannot commit: other writers came first {ATTEMPTS_MAX} times")
 
     def _plan_creation(
@@ -133,7 +133,7 @@ class TableBuckets:
         by: str,
         via: str,
         replaces: storage_model.BucketInfo | None,
-    ) -> batch.Batch:
+    ) -> tuple[storage_model.BucketInfo, batch.Batch]:
         now_ms = self._store.now_ms()
         stored = {**self._seeds.get(name, {}), **({COMMENT: comment} if comment else {})}
         with self._store.index.view() as view:
@@ -176,7 +176,7 @@ class TableBuckets:
         released: tuple[batch.Write, ...] = ()
         if existing is not None and replaces is not None:
             released = (bodies.released("bucket", str(replaces.bucket_id), now_ms),)
-        return batch.merge((creation, first, batch.Batch(writes=released)))
+        return place.bucket, batch.merge((creation, first, batch.Batch(writes=released)))
 
     async def delete(
         self,

@@ -13,7 +13,7 @@ import contextlib
 from typing import Final
 
 from catalog import errors as catalog_errors
-from catalog import idents, owners, receipts, records, rights, table_buckets
+from catalog import idents, namespaces, owners, receipts, records, rights, table_buckets
 from server.access import model as access_model
 from sql import errors, outcomes, places, planning, replays, schema_clones
 from sql.dialect import names, operations
@@ -56,14 +56,25 @@ class Databases:
         judge()
         receipt = self._replays.receipt_in(replays.NO_BUCKET, execution.query_id, by=execution.by)
         existing, cloned = None, list[schema_clones.ClonedSchema]()
+        exists = outcomes.status(f"{shown} already exists, statement succeeded.")
         if not self._replays.is_done(receipt):
             if statement.replace:
                 existing = self._replaced(execution, statement.name, shown)
+            if statement.source is not None and existing is not None:
+                # The old database would be gone before the copy, which may fail.
+                raise errors.unsupported(
+                    f"OR REPLACE with CLONE of a database that exists: DROP DATABASE {shown} first"
+                )
+            if statement.source is not None and statement.if_not_exists:
+                is_taken = self._table_buckets.find(name) is not None
+                if is_taken and self._is_visible(execution, statement.name):
+                    return exists
             taken = name if existing is None else existing.name
             if statement.source is not None:
                 cloned = self._cloned(execution, statement.source.name[0], taken)
+                await self._clones.check(execution, cloned)
             try:
-                await self._table_buckets.create(
+                bucket = await self._table_buckets.create(
                     taken,
                     owner=session.principal.account_id,
                     namespace=FIRST_SCHEMA if statement.source is None else None,
@@ -77,14 +88,16 @@ class Databases:
                 )
             except storage_errors.BucketAlreadyExists:
                 if statement.if_not_exists and self._is_visible(execution, statement.name):
-                    return outcomes.status(f"{shown} already exists, statement succeeded.")
+                    return exists
                 raise errors.already_exists("Object", shown) from None
             except catalog_errors.TableBucketNotEmpty as error:
                 raise errors.not_empty(f"Database {shown} cannot be replaced: {error}") from None
             if statement.source is not None and cloned:
-                await self._fill(execution, statement.source, cloned, taken, receipt)
+                await self._fill(execution, statement.source, cloned, bucket, receipt)
         session.database = name if existing is None else existing.name
-        has_first = not cloned or any(each.source.name == FIRST_SCHEMA for each in cloned)
+        with self._places.view(session.principal) as catalog:
+            first = names.Ident(text=FIRST_SCHEMA, quoted=True)
+            has_first = catalog.has_schema(session.database, first)
         session.schema = FIRST_SCHEMA if has_first else None
         return outcomes.status(f"Database {shown} successfully created.")
 
@@ -94,25 +107,31 @@ class Databases:
         """Return what the clone `name` of a database is to hold; raises SqlError."""
         with self._places.view(execution.session.principal) as catalog:
             database = catalog.visible_database(source)
-            return [
-                self._clones.find(
-                    execution, catalog, schema, database=name, namespace=schema.namespace
-                )
-                for schema in catalog.all_schemas(database)
-            ]
+            cloned: list[schema_clones.ClonedSchema] = []
+            most = namespaces.TABLES_DROPPED_MAX
+            for schema in catalog.all_schemas(database):
+                each = self._clones.find(catalog, schema, database=name, namespace=schema.namespace)
+                cloned.append(each)
+                most -= 1 + len(each.tables) + len(each.views)
+                if most < 0:
+                    raise errors.too_complex(
+                        f"a database has more than {namespaces.TABLES_DROPPED_MAX:,} schemas,"
+                        " tables and views"
+                    )
+        return cloned
 
     async def _fill(
         self,
         execution: planning.Execution,
         source: operations.CloneSource,
         cloned: list[schema_clones.ClonedSchema],
-        name: str,
+        bucket: storage_model.BucketInfo,
         receipt: receipts.Receipt,
     ) -> None:
         """Create all schemas of a new database in one commit; without it, delete the database."""
         principal = execution.session.principal
         judges = [
-            self._places.judge_namespace(principal, name, each.namespace, "CreateNamespace")
+            self._places.judge_namespace(principal, bucket.name, each.namespace, "CreateNamespace")
             for each in cloned
         ]
 
@@ -127,14 +146,11 @@ class Databases:
         except catalog_errors.CommitStateUnknown:
             raise  # the schemas may be there
         except BaseException:
-            await asyncio.shield(self._take_back(name))
+            await asyncio.shield(self._take_back(bucket))
             raise
 
-    async def _take_back(self, name: str) -> None:
+    async def _take_back(self, bucket: storage_model.BucketInfo) -> None:
         """Delete a database that was created and could not be filled."""
-        bucket = self._table_buckets.find(name)
-        if bucket is None:
-            return
         with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
             await self._table_buckets.delete(
                 bucket, losing="nothing", may_purge=True, judge=lambda: None

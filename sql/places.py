@@ -399,6 +399,18 @@ class CatalogView:
             sequences=sequences.stored_rows(self._reading, place.bucket_id, row.row),
         )
 
+    def has_nested_schemas(self, schema: Schema) -> bool:
+        """Return whether a schema has others below it, visible or hidden."""
+        place = self._place(schema.database)
+        if place is None:
+            return False
+        row = self._store.find_namespace(self._reading, place, schema.namespace)
+        if row is None:
+            return False
+        prefix = records.pointer_range(place, "namespace", row.row.namespace_id)
+        below = self._reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix))
+        return any(True for _ in below)
+
     def all_schemas(self, database: str) -> list[Schema]:
         """Return the schemas of a database, parents before their children.
 

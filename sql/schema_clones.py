@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,7 +58,7 @@ NOT_KEPT: Final = "000707"
 """The code of a table whose state of a moment is not kept any more."""
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 CHECKED_AT_ONCE: Final = 100
-"""Tables and views whose rights are checked between two turns of the event loop."""
+"""Tables, views and sequences whose rights are checked between two turns of the event loop."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,7 +151,7 @@ class SchemaClones:
         }
         new: list[namespace_clones.ClonedNamespace] = []
         written: list[_Written] = []
-        try:
+        try:  # no commit has begun, so also a cancelled statement removes its files
             if moment is not None and moment.parameter == "statement":
                 moment = await self._moment_of_statement(moment, schemas)
             for schema in schemas:
@@ -173,17 +174,18 @@ class SchemaClones:
                         sequences=schema.sequences,
                     )
                 )
-            running = asyncio.ensure_future(
-                self._commit(
-                    execution, schemas, new, judge=judge, receipt=receipt, replaces=replaces
-                )
-            )
+        except BaseException:
+            await asyncio.shield(self._discard(written))
+            raise
+        running = asyncio.ensure_future(
+            self._commit(execution, schemas, new, judge=judge, receipt=receipt, replaces=replaces)
+        )
+        try:
             await commits.outcome_of(running)
         except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):
             raise  # the clone may be committed, so its files stay
         except BaseException:
-            for each in written:
-                await asyncio.shield(self._discard(each))
+            await asyncio.shield(self._discard(written))
             raise
 
     async def _commit(
@@ -237,11 +239,12 @@ class SchemaClones:
             receipt=receipt,
         )
 
-    async def _discard(self, written: _Written) -> None:
-        await self._writes.discard(written.change)
-        bucket = written.table.staged.ident.table_bucket
-        for uri in written.files:
-            await self._files.remove(uri, table_bucket=bucket)
+    async def _discard(self, written: Sequence[_Written]) -> None:
+        for each in written:
+            await self._writes.discard(each.change)
+            bucket = each.table.staged.ident.table_bucket
+            for uri in each.files:
+                await self._files.remove(uri, table_bucket=bucket)
 
     # When
 
@@ -389,6 +392,8 @@ class SchemaClones:
             version["default-namespace"] = [home[1]]
             if version.get("default-catalog"):
                 version["default-catalog"] = home[0]
+        elif schema.database != schema.source.database:
+            version["default-catalog"] = database
         return namespace_clones.ClonedView(
             ident=schema.ident(view.ident.name),
             schema=metadata.current_schema(),
@@ -400,19 +405,18 @@ class SchemaClones:
 
     def find(
         self,
-        execution: planning.Execution,
         catalog: places.CatalogView,
         source: places.Schema,
         *,
         database: str,
         namespace: idents.Namespace,
     ) -> ClonedSchema:
-        """Return what a schema holds, if the caller may read it and create its like.
+        """Return what a schema holds, if the caller may list it; `check` checks the other rights.
 
-        Raises SqlError 003001, InvalidCatalogRequest for more than one commit drops.
+        Raises SqlError 003001; 000625 for more than one commit drops.
         """
         contents = catalog.whole_schema(source, most=namespaces.TABLES_DROPPED_MAX)
-        schema = ClonedSchema(
+        return ClonedSchema(
             source=source,
             database=database,
             namespace=namespace,
@@ -421,22 +425,48 @@ class SchemaClones:
             views=contents.views,
             sequences=contents.sequences,
         )
+
+    async def check(self, execution: planning.Execution, schemas: Sequence[ClonedSchema]) -> None:
+        """Raise SqlError 003001 unless the caller may read what schemas hold, and create its like.
+
+        Other requests get their turn in between.
+        """
+        checks = [check for schema in schemas for check in self._checks(schema)]
+        for start in range(0, len(checks), CHECKED_AT_ONCE):
+            with self._places.view(execution.session.principal) as catalog:
+                for check in checks[start : start + CHECKED_AT_ONCE]:
+                    check(catalog)
+            await asyncio.sleep(0)
+
+    def _checks(self, schema: ClonedSchema) -> Iterator[Callable[[places.CatalogView], None]]:
+        """Yield a check for each table, view and sequence of a schema."""
         for items, actions in (
             (schema.tables, rights.READ_ACTIONS),
             (schema.views, rights.LOAD_ACTIONS),
         ):
             for item in items:
-                missing = errors.does_not_exist("Object", names.shown(item.ident.name))
-                catalog.check_table(item, actions, missing=missing)
-                catalog.check_new_table(schema.ident(item.ident.name))
+                yield functools.partial(_check_item, schema, item, actions)
         for name in schema.sequences:
-            ident = idents.TableIdent(
-                table_bucket=source.database, namespace=source.namespace, name=name
-            )
-            missing = errors.does_not_exist("Sequence", names.shown(name))
-            catalog.check_sequence(ident, rights.LOAD_ACTIONS[0], missing=missing)
-            catalog.check_new_sequence(schema.ident(name), numbering.CREATE, missing=None)
-        return schema
+            yield functools.partial(_check_sequence, schema, name)
+
+
+def _check_item(
+    schema: ClonedSchema,
+    item: places.NamedTable,
+    actions: Sequence[str],
+    catalog: places.CatalogView,
+) -> None:
+    missing = errors.does_not_exist("Object", names.shown(item.ident.name))
+    catalog.check_table(item, actions, missing=missing)
+    catalog.check_new_table(schema.ident(item.ident.name))
+
+
+def _check_sequence(schema: ClonedSchema, name: str, catalog: places.CatalogView) -> None:
+    source = schema.source
+    ident = idents.TableIdent(table_bucket=source.database, namespace=source.namespace, name=name)
+    missing = errors.does_not_exist("Sequence", names.shown(name))
+    catalog.check_sequence(ident, rights.LOAD_ACTIONS[0], missing=missing)
+    catalog.check_new_sequence(schema.ident(name), numbering.CREATE, missing=None)
 
 
 def _described(stored: Mapping[str, str], comment: str | None) -> dict[str, str]:

@@ -117,9 +117,10 @@ class Schemas:
             schema = catalog.visible_schema(source.name, database=session.database, exactly=False)
             if not schema.namespace:
                 raise errors.unsupported("CLONE of INFORMATION_SCHEMA")
-            cloned = self._clones.find(
-                execution, catalog, schema, database=database, namespace=namespace
-            )
+            cloned = self._clones.find(catalog, schema, database=database, namespace=namespace)
+            if catalog.has_nested_schemas(schema):
+                raise errors.unsupported("CLONE of a schema with nested schemas")
+        await self._clones.check(execution, [cloned])
         await self._clones.clone(
             execution,
             source,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sql import errors
+from catalog import namespaces
+from sql import clones, errors, places, schema_clones
 from tests.kit import lakes, local_sql, sweeps
 
 
@@ -470,6 +472,179 @@ def test_database_clone_has_all_schemas(tmp_path: Path) -> None:
         assert await local.one("select count(*) from lake.ns.s") == 3
         assert await code_of(local, "create database lake clone lake") == "002002"
         assert await code_of(local, "create database pond clone nothing") == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_database_clone_never_replaces_a_database_that_exists(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s as select 1 a")
+        await local.run("create database pond comment = 'mine'")
+        await local.lake.tables.create_empty(local.lake.ident("ns.z"), by=lakes.BY)
+        assert await code_of(local, "create or replace database pond clone lake") == "000002"
+        (shown,) = await local.rows("show databases like 'pond'")
+        assert "mine" in shown
+        # The existing database is looked for before the source.
+        for source in ("lake", "nothing"):
+            text = f"create database if not exists pond clone {source}"
+            assert await local.rows(text) == [("POND already exists, statement succeeded.",)]
+        await local.run("drop database pond")
+        await local.lake.tables.drop(local.lake.ident("ns.z"), by=lakes.BY)
+        await local.run("create or replace database pond clone lake")
+        assert await local.one("select a from pond.ns.s") == 1
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_current_schema_after_a_database_clone_is_one_that_it_has(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create database bare")
+        await local.run("drop schema bare.public")
+        await local.run("create database full")
+        for text, schema in (
+            ("create database one clone lake", None),
+            ("create database two clone bare", None),
+            ("create database three clone full", "PUBLIC"),
+        ):
+            query_id = str(uuid.uuid4())
+            for _ in range(2):
+                await local.run("use lake.ns")
+                await local.run(text, query_id=query_id)
+                assert await local.one("select current_schema()") == schema, text
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_database_clone_has_at_most_as_much_as_one_commit_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        monkeypatch.setattr(namespaces, "TABLES_DROPPED_MAX", 4)
+        await local.run("create table s as select 1 a")
+        await local.run("create schema other")
+        await local.run("create view other.v as select 1 a")
+        await local.run("create database pond clone lake")
+        await local.run("create view lake.other.w as select 1 a")
+        assert await code_of(local, "create database pool clone lake") == "000625"
+        await local.run("create schema lake.dev clone lake.other")
+        assert [row[1] for row in await local.rows("show databases")] == ["LAKE", "POND"]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_cancelled_clone_leaves_no_file_and_no_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table a as select 1 a")
+        await local.run("create table b as select 1 a")
+        keys, share = all_keys(local), clones.Clones.share
+        for text in ("create schema dev clone ns", "create database pond clone lake"):
+            second = asyncio.Event()
+
+            async def shared(
+                self: Any, source: Any, *arguments: Any, reached: Any = second, **more: Any
+            ) -> Any:
+                if source.loaded.ident.name == "b":
+                    reached.set()
+                    await asyncio.Event().wait()
+                return await share(self, source, *arguments, **more)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(clones.Clones, "share", shared)
+                running = asyncio.create_task(local.run(text))
+                await asyncio.wait_for(second.wait(), 30)
+                assert all_keys(local) > keys
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+            assert all_keys(local) == keys
+            assert [row[1] for row in await local.rows("show databases")] == ["LAKE"]
+            assert ("dev",) not in local.lake.namespaces.list("lake")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def all_keys(local: local_sql.LocalSql) -> set[str]:
+    """Return the keys of the objects in all buckets."""
+    storage = local.lake.storage
+    return {
+        info.key
+        for bucket in storage.buckets.list()
+        for info in storage.objects.list(bucket.name).objects
+    }
+
+
+def test_view_without_a_database_reads_the_one_of_its_source_after_a_clone(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        text = {"type": "sql", "sql": "select a from s", "dialect": "snowflake"}
+        await local.run("create schema other")
+        await local.run("create table other.s as select 1 a")
+        await local.lake.views.create(
+            local.lake.ident("ns.v"),
+            schema={
+                "type": "struct",
+                "schema-id": 0,
+                "fields": [{"id": 1, "name": "a", "required": False, "type": "int"}],
+            },
+            view_version={
+                **lakes.VIEW_VERSION,
+                "default-namespace": ["other"],
+                "representations": [text],
+            },
+            by=lakes.BY,
+        )
+        await local.run("create database pond")
+        await local.run("create schema other")
+        await local.run("create table other.s as select 2 a")
+        await local.run("create schema pond.dev clone lake.ns")
+        assert await local.one("select a from pond.dev.v") == 1
+        await local.run("create database pool clone lake")
+        await local.run("update pool.other.s set a = 3")
+        assert await local.one("select a from pool.ns.v") == 3
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_schema_clone_of_a_schema_with_nested_ones_is_refused(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s as select 1 a")
+        await local.lake.namespaces.create("lake", ("ns", "deep"), by=lakes.BY)
+        assert await code_of(local, "create schema dev clone ns") == "000002"
+        assert ("dev",) not in local.lake.namespaces.list("lake")
+        await local.run("create database pond clone lake")
+        assert local.lake.namespaces.exists("pond", ("ns", "deep"))
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_schema_clone_checks_rights_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        monkeypatch.setattr(schema_clones, "CHECKED_AT_ONCE", 2)
+        for number in range(5):
+            await local.run(f"create table t{number} as select 1 a")
+        catalog = places.CatalogView
+        check_table, waiting, turns = catalog.check_table, [0], list[int]()
+
+        def counted(self: Any, *arguments: Any, **more: Any) -> None:
+            turns.append(waiting[0])
+            check_table(self, *arguments, **more)
+
+        async def wait() -> None:
+            while True:
+                waiting[0] += 1
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(catalog, "check_table", counted)
+        waiter = asyncio.create_task(wait())
+        await local.run("create schema dev clone ns")
+        waiter.cancel()
+        assert len(turns) >= 5
+        assert turns[0] == turns[1] < turns[2] == turns[3] < turns[4]
 
     local_sql.run_local(tmp_path, work)
 
