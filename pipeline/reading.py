@@ -60,6 +60,9 @@ PATTERNS: Final[Mapping[str, str]] = {
     "time": f"{_DAY}[T ]{_TIME}{_ZONE}?",
     "boolean": r"[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]",
 }
+FIRST_LETTERS: Final = "-.0123456789NITtFf"
+"""The characters with one of which each value begins that has a pattern."""
+DAY_LENGTH: Final = 10
 TEXT: Final = "text"
 CLASSES: Final = (*PATTERNS, TEXT)
 

@@ -1,7 +1,8 @@
 """rule: lifecycle rules as S3 writes them: the document of a bucket's rules, and headers.
 
-A document that AWS refuses is refused with the same code. A transition to an archive, from which an
-object is not read without a restore, raises S3FeatureNotImplemented.
+A document that AWS refuses is refused with the same code, but for moves to STANDARD_IA and
+ONEZONE_IA before 30 days, which are taken. A transition to an archive, from which an object is not
+read without a restore, raises S3FeatureNotImplemented.
 """
 
 from __future__ import annotations

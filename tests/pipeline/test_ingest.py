@@ -9,6 +9,7 @@ import datetime
 import gzip
 import io
 import json
+import random
 import threading
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +19,19 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from pipeline import errors, fetching, ingest, jobs, loads, progress, resources, settings, sources
+from pipeline import (
+    errors,
+    fetching,
+    frames,
+    ingest,
+    jobs,
+    loads,
+    progress,
+    reading,
+    resources,
+    settings,
+    sources,
+)
 from tests.kit import examples
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, a_load
@@ -342,6 +355,36 @@ def test_transforms_that_name_their_files_get_the_names_of_objects(lake: Lake, r
     naming = jobs.SqlTransform(name="named", sql="SELECT id, input_file_name() f FROM source")
     lake.ingest(raw, "naming.t", transforms=(naming,))
     assert lake.rows("naming.t")[3] == {"id": 3, "f": f"s3a://{raw.bucket}/in/03.csv"}
+
+
+def test_spark_gives_each_text_the_class_that_its_pattern_says(lake: Lake) -> None:
+    forms = [
+        "0", "-0", "7", "-12", "007", "+7", "2147483647", "-2147483647", "2147483648",
+        "99999999999", "-999999999999999999", "9223372036854775807", "9223372036854775808",
+        "-9223372036854775808", "1" * 38, "1" * 39, "1.5", "-.5", "1.", ".", "1e5", "1.2e-5",
+        "12e-3", "1234-5", "NaN", "-Inf", "Infinity", "-NaN", "2024-02-29", "2023-02-29",
+        "2024-02-29T10:00", "2024-02-29 10:00:59.123456789+13:59", "0001-01-01", "true", "FALSE",
+        "tRuE", "truest", "Inf", "name-1", "", " 1", "1 ", "2024-01-01Z", "é", "1\n",
+        "2024-01-01\n",
+    ]  # fmt: skip
+    chance = random.Random(1)
+    values = list(forms)
+    for _ in range(4_000):
+        letters = list(chance.choice(forms))
+        for _ in range(chance.randint(1, 2)):
+            at = chance.randint(0, len(letters))
+            letters[at : at + chance.randint(0, 1)] = chance.choice(["", *"-+.0189eETZ:N \nt"])
+        values.append("".join(letters))
+    session = lake.spark.session
+    frame = session.createDataFrame([(value,) for value in values], "value string")
+    rows = frame.select("value", frames._class_bit(frame["value"]).alias("bit")).collect()
+    wrong = {
+        row.value: reading.CLASSES[row.bit.bit_length() - 1]
+        for row in rows
+        if row.bit != 1 << reading.CLASSES.index(reading.class_of(row.value))
+    }
+    assert not wrong
+    assert len({reading.class_of(value) for value in values}) == len(reading.CLASSES)
 
 
 def test_options_that_choose_files_choose_objects_by_their_names(lake: Lake, raw: Raw) -> None:
