@@ -8,6 +8,7 @@ written.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,9 @@ TABLE_FILES_MAX: Final = 2_000
 """Data files of a table whose manifests are read here."""
 FILES_MAX: Final = 200
 """Data files that are searched for keys."""
+ROWS_MAX: Final = 1_000_000
+"""Rows of the sources, and rows of the data files that are searched: a key takes hundreds of bytes
+as Python's objects, however few in Arrow."""
 LITERALS_MAX: Final = 200
 """PyIceberg compares a file's bounds with so many values at most; with more, with the range."""
 NOTHING: Final = jobs.MergeCounts(inserted=0, updated=0, deleted=0)
@@ -123,6 +127,8 @@ def merged(
     # Imported here: jobs of Spark need none of them.
     import pyarrow as pa
 
+    if rows.num_rows > ROWS_MAX:
+        raise errors.NotForArrow(f"a merge of more than {ROWS_MAX:,} rows")
     names = {name.lower(): name for name in rows.column_names}
     key = [names[name.lower()] for name in merge.key]
     order_by = names[merge.order_by.lower()] if merge.order_by else None
@@ -236,11 +242,17 @@ def _stored(
     if any(schema.field(name).type != rows.schema.field(name).type for name in key):
         raise errors.NotForArrow("a key of another type than the table's")
     _check_table(table)
-    tasks = list(table.scan(row_filter=_condition(rows, key)).plan_files())
+    with _for_spark():
+        tasks = list(table.scan(row_filter=_condition(rows, key)).plan_files())
+    # The count in the snapshot's summary is optional, and what its writer says.
+    if any(task.delete_files for task in tasks):
+        raise errors.NotForArrow("a table with delete files")
     if len(tasks) > FILES_MAX:
         raise errors.NotForArrow(f"a search of {progress.counted(len(tasks), 'data file')}")
     if sum(task.file.file_size_in_bytes for task in tasks) > bounds.stored_bytes:
         raise errors.NotForArrow(f"a search of more than {bounds.stored_bytes / 1e6:.0f} MB")
+    if sum(task.file.record_count for task in tasks) > ROWS_MAX:
+        raise errors.NotForArrow(f"a search of more than {ROWS_MAX:,} rows")
     scan = ArrowScan(metadata, table.io, metadata.schema(), AlwaysTrue())
     value_sets = {name: pc.unique(rows[name]) for name in key}
     read, left = begin(len(tasks)), bounds.unpacked_bytes
@@ -249,13 +261,14 @@ def _stored(
             raise errors.NotForArrow(f"a data file of the format {task.file.file_format.value}")
         with table.io.new_input(task.file.file_path).open() as stream:
             content = stream.read()
-        for size_bytes in parquetfiles.unpacked_sizes(
-            parquet.ParquetFile(io.BytesIO(content)), content
-        ):
-            left -= size_bytes
-            if left < 0:
-                raise errors.NotForArrow(f"a search of more than {bounds.unpacked_bytes} bytes")
-        stored = scan.to_table([FileScanTask(task.file)]).cast(schema)
+        with _for_spark():
+            file = parquet.ParquetFile(io.BytesIO(content))
+            _check_footer(file.metadata, task.file)
+            for size_bytes in parquetfiles.unpacked_sizes(file, content):
+                left -= size_bytes
+                if left < 0:
+                    raise errors.NotForArrow(f"a search of more than {bounds.unpacked_bytes} bytes")
+            stored = scan.to_table([FileScanTask(task.file)]).cast(schema)
         read.add(task.file.file_size_in_bytes)
         read.end()
         is_candidate: Any = None
@@ -278,6 +291,37 @@ def _check_table(table: Any) -> None:
         raise errors.NotForArrow("a table of several partition specs")
     if int(counts.get("total-data-files") or TABLE_FILES_MAX + 1) > TABLE_FILES_MAX:
         raise errors.NotForArrow(f"a table of more than {TABLE_FILES_MAX:,} data files")
+
+
+def _check_footer(footer: Any, file: Any) -> None:
+    """Raise NotForArrow for a data file that PyArrow reads otherwise than Spark, or that has other
+    rows than its manifest says."""
+    # Arrow reads INT96 as nanoseconds, which end in the year 2262: later ones come out as others.
+    for number in range(footer.num_columns):
+        if footer.schema.column(number).physical_type == "INT96":
+            raise errors.NotForArrow("a data file with times of the type INT96")
+    if footer.num_rows != file.record_count:
+        raise errors.NotForArrow("a data file with other rows than its manifest says")
+
+
+@contextlib.contextmanager
+def _for_spark() -> Iterator[None]:
+    """Raise NotForArrow for what PyIceberg and PyArrow cannot read, as Parquet without field ids
+    in a table without a name mapping."""
+    # Imported here: jobs of Spark need none of them.
+    from pyiceberg import exceptions
+    from pyiceberg.io import pyarrow as iceberg_arrow
+
+    try:
+        yield
+    except (
+        ValueError,
+        TypeError,
+        NotImplementedError,
+        exceptions.ResolveError,
+        iceberg_arrow.UnsupportedPyArrowTypeException,
+    ) as error:
+        raise errors.NotForArrow("a data file that PyIceberg does not read") from error
 
 
 def _condition(rows: Any, key: Sequence[str]) -> Any:

@@ -12,6 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg import manifest, typedef
+from pyiceberg.io import pyarrow as iceberg_arrow
+from pyiceberg.table import snapshots, update
 
 from pipeline import arrow, arrowmerging, errors, jobs, merging, settings, steps
 from tests.kit import lake_client
@@ -224,6 +227,7 @@ def test_a_small_merge_of_new_rows_alone_does_not_follow_a_commit_with_their_key
 BOUNDS = {
     "TABLE_FILES_MAX": (arrowmerging, "a table of more than 1 data files"),
     "FILES_MAX": (arrowmerging, "a search of 2 data files"),
+    "ROWS_MAX": (arrowmerging, "a search of more than 2 rows"),
     "SOURCE_BYTES_MAX": (arrow, "a search of more than 0 MB"),
     "UNPACKED_BYTES_MAX": (arrow, "more than"),
 }
@@ -240,12 +244,67 @@ def test_a_merge_that_must_search_more_than_the_bounds_goes_to_spark(
         small.ingest(raw, table)
     before = small.state(table)
     raw.put("in/1.csv", "id,v\n1,new\n2,new\n")
-    monkeypatch.setattr(module, bound, 100 if "BYTES" in bound else 1)
+    value = 100 if "BYTES" in bound else 2 if bound == "ROWS_MAX" else 1
+    monkeypatch.setattr(module, bound, value)
     with pytest.raises(errors.BadArgument, match=f"^--engine arrow does not load .*{reason}"):
         merged(small, raw, table, BY_ID)
     with pytest.raises(AssertionError, match="Spark was started"):
         merged(small, raw, table, BY_ID, engine="auto")
     assert small.state(table) == before
+
+
+def test_a_merge_of_more_rows_than_the_bound_goes_to_spark(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrowmerging, "ROWS_MAX", 2)
+    raw.put("in/1.csv", "id,v\n1,a\n2,b\n")
+    assert merged(small, raw, "bounds_sources.t", BY_ID).rows == 2
+    raw.put("in/1.csv", "id,v\n3,a\n4,b\n5,c\n")
+    with pytest.raises(errors.BadArgument, match="does not load a merge of more than 2 rows"):
+        merged(small, raw, "bounds_sources.t", BY_ID)
+
+
+def add_file(table: Any, rows: list[dict[str, Any]], *, has_ids: bool, count: int = 1) -> None:
+    """Append a data file with INT96 times. count: of its rows, as the manifest says."""
+    schema = iceberg_arrow.schema_to_pyarrow(table.schema(), include_field_ids=has_ids)
+    sink = pa.BufferOutputStream()
+    content = pa.Table.from_pylist(rows, schema=schema)
+    pq.write_table(content, sink, use_deprecated_int96_timestamps=True)
+    path = f"{table.location()}/data/foreign.parquet"
+    with table.io.new_output(path).create() as stream:
+        size_bytes = stream.write(bytes(sink.getvalue()))
+    file = manifest.DataFile.from_args(
+        content=manifest.DataFileContent.DATA, file_path=path, partition=typedef.Record(),
+        file_format=manifest.FileFormat.PARQUET, record_count=count, file_size_in_bytes=size_bytes,
+    )  # fmt: skip
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+
+
+FOREIGN_FILES = {
+    "int96": ("id,at\n1,2026-01-09 10:00:00\n", True, 1, "with times of the type INT96"),
+    "unnamed": ("id,v\n1,a\n", False, 1, "that PyIceberg does not read"),
+    "miscounted": ("id,v\n1,a\n", True, 7, "with other rows than its manifest says"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN_FILES)
+def test_a_merge_that_searches_a_file_that_arrow_reads_otherwise_goes_to_spark(
+    small: Small, raw: Raw, name: str
+) -> None:
+    source, has_ids, count, reason = FOREIGN_FILES[name]
+    table = f"merge_files.{name}"
+    raw.put("in/1.csv", source)
+    small.ingest(raw, table)
+    # Arrow's nanoseconds make the year 1816 of this.
+    last = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
+    row = {"id": 2, "at": last} if name == "int96" else {"id": 2, "v": "b"}
+    add_file(small.catalog.load_table(table), [row], has_ids=has_ids, count=count)
+    before = small.catalog.load_table(table).current_snapshot()
+    raw.put("in/2.csv", source.replace("\n1", "\n2"))
+    with pytest.raises(errors.BadArgument, match=f"does not load a data file {reason}"):
+        merged(small, raw, table, BY_ID)
+    assert small.catalog.load_table(table).current_snapshot() == before
 
 
 def test_a_small_merge_opens_the_data_files_alone_whose_bounds_admit_a_key(
@@ -267,24 +326,55 @@ def test_a_small_merge_opens_the_data_files_alone_whose_bounds_admit_a_key(
     assert [row["id"] for row in small.rows("bounded.t")] == [0, 10, 12, 15, 20, 25, 5]
 
 
+def miscount(small: Small, name: str) -> None:
+    """Commit a table's snapshot again, whose summary says that there are no delete files."""
+    table = small.catalog.load_table(name)
+    last = table.current_snapshot()
+    assert last is not None
+    assert last.summary is not None
+    totals = {**last.summary.additional_properties, "total-delete-files": "0"}
+    again = last.model_copy(
+        update={
+            "snapshot_id": last.snapshot_id + 1,
+            "parent_snapshot_id": last.snapshot_id,
+            "sequence_number": table.metadata.last_sequence_number + 1,
+            "timestamp_ms": table.metadata.last_updated_ms + 1,
+            "summary": snapshots.Summary(last.summary.operation, **totals),
+        }
+    )
+    small.catalog.commit_table(
+        table,
+        (),
+        (
+            update.AddSnapshotUpdate(snapshot=again),
+            update.SetSnapshotRefUpdate(
+                ref_name="main", type="branch", snapshot_id=again.snapshot_id
+            ),
+        ),
+    )
+
+
 def test_a_merge_into_a_table_with_delete_files_or_several_specs_goes_to_spark(
     small: Small, raw: Raw, server: server_kit.Running
 ) -> None:
     raw.put("in/1.csv", "id,v\n1,a\n2,b\n")
-    for name in ("marked", "respecified"):
+    for name in ("marked", "respecified", "uncounted"):
         small.ingest(raw, f"merge_foreign.{name}")
     with small.catalog.load_table("merge_foreign.respecified").update_spec() as spec:
         spec.add_identity("v")
     with lake_client.session(server) as session:
-        name = 'lake."merge_foreign"."marked"'
-        session.answer(f"alter table {name} set enable_iceberg_merge_on_read = true")
-        session.answer(f'delete from {name} where "id" = 2')
-    marked = small.catalog.load_table("merge_foreign.marked")
-    modes = [name for name in marked.properties if name.startswith("write.")]
-    with marked.transaction() as transaction:
-        transaction.remove_properties(*modes)
+        for name in ('lake."merge_foreign"."marked"', 'lake."merge_foreign"."uncounted"'):
+            session.answer(f"alter table {name} set enable_iceberg_merge_on_read = true")
+            session.answer(f'delete from {name} where "id" = 2')
+    for name in ("marked", "uncounted"):
+        marked = small.catalog.load_table(f"merge_foreign.{name}")
+        modes = [name for name in marked.properties if name.startswith("write.")]
+        with marked.transaction() as transaction:
+            transaction.remove_properties(*modes)
+    miscount(small, "merge_foreign.uncounted")
     raw.put("in/2.csv", "id,v\n1,A\n2,B\n")
-    for name, reason in (("marked", "with delete files"), ("respecified", "several partition")):
+    reasons = {"marked": "with delete", "uncounted": "with delete", "respecified": "several part"}
+    for name, reason in reasons.items():
         with pytest.raises(errors.BadArgument, match=f"does not load a table .*{reason}"):
             merged(small, raw, f"merge_foreign.{name}", BY_ID)
 
