@@ -268,7 +268,7 @@ def _stored_columns(
         return rows
     arrowmerging.check(load.merge, rows)
     live = () if target.table is None else target.table.schema().column_names
-    return arrowmerging.stored_columns(load.merge, rows, live)
+    return rows.select(load.merge.stored(rows.column_names, live))
 
 
 def _merged(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -78,10 +78,7 @@ def check(merge: jobs.Merge, rows: Any) -> None:
     import pyarrow as pa
 
     column_types = {field.name.lower(): field.type for field in rows.schema}
-    named = [("--key", name) for name in merge.key]
-    named += [("--order-by", merge.order_by)] if merge.order_by else []
-    named += [("--delete-flag", merge.delete_flag)] if merge.delete_flag else []
-    for option, name in named:
+    for option, name in merge.named:
         column_type = column_types.get(name.lower())
         if column_type is None:
             raise errors.no_column(option, name, rows.column_names)
@@ -95,17 +92,6 @@ def check(merge: jobs.Merge, rows: Any) -> None:
             raise errors.no_plain_column(option, name)
         elif is_fraction or pa.types.is_binary(column_type):
             raise errors.NotForArrow(f"{option} of type {column_type}")
-
-
-def stored_columns(merge: jobs.Merge, rows: Any, live: Iterable[str]) -> Any:
-    """Return the rows without the columns that are stored only where the table has them.
-
-    live: the names of the table's columns. As `merging.stored_columns`.
-    """
-    unstored = {merge.delete_flag, None if merge.order_is_stored else merge.order_by}
-    names = {name.lower() for name in unstored if name is not None}
-    names -= {name.lower() for name in live}
-    return rows.select([name for name in rows.column_names if name.lower() not in names])
 
 
 def merged(
@@ -143,8 +129,9 @@ def merged(
     if table is None or table.current_snapshot() is None:
         kept = [row for row in newest.values() if not is_deleted[row]]
         live = () if table is None else table.schema().column_names
+        stored = rows.select(merge.stored(rows.column_names, live))
         return MergedRows(
-            rows=stored_columns(merge, rows, live).take(pa.array(kept, pa.int64())),
+            rows=stored.take(pa.array(kept, pa.int64())),
             counts=jobs.MergeCounts(inserted=len(kept), updated=0, deleted=0),
             is_change=True,
         )

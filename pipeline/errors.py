@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 
 
 class PipelineError(Exception):
@@ -144,6 +145,19 @@ def key_repeated(count: int, key: str) -> BadSource:
         f"the sources have {count} different rows with {key}; --order-by names the "
         "column that says which is the newest"
     )
+
+
+@contextlib.contextmanager
+def renaming(names: Mapping[str, str]) -> Iterator[None]:
+    """Replace names in the text of an error of the block. names: each by the one it stands for."""
+    try:
+        yield
+    except PipelineError as error:
+        text = str(error)
+        for name, meant in names.items():
+            text = text.replace(name, meant)
+        error.args = (text,)
+        raise
 
 
 def other_partitions(fields: Iterable[str]) -> BadArgument:

@@ -51,17 +51,11 @@ def fetched(
         return
     with tempfile.TemporaryDirectory(prefix="boathouse-") as name:
         copies = _copied(s3, readable, Path(name))
-        try:
-            with session.failures():
-                yield copies
-        except errors.PipelineError as error:
-            text = str(error)
-            for source in copies:
-                # Java writes one slash where others write three.
-                for path in (source.path, source.path.replace("file:///", "file:/", 1)):
-                    text = text.replace(path, source.place)
-            error.args = (text,)
-            raise
+        names = {source.path: source.place for source in copies}
+        # Java writes one slash where others write three.
+        names |= {path.replace("file:///", "file:/", 1): name for path, name in names.items()}
+        with errors.renaming(names), session.failures():
+            yield copies
 
 
 def _is_worthwhile(

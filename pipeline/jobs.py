@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -23,6 +23,25 @@ class Merge:
     order_by: str | None = None
     delete_flag: str | None = None
     order_is_stored: bool = True
+
+    @property
+    def named(self) -> Sequence[tuple[str, str]]:
+        """The columns of the sources that options name, each as (option, column)."""
+        columns = [("--key", name) for name in self.key]
+        columns += [("--order-by", self.order_by)] if self.order_by else []
+        columns += [("--delete-flag", self.delete_flag)] if self.delete_flag else []
+        return columns
+
+    def stored(self, columns: Iterable[str], live: Iterable[str]) -> Sequence[str]:
+        """Return the columns of the sources that the table stores.
+
+        The delete flag, and an order that is not the table's, are stored only where the table has
+        them. live: the names of the table's columns.
+        """
+        unstored = {self.delete_flag, None if self.order_is_stored else self.order_by}
+        names = {name.lower() for name in unstored if name is not None}
+        names -= {name.lower() for name in live}
+        return [name for name in columns if name.lower() not in names]
 
 
 SOURCE_VIEW = "source"

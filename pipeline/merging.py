@@ -79,10 +79,7 @@ def check(merge: jobs.Merge, frame: Any) -> None:
     from pyspark.sql import types
 
     column_types = {field.name.lower(): field.dataType for field in frame.schema}
-    named = [("--key", name) for name in merge.key]
-    named += [("--order-by", merge.order_by)] if merge.order_by else []
-    named += [("--delete-flag", merge.delete_flag)] if merge.delete_flag else []
-    for option, name in named:
+    for option, name in merge.named:
         column_type = column_types.get(name.lower())
         if column_type is None:
             raise errors.no_column(option, name, frame.columns)
@@ -94,15 +91,8 @@ def check(merge: jobs.Merge, frame: Any) -> None:
 
 
 def stored_columns(merge: jobs.Merge, frame: Any, live: Iterable[str]) -> Any:
-    """Return the frame without the columns that are stored only where the table has them.
-
-    These are the delete flag, and an order that is not the table's. live: the names of the table's
-    columns.
-    """
-    unstored = {merge.delete_flag, None if merge.order_is_stored else merge.order_by}
-    names = {name.lower() for name in unstored if name is not None}
-    names -= {name.lower() for name in live}
-    return frame.select(*(_column(name) for name in frame.columns if name.lower() not in names))
+    """Return the frame with the columns that the table stores. live: as for `jobs.Merge.stored`."""
+    return frame.select(*map(_column, merge.stored(frame.columns, live)))
 
 
 @contextlib.contextmanager

@@ -56,14 +56,8 @@ def splitting_of(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> I
                     places[readable.place] = source.place
             return done
 
-        try:
+        with errors.renaming(places):
             yield split
-        except errors.PipelineError as error:
-            text = str(error)
-            for place, source_place in places.items():
-                text = text.replace(place, source_place)
-            error.args = (text,)
-            raise
 
 
 def changes(
