@@ -188,7 +188,7 @@ class Appends:
                     )
                 built = await attempt.build(reader, head, change, now_ms=self._now_ms())
             except BaseException:
-                await asyncio.shield(attempt.give_up())
+                await commits.to_the_end(attempt.give_up())
                 raise
             try:
                 return await self._tables.commit(
@@ -252,7 +252,7 @@ class Appends:
         try:
             built = await attempt.build(reader, head, change, now_ms=self._now_ms())
         except BaseException:
-            await asyncio.shield(attempt.give_up())
+            await commits.to_the_end(attempt.give_up())
             raise
         return Built(snapshot=built.snapshot, files=attempt.written, unnamed=built.unnamed)
 

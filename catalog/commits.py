@@ -13,7 +13,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -626,6 +626,11 @@ async def outcome_of(running: asyncio.Future[Result]) -> Result:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait((running,))
     return running.result()
+
+
+async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of work that runs to its end, however often the caller is cancelled."""
+    return await outcome_of(asyncio.ensure_future(work))
 
 
 def _without_metadata(ident: idents.TableIdent) -> errors.TableWithoutMetadata:

@@ -121,7 +121,7 @@ class Staging:
         try:
             metadata = await self._apply(pending, built.snapshot)
         except BaseException:
-            await asyncio.shield(self.remove(built.files, ident=pending.ident))
+            await commits.to_the_end(self.remove(built.files, ident=pending.ident))
             raise
         bucket = pending.ident.table_bucket
         self._holds.add(bucket, (*built.files, *(file.file_path for file in change.added)))
@@ -194,7 +194,7 @@ class Staging:
                     names_at_commit=bool(pending.unnamed),
                 )
         except BaseException as error:
-            await asyncio.shield(self.remove(moved.written, ident=base.ident))
+            await commits.to_the_end(self.remove(moved.written, ident=base.ident))
             if isinstance(error, errors.InvalidCatalogRequest):
                 raise _conflict(base.ident, str(error)) from error
             raise

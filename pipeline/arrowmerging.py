@@ -308,7 +308,8 @@ def _for_spark() -> Iterator[None]:
         exceptions.ResolveError,
         iceberg_arrow.UnsupportedPyArrowTypeException,
     ) as error:
-        raise errors.NotForArrow("a data file that PyIceberg does not read") from error
+        reason = " ".join(str(error).split())[: progress.REASON_MAX]
+        raise errors.NotForArrow(f"what PyIceberg does not read ({reason})") from error
 
 
 def _condition(rows: Any, key: Sequence[str]) -> Any:

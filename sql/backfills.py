@@ -7,7 +7,6 @@ adds the column.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -114,7 +113,7 @@ class Backfills:
         except catalog_errors.CommitStateUnknown:
             raise  # the rows may be committed, so their files stay
         except BaseException:
-            await asyncio.shield(self._writes.discard(staged))
+            await commits.to_the_end(self._writes.discard(staged))
             raise
 
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog import manifests, rights, scans, tables
+from catalog import commits, manifests, rights, scans, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     column_defaults,
@@ -501,7 +501,7 @@ class Changes:
                     await asyncio.to_thread(marks.vector_file, tasks, positions, earlier, uri_of)
                 ]
         except BaseException:
-            await asyncio.shield(self._writes.discard(staged))
+            await commits.to_the_end(self._writes.discard(staged))
             raise
         staged = await self._writes.with_deletes(staged, built, by=by)
         needed = tuple(task.data_file for task in tasks.values())

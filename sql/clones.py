@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from catalog import files, layout, locations, manifests, properties, scans, sequences
+from catalog import commits, files, layout, locations, manifests, properties, scans, sequences
 from catalog.metadata import model, schemas
 from catalog.metadata import properties as property_names
 from sql import column_defaults, filecolumns, keys, pinned, tabletypes, writes
@@ -220,7 +220,7 @@ class Clones:
                         raise result
         except BaseException:
             staged_files = writes.Staged(target=target, files=tuple(shared), rows=0)
-            await asyncio.shield(self._writes.discard(staged_files))
+            await commits.to_the_end(self._writes.discard(staged_files))
             raise
         rows = sum(file.record_count for file in live)
         return writes.Staged(target=target, files=tuple(shared), rows=rows)

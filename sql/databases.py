@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
+from catalog import commits, idents, namespaces, owners, receipts, records, rights, table_buckets
 from catalog import errors as catalog_errors
-from catalog import idents, namespaces, owners, receipts, records, rights, table_buckets
 from server.access import model as access_model
 from sql import errors, outcomes, places, planning, replays, schema_clones
 from sql.dialect import names, operations
@@ -73,19 +74,20 @@ class Databases:
             if statement.source is not None:
                 cloned = self._cloned(execution, statement.source.name[0], taken)
                 await self._clones.check(execution, cloned)
+            creation = self._table_buckets.create(
+                taken,
+                owner=session.principal.account_id,
+                namespace=FIRST_SCHEMA if statement.source is None else None,
+                comment=statement.comment,
+                by=execution.by,
+                via="sql",
+                judge=self._judge_both(judge, session.principal, existing),
+                replaces=existing,
+                check_namespace=self._check_namespace(session.principal, name),
+                receipt=receipt if not cloned else None,
+            )
             try:
-                bucket = await self._table_buckets.create(
-                    taken,
-                    owner=session.principal.account_id,
-                    namespace=FIRST_SCHEMA if statement.source is None else None,
-                    comment=statement.comment,
-                    by=execution.by,
-                    via="sql",
-                    judge=self._judge_both(judge, session.principal, existing),
-                    replaces=existing,
-                    check_namespace=self._check_namespace(session.principal, name),
-                    receipt=receipt if not cloned else None,
-                )
+                bucket = await (self._created(creation) if cloned else creation)
             except storage_errors.BucketAlreadyExists:
                 if statement.if_not_exists and self._is_visible(execution, statement.name):
                     return exists
@@ -112,13 +114,25 @@ class Databases:
             for schema in catalog.all_schemas(database):
                 each = self._clones.find(catalog, schema, database=name, namespace=schema.namespace)
                 cloned.append(each)
-                most -= 1 + len(each.tables) + len(each.views)
+                most -= 1 + len(each.tables) + len(each.views) + len(each.sequences)
                 if most < 0:
                     raise errors.too_complex(
                         f"a database has more than {namespaces.TABLES_DROPPED_MAX:,} schemas,"
-                        " tables and views"
+                        " tables, views and sequences"
                     )
         return cloned
+
+    async def _created(
+        self, creation: Coroutine[Any, Any, storage_model.BucketInfo]
+    ) -> storage_model.BucketInfo:
+        """Return the database that a clone is to fill; a cancelled statement leaves none."""
+        running = asyncio.ensure_future(creation)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            bucket = await commits.outcome_of(running)
+            await commits.to_the_end(self._take_back(bucket))
+            raise
 
     async def _fill(
         self,
@@ -146,7 +160,7 @@ class Databases:
         except catalog_errors.CommitStateUnknown:
             raise  # the schemas may be there
         except BaseException:
-            await asyncio.shield(self._take_back(bucket))
+            await commits.to_the_end(self._take_back(bucket))
             raise
 
     async def _take_back(self, bucket: storage_model.BucketInfo) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from catalog import commits, idents, receipts, records, rights, tables
 from catalog import errors as catalog_errors
-from catalog import idents, receipts, records, rights, tables
 from catalog.metadata import errors as metadata_errors
 from server.access import model as access_model
 from sql import (
@@ -494,7 +494,7 @@ class Definitions:
             raise  # the rows may be committed, so their files stay
         except BaseException:
             if staged is not None:
-                await asyncio.shield(self._writes.discard(staged))
+                await commits.to_the_end(self._writes.discard(staged))
             raise
 
     async def stage_rows(
@@ -586,7 +586,7 @@ class Definitions:
         except catalog_errors.CommitStateUnknown:
             raise  # the rows may be committed, so their files stay
         except BaseException:
-            await asyncio.shield(self._writes.discard(staged))
+            await commits.to_the_end(self._writes.discard(staged))
             raise
         return staged.rows
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog import idents, rights, tables
+from catalog import commits, idents, rights, tables
 from sql import (
     defaults,
     engine,
@@ -187,7 +187,7 @@ class MultiInserts:
                     fill.check_rows(staged.rows)
         except BaseException:
             for change in changes.values():
-                await asyncio.shield(self._writes.discard(change))
+                await commits.to_the_end(self._writes.discard(change))
             raise
         return list(changes.values())
 

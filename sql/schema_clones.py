@@ -175,7 +175,7 @@ class SchemaClones:
                     )
                 )
         except BaseException:
-            await asyncio.shield(self._discard(written))
+            await commits.to_the_end(self._discard(written))
             raise
         running = asyncio.ensure_future(
             self._commit(execution, schemas, new, judge=judge, receipt=receipt, replaces=replaces)
@@ -185,7 +185,7 @@ class SchemaClones:
         except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):
             raise  # the clone may be committed, so its files stay
         except BaseException:
-            await asyncio.shield(self._discard(written))
+            await commits.to_the_end(self._discard(written))
             raise
 
     async def _commit(
@@ -334,7 +334,7 @@ class SchemaClones:
                 change.target.loaded, change.change(execution.query_id), principal=principal
             )
         except BaseException:
-            await asyncio.shield(self._writes.discard(change))
+            await commits.to_the_end(self._writes.discard(change))
             raise
         metadata = change.target.loaded.metadata
         redirected = _redirected(metadata.properties, homes)

@@ -181,7 +181,7 @@ class Writes:
                     named.append(file.uri)
                 described.append(data_file)
         except BaseException:
-            await asyncio.shield(self._forget(target.loaded.ident, named))
+            await commits.to_the_end(self._forget(target.loaded.ident, named))
             raise
         finally:
             await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
@@ -210,7 +210,7 @@ class Writes:
                 if not waits:
                     await self._files.name(file)
             except BaseException:
-                await asyncio.shield(self.discard(staged))
+                await commits.to_the_end(self.discard(staged))
                 raise
             staged = dataclasses.replace(
                 staged,
@@ -257,7 +257,7 @@ class Writes:
             for file in staged.unnamed:
                 await self._files.name(file)
         except BaseException:
-            await asyncio.shield(self.discard(dataclasses.replace(staged, unnamed=())))
+            await commits.to_the_end(self.discard(dataclasses.replace(staged, unnamed=())))
             raise
         return dataclasses.replace(staged, unnamed=())
 
@@ -299,7 +299,7 @@ class Writes:
         except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):
             raise  # the commit may have succeeded, so its files stay
         except BaseException:
-            await asyncio.shield(self.discard(staged))
+            await commits.to_the_end(self.discard(staged))
             raise
 
     async def is_committed(self, ident: idents.TableIdent, query_id: str) -> bool:

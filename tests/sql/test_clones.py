@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from catalog import namespaces
 from sql import clones, errors, places, schema_clones
+from storage import index
 from tests.kit import lakes, local_sql, sweeps
 
 
@@ -563,6 +564,63 @@ def test_cancelled_clone_leaves_no_file_and_no_database(
             assert ("dev",) not in local.lake.namespaces.list("lake")
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+@pytest.mark.parametrize(
+    ("text", "drop"),
+    [
+        ("create schema dev clone ns", "drop schema dev cascade"),
+        ("create database pond clone lake", "drop database pond cascade"),
+    ],
+)
+def test_clone_cancelled_at_any_write_of_the_index_is_whole_or_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, drop: str, cancels: int
+) -> None:
+    submit = index.Index._submit
+    cancelled_at, seen = 0, 0
+    running: asyncio.Task[Any] | None = None
+
+    def submitted(self: Any, *arguments: Any, **more: Any) -> asyncio.Future[Any]:
+        nonlocal seen
+        future = submit(self, *arguments, **more)
+        if running is not None:
+            seen += 1
+            if cancelled_at <= seen < cancelled_at + cancels:
+                running.cancel()
+        return future
+
+    async def work(local: local_sql.LocalSql) -> None:
+        nonlocal cancelled_at, seen, running
+        await local.run("create table a as select 1 a")
+        await local.run("create sequence s")
+        await local.run("create view v as select a from a")
+        keys, outcomes = all_keys(local), set()
+        while True:
+            cancelled_at, seen = cancelled_at + 1, 0
+            running = asyncio.create_task(local.run(text))
+            try:
+                await running
+                is_cancelled = False
+            except asyncio.CancelledError:
+                is_cancelled = True
+            running = None
+            if seen < cancelled_at:
+                break
+            outcomes.add(is_cancelled)
+            databases = [row[1] for row in await local.rows("show databases")]
+            exists = "POND" in databases or ("dev",) in local.lake.namespaces.list("lake")
+            assert exists is not is_cancelled, (cancelled_at, databases)
+            if exists:
+                await local.run(drop)
+                await local.run("use schema lake.ns")
+            else:
+                assert all_keys(local) == keys, cancelled_at
+        assert outcomes == {False, True}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index.Index, "_submit", submitted)
+        local_sql.run_local(tmp_path, work)
 
 
 def all_keys(local: local_sql.LocalSql) -> set[str]:
