@@ -620,17 +620,26 @@ async def run(work: Callable[..., Result], *arguments: Any, large: bool, **named
 async def outcome_of(running: asyncio.Future[Result]) -> Result:
     """Return the outcome of a started commit, however often the caller is cancelled.
 
-    A caller that left before would take a commit for failed that may yet succeed.
+    A caller that left before would take a commit for failed that may yet succeed. Raises
+    CommitStateUnknown for one that is itself cancelled, as at the end of the event loop.
     """
-    while not running.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait((running,))
+    await _end_of(running)
+    if running.cancelled():
+        raise errors.CommitStateUnknown("the server stops, and the commit may be written or not")
     return running.result()
 
 
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
     """Return the result of work that runs to its end, however often the caller is cancelled."""
-    return await outcome_of(asyncio.ensure_future(work))
+    running = asyncio.ensure_future(work)
+    await _end_of(running)
+    return running.result()
+
+
+async def _end_of(running: asyncio.Future[Any]) -> None:
+    while not running.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait((running,))
 
 
 def _without_metadata(ident: idents.TableIdent) -> errors.TableWithoutMetadata:

@@ -269,7 +269,7 @@ class Staging:
                         raise
                     continue
                 break
-        except errors.CommitStateUnknown:
+        except (errors.CommitStateUnknown, asyncio.CancelledError):
             for each in current.values():
                 self._release(each)
             raise  # the changes may be committed: every file stays

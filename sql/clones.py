@@ -243,6 +243,9 @@ class Clones:
     ) -> str:
         """Return where a file lies below the clone's location: as it lies below the source's."""
         home = target.loaded.metadata.location.rstrip("/")
+        if target.is_adopted:
+            # Another clone into the same table must not name, and remove, the same files.
+            return f"{home}/data/{self._new_id()}.{file.file_format.lower()}"
         before = f"{source.loaded.metadata.location.rstrip('/')}/"
         if file.file_path.startswith(before):
             uri = f"{home}/{file.file_path.removeprefix(before)}"

@@ -447,6 +447,7 @@ class Definitions:
             fields=tuple(source.fields),
             is_staged=True,
             judge=self._places.judge(principal, rights.COMMIT_ACTIONS),
+            is_adopted=table.adopts,
         )
         try:
             staged = await self._clones.share(source, target, by=execution.by)

@@ -137,11 +137,7 @@ class Replacements:
                 keeps_loads=keeps_loads,
             )
         )
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait((running,))
-            running.result()
+        await commits.outcome_of(running)
 
     async def _commit(
         self,
@@ -188,14 +184,14 @@ class Replacements:
                     naming=emptying,
                 )
                 return
-            except catalog_errors.CommitStateUnknown:
+            except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):
                 raise  # the replacement may be committed, so its files stay
             except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
                 await self._staging.remove(built.files, ident=ident)
                 if not may_rebase or describe is None or number == ATTEMPTS_MAX:
                     raise
             except BaseException:
-                await asyncio.shield(self._staging.remove(built.files, ident=ident))
+                await commits.to_the_end(self._staging.remove(built.files, ident=ident))
                 raise
             newest = await self.plan(await self._tables.fetch(ident), describe)
             if files and not _has_same_ids(newest.after.metadata, replacement.after.metadata):

@@ -19,7 +19,7 @@ import datetime
 import hashlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import access as catalog_access
+from catalog import commits, idents, receipts, records, rights
 from catalog import errors as catalog_errors
-from catalog import idents, receipts, records, rights
 from catalog import store as catalog_store
 from server.access import errors as access_errors
 from server.access import model as access_model
@@ -48,7 +48,7 @@ from sql import (
     transfers,
 )
 from sql.dialect import names, operations
-from storage import batch, buckets, objects, removals
+from storage import batch, blobs, buckets, objects, removals
 from storage import errors as storage_errors
 from storage import model as storage_model
 
@@ -579,50 +579,70 @@ class Stages:
         stage: Stage,
         paths_by_name: Mapping[str, Path],
         *,
-        adopt: Callable[[Path], Awaitable[storage_model.Received]],
+        blob_store: blobs.Blobs,
         owner: str,
         overwrites: bool,
         query_id: str,
     ) -> None:
         """Store files of a statement; raises SqlError if one of them exists and may not change.
 
-        After any failure the files that were stored before are removed again. adopt: makes a local
-        file a body; a body that cannot be named is discarded. query_id: a file that the same
-        statement stored before a restart is replaced.
+        After any failure the new files that were stored before are removed again; those that took
+        the place of another stay. query_id: a file that the same statement stored before a restart
+        is replaced.
         """
         with places.refused_as_sql():
             stage.recheck()
         attributes = storage_model.ObjectAttributes(owner=owner, user_metadata={QUERY_ID: query_id})
-        stored: list[storage_model.ObjectInfo] = []
+        bodies: dict[str, storage_model.Received] = {}
+        added: list[storage_model.ObjectInfo] = []
         try:
-            for name, path in paths_by_name.items():
-                received = await adopt(path)
+            for name, path in paths_by_name.items():  # a disk that is full changes no file
+                bodies[name] = await blob_store.adopt(path)
+            for name in paths_by_name:
+                key = stage.prefix + name
+                is_new = not overwrites or self._stored(key) is None
                 condition = storage_model.Precondition()
                 if not overwrites:
-                    condition = self._absent_or_of(stage.prefix + name, query_id)
+                    condition = self._absent_or_of(key, query_id)
                 info = await self._objects.put(
                     BUCKET,
-                    stage.prefix + name,
-                    received,
+                    key,
+                    bodies.pop(name),
                     attributes=attributes,
                     precondition=condition,
                 )
-                stored.append(info)
+                if is_new:
+                    added.append(info)
         except BaseException as error:
-            await asyncio.shield(self.remove(stored))
+            await commits.to_the_end(self._take_back(added, bodies.values(), blob_store))
             if isinstance(error, storage_errors.PreconditionFailed):
                 raise errors.unload_exists(name) from None
             raise
 
+    async def _take_back(
+        self,
+        added: Sequence[storage_model.ObjectInfo],
+        unnamed: Iterable[storage_model.Received],
+        blob_store: blobs.Blobs,
+    ) -> None:
+        for received in unnamed:
+            await blob_store.discard(received)
+        await self.remove(added)
+
     def _absent_or_of(self, key: str, query_id: str) -> storage_model.Precondition:
         """Return the condition that a file does not exist, or is one that the statement stored."""
-        try:
-            info = self._objects.head(BUCKET, key)
-        except (storage_errors.NoSuchKey, storage_errors.NoSuchBucket):
+        info = self._stored(key)
+        if info is None:
             return storage_model.Precondition(if_none_match=("*",))
         if info.attributes.user_metadata.get(QUERY_ID) != query_id:
             return storage_model.Precondition(if_none_match=("*",))
         return storage_model.Precondition(if_match=(info.etag,))
+
+    def _stored(self, key: str) -> storage_model.ObjectInfo | None:
+        try:
+            return self._objects.head(BUCKET, key)
+        except (storage_errors.NoSuchKey, storage_errors.NoSuchBucket):
+            return None
 
     async def remove(
         self, infos: Sequence[storage_model.ObjectInfo]

@@ -91,7 +91,7 @@ class Unloading:
             await self._stages.store(
                 stage,
                 dict(zip(keys, paths, strict=True)),
-                adopt=self._blobs.adopt,
+                blob_store=self._blobs,
                 owner=execution.by,
                 overwrites=statement.overwrite,
                 query_id=execution.query_id,

@@ -69,6 +69,8 @@ class WriteTarget:
     judge: checks the principal's rights again inside the commit's transaction. checks_lengths: the
     rows are new; rows that a change leaves as they are may hold texts longer than declared.
     earlier_schemas: a staged table gets them too, so that the ids of their columns are taken.
+    is_adopted: the staged table was created without metadata, so its location is not this write's
+    alone.
     """
 
     loaded: tables.LoadedTable
@@ -77,6 +79,7 @@ class WriteTarget:
     judge: owners.Judge | None = None
     checks_lengths: bool = True
     earlier_schemas: tuple[Mapping[str, Any], ...] = ()
+    is_adopted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

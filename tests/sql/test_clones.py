@@ -215,6 +215,19 @@ def test_clone_of_what_is_no_table_is_refused(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_two_clones_into_one_table_without_metadata_share_no_file(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table s as select 1 a")
+        await local.lake.tables.create_empty(local.lake.ident("ns.c"), by=lakes.BY)
+        answers = await asyncio.gather(
+            *(local.run("create table c clone s") for _ in range(2)), return_exceptions=True
+        )
+        assert sum(isinstance(each, Exception) for each in answers) == 1
+        assert await local.rows("select a from c") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_clone_needs_the_right_to_read_its_source(tmp_path: Path) -> None:
     creates = {
         "Effect": "Allow",

@@ -19,7 +19,8 @@ from catalog import loads
 from server.access import model as access_model
 from sql import bindings, errors, stagerows, stages
 from sql.dialect import operations
-from storage import batch
+from storage import batch, blobs, objects
+from storage import errors as storage_errors
 from storage import model as storage_model
 from tests.kit import local_sql
 
@@ -768,6 +769,45 @@ def test_a_failed_unload_leaves_no_file(tmp_path: Path) -> None:
         with pytest.raises(errors.SqlError):
             await local.rows("COPY INTO @%t FROM (SELECT a::int FROM t)")
         assert await local.rows("LIST @%t") == []
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("operation", ["adopt", "put"])
+def test_an_unload_that_fails_midway_leaves_the_files_that_it_was_to_overwrite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        unload = (
+            "COPY INTO @s/f_ FROM (SELECT seq4(), uuid_string() FROM TABLE(GENERATOR(ROWCOUNT =>"
+            " 40000))) FILE_FORMAT = (TYPE = CSV COMPRESSION = NONE) MAX_FILE_SIZE = 20000"
+            " OVERWRITE = TRUE"
+        )
+        await local.rows(
+            "COPY INTO @s/f_ FROM (SELECT 'old') FILE_FORMAT = (TYPE = CSV COMPRESSION = NONE)"
+        )
+        before = await local.rows("LIST @s")
+        owner: Any = blobs.Blobs if operation == "adopt" else objects.Objects
+        work_of, calls = getattr(owner, operation), 0
+
+        async def failing(self: Any, *arguments: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                if operation == "put":
+                    await local.lake.storage.blobs.discard(arguments[2])
+                raise storage_errors.DiskFull("no room")
+            return await work_of(self, *arguments, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, operation, failing)
+            with pytest.raises((errors.SqlError, storage_errors.DiskFull)):
+                await local.rows(unload)
+        after = await local.rows("LIST @s")
+        assert [row[0] for row in after] == [row[0] for row in before]
+        assert (after == before) is (operation == "adopt")
+        assert await local.one("SELECT COUNT(*) FROM @s") > 0
 
     run(tmp_path, work)
 

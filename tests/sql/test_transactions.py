@@ -424,7 +424,16 @@ def test_a_commit_of_unknown_outcome_removes_nothing(
     local_sql.run_local(tmp_path, work)
 
 
-@pytest.mark.parametrize("text", ["update t set a = 2", "insert into t values (2)"])
+CANCELLED_TWICE = {
+    "update t set a = 2": [(2,)],
+    "insert into t values (2)": [(1,), (2,)],
+    "create or replace table t as select 3 a": [(3,)],
+    "create or replace table t clone s": [(4,)],
+    "alter table t add column b int default 5": [(1, 5)],
+}
+
+
+@pytest.mark.parametrize("text", CANCELLED_TWICE)
 def test_a_statement_that_is_cancelled_twice_while_it_commits_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
@@ -442,6 +451,7 @@ def test_a_statement_that_is_cancelled_twice_while_it_commits_keeps_its_files(
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int)")
         await local.run("insert into t values (1)")
+        await local.run("create table s as select 4 a")
         with monkeypatch.context() as patched:
             for name in ("commit", "commit_many"):
                 patched.setattr(tables.Tables, name, delayed(getattr(tables.Tables, name)))
@@ -452,9 +462,8 @@ def test_a_statement_that_is_cancelled_twice_while_it_commits_keeps_its_files(
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
             may_go_on.set()
-            assert (await running)[0][0] == 1
-        rows = await local.rows("select a from t order by a")
-        assert rows == ([(2,)] if text.startswith("update") else [(1,), (2,)])
+            await running
+        assert await local.rows("select * from t order by a") == CANCELLED_TWICE[text]
 
     local_sql.run_local(tmp_path, work)
 
