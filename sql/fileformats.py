@@ -355,13 +355,13 @@ OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
         "BINARY_AS_TEXT": Option(default=True, parse=_flag, shown="Boolean"),
         "USE_LOGICAL_TYPE": Option(default=False, parse=_flag, shown="Boolean"),
         "USE_VECTORIZED_SCANNER": Option(default=False, parse=_flag, shown="Boolean"),
-        "REPLACE_INVALID_CHARACTERS": Option(default=False, parse=_only(False), shown="Boolean"),
+        "REPLACE_INVALID_CHARACTERS": _REPLACE,
         "NULL_IF": Option(default=(), parse=_texts, shown="List"),
         "COMPRESSION": Option(default="AUTO", parse=_parquet_compression),
     },
     "ORC": {
         "TRIM_SPACE": _TRIM,
-        "REPLACE_INVALID_CHARACTERS": Option(default=False, parse=_only(False), shown="Boolean"),
+        "REPLACE_INVALID_CHARACTERS": _REPLACE,
         "NULL_IF": Option(default=(), parse=_texts, shown="List"),
     },
     "AVRO": {

@@ -712,7 +712,15 @@ def _write_batches(
 ) -> None:
     trims = bool(file_format.value("TRIM_SPACE"))
     nulls = list(file_format.value("NULL_IF"))
-    for batch in batches:
+    replaces = bool(file_format.value("REPLACE_INVALID_CHARACTERS"))
+    for read in batches:
+        texts = [
+            _valid_texts(array, replaces=replaces)
+            if columns[name].type == "string" and not columns[name].is_document
+            else array
+            for name, array in zip(read.schema.names, read.columns, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(texts, names=read.schema.names)
         arrays = []
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         for column in columns.values():
@@ -723,12 +731,39 @@ def _write_batches(
                 continue
             arrays.append(_stored(array, column, target, trims=trims, nulls=nulls))
         if order.documents:
-            texts = [staged_documents.dumps(row) for row in batch.to_pylist()]
-            arrays.append(pa.array(texts, pa.string()))
+            rows = [staged_documents.dumps(row) for row in batch.to_pylist()]
+            arrays.append(pa.array(rows, pa.string()))
         numbers = pa.array(range(report.parsed + 1, report.parsed + batch.num_rows + 1), pa.int64())
         output.write(arrays, numbers, numbers)
         report.parsed += batch.num_rows
         report.rows += batch.num_rows
+
+
+def _valid_texts(array: Any, *, replaces: bool) -> Any:
+    """Return a column of texts as UTF-8; invalid bytes are replaced, or are a BrokenFile."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    of = array.type
+    if not any(is_type(of) for is_type in TEXTS):
+        return array
+    octets = array.cast(pa.large_binary() if str(of).startswith("large") else pa.binary())
+    try:
+        return octets.cast(pa.large_string() if str(of).startswith("large") else pa.string())
+    except pa.ArrowInvalid:
+        if not replaces:
+            raise BrokenFile("Invalid UTF-8 detected in a string", "100144") from None
+    replaced = [
+        None if value is None else value.decode("utf-8", "replace") for value in octets.to_pylist()
+    ]
+    return pa.array(replaced, pa.string())
+
+
+TEXTS: Final = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+)
 
 
 def _stored(

@@ -7,6 +7,7 @@ import base64
 import decimal
 import gzip
 import json
+import struct
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -500,6 +501,32 @@ def test_parquet_is_loaded_by_names_and_by_transformations(tmp_path: Path) -> No
         )
         rows = await local.rows("SELECT a, b, c[1]::int FROM t ORDER BY a")
         assert rows == [(1, "x", 2), (7, "Y", None)]
+
+    run(tmp_path, work)
+
+
+def test_invalid_characters_of_parquet_are_replaced_or_refused(tmp_path: Path) -> None:
+    octets = pa.py_buffer(b"a\xffbok")
+    offsets = pa.py_buffer(struct.pack("<4i", 0, 3, 5, 5))
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, octets])
+    file = parquet(id=[1, 2, 3], t=texts, b=pa.array([b"\xc3", b"\xc3\xa9", None]))
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (id int, t varchar, b varchar)")
+        await put(local, "@~", "a.parquet", file)
+        copy = "COPY INTO t FROM @~ MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE FILE_FORMAT = (TYPE ="
+        assert (await refused(local, f"{copy} PARQUET)")).code == "100144"
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+        await local.run(f"{copy} PARQUET REPLACE_INVALID_CHARACTERS = TRUE)")
+        assert await local.rows("SELECT t, b FROM t ORDER BY id") == [
+            ("a\ufffdb", "\ufffd"),
+            ("ok", "é"),
+            ("", None),
+        ]
+        form = "CREATE FILE FORMAT f TYPE = PARQUET REPLACE_INVALID_CHARACTERS = TRUE"
+        await local.run(form)
+        rows = await local.rows("SELECT $1:t::varchar FROM @~ (FILE_FORMAT => 'f') ORDER BY 1")
+        assert rows == [("",), ("a\ufffdb",), ("ok",)]
 
     run(tmp_path, work)
 
