@@ -232,6 +232,8 @@ QUERY_IDS_MAX: Final = 64
 VERIFIED_TOKENS_MAX: Final = 4_096
 """Cached tokens: checking a signature costs more CPU than the rest of a request."""
 SWEEP_SECONDS: Final = 60
+DETACHED_SECONDS: Final = 300
+"""After so long without a request ABORT_DETACHED_QUERY cancels a session's statements."""
 SWEPT_RECORDS_MAX: Final = 10_000
 """Stored sessions that one sweep looks at."""
 DISK_FULL_LINE_SECONDS: Final = 60

@@ -201,12 +201,20 @@ def _zone(text: str | None) -> datetime.timezone | None:
     return datetime.timezone(-offset if text[0] == "-" else offset)
 
 
-def parse_by_pattern(text: str, pattern: str, type_name: str) -> datetime.datetime:
-    """Return text read by a strptime pattern; raises ValueError."""
+def parse_by_pattern(
+    text: str, pattern: str, type_name: str, *, century_start: int | None = None
+) -> datetime.datetime:
+    """Return text read by a strptime pattern; raises ValueError.
+
+    century_start: of the hundred years that a year of two digits is in; None if there is none.
+    """
     # The library's fraction has at most six digits.
     shortened = FINE.sub(r"\1", text.strip()) if "%f" in pattern else text.strip()
     try:
         moment = datetime.datetime.strptime(shortened, pattern).replace(tzinfo=None)  # noqa: DTZ007
+        if century_start is not None:
+            year = century_start + (moment.year - century_start) % 100
+            moment = moment.replace(year=year)
     except ValueError:
         raise coded("100035", f"{type_name}|{text}") from None
     if type_name != "Date" and has_fine_digits(text):
@@ -216,6 +224,7 @@ def parse_by_pattern(text: str, pattern: str, type_name: str) -> datetime.dateti
 
 def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
     lenient, type_name = bool(match.group(1)), match.group(2)
+    century_start = None if match.group(3) is None else int(match.group(3))
     _, result = INSTANTS[type_name]
     narrow: Callable[[datetime.datetime], Any] = {
         "date": datetime.datetime.date,
@@ -229,7 +238,9 @@ def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
         pattern = patterns[0].as_py()
         return per_value(
             texts,
-            lambda text: narrow(parse_by_pattern(text, pattern, type_name.title())),
+            lambda text: narrow(
+                parse_by_pattern(text, pattern, type_name.title(), century_start=century_start)
+            ),
             result,
             lenient=lenient,
         )
@@ -586,7 +597,10 @@ INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
 
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile(r"_(try_)?to_(date|timestamp|time)"), _instant),
-    (re.compile(r"_(try_)?parse_(date|timestamp|time)"), _parse_moment_by_pattern),
+    (
+        re.compile(r"_(try_)?parse_(date|timestamp|time)(?:_since_(\d{4}))?"),
+        _parse_moment_by_pattern,
+    ),
     (re.compile("_convert_zone"), _convert_zone),
     (re.compile("_zoned_local"), zoned_kernels.local),
     (re.compile("_zoned_instant"), zoned_kernels.instant),

@@ -1,8 +1,9 @@
 """rule: session parameters: names, defaults, parsing of values.
 
-A parameter is listed if Boathouse honours it, or if a client reads it. ALTER SESSION refuses any
-other name, so that no setting is accepted and ignored. `CLIENT_PARAMETERS` are sent with a login
-and with every answer: drivers format values by them.
+A parameter is listed if Boathouse honours it, if a client reads it, or if Snowflake has it and its
+default is what Boathouse does: such a one takes that value alone. ALTER SESSION refuses any
+other name, so that no setting is accepted and ignored; a login leaves it out, as Snowflake does.
+`CLIENT_PARAMETERS` are sent with a login and with every answer: drivers format values by them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ ValueType = Literal["text", "number", "flag", "zone", "format"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionParameter:
-    """One parameter. choices: the only values, upper case; low and high: bounds of a number."""
+    """One parameter. choices: the only values, upper case; low and high: bounds of a number.
+
+    is_fixed: Boathouse does what the default says, and refuses other values (000002).
+    """
 
     name: str
     value_type: ValueType
@@ -30,6 +34,17 @@ class SessionParameter:
     low: int = 0
     high: int = 2_147_483_647
     sent: bool = False
+    is_fixed: bool = False
+
+
+def _fixed(name: str, value_type: ValueType, default: Value, description: str) -> SessionParameter:
+    return SessionParameter(
+        name=name,
+        value_type=value_type,
+        default=default,
+        description=description,
+        is_fixed=True,
+    )
 
 
 def _formats(*names: str) -> tuple[SessionParameter, ...]:
@@ -51,6 +66,9 @@ def _output(name: str, default: str, description: str) -> SessionParameter:
         name=name, value_type="format", default=default, description=description, sent=True
     )
 
+
+IGNORE_CASE = "QUOTED_IDENTIFIERS_IGNORE_CASE"
+ABORT_DETACHED = "ABORT_DETACHED_QUERY"
 
 PARAMETERS: Mapping[str, SessionParameter] = {
     parameter.name: parameter
@@ -232,11 +250,48 @@ PARAMETERS: Mapping[str, SessionParameter] = {
             description="No result is reused: each statement is computed anew, whatever is set.",
         ),
         SessionParameter(
-            name="ABORT_DETACHED_QUERY",
+            name=ABORT_DETACHED,
             value_type="flag",
             default=False,
-            choices=("FALSE",),
-            description="Statements of a client that went away are finished.",
+            description="Statements are cancelled once their client is silent for five minutes.",
+        ),
+        SessionParameter(
+            name=IGNORE_CASE,
+            value_type="flag",
+            default=False,
+            description="Names in double quotes are read in upper case.",
+        ),
+        SessionParameter(
+            name="LOCK_TIMEOUT",
+            value_type="number",
+            default=43_200,
+            description="Seconds to wait for a lock; no statement waits for one.",
+        ),
+        _fixed("DATE_INPUT_FORMAT", "format", "AUTO", "How a text becomes a DATE."),
+        _fixed("TIME_INPUT_FORMAT", "format", "AUTO", "How a text becomes a TIME."),
+        _fixed("TIMESTAMP_INPUT_FORMAT", "format", "AUTO", "How a text becomes a TIMESTAMP."),
+        _fixed("BINARY_INPUT_FORMAT", "text", "HEX", "How a text becomes a BINARY."),
+        _fixed("CSV_TIMESTAMP_FORMAT", "text", "", "TIMESTAMP in unloaded CSV files."),
+        _fixed("DEFAULT_NULL_ORDERING", "text", "LAST", "Where ORDER BY has NULLs."),
+        _fixed("STATEMENT_QUEUED_TIMEOUT_IN_SECONDS", "number", 0, "Longest wait; 0 is any."),
+        _fixed("STRICT_JSON_OUTPUT", "flag", False, "Whether JSON output follows its standard."),
+        _fixed(
+            "TIMESTAMP_DAY_IS_ALWAYS_24H", "flag", False, "Whether a day of DATEADD is 24 hours."
+        ),
+        _fixed("TRANSACTION_ABORT_ON_ERROR", "flag", False, "Whether an error ends a transaction."),
+        _fixed(
+            "TRANSACTION_DEFAULT_ISOLATION_LEVEL",
+            "text",
+            "READ COMMITTED",
+            "What the statements of a transaction see.",
+        ),
+        SessionParameter(
+            name="TWO_DIGIT_CENTURY_START",
+            value_type="number",
+            default=1970,
+            low=1900,
+            high=2100,
+            description="The first of the hundred years that YY in a format can mean.",
         ),
     )
 }
@@ -245,22 +300,39 @@ ROWS_MAX = "ROWS_PER_RESULTSET"
 
 CLIENT_PARAMETERS = tuple(parameter.name for parameter in PARAMETERS.values() if parameter.sent)
 
-ABOUT_THE_CLIENT = ("CLIENT_", "PYTHON_", "JDBC_", "GO_", "ODBC_", "DOTNET_", "NODEJS_", "PYTHON")
+ABOUT_THE_CLIENT = (
+    "CLIENT_",
+    "PYTHON_",
+    "JDBC_",
+    "GO_",
+    "ODBC_",
+    "DOTNET_",
+    "NODEJS_",
+    "PYTHON",
+    "JS_",
+)
 """Prefixes of parameters that drivers set for themselves at login and only want to hear again."""
-
-TOLD_TO_SNOWFLAKE = "_SNOWFLAKE.INTERNAL."
-"""Prefix of what JDBC reports at login about how it was called. It changes nothing in a session."""
 
 
 def parse(name: str, value: object) -> Value:
     """Return value as the parameter name holds it.
 
     value: JSON's or SQL's own type, or text. Raises SqlError 001006 for an unknown name, 001008 for
-    a value that the parameter cannot have.
+    a value that the parameter cannot have, 000002 for one that Boathouse does not honour.
     """
     parameter = PARAMETERS.get(name.upper())
     if parameter is None:
         raise errors.unknown_parameter(name.upper())
+    parsed = _parsed(parameter, value)
+    if parameter.is_fixed:
+        text = str(parsed).upper()
+        if text != str(parameter.default).upper():
+            raise errors.unsupported(f"{parameter.name} = {text[:40]}")
+        return parameter.default
+    return parsed
+
+
+def _parsed(parameter: SessionParameter, value: object) -> Value:
     match parameter.value_type:
         case "flag":
             return _flag(parameter, value)
@@ -290,8 +362,8 @@ def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
     """Return SESSION_PARAMETERS of a login, names in upper case.
 
     Drivers also send their own settings (`CLIENT_...`), which only they read: those are
-    stored and sent back. Reports of JDBC are left out. Any other unknown name is refused, as ALTER
-    SESSION would refuse it.
+    stored and sent back. Any other unknown name is left out: drivers send every option of a
+    connection that they do not know themselves, and Snowflake lets such a login in.
     """
     values: dict[str, Value] = {}
     for name, value in raw.items():
@@ -300,8 +372,6 @@ def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
             values[upper] = parse(upper, value)
         elif upper.startswith(ABOUT_THE_CLIENT) and isinstance(value, str | int | bool):
             values[upper] = value
-        elif not upper.startswith(TOLD_TO_SNOWFLAKE):
-            raise errors.unknown_parameter(upper)
     return values
 
 
@@ -318,8 +388,6 @@ def _flag(parameter: SessionParameter, value: object) -> bool:
     text = str(value).strip().lower()
     flag = text in ("true", "1", "on")
     if not flag and text not in ("false", "0", "off"):
-        raise errors.invalid_parameter(parameter.name, value)
-    if parameter.choices and str(flag).upper() not in parameter.choices:
         raise errors.invalid_parameter(parameter.name, value)
     return flag
 

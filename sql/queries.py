@@ -339,8 +339,14 @@ class Queries:
             query.touched_at_ms = self._now_ms()
 
     def sweep(self) -> None:
-        """Drop results that are old or were read, and requestIds of ended sessions."""
+        """Drop results that are old or were read, and requestIds of ended sessions.
+
+        Cancels the statements of silent clients whose sessions want that.
+        """
         self._drop_spent()
+        for query in list(self._queries.values()):
+            if not query.is_finished and self._sessions.is_detached(query.session_id):
+                self.cancel(query)
         oldest_ms = self._now_ms() - self.limits.result_seconds * 1000
         for query in self._kept.all():
             if (query.ended_at_ms or 0) <= oldest_ms:

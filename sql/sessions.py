@@ -288,6 +288,13 @@ class Sessions:
             for ending in self._endings:
                 ending(transaction)
 
+    def is_detached(self, session_id: int) -> bool:
+        """Say whether a session's client is silent, and its statements are to end then."""
+        session = self._sessions.get(session_id)
+        if session is None or not session.parameter(session_parameters.ABORT_DETACHED):
+            return False
+        return self._now_ms() - session.used_at_ms >= bounds.DETACHED_SECONDS * 1000
+
     def is_known(self, session_id: int) -> bool:
         """Say whether a session is in memory."""
         return session_id in self._sessions

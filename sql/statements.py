@@ -220,7 +220,7 @@ class Statements:
         trusts_statistics: bool,
     ) -> outcomes.Outcome:
         is_bound = bool(bindings)
-        text, bindings = await self._filled(text, bindings, session)
+        text, bindings = await self._filled(text, bindings, session, parameters)
         compiled = None
         staged: staged_reads.Opened | None = None
         await self._places.refresh_mounts(text, session)
@@ -292,12 +292,17 @@ class Statements:
         text: str,
         binding_by_name: Mapping[str, bindings.Binding],
         session: sessions.Session,
+        settings: Mapping[str, parameters.Value],
     ) -> tuple[str, Mapping[str, bindings.Binding]]:
         variables = {name: variable.text for name, variable in session.variables.items()}
+        ignores_case = settings.get(
+            parameters.IGNORE_CASE, session.parameter(parameters.IGNORE_CASE)
+        )
 
         def fill() -> tuple[str, Mapping[str, bindings.Binding]]:
             filled, kept = filling.fill(text, binding_by_name)
-            return filling.spell_out(filled, variables), kept
+            spelled = filling.spell_out(filled, variables)
+            return filling.fold(spelled) if ignores_case else spelled, kept
 
         return await asyncio.to_thread(fill) if len(text) > limits.TOKENS_HERE_MAX else fill()
 
@@ -351,6 +356,7 @@ class Statements:
                 start=int(session.parameter("WEEK_START")),
                 is_of_january=session.parameter("WEEK_OF_YEAR_POLICY") == 1,
             ),
+            century_start=int(session.parameter("TWO_DIGIT_CENTURY_START")),
         )
         return planning.Execution(
             session=session,

@@ -4,7 +4,7 @@
 are replaced by the bound text before the statement is parsed; the other placeholders keep their
 binds. `IDENTIFIER('t')` and `IDENTIFIER($v)` are replaced by the names they spell (`spell_out`)
 in statements other than queries, which resolve them themselves. Several statements of one request
-share its binds (`share`).
+share its binds (`share`). A session may have names in double quotes read in upper case (`fold`).
 """
 
 from __future__ import annotations
@@ -75,6 +75,29 @@ def spell_out(text: str, variables: Mapping[str, str | None]) -> str:
         at = end
     parts.append(text[at:])
     return "".join(parts)
+
+
+def fold(text: str) -> str:
+    """Return a statement with the names in double quotes in upper case.
+
+    A letter whose upper case is longer stays. Names inside the texts of IDENTIFIER do not change,
+    and neither do the paths of PUT and GET.
+    """
+    if '"' not in text or MOVES.match(text):
+        return text
+    parts: list[str] = []
+    at = 0
+    for token in parse.tokenize(text):
+        if token.token_type is TokenType.IDENTIFIER:
+            start, end = token.start, token.end + 1
+            upper = (letter.upper() for letter in text[start:end])
+            folded = (
+                big if len(big) == 1 else small
+                for big, small in zip(upper, text[start:end], strict=True)
+            )
+            parts += (text[at:start], *folded)
+            at = end
+    return "".join((*parts, text[at:]))
 
 
 SPELLS: Final = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)

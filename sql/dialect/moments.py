@@ -685,8 +685,9 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
         exact = rewrites.as_arrow(operand, sqltypes.TEXT)
         name = "_try_parse" if lenient else "_parse"
         type_name = {"date": "date", "time": "time"}.get(target.name, "timestamp")
+        since = f"_since_{call.context.century_start}" if "%y" in pattern else ""
         parsed = exprs.derived(
-            code.kernel(f"{name}_{type_name}", exact, pattern),
+            code.kernel(f"{name}_{type_name}{since}", exact, pattern),
             {"date": sqltypes.DATE, "time": sqltypes.TIME}.get(target.name, sqltypes.TIMESTAMP_NTZ),
             [operand],
             nullable=lenient or None,

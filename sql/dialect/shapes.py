@@ -105,6 +105,7 @@ class Weeks:
 class Context:
     """The session at this statement. now: aware, in the session's zone.
 
+    century_start: the first year that two digits can mean.
     flow_ids: the queries of the statements before it in a flow (`->>`), the nearest last.
     """
 
@@ -128,6 +129,7 @@ class Context:
     timestamp_mapping: str = "TIMESTAMP_NTZ"
     forms: formats.Forms = formats.DEFAULT
     weeks: Weeks = field(default_factory=Weeks)
+    century_start: int = 1970
 
     def query_id_at(self, position: int) -> str | None:
         """Return a query's id by its place in the session: 1 is the oldest, -1 the newest."""

@@ -33,7 +33,8 @@ def test_a_value_is_read_by_its_parameters_kind(name: str, text: Any, value: Any
         ("STATEMENT_TIMEOUT_IN_SECONDS", True), ("STATEMENT_TIMEOUT_IN_SECONDS", "9" * 20),
         ("CLIENT_STAGE_ARRAY_BINDING_THRESHOLD", 1), ("TIMEZONE", "Mars"), ("TIMEZONE", ""),
         ("TIMEZONE", "../../etc/passwd"), ("BINARY_OUTPUT_FORMAT", "OCTAL"),
-        ("ABORT_DETACHED_QUERY", True), ("QUERY_TAG", "x" * 2001),
+        ("ABORT_DETACHED_QUERY", "soon"), ("QUERY_TAG", "x" * 2001),
+        ("TWO_DIGIT_CENTURY_START", 1899), ("LOCK_TIMEOUT", -1),
     ],
 )  # fmt: skip
 def test_a_value_that_it_cannot_have_is_refused(name: str, text: Any) -> None:
@@ -45,13 +46,33 @@ def test_a_value_that_it_cannot_have_is_refused(name: str, text: Any) -> None:
 def test_unknown_names_are_refused_but_drivers_own_are_sent_back() -> None:
     with pytest.raises(errors.SqlError, match="WEEK_AFTER_NEXT"):
         parameters.parse("week_after_next", 1)
-    with pytest.raises(errors.SqlError, match="WEEK_AFTER_NEXT"):
-        parameters.from_login({"week_after_next": 1})
+    # Drivers send each option that they do not know; a login is let in, and nothing is kept of it.
+    assert parameters.from_login({"week_after_next": 1, "query_tag": "x"}) == {"QUERY_TAG": "x"}
     assert parameters.from_login({"client_made_up": True}) == {"CLIENT_MADE_UP": True}
     # JDBC reports how its connection was named; it asks for nothing, and hears nothing back.
     report = "_SNOWFLAKE.INTERNAL.CONNECTIONIDENTIFIERSHAPE"
     assert parameters.from_login({report: "account"}) == {}
     assert parameters.from_statement({"made_up": 1, "query_tag": "x"}) == {"QUERY_TAG": "x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "other"),
+    [
+        ("DATE_INPUT_FORMAT", "auto", "DD.MM.YYYY"), ("BINARY_INPUT_FORMAT", "hex", "BASE64"),
+        ("STRICT_JSON_OUTPUT", "false", "true"), ("DEFAULT_NULL_ORDERING", "last", "FIRST"),
+        ("TRANSACTION_ABORT_ON_ERROR", False, True),
+        ("TRANSACTION_DEFAULT_ISOLATION_LEVEL", "read committed", "SERIALIZABLE"),
+        ("STATEMENT_QUEUED_TIMEOUT_IN_SECONDS", 0, 5),
+    ],
+)  # fmt: skip
+def test_a_parameter_whose_default_alone_is_honoured_refuses_others_by_name(
+    name: str, own: Any, other: Any
+) -> None:
+    assert parameters.parse(name, own) == parameters.PARAMETERS[name].default
+    assert parameters.from_login({name: own}) == {name: parameters.PARAMETERS[name].default}
+    with pytest.raises(errors.SqlError, match=name) as caught:
+        parameters.from_login({name: other})
+    assert caught.value.code == "000002"
 
 
 def test_clients_get_every_output_format_and_whatever_was_set() -> None:

@@ -219,6 +219,32 @@ def test_old_answers_are_swept_and_requests_of_dead_sessions_with_them(tmp_path:
     lived(tmp_path, story, queries.ResultLimits(result_seconds=10))
 
 
+def test_statements_of_a_silent_client_end_where_its_session_wants_that(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def endless(call: served.Call) -> outcomes.Outcome:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        parts.statements.answers["endless"] = endless
+        patient = parts.sessions.open(session.principal).session
+        session.parameters[parameters.ABORT_DETACHED] = True
+        aborted, kept = submit(parts, session, "endless"), submit(parts, patient, "endless")
+        await asyncio.sleep(0)
+        parts.clock.added_ms = 299_000
+        parts.queries.sweep()
+        await asyncio.sleep(0)
+        assert (aborted.status, kept.status) == ("RUNNING", "RUNNING")
+        parts.clock.added_ms = 301_000
+        parts.queries.sweep()
+        assert await parts.queries.wait(aborted, WAIT_SECONDS)
+        assert aborted.error is not None
+        assert aborted.error.code == "000604"
+        assert kept.status == "RUNNING"
+        parts.queries.cancel(kept)
+
+    lived(tmp_path, story)
+
+
 def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Path) -> None:
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         text = outcomes.Column(name="T", type="text")

@@ -610,6 +610,45 @@ def test_session_parameters_are_checked_set_and_unset(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_quoted_names_are_read_in_upper_case_where_the_session_wants_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run('create table "MixedCase" ("aB" int)')
+        await local.run("alter session set quoted_identifiers_ignore_case = true")
+        assert await code_of(local, 'select * from "MixedCase"') == "002003"
+        await local.run('create table "Other" ("aB" int, b int)')
+        await local.run('insert into other ("AB", "b") values (1, 2)')
+        outcome = await local.run('select "aB" as "xY", b from Other where "B" = 2')
+        assert [column.name for column in outcome.columns] == ["XY", "B"]
+        await local.run("alter session unset quoted_identifiers_ignore_case")
+        assert await code_of(local, 'select "aB" from other') == "000904"
+        setting = {parameters.IGNORE_CASE: True}
+        assert await local.rows('select "aB" from "oTHER"', parameters=setting) == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_two_digits_of_a_year_are_in_the_century_that_the_session_says(tmp_path: Path) -> None:
+    dates = (
+        "select to_date('1.2.' || y, 'DD.MM.YY') from values ('00'), ('69'), ('70'), ('99') v(y)"
+    )
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for start, years in {
+            1970: (2000, 2069, 1970, 1999),
+            1900: (1900, 1969, 1970, 1999),
+            1999: (2000, 2069, 2070, 1999),
+            2100: (2100, 2169, 2170, 2199),
+        }.items():
+            if start != 1970:
+                await local.run(f"alter session set two_digit_century_start = {start}")
+            rows = await local.rows(dates)
+            assert sorted(day.year for (day,) in rows) == sorted(years)
+        # 2100 is no leap year.
+        assert await code_of(local, "select to_date('29.02.00', 'DD.MM.YY')") == "100035"
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_output_formats_of_the_session_make_text_of_dates_and_times(tmp_path: Path) -> None:
     text = (
         "select d::varchar, to_char(ts), 'on ' || d, upper(t), ts like '29.%' from "

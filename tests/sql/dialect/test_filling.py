@@ -56,6 +56,22 @@ def test_a_number_in_an_object_is_no_placeholder_of_several_statements() -> None
     assert values_of(filling.share(texts, fixed(1, 2))) == [{"1": 1}, {"1": 2}]
 
 
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ('select "aB", b from "Tab"', 'select "AB", b from "TAB"'),
+        ('select \'a"b"\' as "x""y"', 'select \'a"b"\' as "X""Y"'),
+        ('select 1 -- "a"\n as "a"', 'select 1 -- "a"\n as "A"'),
+        # The upper case of a sharp s is two letters.
+        ('select 1 as "straße"', 'select 1 as "STRAßE"'),
+        ('put file:///a "b" @~', 'put file:///a "b" @~'),
+        ('select $$ "a" $$', 'select $$ "a" $$'),
+    ],
+)
+def test_names_in_double_quotes_are_folded_and_texts_are_not(text: str, folded: str) -> None:
+    assert filling.fold(text) == folded
+
+
 LEADS = ("", "/* why ? */ ", "-- COPY 'it\n", "// a /* b\n", "/* a */ -- b\n/* c\n ** d */")
 
 
