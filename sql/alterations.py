@@ -31,7 +31,7 @@ from sql import (
     temporary_names,
     threads,
 )
-from sql.dialect import names, operations, sqltypes
+from sql.dialect import names, operations, sqltypes, table_options
 
 ATTEMPTS_MAX: Final = 20
 """How often a change is planned, each time on a newer state of the table."""
@@ -124,6 +124,10 @@ class Alterations:
                         name=idents.dotted(place.namespace),
                         namespace=place.namespace,
                     )
+            case operations.SetTableProperties(properties=assigned):
+                days = catalog.dropped_table_days(table.ident.table_bucket)
+                table_options.check_retention(assigned, dropped_table_days=days)
+                return None
             case _:
                 return None
         if schema.database != place.table_bucket or not schema.namespace:

@@ -264,6 +264,8 @@ def _relation(described: descriptions.Description, *, is_qualified: bool) -> str
     columns = ", ".join(map(_written, described.cluster_columns))
     clause = f" cluster by ({columns})" if columns else ""
     comment = _comment(described.comment)
+    if described.retention_days is not None:
+        clause += f" data_retention_time_in_days={described.retention_days}"
     body = ",\n\t".join(lines)
     created = "TEMPORARY TABLE" if described.is_temporary else "TABLE"
     created = "TRANSIENT TABLE" if described.is_transient else created

@@ -39,7 +39,7 @@ from sql import (
     threads,
     writes,
 )
-from sql.dialect import names, operations, resolve, sqltypes
+from sql.dialect import names, operations, resolve, sqltypes, table_options
 from storage import errors as storage_errors
 
 ATTEMPTS_MAX: Final = 10
@@ -290,6 +290,9 @@ class Definitions:
             table_bucket=schema.database,
             namespace=schema.namespace,
             name=statement.name[-1].stored,
+        )
+        table_options.check_retention(
+            statement.settings, dropped_table_days=catalog.dropped_table_days(schema.database)
         )
         hidden = catalog.no_table(schema, statement.name)
         catalog.check_new_table(ident, missing=hidden if len(statement.name) > 1 else None)

@@ -27,6 +27,7 @@ class Description:
     cluster_columns: of the clustering key, as reported. definition: the statement that creates a
     view. is_declared: a table that was created as an ICEBERG one, or by a client of another API.
     is_temporary: a table of the session alone. is_transient: a table that was created as such.
+    retention_days: DATA_RETENTION_TIME_IN_DAYS, where it is set.
     """
 
     ident: idents.TableIdent
@@ -45,6 +46,7 @@ class Description:
     is_declared: bool = True
     is_temporary: bool = False
     is_transient: bool = False
+    retention_days: int | None = None
 
     @property
     def cluster_by(self) -> str:

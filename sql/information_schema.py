@@ -40,7 +40,7 @@ from sql import (
     tabletypes,
     temporary_names,
 )
-from sql.dialect import names, shapes, sqltypes
+from sql.dialect import names, shapes, sqltypes, table_options
 from storage import errors as storage_errors
 
 UNREADABLE = (
@@ -147,6 +147,7 @@ class InformationSchema:
             ),
             is_declared=form not in (tabletypes.PLAIN, tabletypes.TRANSIENT),
             is_transient=form == tabletypes.TRANSIENT and not table.is_temporary,
+            retention_days=table_options.retention_days(loaded.metadata.properties),
         )
 
     async def _described_view(

@@ -62,6 +62,12 @@ def _name_of(each: Any) -> str:
     return names.shown(each.ident.name)
 
 
+def _retention_of(each: Any) -> int | None:
+    if each.object_type != "table":
+        return None
+    return 1 if each.retention_days is None else int(each.retention_days)
+
+
 def _yes(value: Any) -> str:
     return "YES" if value else "NO"
 
@@ -96,7 +102,7 @@ TABLES = (
     text("clustering_key", lambda each: each.cluster_by or None),
     number("row_count", lambda each: each.rows),
     number("bytes", lambda each: each.size_bytes),
-    number("retention_time", lambda each: 1 if each.object_type == "table" else None),
+    number("retention_time", _retention_of),
     moment("created", lambda each: each.created_at_ms),
     moment("last_altered", lambda each: each.altered_at_ms),
     text("is_iceberg", lambda each: _yes(each.object_type == "table" and each.is_declared)),

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from catalog import access as catalog_access
+from catalog import departures, idents, owners, records, rights, sequences, table_buckets
 from catalog import errors as catalog_errors
-from catalog import idents, owners, records, rights, sequences, table_buckets
 from catalog import store as catalog_store
 from server.access import arns
 from server.access import errors as access_errors
@@ -451,6 +451,13 @@ class CatalogView:
             return str(place.bucket.settings.get(table_buckets.COMMENT, ""))
         row = self._store.find_namespace(self._reading, place, namespace)
         return "" if row is None else row.row.properties.get("comment", "")
+
+    def dropped_table_days(self, database: str) -> int:
+        """Return for how many days a database keeps a table that is dropped."""
+        place = self._place(database)
+        settings = {} if place is None else place.bucket.settings
+        days = settings.get(departures.DROPPED_TABLE_DAYS, departures.DROPPED_TABLE_DAYS_DEFAULT)
+        return int(days)
 
     # Names. Resolving a name checks no right; callers check the rights of what they then do.
 

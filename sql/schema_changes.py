@@ -301,6 +301,8 @@ def _change_column(
 
 def _change_type(draft: _Draft, field: Json, ident: names.Ident, wanted: sqltypes.SqlType) -> None:
     own = tabletypes.sql_type(field["type"], draft.declared.get(field["id"]))
+    if sqltypes.shown(own) == sqltypes.shown(wanted):
+        return
     new_type = tabletypes.iceberg_type(wanted)
     fits = own.name == wanted.name and (
         field["type"] == new_type or _is_wider(field["type"], new_type)

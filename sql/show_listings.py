@@ -92,6 +92,10 @@ def _is_iceberg(table: Any) -> str:
     return "Y" if table.object_type == "table" and table.is_declared else "N"
 
 
+def _retention_of(each: Any) -> str:
+    return "1" if each.retention_days is None else str(each.retention_days)
+
+
 # Databases and schemas
 
 DATABASES = (
@@ -147,7 +151,7 @@ OBJECTS_AND_TABLES = (
     number("rows", lambda each: each.rows),
     number("bytes", lambda each: each.size_bytes),
     text("owner", lambda each: each.owner),
-    text("retention_time", "1"),
+    text("retention_time", _retention_of),
 )
 TERSE_OBJECTS = (
     moment("created_on", lambda each: each.created_at_ms),

@@ -705,8 +705,10 @@ class Statements:
         await self._transactions.commit(execution.session)
 
 
-COPIES = re.compile(rf"{reading.LEAD}COPY\b", re.IGNORECASE)
-"""COPY reads its staged files itself."""
+COPIES = re.compile(
+    rf"{reading.LEAD}(?:COPY|CREATE\s+(?:OR\s+(?:REPLACE|ALTER)\s+)?(?:PIPE|TASK))\b", re.IGNORECASE
+)
+"""COPY reads its staged files itself; pipes and tasks, which are refused, read none."""
 
 GET_DDL = re.compile(r"\bGET_DDL\b", re.IGNORECASE)
 AVAILABLE_ROLES = re.compile(r"\bCURRENT_AVAILABLE_ROLES\b", re.IGNORECASE)

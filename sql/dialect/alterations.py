@@ -43,7 +43,9 @@ def _read_change(
         return _read_set(reader)
     if reader.accept("UNSET"):
         return _read_unset(reader)
-    raise errors.unsupported(f"ALTER TABLE ... {reader.peek_word()}")
+    words = [reader.next_word(), reader.peek_word()]
+    is_pair = words[0] in ("RESUME", "SUSPEND") and words[1] == "RECLUSTER"
+    raise errors.unsupported(f"ALTER TABLE ... {' '.join(words) if is_pair else words[0]}")
 
 
 def _read_added(reader: reading.TokenReader) -> operations.AddColumns | operations.AddKey:
@@ -150,19 +152,19 @@ def _read_column_change(
 
 def _read_set(reader: reading.TokenReader) -> operations.SetTableProperties:
     assigned: list[tuple[str, str | None]] = []
+    if reader.is_finished:
+        raise reader.unexpected()
     while not reader.is_finished:
         if reader.accept("COMMENT"):
             reader.expect("=")
             assigned.append(("comment", reader.string() or None))
-        elif reader.peek_word() in table_options.NAMES:
+        elif reader.peek_word() in (*table_options.NAMES, *table_options.NAMES_OF_ALL):
             option = reader.next_word()
             reader.expect("=")
             assigned += table_options.properties(option, reader.value())
         else:
             raise errors.unsupported(f"ALTER TABLE ... SET {reader.peek_word()}")
         reader.accept(",")
-    if not assigned:
-        raise reader.unexpected()
     return operations.SetTableProperties(properties=tuple(assigned))
 
 
@@ -171,7 +173,7 @@ def _read_unset(reader: reading.TokenReader) -> operations.SetTableProperties:
     while True:
         if reader.accept("COMMENT"):
             removed.append(("comment", None))
-        elif option := table_options.defaults(reader.peek_word()):
+        elif (option := table_options.defaults(reader.peek_word())) is not None:
             reader.next_word()
             removed += option
         else:

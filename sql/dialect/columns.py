@@ -164,7 +164,7 @@ def create_table(
         is_iceberg=is_iceberg,
         external_volume=options.get("EXTERNAL_VOLUME"),
         base_location=options.get("BASE_LOCATION"),
-        settings=_settings(tree.args.get("properties")) if is_iceberg else (),
+        settings=_settings(tree.args.get("properties"), is_iceberg=is_iceberg),
     )
 
 
@@ -192,12 +192,12 @@ def _iceberg_options(node: Any) -> dict[str, str]:
     return options
 
 
-def _settings(node: Any) -> table_options.Properties:
-    """Return the table's properties that options of CREATE ICEBERG TABLE set."""
+def _settings(node: Any, *, is_iceberg: bool) -> table_options.Properties:
+    """Return the table's properties that options of CREATE TABLE set."""
     settings: dict[str, str | None] = {}
-    for item in node.expressions:
+    for item in () if node is None else node.expressions:
         name = _property_name(item)
-        if type(item) is not exp.Property or name not in table_options.NAMES:
+        if type(item) is not exp.Property or name not in _option_names(is_iceberg=is_iceberg):
             continue
         value = item.args.get("value")
         if isinstance(value, exp.Boolean):
@@ -206,8 +206,12 @@ def _settings(node: Any) -> table_options.Properties:
             is_number = not value.is_string and value.name.isdecimal()
             settings |= table_options.properties(name, int(value.name) if is_number else value.name)
         else:
-            raise errors.unsupported(f"CREATE ICEBERG TABLE ... {name} = {_sql(value)}")
+            raise errors.unsupported(f"CREATE TABLE ... {name} = {_sql(value)}")
     return tuple(settings.items())
+
+
+def _option_names(*, is_iceberg: bool) -> tuple[str, ...]:
+    return (*table_options.NAMES_OF_ALL, *(table_options.NAMES if is_iceberg else ()))
 
 
 def _properties(
@@ -221,6 +225,8 @@ def _properties(
         match item:
             case exp.TransientProperty() | exp.IcebergProperty():
                 pass  # `parse` reads these words
+            case exp.CopyGrantsProperty():
+                pass  # grants are for a table's name, and hold for what replaces it
             case exp.SchemaCommentProperty():
                 comment = item.this.name
             case exp.PartitionedByProperty():
@@ -229,7 +235,7 @@ def _properties(
                 cluster_by = tuple(ident(part) for part in item.expressions)
             case exp.Property() if is_iceberg and _property_name(item) in ICEBERG_OPTIONS:
                 pass  # `_iceberg_options` reads them
-            case exp.Property() if is_iceberg and _property_name(item) in table_options.NAMES:
+            case exp.Property() if _property_name(item) in _option_names(is_iceberg=is_iceberg):
                 pass  # `_settings` reads them
             case _:
                 raise errors.unsupported(f"CREATE TABLE ... {_property_name(item)}")

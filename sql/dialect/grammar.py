@@ -100,6 +100,15 @@ class Boathouse(snowflake.Snowflake):
                 return self._parse_column_ops(cast)
             return super()._parse_type(parse_interval, fallback_to_identifier)
 
+        def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+            # NTH_VALUE(a, 2) FROM LAST OVER (...): a table may be named LAST.
+            following = self._tokens[self._index + 2 : self._index + 3]
+            if following and following[0].text.upper() in ("IGNORE", "RESPECT", "OVER"):
+                if self._match_text_seq("FROM", "LAST"):
+                    raise Opaque("NTH_VALUE ... FROM LAST")
+                self._match_text_seq("FROM", "FIRST")
+            return super()._parse_window(this, alias=alias)
+
         def _parse_column_ops(self, this: exp.Expr | None) -> exp.Expr | None:
             # `database..table.column`: between the dots stands the schema PUBLIC.
             dots = [token and token.token_type for token in (self._curr, self._next)]

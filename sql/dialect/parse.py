@@ -70,8 +70,11 @@ def _statement(reader: reading.TokenReader) -> operations.Operation:
 def split(text: str) -> list[str]:
     """Return the statements of text, without their semicolons; empty ones are left out.
 
-    Quotes, $$ bodies and comments are known. Raises SqlError 001003 for an open quote.
+    Quotes, $$ bodies and comments are known. Raises SqlError 001003 for an open quote, 000002 for
+    a block of Snowflake Scripting, whose semicolons end no statements.
     """
+    if BLOCKS.match(text):
+        raise errors.unsupported(BLOCK)
     statements = []
     first: Token | None = None
     last: Token | None = None
@@ -87,6 +90,11 @@ def split(text: str) -> list[str]:
     if len(statements) > limits.STATEMENTS_MAX:
         raise errors.too_complex(f"more than {limits.STATEMENTS_MAX:,} statements in one request")
     return statements
+
+
+BLOCKS = re.compile(
+    rf"{reading.LEAD}(?:DECLARE\s|BEGIN\s+(?!(?:TRANSACTION|WORK|NAME)\b)\w)", re.IGNORECASE
+)
 
 
 def split_flow(text: str) -> list[str]:
@@ -335,7 +343,7 @@ def _begin(reader: reading.TokenReader) -> operations.Operation:
         _ = reader.accept("TRANSACTION") or reader.accept("WORK")
     name = reader.ident().folded if reader.accept("NAME") else ""
     if not reader.is_finished:
-        raise errors.unsupported("BEGIN ... END block")
+        raise errors.unsupported(BLOCK)
     return operations.BeginTransaction(name=name)
 
 
@@ -644,16 +652,22 @@ def _refused_name(reader: reading.TokenReader) -> str:
     return " ".join(words)
 
 
+BLOCK = "BEGIN ... END block"
+
 NOISE = reading.words(
     """
     OR REPLACE TEMP TEMPORARY TRANSIENT VOLATILE LOCAL GLOBAL SECURE RECURSIVE ICEBERG HYBRID
     DYNAMIC EXTERNAL EVENT FILE ON INTO MATERIALIZED ROW ACCESS MASKING NETWORK RESOURCE
+    AGGREGATION API APPLICATION AUTHENTICATION CATALOG COMPUTE DATA FAILOVER GIT IMAGE MANAGED
+    METRIC NOTIFICATION PASSWORD PRIVACY PROJECTION REPLICATION SEARCH CORTEX SECURITY STORAGE
     """
 )
 OBJECT_TYPES = reading.words(
     """
     TABLE VIEW SCHEMA DATABASE WAREHOUSE STAGE SEQUENCE FUNCTION PROCEDURE TASK STREAM PIPE USER
     ROLE FORMAT POLICY INTEGRATION MONITOR SHARE TAG ACCOUNT SESSION IMMEDIATE COLUMN
+    ALERT CONNECTION GROUP MODEL NOTEBOOK PACKAGE POOL REPOSITORY RULE SECRET SERVICE STREAMLIT
+    VOLUME
     """
 )
 

@@ -354,6 +354,8 @@ def table_function(node: exp.Table) -> exp.Anonymous:
     assert isinstance(outer, exp.Anonymous)
     if str(outer.this).upper() == "TABLE" and len(outer.expressions) == 1:
         inner = outer.expressions[0]
+        if isinstance(inner, exp.Dot):  # a function of INFORMATION_SCHEMA
+            inner = inner.expression
         if isinstance(inner, exp.Anonymous):
             return inner
     return outer

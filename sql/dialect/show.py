@@ -105,8 +105,13 @@ def read_describe(
                     raise errors.unsupported(f"DESCRIBE ... TYPE = {reader.peek_word()}")
             reader.finish()
             return operations.Describe(object_type=object_type, name=name)
-    if reader.peek_word() in REFUSED:
-        raise errors.unsupported(f"DESCRIBE {reader.peek_word()}")
+    start = reader.mark()
+    words = []
+    while reader.peek_word() and set(reader.peek_word().split()) <= REFUSED:
+        words.append(reader.next_word())
+    if words and reader.peek_text() != "." and not reader.is_finished:
+        raise errors.unsupported(f"DESCRIBE {' '.join(words)}")
+    reader.reset(start)  # a table may have such a name
     name = reader.name()
     reader.finish()
     return operations.Describe(object_type="table", name=name)
@@ -136,4 +141,15 @@ DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database", "sequ
     ("SEQUENCE", "sequence"),
 )
 
-REFUSED = reading.words("FUNCTION PROCEDURE TASK STREAM PIPE")
+REFUSED = frozenset(
+    reading.words(
+        """
+        ACCESS AGGREGATION ALERT API APPLICATION APPLICATIONS AUTHENTICATION CATALOG COMPUTE DYNAMIC
+        EVENT EXTERNAL FUNCTION GIT INTEGRATION MASKING MATERIALIZED MODEL NETWORK NOTEBOOK
+        NOTIFICATION ORGANIZATION PACKAGE PACKAGES PASSWORD PIPE POLICY POOL PROCEDURE PROJECTION
+        REPOSITORY ROLE ROW RULE SECRET SECURITY SERVICE SESSION SHARE STORAGE STREAM STREAMLIT TAG
+        TASK TRANSACTION VOLUME WAREHOUSE
+        """
+    )
+)
+"""Words of the objects that Snowflake describes and Boathouse does not have."""

@@ -451,6 +451,8 @@ def read_remove(reader: reading.TokenReader) -> operations.Operation:
 def read_copy(reader: reading.TokenReader) -> operations.Operation:
     """Read COPY INTO a table or a stage; raises SqlError."""
     reader.expect("COPY")
+    if reader.accept("FILES"):
+        raise errors.unsupported("COPY FILES")
     reader.expect("INTO")
     rest = reader.rest()
     if rest and (rest[0].text == "@" or rest[0].token_type in reading.STRINGS):

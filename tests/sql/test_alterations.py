@@ -340,7 +340,8 @@ def test_not_null_is_set_only_where_no_row_has_null(tmp_path: Path) -> None:
         ("add primary key (a)", "002002"),
         ("add column x int check (x > 1)", "000002"),
         ("add search optimization", "000002"),
-        ("set data_retention_time_in_days = 3", "000002"),
+        ("set data_retention_time_in_days = 31", "000002"),
+        ("set max_data_extension_time_in_days = 3", "000002"),
         ("swap with nope", "002003"),
         ("rename to nope.t", "002003"),
         ("rename to other", "002002"),
@@ -557,5 +558,73 @@ def test_defaults_fill_the_columns_that_an_insert_leaves_out(tmp_path: Path) -> 
         for default in ("'longer'", "uuid_string()", "a", "(select 1)", "no_such()"):
             await refusal(local, f"create table u (a int, s varchar(5) default {default})")
         assert (await refusal(local, "select * from u")).code == "002003"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_type_that_a_column_has_is_no_change(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, v varchar(5), ts timestamp_ntz(3))")
+        before = schema(local, "ns.t")
+        for column, same in {
+            "a": ("number(38,0)", "int"),
+            "v": ("varchar(5)",),
+            "ts": ("timestamp_ntz(3)",),
+        }.items():
+            for data_type in same:
+                done = await local.rows(f"alter table t alter {column} set data type {data_type}")
+                assert done == DONE
+        assert schema(local, "ns.t") == before
+        error = await refusal(local, "alter table t alter a set data type number(37,0)")
+        assert error.code == "002108"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_days_of_retention_are_the_tables_own_age_of_snapshots(tmp_path: Path) -> None:
+    day_ms = 86_400_000
+
+    async def shown(local: local_sql.LocalSql) -> dict[str, str]:
+        outcome = await local.run("show tables in schema ns")
+        at = [column.name for column in outcome.columns].index("retention_time")
+        listed = {row[1]: row[at] for row in await local_sql.rows_of(outcome)}
+        query = "select table_name, retention_time from information_schema.tables"
+        for name, days in await local.rows(f"{query} where table_schema = 'NS'"):
+            assert listed[name] == str(days)
+        return listed
+
+    def stored(local: local_sql.LocalSql, dotted: str) -> str | None:
+        metadata = local.lake.load(local.lake.ident(dotted)).metadata
+        return metadata.properties.get("history.expire.max-snapshot-age-ms")
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table a (x int) data_retention_time_in_days = 9 copy grants")
+        options = "data_retention_time_in_days = 0 change_tracking = false copy grants"
+        await local.run(f"create or replace transient table b {options} as select 1 as x")
+        await local.run("create table c (x int) enable_schema_evolution = false")
+        assert await shown(local) == {"A": "9", "B": "0", "C": "1"}
+        assert stored(local, "ns.a") == str(9 * day_ms)
+        await local.run("alter table c set data_retention_time_in_days = 30, comment = 'x'")
+        await local.run("alter table a unset data_retention_time_in_days, change_tracking")
+        await local.run("alter table a set change_tracking = false")
+        assert await shown(local) == {"A": "1", "B": "0", "C": "30"}
+        assert (stored(local, "ns.a"), stored(local, "ns.c")) == (
+            None,
+            str(30 * day_ms),
+        )
+        text = await local.one("select get_ddl('table', 'c')")
+        assert "data_retention_time_in_days=30 comment='x'" in text.lower()
+        await local.run(text.replace("TABLE C", "TABLE D"))
+        assert (await shown(local))["D"] == "30"
+        # A dropped table is kept for 30 days.
+        for beyond in (
+            "alter table a set data_retention_time_in_days = 31",
+            "create table e (x int) data_retention_time_in_days = 90",
+        ):
+            error = await refusal(local, beyond)
+            assert (error.code, "dropped_table_days = 30" in error.message) == ("000002", True)
+        error = await refusal(local, "alter table a set data_retention_time_in_days = 91")
+        assert error.code == "001008"
+        assert (await shown(local)).keys() == {"A", "B", "C", "D"}
 
     local_sql.run_local(tmp_path, work)

@@ -505,6 +505,16 @@ def test_parquet_is_loaded_by_names_and_by_transformations(tmp_path: Path) -> No
     run(tmp_path, work)
 
 
+def test_a_pipe_or_task_is_refused_by_its_name_before_a_file_is_read(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for name in ("PIPE", "TASK"):
+            text = f"create or replace {name} p as copy into t from (select $1 from @nowhere)"
+            error = await refused(local, text)
+            assert (error.code, name in error.message) == ("000002", True)
+
+    run(tmp_path, work)
+
+
 def test_invalid_characters_of_parquet_are_replaced_or_refused(tmp_path: Path) -> None:
     octets = pa.py_buffer(b"a\xffbok")
     offsets = pa.py_buffer(struct.pack("<4i", 0, 3, 5, 5))

@@ -96,8 +96,24 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("alter table t set tag x = 'y'", "ALTER TABLE ... SET TAG"),
         ("alter table t alter column a set masking policy p", "ALTER COLUMN ... SET of this form"),
         ("create table t (a geography)", "data type GEOGRAPHY"),
-        ("create table t (a int) copy grants", "CREATE TABLE ... COPYGRANTS"),
+        ("create table t (a int) change_tracking = true", "CHANGE_TRACKING = TRUE"),
+        ("alter table t set enable_schema_evolution = true", "ENABLE_SCHEMA_EVOLUTION = TRUE"),
+        ("alter table t resume recluster", "ALTER TABLE ... RESUME RECLUSTER"),
         ("insert first into t values (1) select 1", "INSERT FIRST without WHEN"),
+        ("describe warehouse w", "DESCRIBE WAREHOUSE"),
+        ('desc role "R"', "DESCRIBE ROLE"),
+        ("describe row access policy p", "DESCRIBE ROW ACCESS POLICY"),
+        ("create storage integration i type = x", "CREATE STORAGE INTEGRATION"),
+        ("create or replace secret s type = x", "CREATE OR REPLACE SECRET"),
+        ("create alert a if (exists (select 1)) then select 1", "CREATE ALERT"),
+        ("drop streamlit s", "DROP STREAMLIT"),
+        ("alter network rule r set comment = 'x'", "ALTER NETWORK RULE"),
+        ("create pipe p as copy into t from @s", "CREATE PIPE"),
+        ("copy files into @a from @b", "COPY FILES"),
+        ("select nth_value(a, 2) from last over (order by a) from t", "NTH_VALUE ... FROM LAST"),
+        ("select nth_value(a, 2) from first over (order by a) from last", None),
+        ("describe role", None),
+        ("describe model.t", None),
     ],
 )
 def test_what_is_not_built_is_refused_by_its_name(text: str, name: str | None) -> None:
@@ -109,6 +125,20 @@ def test_what_is_not_built_is_refused_by_its_name(text: str, name: str | None) -
 
     assert caught.value.code == "000002"
     assert caught.value.message.endswith(f"Unsupported feature '{name}'.")
+
+
+@pytest.mark.parametrize(
+    "text", ["begin let x := 1; return x; end", "/* a */ declare x int; begin return 1; end"]
+)
+def test_a_block_of_scripting_among_statements_is_refused_by_its_name(text: str) -> None:
+    with pytest.raises(errors.SqlError, match=r"BEGIN \.\.\. END block") as caught:
+        parse.split(text)
+    assert caught.value.code == "000002"
+
+
+def test_begin_of_a_transaction_is_split_from_the_next_statement() -> None:
+    assert parse.split("begin work; select 1") == ["begin work", "select 1"]
+    assert parse.split("begin; select 1") == ["begin", "select 1"]
 
 
 @pytest.mark.parametrize(
