@@ -8,7 +8,7 @@ and CRC64NVME are compared with the record's.
 A repair changes only what no record depends on: it removes files, rows and parts of uploads that
 nothing names, and corrects counts. A body that is lost or changed cannot be repaired: its name
 stays, so that the owner can replace it. Nothing is repaired while a record cannot be read, because
-it may name a blob, and no file is removed if the index seems to be older than the files.
+it may name a blob, and no file is removed if the index may be older than the files.
 """
 
 from __future__ import annotations
@@ -525,7 +525,7 @@ def _commit(index: Index, writes: Sequence[Write]) -> None:
 
 
 def _remove_files(index: Index, folder: Path, disk: Disk, result: CheckResult) -> None:
-    """Remove the files that no row names, unless the index seems to be older than they are."""
+    """Remove the files that no row names, unless the index may be older than they are."""
     with index.view() as view:
         compared = sweep.survey(view, folder, disk)
     unnamed = (*compared.arriving, *compared.settled)
@@ -535,6 +535,14 @@ def _remove_files(index: Index, folder: Path, disk: Disk, result: CheckResult) -
         result.why_not_repaired = (
             f"{len(compared.settled)} of {compared.files_count} blobs were named before, so the "
             "index is older: put the newest index/ back, or use `mini.py recover --yes`"
+        )
+        return
+    if compared.has_lost_modes:
+        result.why_not_repaired = (
+            f"{len(compared.arriving)} of {compared.files_count} blobs are unnamed and writable, "
+            "more than unfinished uploads leave; a copy that lost the modes of its files looks "
+            "so, and the index may be older: put the newest index/ back, or use "
+            "`mini.py recover --yes`"
         )
         return
     for blob in unnamed:

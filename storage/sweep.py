@@ -64,8 +64,8 @@ OTHER_ROWS = (
 """Where others keep rows of a bucket, and what stands before the bucket's id in their keys."""
 ARRIVING_MAX = 256
 SHARE_PART = 20
-"""At most ARRIVING_MAX files, or a twentieth of all, are removed at start as unfinished
-uploads."""
+"""At most ARRIVING_MAX files, or a twentieth of all, are removed at start, and by a check's repair,
+as unfinished uploads."""
 SETTLED_PART = 100
 """More than a hundredth of all files named before and unnamed now make a start fail."""
 
@@ -113,13 +113,19 @@ class Survey:
         """Return whether so many files were named before that the index must be older."""
         return len(self.settled) > self.files_count // SETTLED_PART
 
+    @property
+    def has_lost_modes(self) -> bool:
+        """Return whether more unnamed files are writable than a crash leaves.
+
+        Their modes then say nothing: a copy of the folder may have lost them.
+        """
+        return len(self.arriving) > max(ARRIVING_MAX, self.files_count // SHARE_PART)
+
     def removable(self, *, repair: bool) -> tuple[str, ...]:
         """Return the files to remove: all unnamed ones for a repair, else those of a crash."""
         if repair:
             return (*self.arriving, *self.settled)
-        if len(self.arriving) > max(ARRIVING_MAX, self.files_count // SHARE_PART):
-            return ()
-        return self.arriving
+        return () if self.has_lost_modes else self.arriving
 
 
 def survey(view: ReadView, folder: Path, disk: Disk) -> Survey:

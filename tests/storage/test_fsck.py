@@ -201,6 +201,27 @@ def test_files_that_were_named_before_stay_because_the_index_may_be_older(data: 
     assert "the index is older" in result.why_not_repaired
 
 
+def test_more_writable_files_than_a_crash_leaves_stay_because_their_modes_may_be_lost(
+    data: Path,
+) -> None:
+    """As in a restored folder whose index is older, and whose files lost their modes."""
+    blobs = [data / "blobs" / "00" / f"{number:032x}" for number in range(257)]
+    for blob in blobs:
+        blob.write_bytes(b"newer")
+    result, _ = check(data, mend=True)
+    assert [blob.read_bytes() for blob in blobs] == [b"newer"] * 257
+    assert result.findings["unnamed-file"] == 257
+    assert result.repaired["unnamed-file"] == 0
+    assert result.why_not_repaired is not None
+    assert result.why_not_repaired.startswith("257 of 262 blobs are unnamed and writable")
+    assert "put the newest index/ back, or use `mini.py recover --yes`" in result.why_not_repaired
+
+    blobs[0].unlink()
+    result, _ = check(data, mend=True)
+    assert result.is_sound, "256 files are what a crash may leave"
+    is_whole(data)
+
+
 def test_an_unnamed_row_is_removed_by_the_repair(data: Path) -> None:
     row = bytes(15) + b"\x01"
     change(data, lambda _: Batch(writes=(Put(store=Store.BODIES, key=row, value=b"x"),)))
