@@ -102,6 +102,20 @@ def find(
     )
 
 
+def kept_uuids(reading: batch.Reading, place: records.Place) -> frozenset[str]:
+    """Return the uuids of the namespaces of a table bucket that were dropped and can be restored.
+
+    A namespace that is not among them and does not exist never returns.
+    """
+    prefix = records.dropped_namespace_range(place)
+    rows = reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix))
+    return frozenset(
+        row.object_uuid
+        for _, value in rows
+        for _, row in records.decode(value, records.DroppedNamespace).namespaces
+    )
+
+
 def find_contents(
     store: CatalogStore, reading: batch.Reading, place: records.Place, entry: NamespaceEntry
 ) -> KeptContents:

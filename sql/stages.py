@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import access as catalog_access
-from catalog import commits, idents, receipts, records, rights
+from catalog import commits, idents, namespace_restores, receipts, records, rights
 from catalog import errors as catalog_errors
 from catalog import store as catalog_store
 from server.access import errors as access_errors
@@ -846,7 +846,8 @@ class Stages:
     async def sweep(self, is_known: Callable[[int], bool] | None) -> None:
         """Drop stages of ended sessions and of dropped schemas; remove files of dropped stages.
 
-        The stage of a table is dropped with it; a table that can be restored keeps it.
+        The stage of a table is dropped with it. A table or schema that can be restored keeps its
+        stages.
         """
         if is_known is not None:
             for object_type in ("stage", "file format"):
@@ -874,26 +875,44 @@ class Stages:
     def _orphans(
         self, object_type: stagerows.ObjectType, is_known: Callable[[int], bool]
     ) -> list[tuple[bytes, bytes, stagerows.StagingRow]]:
+        """Return some objects whose session is over, or whose schema neither exists nor can return.
+
+        One view decides, so an UNDROP that comes later finds all objects of its schema.
+        """
         start = stagerows.all_of(object_type)
         orphans: list[tuple[bytes, bytes, stagerows.StagingRow]] = []
+        restorable: dict[int, frozenset[str]] = {}
         with self._store.index.view() as view:
             for key, value in view.scan(stagerows.STORE, start, stagerows.stop_after(start)):
                 row = stagerows.decode(value, stagerows.StagingRow)
                 session_id = stagerows.session_of(key)
                 is_over = session_id != stagerows.PERMANENT and not is_known(session_id)
-                if is_over or not self._has_home(view, row):
+                if is_over or not self._has_home(view, row, restorable):
                     orphans.append((key, value, row))
                 if len(orphans) >= SWEPT_AT_ONCE:
                     break
         return orphans
 
-    def _has_home(self, view: batch.Reading, row: stagerows.StagingRow) -> bool:
+    def _has_home(
+        self,
+        view: batch.Reading,
+        row: stagerows.StagingRow,
+        restorable: dict[int, frozenset[str]],
+    ) -> bool:
+        """Return whether an object's schema exists or can be restored.
+
+        restorable: by bucket id, the uuids of dropped namespaces; it is filled as needed.
+        """
         try:
             place = self._store.place(row.table_bucket, view)
         except catalog_errors.NoSuchWarehouse:
             return False
         parent = self._store.find_namespace(view, place, tuple(row.namespace))
-        return parent is not None and parent.row.object_uuid == row.namespace_uuid
+        if parent is not None and parent.row.object_uuid == row.namespace_uuid:
+            return True
+        if place.bucket_id not in restorable:
+            restorable[place.bucket_id] = namespace_restores.kept_uuids(view, place)
+        return row.namespace_uuid in restorable[place.bucket_id]
 
     async def _empty_dropped(self) -> None:
         start = stagerows.ALL_DROPPED

@@ -23,7 +23,7 @@ from sql.dialect import operations
 from storage import batch, blobs, objects
 from storage import errors as storage_errors
 from storage import model as storage_model
-from tests.kit import local_sql
+from tests.kit import local_sql, sweeps
 
 Work = Callable[[local_sql.LocalSql], Coroutine[Any, Any, None]]
 
@@ -264,7 +264,41 @@ def test_stages_of_a_dropped_schema_are_not_those_of_a_new_one_of_its_name(tmp_p
         await local.run("CREATE SCHEMA other")
         assert (await refused(local, "LIST @other.s")).code == "002003"
         await local.stages.sweep(lambda _: True)
-        assert local.lake.storage.objects.list(stages.BUCKET).objects == ()
+        assert (await refused(local, "LIST @other.s")).code == "002003"
+
+    run(tmp_path, work)
+
+
+def test_undrop_schema_brings_stages_and_formats_back_with_their_files(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE SCHEMA other")
+        await local.run("CREATE STAGE s")
+        await local.run("CREATE FILE FORMAT f TYPE = CSV SKIP_HEADER = 1")
+        await local.run("CREATE TABLE t (a int)")
+        await put(local, "@s", "f.csv", b"a\n1\n")
+        await local.run("DROP SCHEMA other")
+        await local.stages.sweep(lambda _: True)
+        await local.run("UNDROP SCHEMA other")
+        await local.run("USE SCHEMA other")
+        await local.run("COPY INTO t FROM @s FILE_FORMAT = (FORMAT_NAME = f)")
+        assert await local.rows("SELECT a FROM t") == [(1,)]
+
+    run(tmp_path, work)
+
+
+def test_files_of_stages_go_once_their_schema_cannot_be_restored(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE SCHEMA other")
+        await local.run("CREATE STAGE s")
+        await put(local, "@s", "f.csv", b"1\n")
+        await local.run("DROP SCHEMA other")
+        lake = local.lake
+        sweeps.pass_days(lake, 30)
+        await local.stages.sweep(lambda _: True)
+        assert len(lake.storage.objects.list(stages.BUCKET).objects) == 1, "it can be restored yet"
+        await sweeps.sweep_of(lake).sweep(["lake"])
+        await local.stages.sweep(lambda _: True)
+        assert lake.storage.objects.list(stages.BUCKET).objects == ()
 
     run(tmp_path, work)
 
