@@ -445,8 +445,9 @@ class Pointers:
 
         location, metadata_uuid: as the file names them. before: a pointer of this name, which gets
         the file. departure: the file belongs to another table, so that before is dropped. new_uuid:
-        of a pointer whose location never had an owner. permit: called for the owner of the
-        location. Raises InvalidLocation, and what permit raises.
+        of a pointer whose location never had an owner, or that of another uuid which is kept.
+        permit: called for the owner of the location. Raises InvalidLocation, and what permit
+        raises.
         """
         path = locations.parse_location(location, table_bucket=place.table_bucket)
         standing = None if before is None or departure is not None else before.pointer
@@ -463,7 +464,11 @@ class Pointers:
                     name=ident.name,
                     now_ms=now_ms,
                 )
-                if row is not None and row.object_type == self._object_type:
+                if (
+                    row is not None
+                    and row.object_type == self._object_type
+                    and self._may_continue(view, place, row.object_uuid, metadata_uuid)
+                ):
                     owner_uuid = row.object_uuid
             claim = claims.claim(
                 view,
@@ -500,6 +505,26 @@ class Pointers:
         held = () if departure is None else (departures.hold_settings(place),)
         note = () if receipt is None else (receipt.plan(pointer=pointer),)
         return pointer, batch.merge((claim, committed, *held, *note))
+
+    def _may_continue(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        object_uuid: str,
+        metadata_uuid: str | None,
+    ) -> bool:
+        """Return whether a metadata file may continue the gone owner of its location.
+
+        object_uuid: the owner's. A file of another table or view uuid may not while the owner is
+        kept: the commit would end the time in which it can be restored.
+        """
+        try:
+            kept_uuid = self.find_departed(reading, place, object_uuid).dropped.pointer.table_uuid
+        except errors.NotRestorable:
+            return True
+        if kept_uuid is None:
+            return True
+        return metadata_uuid is not None and metadata_uuid.lower() == kept_uuid.lower()
 
     def is_of_another(
         self,

@@ -143,6 +143,36 @@ def test_a_file_at_the_tables_location_with_another_uuid_is_refused(ns: lakes.La
     assert ns.tables.pointer(ns.ident("ns.t")) == standing.pointer
 
 
+@pytest.mark.parametrize("table_uuid", ["5b1d1c3e-0f0a-4c52-9d7e-2a3b4c5d6e7f", None])
+def test_a_file_of_another_uuid_at_a_dropped_tables_location_leaves_it_restorable(
+    ns: lakes.Lake, table_uuid: str | None
+) -> None:
+    dropped = create(ns, "ns.t")
+    home = dropped.pointer.location
+    ns.run(ns.tables.drop(ns.ident("ns.t"), by=BY))
+    location = put(
+        ns,
+        f"{home.removeprefix('s3://lake/')}/metadata/9.metadata.json",
+        location=home,
+        **{"table-uuid": table_uuid, "format-version": 2 if table_uuid else 1},
+    )
+    loaded = register(ns, "ns.u", location)
+    assert loaded.pointer.location == home
+    assert loaded.pointer.object_uuid != dropped.pointer.object_uuid
+    assert ns.tables.dropped(ns.ident("ns.t")).pointer == dropped.pointer
+    key = str(dropped.metadata_location).removeprefix("s3://lake/")
+    for _ in range(3):
+        sweeps.pass_days(ns, 9.5)
+        sweeps.run(ns)
+    assert key in sweeps.keys_in(ns)
+    with pytest.raises(errors.InvalidLocation, match="it is the location of another table"):
+        ns.run(ns.tables.undrop(ns.ident("ns.t"), by=BY, permit=lakes.permit_all))
+    ns.run(ns.tables.drop(ns.ident("ns.u"), purge=True, by=BY))
+    sweeps.run(ns)
+    ns.run(ns.tables.undrop(ns.ident("ns.t"), by=BY, permit=lakes.permit_all))
+    assert ns.load(ns.ident("ns.t")).data == dropped.data
+
+
 def test_a_protected_table_is_not_replaced_and_still_pointed_back(ns: lakes.Lake) -> None:
     other = unregistered(ns, "ns.a")
     first = create(ns, "ns.t", properties=PROTECTED)
