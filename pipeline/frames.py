@@ -1,7 +1,8 @@
 """engine: reads raw files as one Spark data frame, with the column types that the load needs.
 
-For CSV, Spark reads text; `reading` says from the classes of the values which type a column has,
-and Spark reads once more with these types. For JSON, Spark's own inference is merged with the
+For CSV, `reading` says from the classes of the values which type a column has, and Spark reads with
+these types. The classes come from the bytes (`valueclasses`) or, where these do not tell them, from
+Spark, which then reads the files as text first. For JSON, Spark's own inference is merged with the
 table's types. A column that the table has is read as the table's type, or as one that Iceberg can
 widen it to.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from pipeline import (
     session,
     settings,
     sources,
+    valueclasses,
     widening,
 )
 
@@ -185,13 +187,16 @@ class _Load:
         return sum(source.size_bytes for source in self.fresh)
 
 
-def _groups(load: _Load) -> Mapping[inspection.TextShape, Sequence[sources.Source]]:
-    """Return the load's text files by their shape."""
+def _groups(
+    load: _Load,
+    listener: Callable[[sources.Source], Callable[[bytes], None]] | None = None,
+) -> Mapping[inspection.TextShape, Sequence[sources.Source]]:
+    """Return the load's text files by their shape. listener: as for `inspection.grouped`."""
     so_far = progress.ReadCount(len(load.fresh))
     with progress.watching(
         f"looking through {load.objects}", so_far.counters, total_bytes=load.size_bytes
     ):
-        return inspection.grouped(load.s3, load.fresh, load.reader, so_far)
+        return inspection.grouped(load.s3, load.fresh, load.reader, so_far, listener)
 
 
 def _inferring(load: _Load) -> contextlib.AbstractContextManager[None]:
@@ -286,7 +291,16 @@ def _csv(load: _Load) -> Any:
     from pyspark.sql import types
 
     reader, columns, fixed = load.reader, load.columns, load.fixed
-    groups = _groups(load)
+    decide_types = bool(reader.infers or columns or fixed)
+    of_files: dict[sources.Source, valueclasses.FileClasses] = {}
+
+    def listener(source: sources.Source) -> Callable[[bytes], None]:
+        of_files[source] = valueclasses.FileClasses(reader)
+        return of_files[source].feed
+
+    # A cluster's machines tell the classes at the same time.
+    is_for_arrow = load.spark.reads_this_machine and valueclasses.applies_to(reader)
+    groups = _groups(load, listener if decide_types and is_for_arrow else None)
 
     def read_group(shape: inspection.TextShape, **more: Any) -> Any:
         options = {"multiLine": str(shape.spans_lines).lower(), **reader.options, **more}
@@ -297,7 +311,7 @@ def _csv(load: _Load) -> Any:
         for shape, group in groups.items()
     ]
     with located(load.s3, reader, load.fresh), _inferring(load):
-        classes = _classes(texts) if reader.infers or columns or fixed else {}
+        classes = _classes(texts, groups.values(), of_files) if decide_types else {}
     dates = (
         _dates_in_forms(load, read_group, groups) if reader.forms_dates and reader.infers else {}
     )
@@ -346,23 +360,38 @@ def _csv(load: _Load) -> Any:
     )
 
 
-def _classes(texts: Iterable[Any]) -> Mapping[str, frozenset[str]]:
-    """Return which classes of values each column of text has, by its name in lower case."""
+def _classes(
+    texts: Iterable[Any],
+    groups: Iterable[Sequence[sources.Source]],
+    of_files: Mapping[sources.Source, valueclasses.FileClasses],
+) -> Mapping[str, frozenset[str]]:
+    """Return which classes of values each column of text has, by its name in lower case.
+
+    texts: a frame of each group. of_files: what is known from the files' bytes; Spark is asked
+    about groups with other files.
+    """
+    present: dict[str, frozenset[str]] = {}
+    for text, group in zip(texts, groups, strict=True):
+        from_bytes = [of_files[source].end() if source in of_files else None for source in group]
+        classes = valueclasses.together(from_bytes, len(text.columns)) or _classes_by_spark(text)
+        for name, classes_here in zip(text.columns, classes, strict=True):
+            present[name.lower()] = present.get(name.lower(), frozenset()) | classes_here
+    return present
+
+
+def _classes_by_spark(text: Any) -> valueclasses.ColumnClasses:
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import functions
 
-    present: dict[str, frozenset[str]] = {}
-    for text in texts:
-        bits = [functions.bit_or(_class_bit(functions.col(_quoted(name)))) for name in text.columns]
-        row = text.select(*bits).collect()[0]
-        for name, code in zip(text.columns, row, strict=True):
-            classes_here = frozenset(
-                value_class
-                for position, value_class in enumerate(reading.CLASSES)
-                if (code or 0) >> position & 1
-            )
-            present[name.lower()] = present.get(name.lower(), frozenset()) | classes_here
-    return present
+    bits = [functions.bit_or(_class_bit(functions.col(_quoted(name)))) for name in text.columns]
+    return [
+        frozenset(
+            value_class
+            for position, value_class in enumerate(reading.CLASSES)
+            if (code or 0) >> position & 1
+        )
+        for code in text.select(*bits).collect()[0]
+    ]
 
 
 def _class_bit(column: Any) -> Any:

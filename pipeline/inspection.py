@@ -42,10 +42,12 @@ def grouped(
     listing: Sequence[sources.Source],
     reader: reading.SourceReader,
     so_far: progress.ReadCount | None = None,
+    listener: Callable[[sources.Source], Callable[[bytes], None]] | None = None,
 ) -> dict[TextShape, list[sources.Source]]:
     """Return text sources by their shape, without empty ones. Raises BadSource, BadArgument.
 
-    so_far: gains what is read.
+    so_far: gains what is read. listener: returns for a source what is called with each part of its
+    unpacked bytes; in the threads that read them, several sources at once.
 
     Spark takes one file's header for all that it reads together, so that files with other headers
     are read apart.
@@ -53,7 +55,7 @@ def grouped(
     groups: dict[TextShape, list[sources.Source]] = {}
     so_far = so_far or progress.ReadCount(len(listing))
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        shapes = pool.map(lambda source: _shape(s3, source, reader, so_far), listing)
+        shapes = pool.map(lambda source: _shape(s3, source, reader, so_far, listener), listing)
         for source, its_shape in zip(listing, shapes, strict=True):
             if its_shape is not None:
                 groups.setdefault(its_shape, []).append(source)
@@ -63,14 +65,26 @@ def grouped(
 
 
 def _shape(
-    s3: Any, source: sources.Source, reader: reading.SourceReader, so_far: progress.ReadCount
+    s3: Any,
+    source: sources.Source,
+    reader: reading.SourceReader,
+    so_far: progress.ReadCount,
+    listener: Callable[[sources.Source], Callable[[bytes], None]] | None,
 ) -> TextShape | None:
     """Return a source's shape; None if it has no text."""
     if not source.size_bytes:
         return None
     is_packed = reading.packed_as(source.place) is not None
+    hear = None if listener is None else listener(source)
+
+    def seen(part: bytes) -> None:
+        if not is_packed:
+            so_far.add(len(part))
+        if hear is not None:
+            hear(part)
+
     with sources.opened(s3, source) as stream:
-        its_shape = shape(stream, source, reader, seen=None if is_packed else so_far.add)
+        its_shape = shape(stream, source, reader, seen=seen)
     if is_packed:
         so_far.add(source.size_bytes)
     so_far.end()
@@ -82,17 +96,17 @@ def shape(
     source: sources.Source,
     reader: reading.SourceReader,
     *,
-    seen: Callable[[int], None] | None = None,
+    seen: Callable[[bytes], None] | None = None,
 ) -> TextShape | None:
     """Look through one file; return its shape, or None if it has no text. Raises BadSource.
 
-    seen: called with the number of bytes of each part.
+    seen: called with each part of the bytes.
     """
     scan = _Scan(source, reader)
     for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""):
         scan.feed(chunk)
         if seen is not None:
-            seen(len(chunk))
+            seen(chunk)
     return scan.end()
 
 
@@ -127,8 +141,10 @@ class _Scan:
         counts = _line_ends(text)
         header_end = line_end(self._begin)
         is_mixed = any(count for end, count in counts.items() if end != header_end)
-        if self._quote and (self._inside or self._quote in text or is_mixed):
+        if self._quote and is_mixed:
             self._follow_quotes(text)
+        elif self._quote and (self._inside or self._quote in text):
+            self._pass_quotes(text)
         self._lines += _lines(text, header_end)
 
     def end(self) -> TextShape | None:
@@ -176,6 +192,14 @@ class _Scan:
             "--option encoding=ISO-8859-1"
         )
 
+    def _pass_quotes(self, text: bytes) -> None:
+        """Do as `_follow_quotes`, for text whose line ends are all as the header's."""
+        pieces = text.split(self._quote)
+        quoted = b"".join(pieces[0 if self._inside else 1 :: 2])
+        if b"\n" in quoted or b"\r" in quoted:
+            self._spans = True
+        self._inside ^= len(pieces) % 2 == 0
+
     def _follow_quotes(self, text: bytes) -> None:
         header_end = line_end(self._begin)
         pieces = _ENDS.split(text)
@@ -218,6 +242,8 @@ def line_end(begin: bytes) -> bytes:
 
 def _line_ends(text: bytes) -> dict[bytes, int]:
     """Return how many line ends of each form the text has. It does not end with CR."""
+    if b"\r" not in text:
+        return {b"\r\n": 0, b"\n": text.count(b"\n"), b"\r": 0}
     pairs = text.count(b"\r\n")
     return {
         b"\r\n": pairs,

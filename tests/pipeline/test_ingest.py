@@ -31,6 +31,7 @@ from pipeline import (
     resources,
     settings,
     sources,
+    valueclasses,
 )
 from tests.kit import examples
 from tests.pipeline import wire
@@ -387,6 +388,35 @@ def test_spark_gives_each_text_the_class_that_its_pattern_says(lake: Lake) -> No
     assert len({reading.class_of(value) for value in values}) == len(reading.CLASSES)
 
 
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ('a,b,c\r\n1,"2",1.5\r\n"","x, ""y""",\r\n,2024-02-29,7\r\n', {}),
+        ("a\tb\n1\t2024-02-29\n\t\n\n9223372036854775807\t2024-02-29T10:00Z", {"sep": "\\t"}),
+        (
+            "a;'b'\nNA;NaN\ntrue;'NA'\n'FALSE';\"1\"\n",
+            {"sep": ";", "quote": "'", "nullValue": "NA"},
+        ),
+        ("1,\u00e9\n007,-0\n 8,1e5 \n", {"header": "false"}),
+        ("a\n1\n\n-2147483649\n", {}),
+    ],
+)  # fmt: skip
+def test_classes_from_bytes_decide_as_those_that_spark_tells(
+    lake: Lake, tmp_path: Path, content: str, options: dict[str, str]
+) -> None:
+    path = tmp_path / "values.csv"
+    path.write_bytes(content.encode())
+    reader = reading.reader("csv", options)
+    file = valueclasses.FileClasses(reader)
+    file.feed(content.encode())
+    from_bytes = file.end()
+    assert from_bytes is not None
+    text = lake.spark.session.read.format("csv").options(**reader.options, inferSchema="false")
+    of_spark = frames._classes_by_spark(text.load(str(path)))
+    assert list(map(reading.type_of, from_bytes)) == list(map(reading.type_of, of_spark))
+    assert all(present <= every for present, every in zip(from_bytes, of_spark, strict=True))
+
+
 def test_options_that_choose_files_choose_objects_by_their_names(lake: Lake, raw: Raw) -> None:
     for number in range(fetching.OBJECTS_MIN):
         raw.put(f"in/{'odd' if number % 2 else 'even'}-{number:02}.csv", f"id\n{number}\n")
@@ -658,7 +688,7 @@ def race(lake: Lake, raw: Raw, table: str, *modes: settings.Mode) -> list[Any]:
     def job(number: int, mode: settings.Mode) -> None:
         try:
             ended[number] = lake.ingest(raw, table, say=listed, mode=mode)
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
+        except BaseException as error:  # noqa: BLE001 - from_bytes by the main thread
             ended[number] = error
 
     threads = [threading.Thread(target=job, args=each) for each in enumerate(modes)]

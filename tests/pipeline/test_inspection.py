@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pipeline import errors, inspection, reading, sources
+from pipeline import errors, inspection, reading, sources, valueclasses
 from tests.pipeline.lake import Raw
 from tests.pipeline.test_sources import keys_of
 
@@ -136,3 +140,120 @@ def test_json_with_a_number_of_any_length_is_json(raw: Raw) -> None:
     listing = sources.listed(raw.s3, raw.place("in/"))
     with pytest.raises(errors.BadSource, match=r"in/2\.json: line 2 is not JSON"):
         inspection.locate_in_json(raw.s3, listing, reader)
+
+
+# The classes of values.
+
+VALUES = (
+    "", "0", "-0", "7", "2147483648", "9" * 19, "9" * 38, "1.5", "1e5", "NaN", "007", " ", " 1",
+    "true", "2024-02-29", "2024-02-30", "2024-02-29 10:00Z", "NA", "x", "\u00e9", "a,b", "a;b",
+    "a\tb", "a\nb", "a\r\nb", 'say "5"', '"', "it's",
+)  # fmt: skip
+
+
+def classes_of_file(
+    content: bytes, *, parts: int = 7, **options: str
+) -> valueclasses.ColumnClasses | None:
+    """Return the classes of a file that comes in parts of so many bytes."""
+    file = valueclasses.FileClasses(reading.reader("csv", options))
+    for begin in range(0, len(content), parts):
+        file.feed(content[begin : begin + parts])
+    return file.end()
+
+
+@st.composite
+def csv_files(draw: st.DrawFn) -> tuple[bytes, dict[str, str]]:
+    """A CSV file, often one with odd quotes, and its reader's options."""
+    width = draw(st.integers(1, 3))
+    options = {
+        "sep": draw(st.sampled_from([",", ";", "\t", "^"])),
+        "quote": draw(st.sampled_from(['"', "'"])),
+        "header": draw(st.sampled_from(["true", "false"])),
+        **draw(st.sampled_from([{}, {"nullValue": "NA"}])),
+    }
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    text = options["sep"].join("abc"[:width]) + end
+    for _ in range(draw(st.integers(0, 8))):
+        cells = []
+        for _ in range(width):
+            value = draw(st.sampled_from(VALUES))
+            needs_quotes = any(one in value for one in (options["sep"], options["quote"], "\n"))
+            is_bare = draw(st.sampled_from([True, True, True, False]))
+            if is_bare and needs_quotes and draw(st.booleans()):
+                is_bare = False
+            quote = options["quote"]
+            cells.append(value if is_bare else quote + value.replace(quote, 2 * quote) + quote)
+        text += (
+            options["sep"].join(cells) + end + draw(st.sampled_from(["", "", "", end, " " + end]))
+        )
+    return text.encode(), options
+
+
+@given(csv_files(), st.integers(1, 40))
+def test_classes_from_bytes_decide_as_those_of_all_values(
+    drawn: tuple[bytes, dict[str, str]], parts: int
+) -> None:
+    content, options = drawn
+    from_bytes = classes_of_file(content, parts=parts, **options)
+    if from_bytes is None:
+        return
+    reader = reading.reader("csv", options)
+    source = sources.Source(place="s3://b/k.csv", etag="e", size_bytes=len(content))
+    try:
+        rows = [row for _, row in inspection.records(io.BytesIO(content), source, reader).rows]
+    except (csv.Error, errors.BadSource):
+        assert all(reading.TEXT in present for present in from_bytes)
+        return
+    absent = {"", reader.null_value}
+    for position, present in enumerate(from_bytes):
+        values = {row[position] for row in rows} - absent
+        every = {reading.class_of(value) for value in values}
+        assert present <= every
+        assert reading.type_of(present) == reading.type_of(every), (values, present)
+
+
+@pytest.mark.parametrize(
+    ("content", "classes"),
+    [
+        (b"a,b\n1,x\n2,y", [{"int"}, {"text"}]),
+        (b'"a","b"\r\n"1","say ""5"""\r\n"",2.5\r\n', [{"int"}, {"text", "real"}]),
+        (b"a,b\n1.5,\n7,\n", [{"real", "int"}, set()]),
+        (b"a,b\n", [set(), set()]),
+        (b"a\n1\n\n2147483648\n", [{"int", "long"}]),
+    ],
+)  # fmt: skip
+def test_classes_of_plain_files_are_known(content: bytes, classes: list[set[str]]) -> None:
+    assert classes_of_file(content, parts=1000) == classes
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'a,b\n1,"two\nlines"\n', b'a,b\n1,5"\n', b'a,b\n1,"5" \n', b'a,b\n1, "5"\n',
+        b"a,b\n1\n", b"a,b\n1,2,3\n", b"a,b\n1,2\r3,4\n", b"\xef\xbb\xbfa,b\n1,2\n", b"\na\n1\n",
+        b"a\n \n1\n", b"a,b\n \n1,2\n", b"",
+    ],
+)  # fmt: skip
+def test_classes_of_files_that_spark_may_read_otherwise_are_unknown(content: bytes) -> None:
+    assert classes_of_file(content) is None
+
+
+def test_classes_of_files_with_another_width_are_unknown() -> None:
+    one, other = [frozenset({"int"})], [frozenset({"real"})]
+    assert valueclasses.together([one, other], 1) == [{"int", "real"}]
+    assert valueclasses.together([one, other], 2) is None
+    assert valueclasses.together([one, None], 1) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "applies"),
+    [
+        ({}, True), ({"sep": "\\t", "quote": "'", "nullValue": "NA"}, True),
+        ({"encoding": "latin1"}, False), ({"sep": "\u00a6"}, False), ({"comment": "#"}, False),
+        ({"dateFormat": "dd.MM.yyyy"}, False),
+    ],
+)  # fmt: skip
+def test_classes_come_from_bytes_if_the_options_divide_files_alike(
+    options: dict[str, str], applies: bool
+) -> None:
+    assert valueclasses.applies_to(reading.reader("csv", options)) == applies

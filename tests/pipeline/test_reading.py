@@ -75,6 +75,26 @@ def test_the_classes_of_its_values_give_a_column_its_type(
     assert reading.type_of(classes) == column_type
 
 
+def test_a_class_whose_values_are_of_a_wider_one_too_changes_no_type() -> None:
+    whole = ("int", "long", "integer", "real")
+    types = (*reading.SCHEMA_TYPES, "decimal(9,2)", "decimal(38,0)", "binary")
+    sets = itertools.chain.from_iterable(
+        itertools.combinations(reading.CLASSES, count) for count in range(1, 9)
+    )
+    for present in map(frozenset, sets):
+        least = present
+        if reading.TEXT in present:
+            least = frozenset({reading.TEXT})
+        else:
+            widest = max((one for one in whole if one in present), key=whole.index, default=None)
+            least = present - set(whole) | ({widest} if widest else set())
+        assert reading.type_of(least) == reading.type_of(present)
+        for table_type in types:
+            read_as = reading.type_into(table_type, present)
+            assert reading.type_into(table_type, least) == read_as
+            assert reading.holds(read_as, least) == reading.holds(read_as, present)
+
+
 @given(st.dates(datetime.date(1, 1, 2), datetime.date(9999, 12, 30)), st.times())
 def test_times_become_the_moments_that_they_name(day: datetime.date, time: datetime.time) -> None:
     moment = datetime.datetime.combine(day, time)
