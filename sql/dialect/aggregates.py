@@ -26,6 +26,9 @@ ROWS_MAX = 1 << 40
 
 COUNT = sqltypes.integer(18, 0, ROWS_MAX)
 
+SUM_DIGITS: Final = 12
+"""How many digits more a SUM of NUMBERs has than a summand."""
+
 
 def _aggregate(call: FunctionCall, name: str, *operands: code.Argument) -> code.FunctionUse:
     """Return the engine's aggregate as it is called: with its DISTINCT, its order and its OVER."""
@@ -101,8 +104,11 @@ def _count(call: FunctionCall, counted: code.Part, parts: list[Expr]) -> Expr:
 
 
 def count_if(call: FunctionCall) -> Expr:
+    """COUNT_IF: of the type that a SUM of ones has."""
     condition = rewrites.as_boolean(call.arg(0))
-    return _count(call, code.case([(condition, 1)]), [condition])
+    counted = _count(call, code.case([(condition, 1)]), [condition])
+    precision = 1 + SUM_DIGITS
+    return dataclasses.replace(counted, type=dataclasses.replace(counted.type, precision=precision))
 
 
 def _summed(operand: Expr) -> Expr:
@@ -119,12 +125,13 @@ def total(call: FunctionCall) -> Expr:
     if sql_type.name == "real":
         return call.aggregated(_aggregate(call, "sum", operand), sqltypes.REAL, [operand])
     rows = min(call.rows or ROWS_MAX, ROWS_MAX)
+    declared = min(sql_type.precision + SUM_DIGITS, sqltypes.PRECISION_MAX)
     if sql_type.is_integer:
         operand = rewrites.proven(operand)
         widest = max(abs(sql_type.low), abs(sql_type.high))
         if widest * rows <= sqltypes.INT64_HIGH:
             low, high = min(sql_type.low * rows, 0), max(sql_type.high * rows, 0)
-            whole = sqltypes.integer(sqltypes.PRECISION_MAX, low, high)
+            whole = sqltypes.integer(declared, low, high)
             sum_of: code.Code = _aggregate(call, "sum", operand)
             if widest * ROWS_MAX > sqltypes.INT64_HIGH:
                 sum_of = _of_at_most(call, rows, sum_of, whole)
@@ -134,7 +141,7 @@ def total(call: FunctionCall) -> Expr:
         if operand.type.is_integer:
             wide = sqltypes.number(digits)
             operand = exprs.derived(code.exactly(operand, wide), wide, [operand])
-    result = sqltypes.number(sqltypes.PRECISION_MAX, sql_type.scale)
+    result = sqltypes.number(declared, sql_type.scale)
     precision = operand.type.precision
     if precision + len(str(rows)) > sqltypes.PRECISION_MAX:
         # The engine's sum of such decimals wraps; one of twice the width is exact.
@@ -167,16 +174,18 @@ def average(call: FunctionCall) -> Expr:
     if operand.type.name == "real":
         return call.aggregated(_aggregate(call, "avg", operand), sqltypes.REAL, [operand])
     added = total(call)
-    counted = count(call)
     scale = sqltypes.divided_scale(operand.type)
     if call.over:
         scale = max(min(operand.type.scale + 3, sqltypes.DIVISION_SCALE_MAX), operand.type.scale)
-    dividend = sqltypes.number(sqltypes.PRECISION_MAX, max(operand.type.scale, scale - 3))
-    result = sqltypes.number(sqltypes.PRECISION_MAX, scale)
-    divisor = code.exactly(code.call("nullif", counted, 0), sqltypes.number(19))
-    quotient = code.infix(code.exactly(added, dividend), "/", divisor)
-    mean = code.exactly(code.call("round", quotient, scale), result)
-    return call.aggregated(mean, result, [operand])
+    digits = added.type.precision - added.type.scale + scale
+    result = sqltypes.number(min(digits, sqltypes.PRECISION_MAX), scale)
+    counted = exprs.derived(
+        code.exactly(code.call("nullif", count(call), 0), sqltypes.number(19)),
+        sqltypes.number(19),
+        [operand],
+    )
+    mean = rewrites.quotient(added, counted, result)
+    return call.aggregated(mean.code, result, [operand])
 
 
 def same_type(engine_name: str) -> builders.Builder:
@@ -312,6 +321,54 @@ def real_of(engine_name: str) -> builders.Builder:
     return build
 
 
+def variance_of(engine_name: str) -> builders.Builder:
+    """Return the builder of VARIANCE or VAR_POP: of a NUMBER, a NUMBER of 38 digits.
+
+    Its scale is that of a quotient of a product of two such NUMBERs.
+    """
+    of_reals = real_of(engine_name)
+    is_sample = engine_name == "var_samp"
+
+    def build(call: FunctionCall) -> Expr:
+        operand = _summed(call.arg(0))
+        if operand.type.name == "real":
+            return of_reals(call)
+        square = sqltypes.multiplied(operand.type, operand.type)
+        scale = sqltypes.divided_scale(square)
+        result = sqltypes.number(sqltypes.PRECISION_MAX, scale)
+        values = rewrites.widened(operand)
+        precision, point = values.type.precision, values.type.scale
+        extended = max(2 * point, scale - rewrites.QUOTIENT_SCALE_STEP + 1)
+        digits = 2 * precision + 2 * len(str(ROWS_MAX)) + extended - 2 * point
+        if call.distinct or digits + rewrites.QUOTIENT_SCALE_STEP > rewrites.ENGINE_DIGITS_MAX:
+            spread = of_reals(call)
+            return exprs.derived(code.exactly(spread, result), result, [spread])
+        exact = code.arrow(values, rewrites.double_width(values.type))
+        added = _aggregate(call, "sum", exact)
+        squares = _aggregate(call, "sum", code.infix(exact, "*", exact))
+        rows = _of_double_width(_over(call, "count", values))
+        above = code.infix(code.infix(squares, "*", rows), "-", code.infix(added, "*", added))
+        others = code.infix(rows, "-", _of_double_width(1)) if is_sample else rows
+        below = code.infix(rows, "*", others)
+        divided = code.infix(
+            code.arrow(above, rewrites.double_width(sqltypes.number(digits, extended))),
+            "/",
+            code.call("nullif", below, _of_double_width(0)),
+        )
+        rounded = code.exactly(code.call("round", divided, scale), result)
+        return call.aggregated(rounded, result, [operand])
+
+    return build
+
+
+def _of_double_width(whole: code.Argument) -> code.Cast:
+    """Return a whole number of 64 bits for arithmetic with decimals of double width.
+
+    Beside one of the usual width the engine gives both operands the larger scale first.
+    """
+    return code.arrow(whole, rewrites.double_width(sqltypes.number(19)))
+
+
 SPREADS: Final = frozenset({"stddev_samp", "stddev_pop", "var_samp", "var_pop"})
 
 
@@ -354,13 +411,15 @@ def median(call: FunctionCall) -> Expr:
 
 
 def _interpolated(operand: Expr) -> sqltypes.SqlType:
-    """Return the type of a value between two values of a NUMBER: three more decimal places."""
-    return sqltypes.number(sqltypes.PRECISION_MAX, min(operand.type.scale + 3, 37))
+    """Return the type of a value between two of a NUMBER: three more digits, after the point."""
+    return sqltypes.number(
+        min(operand.type.precision + 3, sqltypes.PRECISION_MAX), min(operand.type.scale + 3, 37)
+    )
 
 
 def percentile_cont(call: FunctionCall) -> Expr:
     _refuse_distinct(call)
-    fraction = float(str(call.constant(0)))
+    fraction = decimal.Decimal(str(call.constant(0)))
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
     operand = call.order_parts[0]
@@ -368,20 +427,49 @@ def percentile_cont(call: FunctionCall) -> Expr:
         raise call.invalid()
     if operand.type.name not in ("fixed", "real", "null"):
         raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
+    if operand.type.name == "fixed":
+        if len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
+            raise call.invalid()
+        return _exact_percentile(call, operand, fraction)
     real = rewrites.cast(operand, sqltypes.REAL)
     percentile: code.Case | code.FunctionUse
     if call.over:
-        percentile = _interpolated_over(call, real, fraction)
+        percentile = _interpolated_over(call, real, float(fraction))
     else:
         percentile = code.FunctionUse(
             name="percentile_cont",
-            arguments=(code.Token(text=repr(fraction)),),
+            arguments=(code.Token(text=repr(float(fraction))),),
             within=(code.SortKey(key=real, direction=call.order[0].direction),),
         )
-    if operand.type.name != "fixed":
-        return call.aggregated(percentile, sqltypes.REAL, [operand])
+    return call.aggregated(percentile, sqltypes.REAL, [operand])
+
+
+def _exact_percentile(call: FunctionCall, operand: Expr, fraction: decimal.Decimal) -> Expr:
+    """Return PERCENTILE_CONT of a NUMBER, with all its digits.
+
+    Of values x(0) to x(n), n * fraction is a whole number and a rest in parts of `below`; so the
+    value is x(whole) * (below - rest) + x(whole + 1) * rest, divided by below.
+    """
+    above, below = fraction.as_integer_ratio()
+    values = _sorted(call, operand)
+    last = code.infix(code.arrow(_over(call, "count", operand), "Int64"), "-", 1)
+    place = code.infix(last, "*", above)
+    rest = code.infix(place, "%", below)
+    first = code.infix(code.infix(place, "/", below), "+", 1)
+    lower = code.call("array_element", values, first)
+    upper = code.call("array_element", values, code.infix(first, "+", 1))
+    width = rewrites.double_width(operand.type)
+
+    def share(value: code.Part, parts: code.Part) -> code.Code:
+        return code.infix(code.arrow(value, width), "*", _of_double_width(parts))
+
+    between = code.infix(share(lower, code.infix(below, "-", rest)), "+", share(upper, rest))
+    divided = code.infix(between, "/", _of_double_width(below))
     result = _interpolated(operand)
-    return call.aggregated(code.exactly(percentile, result), result, [operand])
+    rounded = code.exactly(code.call("round", divided, result.scale), result)
+    # Without a rest there may be no next value.
+    chosen = code.case([(code.infix(rest, "=", 0), code.exactly(lower, result))], rounded)
+    return call.aggregated(chosen, result, [operand])
 
 
 def _interpolated_over(call: FunctionCall, real: Expr, fraction: float) -> code.Case:
@@ -688,8 +776,8 @@ AGGREGATES = (
     aggregate("PERCENTILE_DISC", "constant", "any", percentile_disc),
     aggregate("STDDEV STDDEV_SAMP", "real", "real", real_of("stddev_samp")),
     aggregate("STDDEV_POP", "real", "real", real_of("stddev_pop")),
-    aggregate("VARIANCE VARIANCE_SAMP VAR_SAMP", "real", "real", real_of("var_samp")),
-    aggregate("VARIANCE_POP VAR_POP", "real", "real", real_of("var_pop")),
+    aggregate("VARIANCE VARIANCE_SAMP VAR_SAMP", "number", "number", variance_of("var_samp")),
+    aggregate("VARIANCE_POP VAR_POP", "number", "number", variance_of("var_pop")),
     *(
         aggregate(name.upper(), "real real", "real", real_of(name))
         for name in ("corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count")

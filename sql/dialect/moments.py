@@ -401,7 +401,32 @@ def date_diff(call: FunctionCall) -> Expr:
     return difference(part_of(call.word(0)), call.arg(1), call.arg(2), call.context.weeks)
 
 
+DATE_DAYS_MAX = 1 << 32
+"""More days than lie between two values of 32 bits."""
+
+
+def _difference_type(part: str, moments: list[Expr]) -> sqltypes.SqlType:
+    """Return the type of DATEDIFF: 9 digits where they hold it, else 18, and 38 of nanoseconds.
+
+    A day has 86,400,000 milliseconds, so all but the smallest parts of a TIME fit 9 digits, and so
+    do the hours of 9,999 years. The hours between two DATEs have 18 digits.
+    """
+    names = {moment.type.name for moment in moments}
+    if part not in TIME_PARTS:
+        return sqltypes.integer(9, -DATE_DAYS_MAX, DATE_DAYS_MAX)
+    is_short = part == "hour" and names != {"date"}
+    if is_short or (names == {"time"} and part not in ("microsecond", "nanosecond")):
+        return sqltypes.integer(9)
+    return sqltypes.integer(18)
+
+
 def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
+    """Return how many boundaries of a part lie between two moments.
+
+    A text beside a DATE is a date, as where the two are compared.
+    """
+    if {start.type.name, end.type.name} == {"date", "text"}:
+        start, end = (rewrites.cast(each, sqltypes.DATE) for each in (start, end))
     moments = [as_moment(start), as_moment(end)]
     # A TIME has no instant: with it, a moment counts by its calendar fields.
     of_instants = part in TIME_PARTS and all(each.type.name != "time" for each in moments)
@@ -416,7 +441,7 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
         return _passed(part, _instant(moments[0]), _instant(moments[1]), weeks)
     first, last = map(_local, moments)
     parts = [first, last]
-    sql_type = sqltypes.integer()
+    sql_type = _difference_type(part, moments)
     if part in ("year", "quarter", "month"):
         passed = code.infix(_ordinal(part, last), "-", _ordinal(part, first))
         return exprs.derived(passed, sql_type, parts)
@@ -442,7 +467,7 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     for operand, negative in ((end, False), (start, True)):
         if rewrites.is_of_nanoseconds(operand):
             nanos = rewrites.add(nanos, _nanos_of_micro(operand), negative=negative)
-    return nanos
+    return _of_nanoseconds(nanos)
 
 
 def _passed(part: str, first: Expr, last: Expr, weeks: shapes.Weeks) -> Expr:
@@ -455,10 +480,16 @@ def _passed(part: str, first: Expr, last: Expr, weeks: shapes.Weeks) -> Expr:
     starts = [code.arrow(truncate(unit, each, weeks), "Int64") for each in (last, first)]
     passed = code.infix(starts[0], "-", starts[1])
     micros = rewrites.MICROSECONDS.get(part, 1)
-    count = exprs.derived(code.infix(passed, "/", micros), sqltypes.integer(), [first, last])
+    sql_type = _difference_type(part, [first, last])
+    count = exprs.derived(code.infix(passed, "/", micros), sql_type, [first, last])
     if part != "nanosecond":
         return count
-    return rewrites.multiply(count, exprs.integer(1000))
+    return _of_nanoseconds(rewrites.multiply(count, exprs.integer(1000)))
+
+
+def _of_nanoseconds(count: Expr) -> Expr:
+    widest = sqltypes.number(sqltypes.PRECISION_MAX)
+    return exprs.derived(code.exactly(count, widest), widest, [count])
 
 
 def _nanos_of_micro(operand: Expr) -> Expr:

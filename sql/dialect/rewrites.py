@@ -970,26 +970,46 @@ def divide(left: Expr, right: Expr) -> Expr:
     if "real" in (left.type.name, right.type.name):
         left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
         return exprs.derived(code.infix(left, "/", right), sqltypes.REAL, [left, right])
-    sql_type = sqltypes.divided(left.type, right.type)
-    # The engine gives four digits more than the dividend has, cut off; one digit more than wanted
-    # is enough to round.
-    extended = max(left.type.scale, sql_type.scale - 3)
+    return quotient(left, right, sqltypes.divided(left.type, right.type))
+
+
+ENGINE_DIGITS_MAX = 76
+"""Digits of the engine's decimals of twice the usual width."""
+
+QUOTIENT_SCALE_STEP = 4
+"""The engine gives so many digits more than the dividend has after the point, cut off."""
+
+
+def quotient(left: Expr, right: Expr, sql_type: sqltypes.SqlType) -> Expr:
+    """Return the quotient of two NUMBERs, rounded to the scale of sql_type."""
+    # One digit more than wanted is enough to round.
+    extended = max(left.type.scale, sql_type.scale - QUOTIENT_SCALE_STEP + 1)
     whole = left.type.precision - left.type.scale
     if left.type.is_integer:
         whole = min(whole, len(str(sqltypes.INT64_HIGH)))
     right = widened(right)
     dividend: code.Part
     divisor: code.Part
-    if whole + extended + 4 + right.type.scale > sqltypes.PRECISION_MAX:
-        # The engine moves the dividend's point that far before it divides.
-        longer = sqltypes.number(whole + extended, extended)
-        dividend = code.arrow(left, double_width(longer))
-        divisor = code.arrow(right, double_width(right.type))
-    else:
+    # The engine moves the dividend's point that far before it divides.
+    digits = whole + extended + QUOTIENT_SCALE_STEP + right.type.scale
+    if digits <= sqltypes.PRECISION_MAX:
         dividend = cast(left, sqltypes.number(sqltypes.PRECISION_MAX, extended))
-        divisor = right
-    quotient = code.call("round", code.infix(dividend, "/", divisor), sql_type.scale)
-    return exprs.derived(code.exactly(quotient, sql_type), sql_type, [left, right])
+        divided: code.Code = code.infix(dividend, "/", right)
+    else:
+        dividend = code.arrow(left, double_width(sqltypes.number(whole + extended, extended)))
+        divisor = code.arrow(right, double_width(right.type))
+        spare = extended + QUOTIENT_SCALE_STEP - 1 - sql_type.scale
+        moved = min(max(digits - ENGINE_DIGITS_MAX, 0), right.type.scale, spare)
+        if moved:
+            # A divisor with its point further to the right, and the quotient moved back.
+            shifted = sqltypes.number(right.type.precision, right.type.scale - moved)
+            unit = code.arrow(10**moved, double_width(sqltypes.number(moved + 1)))
+            divisor = code.arrow(code.infix(divisor, "*", unit), double_width(shifted))
+            divided = code.infix(code.infix(dividend, "/", divisor), "*", unit)
+        else:
+            divided = code.infix(dividend, "/", divisor)
+    rounded = code.call("round", divided, sql_type.scale)
+    return exprs.derived(code.exactly(rounded, sql_type), sql_type, [left, right])
 
 
 def checked_divisor(right: Expr) -> Expr:

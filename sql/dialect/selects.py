@@ -79,6 +79,8 @@ class SelectBinder:
         where = self._where()
         bound_items = [(name, self._bound_item(name, node)) for name, node in items]
         having = self._condition("having")
+        if having is not None and having.window:
+            raise _misplaced("window function in HAVING clause")
         qualify = self._condition("qualify")
         grouping = groupings.bind(
             self._tree.args.get("group"), [item for _, item in bound_items], self._scope
@@ -795,12 +797,12 @@ def _counts_rows(node: Any) -> bool:
 def check_plain(bound: Expr, place: str) -> None:
     """Raise SqlError for an aggregate or window function where none is allowed."""
     if bound.aggregate or bound.window:
-        raise errors.SqlError(
-            "002035",
-            "42601",
-            f"SQL compilation error:\nInvalid aggregate or window function in {place}",
-            phase="COMPILATION",
-        )
+        raise _misplaced(f"aggregate or window function in {place}")
+
+
+def _misplaced(what: str) -> errors.SqlError:
+    text = f"SQL compilation error:\nInvalid {what}"
+    return errors.SqlError("002035", "42601", text, phase="COMPILATION")
 
 
 def _is_joined(node: Any) -> bool:

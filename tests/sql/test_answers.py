@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -128,6 +128,58 @@ def test_a_quotient_and_a_median_of_38_digits_are_exact(tmp_path: Path) -> None:
         },
         "create table t (w number(38), n number(10, 2), b number(18), v number(38, 37))",
         f"insert into t values ({most}, 2.5, 999999999999999999, {Decimal('1e-37'):f})",
+    )
+
+
+def test_quotients_and_averages_of_many_decimal_places_are_exact(tmp_path: Path) -> None:
+    places = Decimal("1." + "0" * 37)
+    answers(
+        tmp_path,
+        {
+            "select v / v, v / 2 from t order by v": [
+                (places, Decimal("0.125")),
+                (places, Decimal("3.75")),
+            ],
+            "select avg(v) over () from t": [(Decimal("3.875"),)] * 2,
+            "select avg(v) from t": (Decimal("3.875"),),
+            "select avg(m), avg(v / 10) from t": (Decimal("49.5"), Decimal("0.3875")),
+            "select v / w from t where v > 1": "100039",
+        },
+        "create table t (v number(38, 37), m number(38, 36), w number(38, 37))",
+        f"insert into t values (7.5, 99, {Decimal('1e-37'):f}), (0.25, 0, 1)",
+    )
+
+
+def test_the_variance_of_numbers_is_an_exact_number(tmp_path: Path) -> None:
+    whole = [10**18 + 1, 10**18 + 2, 10**18 + 4, 10**18 + 8]
+    parts = [Decimal(f"{number}.25") for number in (3, 5, 10**13)]
+    with localcontext(prec=80):
+        mean = sum(parts) / 3
+        of_parts = sum((part - mean) ** 2 for part in parts) / 2
+        shown = of_parts.quantize(Decimal("1e-10"), ROUND_HALF_UP)
+    answers(
+        tmp_path,
+        {
+            "select variance(i), var_pop(i) from t": (
+                Decimal(statistics.variance(whole)).quantize(Decimal("1e-6")),
+                Decimal(statistics.pvariance(whole)),
+            ),
+            "select n, variance(i), var_pop(i) from t group by n order by n": [
+                (number, None, 0) for number in range(1, 5)
+            ],
+            "select variance(distinct i - 1000000000000000000) from (select i from t union all"
+            " select i from t)": (Decimal("9.583333"),),
+            "select variance(i) over (order by n rows 1 preceding) from t": [
+                *[(None,), (Decimal("0.5"),), (Decimal(2),), (Decimal(8),)],
+            ],
+            "select variance(i), var_pop(i) from t where n > 4": (None, None),
+            "select variance(column1) from values "
+            + ", ".join(f"({part}::number(21, 2))" for part in parts): (shown,),
+            "select variance(column1 * 1000) from values (1e16::number(38, 0)), (0)": "100039",
+        },
+        "create table t (i int, n int)",
+        "insert into t values "
+        + ", ".join(f"({number}, {place})" for place, number in enumerate(whole, 1)),
     )
 
 

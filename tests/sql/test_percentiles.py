@@ -69,6 +69,21 @@ def test_percentiles_over_windows_are_those_of_the_groups(
     local_sql.run_local(tmp_path, work)
 
 
+def test_percentiles_of_long_numbers_keep_their_digits(tmp_path: Path) -> None:
+    base = 123456789012345678901234567800
+
+    async def work(local: local_sql.LocalSql) -> None:
+        values = ", ".join(f"({base + step}::number(32, 2))" for step in (9, 0, 4))
+        for fraction, above in (("0", 0), ("0.25", 2), ("0.5", 4), ("0.75", 6.5), ("1", 9)):
+            expected = Decimal(f"{base + int(above)}{str(above % 1)[1:]}")
+            place = f"percentile_cont({fraction}) within group (order by column1)"
+            for over, count in (("", 1), (" over ()", 3)):
+                rows = await local.rows(f"select {place}{over} from values {values}")
+                assert rows == [(expected,)] * count
+
+    local_sql.run_local(tmp_path, work)
+
+
 @pytest.mark.parametrize("fraction", ["1.5", "-0.1"])
 def test_a_fraction_beyond_one_is_refused(tmp_path: Path, fraction: str) -> None:
     async def work(local: local_sql.LocalSql) -> None:

@@ -200,6 +200,10 @@ CASES: list[tuple[str, Any]] = [
     ("time_from_parts(12, 0, 12345)", datetime.time(15, 25, 45)),
     ("timestamp_ntz_from_parts('2013-04-05'::date, '12:00:00'::time)", STAMP(2013, 4, 5, 12)),
     ("timestamp_ltz_from_parts(2013, 4, 5, 12, 0, 0)::varchar", "2013-04-05 12:00:00.000 +0000"),
+    # A text beside a DATE is a date.
+    ("datediff(hour, '2020-01-01'::date, '2020-01-02 10:00:00')", 24),
+    ("datediff(minute, '2020-01-01 10:30:00', '2020-01-02'::date)", 1440),
+    ("datediff(hour, '2020-01-01'::date, '2020-01-02 10:00:00'::timestamp)", 34),
     # epochs: the unit is guessed by size
     ("to_date('31536000')", DATE(1971, 1, 1)),
     ("to_date('31536000000')", DATE(1971, 1, 1)),
@@ -517,8 +521,51 @@ TYPES = [
     ("cast(1 as int)", "fixed(38,0)"),
     ("round(1.2345, 2)", "fixed(6,2)"),
     ("count(*)", "fixed(18,0)"),
-    ("sum(1)", "fixed(38,0)"),
-    ("avg(1)", "fixed(38,6)"),
+    # A SUM has 12 digits more than a summand, COUNT_IF those of a SUM of ones.
+    ("sum(1)", "fixed(13,0)"),
+    ("sum(1::number(20,10))", "fixed(32,10)"),
+    ("sum(1::int)", "fixed(38,0)"),
+    ("count_if(true)", "fixed(13,0)"),
+    # An AVG has the digits of the SUM, and those that its scale adds.
+    ("avg(1)", "fixed(19,6)"),
+    ("avg(1::number(10,2))", "fixed(28,8)"),
+    ("avg(1::number(20,10))", "fixed(34,12)"),
+    ("avg(1::int)", "fixed(38,6)"),
+    ("avg(1::number(38,35))", "fixed(38,35)"),
+    # A quotient of the scale that the product of two such numbers has.
+    ("variance(1)", "fixed(38,6)"),
+    ("var_pop(1::number(10,2))", "fixed(38,10)"),
+    ("variance(1::number(20,10))", "fixed(38,12)"),
+    ("variance(1::float)", "real"),
+    ("var_samp('1')", "real"),
+    ("stddev(1)", "real"),
+    ("percentile_cont(0.5) within group (order by 1::number(9,0))", "fixed(12,3)"),
+    ("percentile_cont(0.5) within group (order by 1::number(38,36))", "fixed(38,37)"),
+    ("percentile_disc(0.5) within group (order by 1::number(9,0))", "fixed(9,0)"),
+    *(
+        (f"datediff({part}, {moments})", f"fixed({digits},0)")
+        for moments, digits_of_parts in {
+            "'2024-01-01'::date, '2024-01-02'::date": {
+                "year": 9,
+                "day": 9,
+                "hour": 18,
+                "millisecond": 18,
+                "nanosecond": 38,
+            },
+            "'2024-01-01'::date, '2024-01-02'::timestamp": {
+                "day": 9,
+                "hour": 9,
+                "minute": 18,
+                "microsecond": 18,
+                "nanosecond": 38,
+            },
+            "'01:00'::time, '02:00'::time": {"hour": 9, "millisecond": 9, "microsecond": 18},
+            "'2024-01-01'::timestamp_ltz, '2024-01-02'::timestamp_tz": {"hour": 9, "second": 18},
+            "'2024-01-01', '2024-01-02'": {"day": 9},
+            "'2024-01-01', '2024-01-02'::date": {"hour": 18},
+        }.items()
+        for part, digits in digits_of_parts.items()
+    ),
     ("dateadd(day, 1, '2024-01-01'::date)", "date"),
     ("dateadd(hour, 1, '2024-01-01'::date)", "timestamp_ntz"),
 ]

@@ -195,9 +195,15 @@ def test_rows_of_a_select_without_one_generator_are_numbered_as_they_come() -> N
     seeded = f"select random(42), uniform(1, 1000, random(7)) from {values}"
     generated = "select random(42), uniform(1, 1000, random(7)) from table(generator(rowcount=>3))"
     assert rows(seeded) == rows(generated)
-    for text in (f"select s from {values} where seq4() = 1", f"select sum(seq4()) from {values}"):
-        with pytest.raises(errors.SqlError):
+    for text, number in (
+        (f"select s from {values} where seq4() = 1", "002035"),
+        (f"select s from {values} group by s having seq4() = 1", "002035"),
+        (f"select s from {values} group by s having rank() over (order by s) = 1", "002035"),
+        (f"select sum(seq4()) from {values}", "002036"),
+    ):
+        with pytest.raises(errors.SqlError) as caught:
             rows(text)
+        assert caught.value.code == number
 
 
 def test_generated_values_are_a_function_of_their_source() -> None:
