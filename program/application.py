@@ -99,6 +99,7 @@ class Application(starlette.applications.Starlette):
         """Serve one ASGI scope: an HTTP request, or the lifespan."""
         if scope["type"] == "http":
             await self._entry(scope, receive, send)
+        self.face_of_head = entry.face_of_head
         else:
             await super().__call__(scope, receive, send)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import urllib.parse
+from collections.abc import Mapping
 from typing import Final
 
 S3: Final = "s3"
@@ -66,9 +67,23 @@ def face_of(
     return FACE_OF_FIRST_SEGMENT.get(first, S3)
 
 
-def is_of_catalog(target: bytes) -> bool:
-    """Return whether the start of a request's target, all that came of it, is the catalog's."""
-    return FACE_OF_FIRST_SEGMENT.get(target[1:].partition(b"/")[0]) == ICEBERG
+def face_of_head(
+    raw_path: bytes,
+    query: bytes,
+    headers: Mapping[bytes, bytes],
+    *,
+    domain: str | None,
+    method: str = "",
+) -> str:
+    """Return what `face_of` returns, from a head. headers: by lower-case name."""
+    authorization = headers.get(b"authorization")
+    service = None
+    if authorization is not None or query:
+        service = service_of(
+            None if authorization is None else authorization.decode("latin-1"), query
+        )
+    host = headers.get(b"host", b"").decode("latin-1")
+    return face_of(raw_path, host, service, domain=domain, method=method)
 
 
 def bucket_of_host(host: str, domain: str | None) -> str | None:

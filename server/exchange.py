@@ -13,7 +13,7 @@ import functools
 import itertools
 import logging
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -131,6 +131,14 @@ class Exchange:
     def begin(
         self,
         scope: asgi.Scope,
+    def face_of_head(self, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str:
+        """Return the name of the face of a head, of which not all may have come.
+
+        target: a path with its query."""
+        path, _, query = target.partition(b"?")
+        joined = asgi.Headers(headers).joined
+        return dispatch.face_of_head(path, query, joined, domain=self._domain)
+
         receive: asgi.Receive,
         send: asgi.Send,
         *,
@@ -284,15 +292,12 @@ class Exchange:
         self.counts.in_flight -= 1
 
     def _face_of(self, request: asgi.Request) -> str:
-        joined = request.headers.joined
-        authorization = joined.get(b"authorization")
-        service = None
-        if authorization is not None or request.query:
-            service = dispatch.service_of(
-                None if authorization is None else authorization.decode("latin-1"), request.query
-            )
-        name = dispatch.face_of(
-            request.raw_path, request.host, service, domain=self._domain, method=request.method
+        name = dispatch.face_of_head(
+            request.raw_path,
+            request.query,
+            request.headers.joined,
+            domain=self._domain,
+            method=request.method,
         )
         if name == dispatch.SNOWFLAKE:
             request.raw_path = dispatch.path_for(name, request.raw_path)

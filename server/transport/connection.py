@@ -65,6 +65,8 @@ INVALID: Final = (
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 Recall: TypeAlias = Callable[[bytes], Any]
 """Returns the stored parsed form of a request's bytes, or None."""
+FaceOfHead: TypeAlias = Callable[[bytes, Headers], str]
+"""Returns the name of the face of a target and the headers that have come."""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _INT = struct.Struct("i")
@@ -97,6 +99,7 @@ class Connection(asyncio.Protocol):
             config.loaded_app, "begin", config.loaded_app
         )
         self._recall: Recall = getattr(config.loaded_app, "recall", _recall_nothing)
+        self._face_of_head: FaceOfHead = getattr(config.loaded_app, "face_of_head", _no_face)
         self._server = server_state
         self._app_state = app_state
         self._loop = _loop or asyncio.get_event_loop()
@@ -474,8 +477,19 @@ class Connection(asyncio.Protocol):
         if self.answering:
             self.transport.abort()
         else:
-            is_catalogs = dispatch.is_of_catalog(self._target)
-            self._end(CATALOG_CROWDED if is_catalogs else TOO_CROWDED)
+            self._end(CATALOG_CROWDED if self._is_of_catalog() else TOO_CROWDED)
+
+    def _is_of_catalog(self) -> bool:
+        """Return whether what has come of the head that is being read is the Iceberg catalog's."""
+        target, headers = self._target, self._headers
+        if target[:1] != b"/":
+            try:
+                authority, target = targets.parse(self._parser.get_method(), target)
+            except errors.MalformedRequest:
+                return False
+            if authority is not None:
+                headers = _with_host(headers, authority)
+        return self._face_of_head(target, headers) == dispatch.ICEBERG
 
     # What `transport.watch` calls.
 
@@ -765,6 +779,11 @@ class Connection(asyncio.Protocol):
             cycle.status,
             cycle.sent_bytes,
         )
+
+
+def _no_face(_target: bytes, _headers: Headers) -> str:
+    """For an application that has no faces."""
+    return ""
 
 
 def _recall_nothing(_: bytes) -> None:

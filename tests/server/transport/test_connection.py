@@ -11,7 +11,7 @@ import sys
 import pytest
 import uvicorn
 
-from server import asgi, errors, limits
+from server import asgi, dispatch, errors, limits
 from server.transport import connection, cycle, watch
 from tests.kit.waits import WAIT_SECONDS, pass_by
 
@@ -894,21 +894,51 @@ def test_a_pipelined_request_is_answered_once_its_client_takes_the_answer_before
     asyncio.run(talk())
 
 
+CATALOGS = b"429 Too Many Requests"
+SIGNED = (
+    b"AWS4-HMAC-SHA256 Credential=K/20261128/us-east-1/%s/aws4_request, "
+    b"SignedHeaders=host, Signature=" + b"0" * 64
+)
+
+
 @pytest.mark.parametrize(
-    ("target", "status"),
+    ("target", "lines", "status"),
     [
         # 503 to a commit means to Iceberg's clients that it may have happened.
-        (b"/iceberg/v1/lake/namespaces/ns/tables/t", b"429 Too Many Requests"),
-        (b"/iceberg/v1/lake/transactions/commit?x=1", b"429 Too Many Requests"),
-        (b"/icebergs/key", b"503 Service Unavailable"),
-        (b"/bucket/iceberg/v1", b"503 Service Unavailable"),
+        (b"/iceberg/v1/lake/namespaces/ns/tables/t", b"Host: a", CATALOGS),
+        (b"/iceberg/v1/lake/transactions/commit?x=1", b"Host: a", CATALOGS),
+        (b"/iceberg/v1/lake", b"Host: a\r\nAuthorization: " + SIGNED % b"s3tables", CATALOGS),
+        (b"http://a/iceberg/v1/lake/namespaces/ns/tables/t", b"Host: b", CATALOGS),
+        (b"/icebergs/key", b"Host: a", b"503 Service Unavailable"),
+        (b"/bucket/iceberg/v1", b"Host: a", b"503 Service Unavailable"),
+        # S3: by its host, by its signature.
+        (b"/iceberg/key", b"Host: docs.localhost", b"503 Service Unavailable"),
+        (b"/iceberg/key", b"Host: docs.lake.example", b"503 Service Unavailable"),
+        (b"http://docs.localhost/iceberg/key", b"Host: a", b"503 Service Unavailable"),
+        (
+            b"/iceberg/key",
+            b"Host: a\r\nAuthorization: " + SIGNED % b"s3",
+            b"503 Service Unavailable",
+        ),
+        (b"ftp://a/iceberg/v1", b"Host: a", b"503 Service Unavailable"),
     ],
 )
-def test_a_head_that_has_to_give_way_is_refused_as_its_clients_retry(target, status):
+def test_a_head_that_has_to_give_way_is_refused_as_its_clients_retry(target, lines, status):
+    async def application_with_faces(scope, receive, send):
+        raise AssertionError("no head is complete")
+
+    def face_of_head(target, headers):
+        path, _, query = target.partition(b"?")
+        joined = asgi.Headers(headers).joined
+        return dispatch.face_of_head(path, query, joined, domain="lake.example")
+
+    application_with_faces.face_of_head = face_of_head
+
     async def talk():
         watching = Watching()
-        async with serving(connection.Connection, application, watching) as (reader, writer):
-            writer.write(b"POST %s HTTP/1.1\r\nHost: a\r\nX-Long: %s" % (target, b"x" * 5000))
+        served = serving(connection.Connection, application_with_faces, watching)
+        async with served as (reader, writer):
+            writer.write(b"POST %s HTTP/1.1\r\n%s\r\nX-Long: %s" % (target, lines, b"x" * 5000))
             await until(lambda: any(each._reported_bytes for each in watching.connections))
             (only,) = watching.connections
             only.give_way()
