@@ -51,7 +51,17 @@ from server import (
     looplag,
     native,
 )
-from server.access import arns, audit, decide, identities, model, principals, rootkeys, tokens
+from server.access import (
+    arns,
+    audit,
+    decide,
+    identities,
+    keyuses,
+    model,
+    principals,
+    rootkeys,
+    tokens,
+)
 from server.accesslogs import delivery
 from server.auth import verify
 from server.iam import face as iam_face
@@ -89,6 +99,7 @@ class Application(starlette.applications.Starlette):
         )
         self._entry = entry
         self.recall = entry.recall
+        self.face_of_head = entry.face_of_head
 
     async def __call__(
         self,
@@ -99,7 +110,6 @@ class Application(starlette.applications.Starlette):
         """Serve one ASGI scope: an HTTP request, or the lifespan."""
         if scope["type"] == "http":
             await self._entry(scope, receive, send)
-        self.face_of_head = entry.face_of_head
         else:
             await super().__call__(scope, receive, send)
 
@@ -140,6 +150,7 @@ class _Rights:
     ring: tokens.KeyRing
     principals: principals.Principals
     identities: identities.Identities
+    key_uses: keyuses.KeyUses
     audit_log: audit.Audit
     authoriser: decide.Authoriser
     verifier: verify.Verifier
@@ -176,6 +187,7 @@ def build(
         identities=rights.identities,
         principals=rights.principals,
         authoriser=rights.authoriser,
+        key_uses=rights.key_uses,
         configured=iam_services.configured_users(
             settings.users, rights.principals, settings.account
         ),
@@ -287,6 +299,7 @@ def build(
         counts=counts,
         audit_log=rights.audit_log,
         access_logs=access_logs,
+        key_uses=rights.key_uses.recent,
         lines_of_face={"s3": asgi.encode_headers((("x-amz-id-2", host_id),))},
     )
     lag = looplag.LoopLag(
@@ -344,8 +357,19 @@ def _build_rights(
         random_bytes=secrets.token_bytes,
         now_ms=now_ms,
     )
+    key_uses = keyuses.KeyUses(
+        index=storage.index,
+        region=settings.region,
+        configured=frozenset({root.access_key, *(user.access_key for user in settings.users)}),
+        now_ms=now_ms,
+        monotonic_ns=time.monotonic_ns,
+    )
     people = principals.Principals(
-        account=settings.account, root=root, users=settings.users, stored=stored
+        account=settings.account,
+        root=root,
+        users=settings.users,
+        stored=stored,
+        key_uses=key_uses,
     )
     log = audit.Audit(folder=storage.path / "audit", disk=storage.disk, now_ms=now_ms)
     owners = ownership.Ownership(
@@ -364,6 +388,7 @@ def _build_rights(
         ring=ring,
         principals=people,
         identities=stored,
+        key_uses=key_uses,
         audit_log=log,
         authoriser=decide.Authoriser(
             now_ms=now_ms,
@@ -639,6 +664,7 @@ def _lifespan(
         await rights.audit_log.start()
         lag.start()
         access_logs.start()
+        rights.key_uses.start()
         chores = [
             asyncio.create_task(storage.sweep.run()),
             asyncio.create_task(lifecycles.run()),
@@ -657,6 +683,7 @@ def _lifespan(
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
             await access_logs.stop()
+            await rights.key_uses.stop()
             await catalog.sweep.stop()
             key_sets.close()
             await sql.stop()

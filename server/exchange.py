@@ -31,7 +31,7 @@ from server import (
     templates,
     unserved,
 )
-from server.access import audit, decide
+from server.access import audit, decide, keyuses
 from server.access import errors as access_errors
 from server.accesslogs import delivery
 from server.auth import callers, verify
@@ -74,9 +74,10 @@ class Exchange:
     """The ASGI application.
 
     faces: by the names of `dispatch`; one that is not here is unserved. audit_log: told of refusals
-    and outcomes; None keeps none. access_logs: the records of buckets with logging. files: how the
-    files of bodies are read; the disk. monotonic_ns: a clock for durations. lines_of_face: headers
-    of every answer of a face, as lines of the head.
+    and outcomes; None keeps none. access_logs: the records of buckets with logging. key_uses: the
+    latest use of each access key, of which it is told. files: how the files of bodies are read; the
+    disk. monotonic_ns: a clock for durations. lines_of_face: headers of every answer of a face, as
+    lines of the head.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Exchange:
         counts: counters.Counters | None = None,
         audit_log: audit.Audit | None = None,
         access_logs: delivery.AccessLogs | None = None,
+        key_uses: dict[str, keyuses.KeyUse] | None = None,
         lines_of_face: Mapping[str, bytes] | None = None,
     ) -> None:
         self._faces: dict[str, Face] = {
@@ -111,6 +113,7 @@ class Exchange:
         """Returns the Repeat of a request's bytes, if an earlier request had the same."""
         self._audit = audit_log
         self._access_logs = access_logs
+        self._key_uses = {} if key_uses is None else key_uses
         self._log = logging.getLogger("boathouse.exchange")
         # A request's id: sixteen digits of this start, sixteen of a count.
         self._id_prefix = new_id()[:16]
@@ -128,9 +131,6 @@ class Exchange:
         if rest is not None:
             await rest
 
-    def begin(
-        self,
-        scope: asgi.Scope,
     def face_of_head(self, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str:
         """Return the name of the face of a head, of which not all may have come.
 
@@ -139,6 +139,9 @@ class Exchange:
         joined = asgi.Headers(headers).joined
         return dispatch.face_of_head(path, query, joined, domain=self._domain)
 
+    def begin(
+        self,
+        scope: asgi.Scope,
         receive: asgi.Receive,
         send: asgi.Send,
         *,
@@ -455,6 +458,13 @@ class Exchange:
         call.request.proven = principal.type != "anonymous"
         if visit.entry is not None:
             visit.entry.credential_id = caller.credential_id
+        access_key = caller.credential_id
+        # Temporary keys and tokens come from a key that was used to get them.
+        if access_key and access_key == principal.access_key:
+            signing = caller.signing
+            self._key_uses[access_key] = keyuses.KeyUse(
+                visit.started_ns, visit.name, signing.service, signing.region
+            )
         required = call.operation.authentication is Authentication.REQUIRED
         if required and principal.type == "anonymous":
             raise auth_errors.MissingCredentials("the request has no credentials")

@@ -206,6 +206,12 @@ AUDIT_ANONYMOUS_LINES_PER_SECOND: Final = 100
 AUDIT_ANONYMOUS_BURST: Final = 1_000
 """Lines about clients without a proven identity, beyond which they are only counted."""
 
+# Uses of access keys.
+KEY_USES_SECONDS: Final = 300.0
+"""How long a use waits to be written."""
+KEY_USES_AT_ONCE: Final = 500
+"""Rows of one transaction."""
+
 # Access records.
 ACCESS_RECORDS_SECONDS: Final = 60.0
 """How long a record waits for the delivery of its object."""

@@ -18,6 +18,8 @@ from sql import errors as sql_errors
 from sql import limits
 from storage import model as storage_model
 
+DOOR: Final = "snowflake"
+"""The name of the face, for uses of access keys."""
 ACCEPTED_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access",)
 
 
@@ -53,7 +55,7 @@ class Authenticator:
         if self._open_to_all:
             return self._principals.root
         try:
-            return self._principals.check_password(user, password)
+            return self._principals.check_password(user, password, door=DOOR)
         except errors.WrongPassword:
             entry = self._principals.by_name(user)
             hashed = "" if entry is None else entry.password_hash
@@ -120,9 +122,13 @@ class Authenticator:
             )
         except errors.NoSuchAccessKey:
             return None
-        if entry is None or entry.is_disabled or entry.principal.name.casefold() != name.casefold():
+        if entry is None or entry.is_disabled:
             return None
         principal = entry.principal
+        # A user with a stored key pair may have been renamed; a name is another user's then.
+        is_stored = access_key != "" and not self._principals.is_configured(principal.name)
+        if not is_stored and principal.name.casefold() != name.casefold():
+            return None
         if not access_key and principal.type == "user":
             principal = dataclasses.replace(principal, access_key="")
         return dataclasses.replace(principal, context=context)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from storage import records
 from storage.batch import Batch, Delete, Derivation, Expect, Lookup, Put, Reading, Store, Write
 
+BUCKET_BYTES: Final = 4
 UUID_BYTES: Final = 16
 POLICY: Final = "policy"
 MAINTENANCE: Final = "maintenance"
@@ -28,7 +29,7 @@ Change: TypeAlias = Callable[[Settings], Settings]
 
 def bucket_key(bucket_id: int) -> bytes:
     """Return the key of a table bucket's row."""
-    return bucket_id.to_bytes(4, "big")
+    return bucket_id.to_bytes(BUCKET_BYTES, "big")
 
 
 def table_key(bucket_id: int, object_uuid: str) -> bytes:
@@ -37,6 +38,11 @@ def table_key(bucket_id: int, object_uuid: str) -> bytes:
     if len(digits) != UUID_BYTES:
         raise ValueError(f"{object_uuid!r} is no UUID")
     return bucket_key(bucket_id) + digits
+
+
+def bucket_key_of(key: bytes) -> bytes:
+    """Return the key of the row of the table bucket that a row belongs to."""
+    return key[:BUCKET_BYTES]
 
 
 def read(reading: Lookup, key: bytes) -> Settings:
@@ -68,15 +74,23 @@ def plan_policy(bucket_id: int, object_uuid: str | None, policy: str | None) -> 
         others = {name: value for name, value in settings.items() if name != POLICY}
         return others if policy is None else {**others, POLICY: policy}
 
-    def count(settings: Settings) -> Settings:
-        return {**settings, CHANGES: settings.get(CHANGES, 0) + 1}
-
     def derive(reading: Reading) -> Sequence[Write]:
         if key == own:
-            return _changing(own, lambda settings: count(replace(settings)))(reading)
-        return (*_changing(key, replace)(reading), *_changing(own, count)(reading))
+            return _changing(own, lambda settings: count_change(replace(settings)))(reading)
+        return (*_changing(key, replace)(reading), *_changing(own, count_change)(reading))
 
     return Batch(derive=(derive,))
+
+
+def count_change(settings: Settings) -> Settings:
+    """Return the settings of a table bucket after one more change of its policies."""
+    return {**settings, CHANGES: settings.get(CHANGES, 0) + 1}
+
+
+def put(key: bytes, settings: Settings) -> Put:
+    """Return the write of settings, which are not empty."""
+    value = records.encode(records.SettingsRecord(settings=dict(settings)))
+    return Put(store=Store.SETTINGS, key=key, value=value)
 
 
 def _changing(key: bytes, change: Change) -> Derivation:
@@ -84,7 +98,6 @@ def _changing(key: bytes, change: Change) -> Derivation:
         after = dict(change(read(reading, key)))
         if not after:
             return (Delete(store=Store.SETTINGS, key=key),)
-        value = records.encode(records.SettingsRecord(settings=after))
-        return (Put(store=Store.SETTINGS, key=key, value=value),)
+        return (put(key, after),)
 
     return derive

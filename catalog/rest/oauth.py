@@ -35,6 +35,8 @@ from storage import model as storage_model
 if TYPE_CHECKING:
     from catalog.rest.service import Service
 
+DOOR: Final = "iceberg"
+"""The name of the face, for uses of access keys."""
 CLIENT_CREDENTIALS: Final = "client_credentials"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"
@@ -170,7 +172,7 @@ class TokenEndpoint:
         """Return the principal whose name and secret one of the pairs is. Raises WrongPassword."""
         for user, password in pairs:
             with contextlib.suppress(access_errors.WrongPassword):
-                return self._principals.check_password(user, password)
+                return self._principals.check_password(user, password, door=DOOR)
         raise access_errors.WrongPassword("the access key or the secret key is wrong")
 
     def _exchange(

@@ -44,6 +44,7 @@ from storage import batch, index
 from storage import model as storage_model
 
 NONCE_BYTES: Final = 12
+ACCESS_KEY_CHARS_MAX: Final = 128
 PROVIDER_NAME_CHARS_MAX: Final = 255
 
 Result = TypeVar("Result")
@@ -189,18 +190,22 @@ class Identities:
         """Return the user that has an active access key, and its secret."""
         name = self._names.get(access_key)
         if name is None:
-            if not access_key.isascii() or len(access_key) > 128:
+            name = self.owner_of_key(access_key)
+            if name is None:
                 return None
-            value = self._index.get(batch.Store.IDENTITIES, access_key_key(access_key))
-            if value is None:
-                return None
-            name = value.decode()
             if len(self._names) >= limits.IDENTITIES_REMEMBERED_MAX:
                 self._names.clear()
             self._names[access_key] = name
         stored = self.user(name)
         entries = () if stored is None else stored.entries
         return next((entry for entry in entries if entry.access_key == access_key), None)
+
+    def owner_of_key(self, access_key: str) -> str | None:
+        """Return the user that has an access key, active or not: the name in lower case."""
+        if not access_key.isascii() or len(access_key) > ACCESS_KEY_CHARS_MAX:
+            return None
+        value = self._index.get(batch.Store.IDENTITIES, access_key_key(access_key))
+        return None if value is None else value.decode()
 
     def role(self, name: str) -> StoredRole | None:
         """Return a role by name, which is compared without case."""

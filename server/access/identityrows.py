@@ -20,6 +20,7 @@ ROLE: Final = b"r"
 POLICY: Final = b"p"
 PROVIDER: Final = b"o"
 ACCESS_KEY: Final = b"k"
+KEY_USE: Final = b"l"
 ATTACHMENT: Final = b"a"
 COUNTS: Final = b"n"
 """The first byte of a key says what the row is."""
@@ -33,6 +34,14 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     sealed: bytes
     active: bool
     created_at_ms: int
+
+
+class KeyUseRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The latest use of an access key."""
+
+    used_at_ms: int
+    service: str
+    region: str
 
 
 class UserRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -129,7 +138,7 @@ class CountsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     providers: int = 0
 
 
-Row = TypeVar("Row", UserRow, RoleRow, PolicyRow, ProviderRow, CountsRow)
+Row = TypeVar("Row", UserRow, RoleRow, PolicyRow, ProviderRow, CountsRow, KeyUseRow)
 
 
 def key_of(row_type: bytes, name: str) -> bytes:
@@ -147,12 +156,22 @@ def access_key_key(access_key: str) -> bytes:
     return ACCESS_KEY + access_key.encode()
 
 
+def key_use_key(access_key: str) -> bytes:
+    """Return the key of the row that says when an access key was last used."""
+    return KEY_USE + access_key.encode()
+
+
 def attachments_of(reference: str) -> bytes:
     """Return what the keys of a policy's attachments begin with."""
     return ATTACHMENT + reference.lower().encode() + b"\x00"
 
 
-def encode(row: UserRow | RoleRow | PolicyRow | ProviderRow | CountsRow) -> bytes:
+def attachment_key(reference: str, row_type: bytes, name: str) -> bytes:
+    """Return the key of the row that says that a policy is attached to a user or role."""
+    return attachments_of(reference) + key_of(row_type, name)
+
+
+def encode(row: UserRow | RoleRow | PolicyRow | ProviderRow | CountsRow | KeyUseRow) -> bytes:
     """Return a row's value."""
     return FORMAT + msgspec.msgpack.encode(row)
 

@@ -18,7 +18,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from server import config
-from server.access import arns, canned, errors, identities, model, policies, rootkeys, tokens
+from server.access import (
+    arns,
+    canned,
+    errors,
+    identities,
+    keyuses,
+    model,
+    policies,
+    rootkeys,
+    tokens,
+)
 from server.access.identityrows import ROLE, USER
 
 ROOT_NAME: Final = "root"
@@ -63,8 +73,10 @@ class Principals:
         root: rootkeys.RootKeys,
         users: Iterable[config.User] = (),
         stored: identities.Identities | None = None,
+        key_uses: keyuses.KeyUses | None = None,
     ) -> None:
         self._stored = stored
+        self._key_uses = key_uses
         self.root = model.Principal(
             type="root",
             name=ROOT_NAME,
@@ -215,9 +227,12 @@ class Principals:
             return self._of_provider(claims.extra)
         access_key = claims.extra.get("key")
         entry = self.by_name(claims.subject) if access_key is None else self._find(access_key)
-        if entry is None or entry.principal.name != claims.subject or entry.is_disabled:
+        if entry is None or entry.is_disabled:
             return None
-        return entry
+        # A stored key pair stays with its user, who may have been renamed; one of mini.toml may
+        # have been given to another user.
+        is_stored = access_key is not None and access_key not in self._by_access_key
+        return entry if is_stored or entry.principal.name == claims.subject else None
 
     def _of_provider(self, claims: Mapping[str, Any]) -> model.KeyedPrincipal | None:
         """Return the entry of the identity provider whose token began a session; None if it is
@@ -250,10 +265,11 @@ class Principals:
             fresh, scopes=principal.scopes, session=session, context=principal.context
         )
 
-    def check_password(self, user: str, password: str) -> model.Principal:
+    def check_password(self, user: str, password: str, *, door: str) -> model.Principal:
         """Return the principal with this name or access key and this secret key.
 
-        Raises WrongPassword, which does not distinguish a wrong name from a wrong password.
+        door: the name of the face that asks. Raises WrongPassword, which does not distinguish a
+        wrong name from a wrong password.
         """
         password_bytes = password.encode("utf-8", "surrogatepass")
         right = [
@@ -263,6 +279,8 @@ class Principals:
         ]
         if not right or not right[0].access_key:
             raise errors.WrongPassword("the user name or the password is wrong")
+        if self._key_uses is not None:
+            self._key_uses.note(right[0].access_key, door)
         return right[0].principal
 
     def enter_role(self, user: model.Principal, name: str) -> model.Principal | None:

@@ -387,7 +387,7 @@ class Verifier:
             case "bearer" if face in BEARER_FACES:
                 return self._bearer(request, rest.strip())
             case "basic" if face in BASIC_FACES:
-                return self._basic(request, rest.strip())
+                return self._basic(request, rest.strip(), face)
             case "aws" if face == dispatch.S3 and self._sigv2_header:
                 return self._signed_v2(request, authorization)
         raise errors.UnsupportedAuthorization(
@@ -713,7 +713,7 @@ class Verifier:
             signing=callers.Signing(scheme="bearer"),
         )
 
-    def _basic(self, request: asgi.Request, text: str) -> callers.Caller:
+    def _basic(self, request: asgi.Request, text: str, face: str) -> callers.Caller:
         try:
             user, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
@@ -722,7 +722,7 @@ class Verifier:
             if not colon:
                 raise access_errors.WrongPassword("the request has no password")
             with self._throttle.attempt(user, request.client_ip):
-                principal = self._principals.check_password(user, password)
+                principal = self._principals.check_password(user, password, door=face)
         except access_errors.WrongPassword:
             raise errors.InvalidAccessKey(
                 "the user name or the password is wrong", access_key=user

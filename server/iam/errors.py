@@ -27,6 +27,10 @@ class UnmodifiableEntity(IamError):
     """A user of mini.toml, root, or one of the server's own policies would be changed."""
 
 
+class ConcurrentModification(IamError):
+    """An identity was changed while the request was served."""
+
+
 class InvalidMember(IamError):
     """A member's value is valid in the model and not for this request."""
 

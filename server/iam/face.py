@@ -27,6 +27,7 @@ WIRE_ERRORS: Final[aws_wire_errors.Table] = {
     errors.EntityAlreadyExists: _WireError(status=409, code="EntityAlreadyExists"),
     errors.DeleteConflict: _WireError(status=409, code="DeleteConflict"),
     errors.LimitExceeded: _WireError(status=409, code="LimitExceeded"),
+    errors.ConcurrentModification: _WireError(status=409, code="ConcurrentModification"),
     errors.UnmodifiableEntity: _WireError(status=400, code="UnmodifiableEntity"),
     errors.InvalidMember: _WireError(status=400, code="ValidationError"),
     errors.InvalidInput: _WireError(status=400, code="InvalidInput"),
@@ -42,6 +43,16 @@ def _of_user(iam: IamServices, call: calls.Call) -> str:
     if "UserName" not in call.value.members and call.principal.type == "root":
         return call.principal.arn
     return iam.user_arn(services.own_user(call))
+
+
+def _of_key(iam: IamServices, call: calls.Call) -> str:
+    """Return the ARN of the user that has an access key; `*` for a key that does not exist."""
+    access_key = call.value.members["AccessKeyId"]
+    row = iam.key_owner(access_key)
+    if row is not None:
+        return iam.arn_of(row)
+    root = iam.principals.root
+    return root.arn if access_key == root.access_key else "*"
 
 
 def _of_new_user(iam: IamServices, call: calls.Call) -> str:
@@ -103,6 +114,18 @@ def _demands(
     return services.demand(name, resource)
 
 
+def _demands_of_update(iam: IamServices, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Return the demands of UpdateUser: on the user as it is, and as it is to be."""
+    members = call.value.members
+    before = iam.user_arn(members["UserName"])
+    row = iam.user(members["UserName"])
+    if row is None:
+        return services.demand("UpdateUser", before)
+    after = iam.arn_of(users.renamed(row, members))
+    both = services.demand("UpdateUser", before)
+    return both if after == before else (*both, *services.demand("UpdateUser", after))
+
+
 def _row(name: str, function: face.Function | None, resource_of: ResourceOf) -> face.ServiceRow:
     """Return the row of an operation that demands its own action on one resource."""
     return face.ServiceRow(
@@ -137,11 +160,13 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
         _row("CreateUser", users.create_user, _of_new_user),
         _row("GetUser", users.get_user, _of_user),
         _row("ListUsers", users.list_users, _of_users),
+        face.ServiceRow(name="UpdateUser", function=users.update_user, demands=_demands_of_update),
         _row("DeleteUser", users.delete_user, _of_user),
         _row("CreateAccessKey", users.create_access_key, _of_user),
         _row("UpdateAccessKey", users.update_access_key, _of_user),
         _row("DeleteAccessKey", users.delete_access_key, _of_user),
         _row("ListAccessKeys", users.list_access_keys, _of_user),
+        _row("GetAccessKeyLastUsed", users.get_access_key_last_used, _of_key),
         _row("CreateRole", roles.create_role, _of_new_role),
         _row("GetRole", roles.get_role, _of_role),
         _row("ListRoles", roles.list_roles, _of_roles),

@@ -247,7 +247,7 @@ async def list_tags(holder: IdentityType, iam: IamServices, call: calls.Call) ->
 
 
 def _attachment(holder: IdentityType, reference: str, row: HolderRow) -> bytes:
-    return rows.attachments_of(reference) + rows.key_of(holder.row_type, row.name)
+    return rows.attachment_key(reference, holder.row_type, row.name)
 
 
 def _no_policy(holder: IdentityType, name: str) -> errors.NoSuchEntity:

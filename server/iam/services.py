@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 from server import calls, config
-from server.access import arns, canned, decide, identities, model, policies, principals
+from server.access import (
+    arns,
+    canned,
+    decide,
+    identities,
+    keyuses,
+    model,
+    policies,
+    principals,
+)
 from server.access import identityrows as rows
 from server.iam import errors
 from storage import batch
@@ -46,6 +55,7 @@ class IamServices:
     identities: identities.Identities
     principals: principals.Principals
     authoriser: decide.Authoriser
+    key_uses: keyuses.KeyUses
     configured: Mapping[str, rows.UserRow]
 
     @property
@@ -60,6 +70,14 @@ class IamServices:
             return configured
         stored = self.identities.user(name)
         return None if stored is None else stored.row
+
+    def key_owner(self, access_key: str) -> rows.UserRow | None:
+        """Return the user that has an access key, which need not be active."""
+        for row in self.configured.values():
+            if access_key in (key.access_key for key in row.keys):
+                return row
+        name = self.identities.owner_of_key(access_key)
+        return None if name is None else self.user(name)
 
     def role(self, name: str) -> rows.RoleRow | None:
         """Return a role."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any, Final
 
@@ -10,11 +11,13 @@ import msgspec
 from server import calls, limits
 from server.access import identities
 from server.access import identityrows as rows
-from server.iam import errors, services
+from server.iam import errors, renames, services
 from server.iam.services import IamServices
 
 SECRET_BYTES: Final = 30
 USER_KEY_PREFIX: Final = "AKIA"
+NEVER_USED: Final = "N/A"
+"""The service and the region of a key that was not used, as AWS has them."""
 
 
 async def create_user(iam: IamServices, call: calls.Call) -> services.Members:
@@ -75,6 +78,46 @@ async def list_users(iam: IamServices, call: calls.Call) -> services.Members:
         encode=lambda row: encode_user(iam, row, with_tags=False),
         member="Users",
     )
+
+
+async def update_user(iam: IamServices, call: calls.Call) -> services.Members:
+    """Give a user another name or path. The user's id, keys, policies and tags stay, and policies
+    that name the user as a principal follow."""
+    members = call.value.members
+    name = members["UserName"]
+    iam.check_not_configured(name)
+    checked = iam.user(name)
+    if checked is None:
+        raise services.no_such("user", name)
+    wanted = renamed(checked, members)
+    services.check_name(wanted.name)
+    is_another = wanted.name.lower() != checked.name.lower()
+    taken = errors.EntityAlreadyExists(f"User with name {wanted.name} already exists.")
+    if iam.principals.is_configured(wanted.name):
+        raise taken
+    before, after = iam.arn_of(checked), iam.arn_of(wanted)
+    naming = [] if after == before else await asyncio.to_thread(_policies_naming, iam, before)
+
+    def plan(draft: identities.IdentityDraft) -> None:
+        row = same_user(draft, name, checked)
+        if iam.arn_of(row) != before:
+            raise errors.ConcurrentModification(f"The user {name} was changed at the same time.")
+        if is_another:
+            if draft.user(wanted.name) is not None:
+                raise taken
+            draft.delete(rows.key_of(rows.USER, name))
+            for key in row.keys:
+                owner = wanted.name.lower().encode()
+                draft.put_value(rows.access_key_key(key.access_key), owner)
+            for reference in row.attached:
+                draft.delete(rows.attachment_key(reference, rows.USER, name))
+                draft.put_value(rows.attachment_key(reference, rows.USER, wanted.name), b"")
+        changed = msgspec.structs.replace(row, name=wanted.name, path=wanted.path)
+        draft.put(rows.key_of(rows.USER, wanted.name), changed)
+        draft.writes += renames.plan_renames(draft.reading, naming, before, after)
+
+    await iam.identities.change(plan)
+    return {}
 
 
 async def delete_user(iam: IamServices, call: calls.Call) -> services.Members:
@@ -162,6 +205,7 @@ async def delete_access_key(iam: IamServices, call: calls.Call) -> services.Memb
         keys = tuple(each for each in row.keys if each is not key)
         draft.put(rows.key_of(rows.USER, name), msgspec.structs.replace(row, keys=keys))
         draft.delete(rows.access_key_key(access_key))
+        draft.delete(rows.key_use_key(access_key))
 
     await iam.identities.change(plan, makes_room=True)
     return {}
@@ -181,6 +225,30 @@ async def list_access_keys(iam: IamServices, call: calls.Call) -> services.Membe
         encode=lambda access_key: _encode_key(row, keys[access_key]),
         member="AccessKeyMetadata",
     )
+
+
+async def get_access_key_last_used(iam: IamServices, call: calls.Call) -> services.Members:
+    """Return when, for which service and in which region an access key was last used."""
+    access_key = call.value.members["AccessKeyId"]
+    row = iam.key_owner(access_key)
+    root = iam.principals.root
+    if row is None and access_key != root.access_key:
+        raise _no_such_key(access_key)
+    use = iam.key_uses.latest(access_key)
+    shown: dict[str, Any] = {"ServiceName": NEVER_USED, "Region": NEVER_USED}
+    if use is not None:
+        shown = {
+            "LastUsedDate": use.used_at_ms,
+            "ServiceName": use.service,
+            "Region": use.region,
+        }
+    return {"UserName": services.ROOT if row is None else row.name, "AccessKeyLastUsed": shown}
+
+
+def renamed(row: rows.UserRow, members: Any) -> rows.UserRow:
+    """Return a user with the name and the path that UpdateUser gives it. Raises InvalidMember."""
+    path = services.path_of({"Path": members.get("NewPath", row.path)})
+    return msgspec.structs.replace(row, name=members.get("NewUserName", row.name), path=path)
 
 
 def same_user(
@@ -240,11 +308,20 @@ def encode_user(iam: IamServices, row: rows.UserRow, *, with_tags: bool = True) 
     return user
 
 
+def _policies_naming(iam: IamServices, arn: str) -> list[renames.Key]:
+    with iam.identities.view() as view:
+        return renames.find_policies(view, arn)
+
+
 def _key_of(row: rows.UserRow, access_key: str) -> rows.KeyRow:
     for key in row.keys:
         if key.access_key == access_key:
             return key
-    raise errors.NoSuchEntity(f"The Access Key with id {access_key} cannot be found.")
+    raise _no_such_key(access_key)
+
+
+def _no_such_key(access_key: str) -> errors.NoSuchEntity:
+    return errors.NoSuchEntity(f"The Access Key with id {access_key} cannot be found.")
 
 
 def _encode_key(row: rows.UserRow, key: rows.KeyRow) -> dict[str, Any]:

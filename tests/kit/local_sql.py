@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -28,6 +29,7 @@ from server.access import (
     arns,
     decide,
     identities,
+    keyuses,
     model,
     policies,
     principals,
@@ -254,6 +256,13 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             stored=stored_identities,
         ),
         authoriser=authoriser,
+        key_uses=keyuses.KeyUses(
+            index=lake.storage.index,
+            region="us-east-1",
+            configured=frozenset(),
+            now_ms=lake.clock,
+            monotonic_ns=time.monotonic_ns,
+        ),
         configured={},
     )
     job_runs = runs.Runs(index=lake.storage.index, now_ms=lake.clock, new_id=lake.store.new_id)

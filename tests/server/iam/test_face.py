@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import itertools
 import json
 import socket
@@ -16,6 +17,7 @@ from botocore import auth, awsrequest, credentials
 
 from server import config
 from server.access import principals
+from storage import batch
 from tests.kit import aws, programs
 
 
@@ -41,6 +43,10 @@ USERS.append(
 )
 USERS.append(
     config.User(name="rita", access_key="RITAKEY", secret_key="rita-secret", policies=("ReadOnly",))
+)
+KIM = aws.Keys(access_key="AKIAKIMKIMKIMKIM", secret_key="kim-secret")
+USERS.append(
+    config.User(name="kim", access_key=KIM.access_key, secret_key=KIM.secret_key, policies=())
 )
 DOCUMENT = json.dumps(allowing("s3:GetObject"))
 FORM = "application/x-www-form-urlencoded"
@@ -97,6 +103,161 @@ def test_a_user_is_created_shown_and_deleted(iam: Any) -> None:
     iam.delete_user(UserName="Zoe")
     assert aws.refusal(iam.get_user, UserName="Zoe") == (404, "NoSuchEntity")
     assert aws.refusal(iam.delete_user, UserName="Zoe") == (404, "NoSuchEntity")
+
+
+def test_a_renamed_user_keeps_its_id_keys_policies_and_sessions(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    policy = iam.create_policy(PolicyName=f"of-{name}", PolicyDocument=DOCUMENT)["Policy"]["Arn"]
+    iam.attach_user_policy(UserName=name, PolicyArn=policy)
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    session = aws.Keys.of(server.client("sts", keys).get_session_token())
+    before = iam.get_user(UserName=name)["User"]
+    new = f"{name}-New"
+    iam.update_user(UserName=name, NewUserName=new, NewPath="/eng/")
+    after = iam.get_user(UserName=new)["User"]
+    arn = f"{HERE}:user/eng/{new}"
+    assert after == {**before, "UserName": new, "Path": "/eng/", "Arn": arn}
+    assert aws.refusal(iam.get_user, UserName=name) == (404, "NoSuchEntity")
+    for each in (keys, session):
+        assert may_read(server, each)
+        identity = server.client("sts", each).get_caller_identity()
+        assert (identity["Arn"], identity["UserId"]) == (arn, before["UserId"])
+    holders = iam.list_entities_for_policy(PolicyArn=policy)["PolicyUsers"]
+    assert holders == [{"UserName": new, "UserId": before["UserId"]}]
+    iam.detach_user_policy(UserName=new, PolicyArn=policy)
+    iam.delete_policy(PolicyArn=policy)
+    assert not may_read(server, keys)
+    iam.create_user(UserName=name)  # the old name is free
+    iam.update_user(UserName=new.lower(), NewUserName=new.upper(), NewPath="/")
+    assert server.client("sts", keys).get_caller_identity()["Arn"] == f"{HERE}:user/{new.upper()}"
+    iam.delete_access_key(UserName=new, AccessKeyId=keys.access_key)
+    iam.delete_user(UserName=new)
+
+
+def test_policies_that_name_a_renamed_user_as_principal_follow(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    old, new = f"{HERE}:user/{name}", f"{HERE}:user/{name}x"
+    other = f"{HERE}:user/carol"
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    s3, s3tables = server.client("s3"), server.client("s3tables")
+    bucket = f"of-{name}"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key="a", Body=b"1")
+
+    def policy(action: str, resource: str, principal: Any) -> str:
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"AWS": principal},
+            "Action": action,
+            "Resource": resource,
+        }
+        kept = {**statement, "Principal": {"AWS": other}, "Condition": {
+            "ArnEquals": {"aws:PrincipalArn": old}
+        }}  # fmt: skip
+        return json.dumps({"Version": "2012-10-17", "Statement": [statement, kept]})
+
+    # JSON may escape a slash.
+    text = policy("s3:GetObject", f"arn:aws:s3:::{bucket}/*", old).replace(f"/{name}", f"\\/{name}")
+    s3.put_bucket_policy(Bucket=bucket, Policy=text)
+    table_bucket = s3tables.create_table_bucket(name=f"lake-{name}")["arn"]
+    s3tables.create_namespace(tableBucketARN=table_bucket, namespace=["ns"])
+    table = {"tableBucketARN": table_bucket, "namespace": "ns", "name": "t"}
+    table_arn = s3tables.create_table(format="ICEBERG", **table)["tableARN"]
+    s3tables.put_table_bucket_policy(
+        tableBucketARN=table_bucket,
+        resourcePolicy=policy("s3tables:GetTableBucket", table_bucket, [other, old]),
+    )
+    s3tables.put_table_policy(resourcePolicy=policy("s3tables:GetTable", table_arn, old), **table)
+    role = iam.create_role(RoleName=f"r-{name}", AssumeRolePolicyDocument=trusting(old))["Role"]
+
+    def use() -> None:
+        assert server.client("s3", keys).get_object(Bucket=bucket, Key="a")["Body"].read() == b"1"
+        mine = server.client("s3tables", keys)
+        assert mine.get_table_bucket(tableBucketARN=table_bucket)["arn"] == table_bucket
+        assert mine.get_table(**table)["tableARN"] == table_arn
+        assume = server.client("sts", keys).assume_role
+        assert assume(RoleArn=role["Arn"], RoleSessionName="se")["Credentials"]
+
+    def named() -> list[Any]:
+        documents = [
+            json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"]),
+            json.loads(
+                s3tables.get_table_bucket_policy(tableBucketARN=table_bucket)["resourcePolicy"]
+            ),
+            json.loads(s3tables.get_table_policy(**table)["resourcePolicy"]),
+            iam.get_role(RoleName=role["RoleName"])["Role"]["AssumeRolePolicyDocument"],
+        ]
+        assert [document["Statement"][1:] for document in documents[:3]] == [
+            [{**document["Statement"][0], "Principal": {"AWS": other},
+              "Condition": {"ArnEquals": {"aws:PrincipalArn": old}}}]
+            for document in documents[:3]
+        ]  # fmt: skip
+        return [document["Statement"][0]["Principal"]["AWS"] for document in documents]
+
+    use()
+    assert named() == [old, [other, old], old, old]
+    iam.update_user(UserName=name, NewUserName=f"{name}x")
+    use()
+    assert named() == [new, [other, new], new, new]
+    # A new user of the old name has nothing of it.
+    iam.create_user(UserName=name)
+    heir = aws.Keys.of(iam.create_access_key(UserName=name))
+    call = server.client("s3", heir).get_object
+    assert aws.refusal(call, Bucket=bucket, Key="a") == (403, "AccessDenied")
+
+
+def test_a_user_is_not_renamed_where_a_policy_would_become_too_long(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    s3, bucket = server.client("s3"), f"long-{name}"
+    s3.create_bucket(Bucket=bucket)
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"AWS": f"{HERE}:user/{name}"},
+        "Action": "s3:GetObject",
+        "Resource": f"arn:aws:s3:::{bucket}/",
+    }
+    text = json.dumps({"Version": "2012-10-17", "Statement": statement}, separators=(",", ":"))
+    text = text.replace(f"{bucket}/", f"{bucket}/" + "k" * (20_480 - len(text)))
+    assert len(text) == 20_480  # as long as a policy may be
+    s3.put_bucket_policy(Bucket=bucket, Policy=text)
+    call = iam.update_user
+    assert aws.refusal(call, UserName=name, NewUserName=f"{name}0") == (409, "LimitExceeded")
+    assert s3.get_bucket_policy(Bucket=bucket)["Policy"] == text
+    assert iam.get_user(UserName=name)["User"]["UserName"] == name
+    iam.update_user(UserName=name, NewUserName=name.upper())
+    assert f":user/{name.upper()}" in s3.get_bucket_policy(Bucket=bucket)["Policy"]
+
+
+def test_a_name_is_changed_only_to_a_free_one_by_callers_with_rights_on_both(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    call = iam.update_user
+    iam.create_user(UserName=f"{name}-taken")
+    for taken in (f"{name}-TAKEN", "alice", "Root"):
+        assert aws.refusal(call, UserName=name, NewUserName=taken) == (409, "EntityAlreadyExists")
+    assert aws.refusal(call, UserName="none", NewUserName="b") == (404, "NoSuchEntity")
+    assert aws.refusal(call, UserName="alice", NewUserName="b") == (400, "UnmodifiableEntity")
+    assert aws.refusal(call, UserName=name, NewUserName="a/b") == (400, "ValidationError")
+    assert aws.refusal(call, UserName=name, NewPath="eng") == (400, "ValidationError")
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    mine = server.client("iam", keys).update_user
+    for resources, allowed in (
+        ([f"user/{name}"], False),
+        ([f"user/{name}y"], False),
+        ([f"user/{name}", f"user/{name}y"], True),
+    ):
+        document = allowing("iam:UpdateUser")
+        document["Statement"][0]["Resource"] = [f"{HERE}:{each}" for each in resources]
+        iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=json.dumps(document))
+        if allowed:
+            mine(UserName=name, NewUserName=f"{name}y")
+        else:
+            refused = aws.refusal(mine, UserName=name, NewUserName=f"{name}y")
+            assert refused == (403, "AccessDenied")
+    assert iam.get_user(UserName=f"{name}y")["User"]["UserName"] == f"{name}y"
 
 
 @pytest.mark.parametrize("name", ["a b", "", "x" * 65, "naïve", "a/b", "a:b"])
@@ -228,6 +389,82 @@ def test_a_request_whose_body_comes_late_has_the_rights_of_that_moment(
             status = int(answer.readline().split()[1])
             assert 400 <= status < 404, answer.read()
     assert iam.list_attached_user_policies(UserName=name)["AttachedPolicies"] == []
+
+
+def last_use(iam: Any, access_key: str) -> tuple[str, dict[str, Any]]:
+    answer = iam.get_access_key_last_used(AccessKeyId=access_key)
+    return answer["UserName"], answer["AccessKeyLastUsed"]
+
+
+def test_the_last_use_of_a_key_is_shown(server: aws.Server, iam: Any, name: str) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    never = {"ServiceName": "N/A", "Region": "N/A"}
+    assert last_use(iam, keys.access_key) == (name, never)
+    session = aws.Keys.of(server.client("sts", keys).get_session_token())
+    _, use = last_use(iam, keys.access_key)
+    date = use.pop("LastUsedDate")
+    assert abs(date.timestamp() - server.clock() / 1000) < 30
+    assert use == {"ServiceName": "sts", "Region": aws.REGION}
+    # Keys that come from it are not it, and a request may be refused.
+    assert not may_read(server, session)
+    assert last_use(iam, keys.access_key)[1]["ServiceName"] == "sts"
+    assert not may_read(server, keys)
+    assert last_use(iam, keys.access_key)[1]["ServiceName"] == "s3"
+    wrong = aws.Keys(access_key=keys.access_key, secret_key="wrong")
+    assert aws.refusal(server.client("s3tables", wrong).list_table_buckets)[0] == 403
+    assert last_use(iam, keys.access_key)[1]["ServiceName"] == "s3"
+    form = urllib.parse.urlencode(
+        {
+            "grant_type": "client_credentials",
+            "client_id": keys.access_key,
+            "client_secret": keys.secret_key,
+        }
+    )
+    connection = http.client.HTTPConnection("127.0.0.1", server.serving.port, timeout=60)
+    target = "/iceberg/v1/oauth/tokens"
+    connection.request("POST", target, form, {"content-type": FORM})
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert last_use(iam, keys.access_key)[1]["ServiceName"] == "iceberg"
+    assert not may_read(server, KIM)  # of the configuration
+    name_of_kim, use = last_use(iam, KIM.access_key)
+    assert (name_of_kim, use["ServiceName"]) == ("kim", "s3")
+    call = iam.get_access_key_last_used
+    assert aws.refusal(call, AccessKeyId="AKIA00000000000000NO") == (404, "NoSuchEntity")
+    mine = server.client("iam", keys).get_access_key_last_used
+    assert aws.refusal(mine, AccessKeyId=keys.access_key) == (403, "AccessDenied")
+    document = json.dumps(allowing("iam:GetAccessKeyLastUsed", resource=f"{HERE}:user/{name}"))
+    iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=document)
+    assert mine(AccessKeyId=keys.access_key)["UserName"] == name
+    # Who may ask about one user does not learn which keys exist.
+    for other in (KIM.access_key, "AKIA00000000000000NO"):
+        assert aws.refusal(mine, AccessKeyId=other) == (403, "AccessDenied")
+
+
+def test_the_last_use_of_a_key_outlives_the_server_and_ends_with_the_key(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with aws.serving(folder, users=USERS) as server:
+        iam = server.client("iam")
+        iam.create_user(UserName="dora")
+        pairs = [aws.Keys.of(iam.create_access_key(UserName="dora")) for _ in range(2)]
+        for keys in (*pairs, KIM):
+            aws.refusal(server.client("s3", keys).list_buckets)
+        _, before = last_use(iam, pairs[0].access_key)
+        iam.update_access_key(UserName="dora", AccessKeyId=pairs[0].access_key, Status="Inactive")
+        iam.delete_access_key(UserName="dora", AccessKeyId=pairs[1].access_key)
+    with aws.serving(folder, users=USERS) as server:
+        iam = server.client("iam")
+        name, use = last_use(iam, pairs[0].access_key)
+        assert name == "dora"
+        used_at, noted_at = use.pop("LastUsedDate"), before.pop("LastUsedDate")
+        assert abs((used_at - noted_at).total_seconds()) < 1
+        assert use == before == {"ServiceName": "s3", "Region": aws.REGION}
+        assert last_use(iam, KIM.access_key)[1]["ServiceName"] == "s3"
+        with server.program.storage.index.view() as view:
+            stored = [key for key, _ in view.scan(batch.Store.IDENTITIES, b"l", b"m")]
+        assert sorted(stored) == sorted(
+            b"l" + key.encode() for key in (pairs[0].access_key, KIM.access_key, "ROOTKEY")
+        )
 
 
 def test_a_user_has_two_keys_whose_secrets_are_shown_once(
