@@ -17,16 +17,15 @@ from tests.kit import lakes, rest
 from tests.kit import server as servers
 
 WRITERS = 8
-COMMITS = 200
 
 
-def write(server: servers.Running, writer: int, token: str) -> Counter[int]:
+def write(server: servers.Running, writer: int, token: str, commits: int) -> Counter[int]:
     """Append until a writer's share of commits has landed; count the answers."""
     answers: Counter[int] = Counter()
     with rest.Client(server, token=token) as client:
         _, seen = client.ask("GET", "namespaces/race/tables/t")
         metadata = seen["metadata"]
-        for number in range(COMMITS // WRITERS):
+        for number in range(commits // WRITERS):
             while True:
                 snapshot_id = writer * 1_000_000 + number + 1
                 status, answer = client.commit("race", "t", *rest.append(metadata, snapshot_id))
@@ -42,37 +41,42 @@ def write(server: servers.Running, writer: int, token: str) -> Counter[int]:
     return answers
 
 
-def test_eight_writers_of_one_table_leave_one_unbroken_history(tmp_path: Path) -> None:
+@pytest.mark.parametrize("commits", [200, pytest.param(400, marks=pytest.mark.long)])
+def test_eight_writers_of_one_table_leave_one_unbroken_history(
+    tmp_path: Path, commits: int
+) -> None:
     server = servers.start(tmp_path / "data")
     try:
         with rest.Client(server) as client:
             client.make_table("race", "t", **{"write.metadata.previous-versions-max": "1000"})
             token = client.token
         with ThreadPoolExecutor(WRITERS) as pool:
-            counted = list(pool.map(lambda each: write(server, each, token), range(WRITERS)))
+            counted = list(
+                pool.map(lambda each: write(server, each, token, commits), range(WRITERS))
+            )
         with rest.Client(server) as client:
             _, loaded = client.ask("GET", "namespaces/race/tables/t")
     finally:
         assert server.stop() == 0
     answers = sum(counted, Counter[int]())
-    assert answers[200] == COMMITS
+    assert answers[200] == commits
     assert answers.keys() <= {200, 409}
 
     metadata = loaded["metadata"]
     snapshots = metadata["snapshots"]
     ids = [each["snapshot-id"] for each in snapshots]
-    assert len(set(ids)) == COMMITS
+    assert len(set(ids)) == commits
     assert [each.get("parent-snapshot-id") for each in snapshots] == [None, *ids[:-1]]
-    assert [each["sequence-number"] for each in snapshots] == list(range(1, COMMITS + 1))
+    assert [each["sequence-number"] for each in snapshots] == list(range(1, commits + 1))
     assert metadata["current-snapshot-id"] == ids[-1]
     assert [each["snapshot-id"] for each in metadata["snapshot-log"]] == ids
 
     with lakes.opened(server.data, first_id=1 << 40) as lake:
         assert lake.broken_chain() is None
         ops = [op for each in lake.log() for op in each.record.ops if op.name == "t"]
-        assert len(ops) == COMMITS + 1
+        assert len(ops) == commits + 1
         files = [lakes.pointer_after(op).metadata_location for op in ops]
-        assert len(set(files)) == COMMITS + 1
+        assert len(set(files)) == commits + 1
         assert [each["metadata-file"] for each in metadata["metadata-log"]] == files[:-1]
         assert loaded["metadata-location"] == files[-1]
         # Every state the table ever had can still be read, and says which one it came from.
