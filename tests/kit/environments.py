@@ -48,10 +48,13 @@ def python(name: str) -> Path:
     requirements = REQUIREMENTS / f"{name}.txt"
 
     def make(place: Path) -> None:
-        venv.create(place, with_pip=True, symlinks=True)
+        # This environment's pip installs into the other one, which then needs none, and compiles
+        # nothing: Python compiles what a client imports, a small part of its packages.
+        venv.create(place, with_pip=False, symlinks=True)
         interpreter = place / "bin" / "python"
-        command = [str(interpreter), "-m", "pip", "install", "--quiet", "--no-input"]
-        command += ["--disable-pip-version-check", "--requirement", str(requirements)]
+        command = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "--quiet"]
+        command += ["--no-input", "--no-compile", "--disable-pip-version-check"]
+        command += ["--requirement", str(requirements)]
         _install(command, requirements, place)
 
     version = ".".join(map(str, sys.version_info[:3]))
