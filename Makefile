@@ -77,9 +77,9 @@ check: ## the checks: ruff, mypy, import-linter, tidy and docs tests
 	@$(PROVISION) server test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/python -m pytest tests/test_tidy.py tests/test_docs.py
+	@$(BIN)/mypy & types=$$!; \
+		$(BIN)/lint-imports --no-cache && $(BIN)/python -m pytest tests/test_tidy.py tests/test_docs.py; \
+		code=$$?; wait $$types && exit $$code
 	@$(BIN)/python -m tests.longest
 
 fmt: ## format the code
