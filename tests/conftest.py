@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ from tests.kit import server as server_kit
 TESTS = server_kit.ROOT / "tests"
 CAMPAIGN = "tests/campaign/test_stalls.py"
 SPARK_MARK = "mark.spark"
-SPARK_WORKERS = 2
+SESSION_USERS = re.compile(r"\b(?:lake: Lake|spark: |engines: )")
+"""What the arguments of a test that shares the session of Spark look like."""
 
 ODD_FOLDER = "my data [1] *?%20'ü"
 RUN_VARIABLE = "BOATHOUSE_TEST_RUN"
@@ -119,26 +121,35 @@ def files_with_spark() -> frozenset[Path]:
     return frozenset(path for path in TESTS.rglob("test_*.py") if SPARK_MARK in path.read_text())
 
 
-class Workers(LoadFileScheduling):
-    """A worker takes a file at a time. Of the campaign it takes all rows of a table: one server.
+def files_with_session() -> frozenset[Path]:
+    """Return those of them whose tests share one session; the others start Spark themselves."""
+    return frozenset(path for path in files_with_spark() if SESSION_USERS.search(path.read_text()))
 
-    Files with Spark come first, and SPARK_WORKERS share them: each starts Spark once, and with one
-    alone they would last longer than all other files together.
+
+class Workers(LoadFileScheduling):
+    """A worker takes a file at a time, and of the campaign a row.
+
+    Files with Spark come first. One worker takes all that share a session of Spark: a session costs
+    its start, and each sort of job costs most the first time. The others take such a file only when
+    no other is left.
     """
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
-        self._spark = {path.relative_to(server_kit.ROOT).as_posix() for path in files_with_spark()}
+        self._session = {
+            path.relative_to(server_kit.ROOT).as_posix() for path in files_with_session()
+        }
 
     def _split_scope(self, nodeid: str) -> str:
-        path, _, name = nodeid.partition("::")
-        return f"{path}[{name.partition('[')[2].partition('-')[0]}" if path == CAMPAIGN else path
+        path = nodeid.partition("::")[0]
+        return nodeid if path == CAMPAIGN else path
 
     def _assign_work_unit(self, node: Any) -> None:
-        if self.nodes.index(node) >= SPARK_WORKERS:
-            other = next((scope for scope in self.workqueue if scope not in self._spark), None)
-            if other is not None:
-                self.workqueue.move_to_end(other, last=False)
+        with_session = self.nodes.index(node) == 0
+        wanted = (each for each in self.workqueue if (each in self._session) == with_session)
+        first = next(wanted, None)
+        if first is not None:
+            self.workqueue.move_to_end(first, last=False)
         super()._assign_work_unit(node)
 
 
