@@ -16,7 +16,7 @@ from tests.kit import drivers
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake
-from tests.pipeline.test_killed import Job
+from tests.pipeline.test_killed import CutOff, Job, cut_off_at_the_commit, without_files
 
 SECRET = "hush-and-hidden"
 
@@ -244,7 +244,25 @@ def _commits(method: str, path: str) -> bool:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("side", ["after", pytest.param("before", marks=pytest.mark.long)])
+def test_a_load_of_a_database_cut_off_ahead_of_its_commit_loads_each_row_once_when_run_again(
+    lake: Lake, database: Database
+) -> None:
+    database.add(1)
+    load = load_of(database, "jdbc_cut.t")
+    run(lake, load)
+    database.add(2)
+    before = lake.state("jdbc_cut.t")
+    with pytest.raises(CutOff):
+        run(lake, load, say=cut_off_at_the_commit)
+    assert without_files(lake.state("jdbc_cut.t")) == without_files(before)
+    assert run(lake, load).rows == 1
+    assert run(lake, load).snapshot_id is None
+    assert [row["id"] for row in lake.rows("jdbc_cut.t")] == [1, 2]
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("side", ["before", "after"])
 def test_a_load_of_a_database_killed_at_its_commit_loads_each_row_once_when_run_again(
     server: server_kit.Running, lake: Lake, database: Database, tmp_path: Path, side: str
 ) -> None:

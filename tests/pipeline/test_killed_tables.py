@@ -124,7 +124,6 @@ OPERATIONS = {
     ),
 }  # fmt: skip
 EVERY_RUN = {
-    ("merge", "ahead of a manifest"),
     ("compact", "with its commit made and the answer lost"),
     ("merge without Spark", "ahead of a manifest"),
     ("replace without Spark", "with a data file written"),

@@ -19,7 +19,7 @@ from tests.kit import lake_client
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake
-from tests.pipeline.test_killed import Job
+from tests.pipeline.test_killed import CutOff, Job, cut_off_at_the_commit, without_files
 
 pytestmark = pytest.mark.spark
 
@@ -353,7 +353,24 @@ def _commits(method: str, path: str) -> bool:
     return method == "POST" and path.endswith("/tables/t")
 
 
-@pytest.mark.parametrize("side", ["after", pytest.param("before", marks=pytest.mark.long)])
+def test_a_load_of_a_table_cut_off_ahead_of_its_commit_loads_each_row_once_when_run_again(
+    lake: Lake,
+) -> None:
+    table = new_table(lake, "rel_cut.s", 1)
+    load = load_of("lake.rel_cut.s", "rel_cut.t")
+    run(lake, load)
+    table.append(table_of(2))
+    before = lake.state("rel_cut.t")
+    with pytest.raises(CutOff):
+        run(lake, load, say=cut_off_at_the_commit)
+    assert without_files(lake.state("rel_cut.t")) == without_files(before)
+    assert run(lake, load).rows == 1
+    assert run(lake, load).snapshot_id is None
+    assert [row["id"] for row in lake.rows("rel_cut.t")] == [1, 2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("side", ["before", "after"])
 def test_a_load_of_a_table_killed_at_its_commit_loads_each_row_once_when_run_again(
     server: server_kit.Running, lake: Lake, tmp_path: Path, side: str
 ) -> None:

@@ -167,41 +167,44 @@ def test_a_target_that_is_no_copy_is_left_as_it_is(
     assert catalog.load_table("rep_refused.deep.v").metadata_location == changed.metadata_location
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_a_copy_cut_off_at_its_commit_is_whole_when_run_again(
-    lake: Lake, other: settings.ServerEndpoint, side: str
-) -> None:
-    name = f"rep_cut_{side}.t"
-    table = new_table(lake, name)
-    assert copied(lake, name, target_of(other)) is not None
-    before = catalog_of(other).load_table(name).metadata_location
-    assert before.startswith(f"{table.location()}-replica/metadata/")
-    table.append(rows(4))
-
-    def strike(method: str, path: str) -> bool:
-        if method == "POST" and path.endswith("/register"):
-            door.closed.set()
-        return door.closed.is_set()
-
-    watches = {side: strike}
-    with wire.door(other.url, **watches) as door:
-        with pytest.raises(errors.PipelineError):
-            copied(lake, name, target_of(other, door.url))
-        assert door.closed.is_set()
-    is_before = catalog_of(other).load_table(name).metadata_location == before
-    assert is_before == (side == "before")
-    again = copied(lake, name, target_of(other))
-    assert (again is None) == (side == "after")
-    assert history(catalog_of(other).load_table(name)) == history(table.refresh())
-
-
 def _puts_a_file(method: str, path: str) -> bool:
     return method == "PUT" and path.startswith("/lake/")
 
 
 def _registers(method: str, path: str) -> bool:
     return method == "POST" and path.endswith("/register")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("side", ["before", "after", "with some files copied"])
+def test_a_copy_cut_off_at_its_commit_is_whole_when_run_again(
+    lake: Lake, other: settings.ServerEndpoint, side: str
+) -> None:
+    name = f"rep_cut_{side.partition(' ')[0]}.t"
+    table = new_table(lake, name)
+    assert copied(lake, name, target_of(other)) is not None
+    before = catalog_of(other).load_table(name).metadata_location
+    assert before.startswith(f"{table.location()}-replica/metadata/")
+    table.append(rows(4))
+
+    matches, passing = (_puts_a_file, 2) if " " in side else (_registers, 0)
+    seen = threading.Semaphore(passing)
+
+    def strike(method: str, path: str) -> bool:
+        if matches(method, path) and not seen.acquire(blocking=False):
+            door.closed.set()
+        return door.closed.is_set()
+
+    watches = {"before" if side == "before" else "after": strike}
+    with wire.door(other.url, **watches) as door:
+        with pytest.raises(errors.PipelineError):
+            copied(lake, name, target_of(other, door.url))
+        assert door.closed.is_set()
+    is_before = catalog_of(other).load_table(name).metadata_location == before
+    assert is_before == (side != "after")
+    again = copied(lake, name, target_of(other))
+    assert (again is None) == (side == "after")
+    assert history(catalog_of(other).load_table(name)) == history(table.refresh())
 
 
 # name -> (which request, how many of them pass first, whether the copy is registered by then)
@@ -211,11 +214,9 @@ MOMENTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "moment",
-    ["with some files copied", pytest.param([*MOMENTS][-1], marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_job_killed_as_it_copies_leaves_no_half_of_a_copy(
     server: server_kit.Running,
     lake: Lake,
