@@ -482,7 +482,10 @@ def row_ids(lake: Lake, table: str) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("partitioned", ["", "partitioned by (bucket(2, id))"])
+@pytest.mark.parametrize(
+    "partitioned",
+    [pytest.param("", marks=pytest.mark.long), "partitioned by (bucket(2, id))"],
+)
 def test_rows_keep_their_ids_in_a_table_of_format_version_3(
     lake: Lake, raw: Raw, partitioned: str
 ) -> None:

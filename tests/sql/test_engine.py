@@ -734,7 +734,9 @@ def wide_relation(tmp_path: Path) -> engine.Relation:
     return engine.Relation(name="t", schema=ipc.encode_schema(schema), groups=(group,))
 
 
-@pytest.mark.parametrize("memory_mib", [24, 44, 64])
+@pytest.mark.parametrize(
+    "memory_mib", [24, *(pytest.param(more, marks=pytest.mark.long) for more in (44, 64))]
+)
 def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path, memory_mib: int) -> None:
     made_relation = wide_relation(tmp_path)
 
