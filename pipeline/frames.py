@@ -199,11 +199,14 @@ def _groups(
         return inspection.grouped(load.s3, load.fresh, load.reader, so_far, listener)
 
 
-def _inferring(load: _Load) -> contextlib.AbstractContextManager[None]:
-    """Show how far the inference of types is."""
+def _inferring(
+    load: _Load, listing: Sequence[sources.Source]
+) -> contextlib.AbstractContextManager[None]:
+    """Show how far Spark's look at these files is, for the types of their columns."""
     counting = load.spark.counting(is_writing=False)
-    label = f"inferring types of {load.objects}"
-    return progress.watching(label, counting, total_bytes=load.size_bytes)
+    label = f"inferring types of {progress.counted(len(listing), 'object')}"
+    total_bytes = sum(source.size_bytes for source in listing)
+    return progress.watching(label, counting, total_bytes=total_bytes)
 
 
 def _typed(load: _Load) -> Any:
@@ -278,7 +281,7 @@ def _json(load: _Load) -> Any:
         shape: [load.spark.path(source) for source in group]
         for shape, group in _groups(load).items()
     }
-    with located(load.s3, reader, load.fresh), _inferring(load):
+    with located(load.s3, reader, load.fresh), _inferring(load, load.fresh):
         inferred = [source_reader(shape).load(paths).schema for shape, paths in groups.items()]
         types = functools.reduce(_merged, inferred)
         types = _into_table(types, load.columns, load.fixed)
@@ -310,8 +313,7 @@ def _csv(load: _Load) -> Any:
         read_group(shape, inferSchema="false").load([load.spark.path(source) for source in group])
         for shape, group in groups.items()
     ]
-    with located(load.s3, reader, load.fresh), _inferring(load):
-        classes = _classes(texts, groups.values(), of_files) if decide_types else {}
+    classes = _classes(load, texts, groups.values(), of_files) if decide_types else {}
     dates = (
         _dates_in_forms(load, read_group, groups) if reader.forms_dates and reader.infers else {}
     )
@@ -361,6 +363,7 @@ def _csv(load: _Load) -> Any:
 
 
 def _classes(
+    load: _Load,
     texts: Iterable[Any],
     groups: Iterable[Sequence[sources.Source]],
     of_files: Mapping[sources.Source, valueclasses.FileClasses],
@@ -370,12 +373,29 @@ def _classes(
     texts: a frame of each group. of_files: what is known from the files' bytes; Spark is asked
     about groups with other files.
     """
+    pairs = list(zip(texts, groups, strict=True))
+    from_bytes = [
+        valueclasses.together(
+            [of_files[source].end() if source in of_files else None for source in group],
+            len(text.columns),
+        )
+        for text, group in pairs
+    ]
+    for_spark = [
+        source
+        for (_, group), classes in zip(pairs, from_bytes, strict=True)
+        if not classes
+        for source in group
+    ]
     present: dict[str, frozenset[str]] = {}
-    for text, group in zip(texts, groups, strict=True):
-        from_bytes = [of_files[source].end() if source in of_files else None for source in group]
-        classes = valueclasses.together(from_bytes, len(text.columns)) or _classes_by_spark(text)
-        for name, classes_here in zip(text.columns, classes, strict=True):
-            present[name.lower()] = present.get(name.lower(), frozenset()) | classes_here
+    with contextlib.ExitStack() as block:
+        if for_spark:
+            block.enter_context(located(load.s3, load.reader, load.fresh))
+            block.enter_context(_inferring(load, for_spark))
+        for (text, _), classes in zip(pairs, from_bytes, strict=True):
+            each_classes = classes or _classes_by_spark(text)
+            for name, classes_here in zip(text.columns, each_classes, strict=True):
+                present[name.lower()] = present.get(name.lower(), frozenset()) | classes_here
     return present
 
 
