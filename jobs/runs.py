@@ -3,9 +3,9 @@
 A job has one run at a time, by the server or by a client: the transaction that begins a run finds
 the run before ended, or refuses. A client's load and its maintenance of a table exclude nothing:
 the commits of the table itself decide between them. A run of a client ends by itself when the
-client stops prolonging it; a run of the server that a restart finds was interrupted. What a run
-does to its table is exactly once by the table's own ledger, so that a run which began twice would
-still load nothing twice.
+client stops prolonging it; one that goes on for a day excludes no other run any more. A run of the
+server that a restart finds was interrupted. What a run does to its table is exactly once by the
+table's own ledger, so that a run which began twice would still load nothing twice.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from storage.index import Index
 LEASE_MS: Final = 60_000
 """How long a client's run counts as running after it was begun or prolonged."""
 HELD_MS_MAX: Final = 24 * 60 * 60 * 1000
-"""How long a client's run of a pipeline excludes others of it, however often it is prolonged."""
+"""How long a client's run excludes others of its job, however often it is prolonged."""
 TEXT_MAX: Final = 2_000
 """Characters that are kept of an error, or of a line of progress."""
 ANSWER_MAX: Final = 8_000
 """Characters of an answer; a longer one is not kept."""
 
 LOST: Final = "lost: the process that ran it ended without an answer"
-OVERDUE: Final = "lost: a run by a client counts for 24 hours at most"
 
 EARLIER_MAX: Final = 20
 """How far back runs without a result are looked for."""
@@ -97,11 +96,11 @@ class Runs:
             before = None if held is None else reading.get(_JOBS, held)
             if held is not None and before is not None:
                 earlier = records.decode(before, rows.RunRow)
-                if not is_over(earlier, now_ms):
+                if excludes(earlier, now_ms):
                     raise errors.AlreadyRunning(
                         f"{_called(earlier)} is running already: run {earlier.run_id}"
                     )
-                if earlier.state == "running":
+                if earlier.state == "running" and is_over(earlier, now_ms):
                     writes.append(_put(held, _lost(earlier)))
             writes += [_put(key, run), batch.Put(store=_JOBS, key=lock, value=key)]
             return batch.Decided(
@@ -151,11 +150,8 @@ class Runs:
         def change(stored: rows.RunRow) -> rows.RunRow:
             if is_over(stored, now_ms):
                 raise errors.NotRunning(f"run {stored.run_id} has ended")
-            lease_until_ms = now_ms + LEASE_MS
-            if stored.task == "pipeline":
-                lease_until_ms = min(lease_until_ms, stored.started_at_ms + HELD_MS_MAX)
             return msgspec.structs.replace(
-                stored, lease_until_ms=lease_until_ms, progress=progress[:TEXT_MAX]
+                stored, lease_until_ms=now_ms + LEASE_MS, progress=progress[:TEXT_MAX]
             )
 
         return await self._change(run, change)
@@ -254,14 +250,14 @@ class Runs:
                 ended.append({name: getattr(earlier, name) for name in EARLIER_FIELDS})
         return ended
 
-    def is_running(self, task: rows.Task, name: str, target: str) -> bool:
-        """Return whether a run of a job has not ended."""
+    def is_held(self, task: rows.Task, name: str, target: str) -> bool:
+        """Return whether a run of a job goes on that excludes others."""
         with self._index.view() as view:
             held = view.get(_JOBS, rows.lock_key(task, name, target))
             value = None if held is None else view.get(_JOBS, held)
         if value is None:
             return False
-        return not is_over(records.decode(value, rows.RunRow), self._now_ms())
+        return excludes(records.decode(value, rows.RunRow), self._now_ms())
 
     def interrupted(self) -> list[rows.RunRow]:
         """Return the runs of the server that have not ended; at a start no process has them."""
@@ -304,6 +300,13 @@ def is_over(run: rows.RunRow, now_ms: int) -> bool:
     return run.lease_until_ms is not None and run.lease_until_ms <= now_ms
 
 
+def excludes(run: rows.RunRow, now_ms: int) -> bool:
+    """Return whether a run goes on and keeps others of its job away."""
+    if is_over(run, now_ms):
+        return False
+    return run.by_server or now_ms < run.started_at_ms + HELD_MS_MAX
+
+
 def _called(run: rows.RunRow) -> str:
     return f"pipeline {run.name}" if run.task == "pipeline" else f"{run.task} of {run.target}"
 
@@ -314,13 +317,9 @@ def _lost(run: rows.RunRow) -> rows.RunRow:
         run,
         state="interrupted",
         ended_at_ms=run.lease_until_ms,
-        error=OVERDUE if _is_overdue(run) else LOST,
+        error=LOST,
         lease_until_ms=None,
     )
-
-
-def _is_overdue(run: rows.RunRow) -> bool:
-    return run.lease_until_ms == run.started_at_ms + HELD_MS_MAX
 
 
 def _trim_expiries(reading: batch.Reading) -> tuple[int, Sequence[batch.Write]]:

@@ -160,7 +160,7 @@ class Scheduler:
                 PipelineStatus(
                     pipeline=pipeline,
                     due_at_ms=schedules.due_at(pipeline, state, followed=followed),
-                    is_running=self._runs.is_running("pipeline", name, pipeline.target),
+                    is_running=self._runs.is_held("pipeline", name, pipeline.target),
                 )
             )
         return statuses
@@ -175,7 +175,7 @@ class Scheduler:
             )
         if pipeline.error is not None:
             raise errors.BadSchedule(pipeline.error)
-        if self._runs.is_running("pipeline", name, pipeline.target):
+        if self._runs.is_held("pipeline", name, pipeline.target):
             raise errors.AlreadyRunning(f"pipeline {name} is running already")
         now_ms = self._now_ms()
 
@@ -329,7 +329,7 @@ class Scheduler:
             at_ms = schedules.due_at(pipeline, state, followed=followed)
             if at_ms is None or at_ms > now_ms:
                 continue
-            if not self._runs.is_running("pipeline", pipeline.name, pipeline.target):
+            if not self._runs.is_held("pipeline", pipeline.name, pipeline.target):
                 due.append((at_ms, pipeline))
         for _, pipeline in sorted(due, key=lambda each: each[0]):
             try:

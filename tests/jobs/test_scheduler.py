@@ -277,7 +277,7 @@ def test_a_pipeline_that_a_client_runs_is_not_run_beside_it(
             await work.runs.prolong(own, "half")
             with pytest.raises(errors.AlreadyRunning, match="is running already"):
                 await work.scheduler.ask("a")
-            assert work.runs.is_running("pipeline", "a", "lake.s.a")
+            assert work.runs.is_held("pipeline", "a", "lake.s.a")
             # The client is gone without a word: the run is over, and the pipeline is free.
             work.clock.now_ms += runs.LEASE_MS
             await work.scheduler.ask("a")
