@@ -59,6 +59,7 @@ from pipeline import (
     settings,
     sources,
     topics,
+    workfolders,
 )
 
 INTERRUPTED = 130
@@ -96,6 +97,7 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
         if options.job in LOCAL_JOBS:
             outcome, sentence = LOCAL_JOBS[options.job](options, say)
         else:
+            workfolders.remove_abandoned()
             options.gets = _resources(options)
             server = servers.find(
                 url=options.url, data=options.data, environment=os.environ, region=options.region

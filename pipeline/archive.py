@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeline import gateway, jars, java, resources, settings
+from pipeline import gateway, jars, java, resources, settings, workfolders
 
 NAME = "spark-classes-{digest}.jsa"
 STOP_TIMEOUT_SECONDS = 300
@@ -116,7 +116,7 @@ def _run_small_job(
     runtime: java.Java, jars_folder: Path, environment: Mapping[str, str], archive: Path
 ) -> None:
     environment = {**environment, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with gateway.private_folder() as folder, _empty_server() as url:
+    with workfolders.opened() as folder, _empty_server() as url:
         endpoint = settings.ServerEndpoint(
             url=url, access_key="none", secret_key="none", region="us-east-1"
         )

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline import errors, jobs, progress, session, sources
+from pipeline import errors, jobs, progress, session, sources, workfolders
 
 AT_ONCE: Final = 8
 OBJECTS_MIN: Final = 16
@@ -49,8 +49,8 @@ def fetched(
     if not _is_worthwhile(spark, load, readable):
         yield readable
         return
-    with tempfile.TemporaryDirectory(prefix="boathouse-") as name:
-        copies = _copied(s3, readable, Path(name))
+    with workfolders.opened() as folder:
+        copies = _copied(s3, readable, folder)
         names = {source.path: source.place for source in copies}
         # Java writes one slash where others write three.
         names |= {path.replace("file:///", "file:/", 1): name for path, name in names.items()}

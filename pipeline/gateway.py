@@ -15,7 +15,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -202,10 +201,3 @@ def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-
-
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A temporary folder that only this user can enter; removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="boathouse-spark-") as name:
-        yield Path(name)

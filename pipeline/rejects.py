@@ -17,7 +17,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pipeline import catalogs, errors, jobs, loads, reading, session, settings, sources, splitting
+from pipeline import (
+    catalogs,
+    errors,
+    jobs,
+    loads,
+    reading,
+    session,
+    settings,
+    sources,
+    splitting,
+    workfolders,
+)
 
 SUFFIX = "__rejected"
 COLUMNS = ("source", "line", "reason", "raw", "rejected_at")
@@ -42,14 +53,14 @@ def splitting_of(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> I
         return
     reading.check_rejectable(load.reader)
     places: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="boathouse-") as name:
+    with workfolders.opened() as own:
 
         def split(wanted: sources.WantedSources) -> sources.WantedSources:
             if not wanted.readable:
                 return wanted
             # Columns of a transform's sources are not those of the table.
             live = {} if load.transforms else loads.columns_if_any(server, load.table)
-            folder = Path(tempfile.mkdtemp(prefix="rows-", dir=name))
+            folder = Path(tempfile.mkdtemp(prefix="rows-", dir=own))
             done = splitting.split(s3, load.reader, wanted, live, load.types, folder)
             if done.readable:
                 for source, readable in zip(done.fresh, done.readable, strict=True):

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from pipeline import (
     settings,
     sources,
     tablebuckets,
+    workfolders,
 )
 
 CATALOG = "boathouse_replicated"
@@ -86,11 +86,11 @@ def run(
     else:
         copy = destination.begun(own)
     with (
-        tempfile.TemporaryDirectory(prefix="boathouse-") as folder,
+        workfolders.opened() as folder,
         open_spark(table.warehouse) as spark,
         session.failures(),
     ):
-        version, pairs = _rewritten(spark, server, table, own, copy.location, since, folder)
+        version, pairs = _rewritten(spark, server, table, own, copy.location, since, str(folder))
         say(f"copying {progress.counted(len(pairs), 'file')} to {copy.location}")
         files, size_bytes = _copied(sources.client(server), destination, pairs, copy.location)
     metadata_location = f"{copy.location}/metadata/{version}"

@@ -32,6 +32,7 @@ from pipeline import (
     servers,
     settings,
     sources,
+    workfolders,
 )
 
 LOG_LEVEL = "WARN"
@@ -203,7 +204,7 @@ def started(
     @contextmanager
     def running(wanted: Mapping[str, str]) -> Iterator[Callable[[], None]]:
         with (
-            gateway.private_folder() as folder,
+            workfolders.opened() as folder,
             gateway.running(
                 runtime,
                 wanted,

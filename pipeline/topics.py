@@ -27,6 +27,7 @@ from pipeline import (
     settings,
     sources,
     spooling,
+    workfolders,
 )
 
 PACKAGE: Final = "confluent_kafka"
@@ -173,8 +174,8 @@ def opened(server: settings.ServerEndpoint, load: jobs.Load, s3: Any) -> Iterato
         yield None
         return
     check(source)
-    with tempfile.TemporaryDirectory(prefix="boathouse-") as folder:
-        topic = Topic(server, load, s3, Path(folder))
+    with workfolders.opened() as folder:
+        topic = Topic(server, load, s3, folder)
         with topic.naming():
             yield topic
 

@@ -15,7 +15,6 @@ import email.utils
 import hashlib
 import json
 import shutil
-import tempfile
 import urllib.error
 import urllib.request
 import uuid
@@ -23,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline import errors, loads, session, settings
+from pipeline import errors, loads, session, settings, workfolders
 
 APPLICATION: Final = "BoathousePipeline"
 ANSWER_SECONDS: Final = 120
@@ -64,10 +63,10 @@ def rows(
             "rows from this machine; use --master 'local[*]'"
         )
     columns = _columns(view, loads.view_metadata(server, view))
-    with tempfile.TemporaryDirectory(prefix="boathouse-") as folder:
-        _unload(server, view, target, Path(folder))
+    with workfolders.opened() as folder:
+        _unload(server, view, target, folder)
         listed = ", ".join(f"`{name}` {spark_type}" for name, spark_type in columns)
-        if not any(Path(folder).iterdir()):
+        if not any(folder.iterdir()):
             yield spark.session.createDataFrame([], listed)
             return
         frame = spark.session.read.parquet(f"file://{folder}").toDF(*(name for name, _ in columns))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pipeline import archive, gateway, jars, java, resources, session, settings
+from pipeline import archive, gateway, jars, java, resources, session, settings, workfolders
 
 CATALOG: Final = "plain"
 NO_SERVER: Final = settings.ServerEndpoint(
@@ -53,7 +53,7 @@ def main() -> int:
         f"spark.sql.catalog.{CATALOG}.warehouse": folder,
     }
     with (
-        gateway.private_folder() as private,
+        workfolders.opened() as private,
         gateway.running(
             runtime,
             wanted,

@@ -44,13 +44,6 @@ def test_settings_are_written_for_this_user_alone(tmp_path: Path) -> None:
         gateway._write_private(path, "again")
 
 
-def test_private_folder_is_this_user_s_and_goes_away() -> None:
-    with gateway.private_folder() as folder:
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        (folder / "spark.log").touch()
-    assert not folder.exists()
-
-
 @pytest.mark.parametrize(
     ("said", "words"),
     [
