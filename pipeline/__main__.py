@@ -1,5 +1,5 @@
-"""wiring: `python -m pipeline ingest | compact | expire | replicate | run | list | history | show |
-...`.
+"""wiring: `python -m pipeline ingest | compact | expire | orphans | replicate | run | list |
+history | show | ...`.
 
 The outcome is one line on standard error and, with `--json`, one JSON object on standard output.
 PySpark is installed at first use. Exit codes: 0 done, 1 the job failed and changed nothing (or its
@@ -43,6 +43,7 @@ from pipeline import (
     machine,
     maintenance,
     masters,
+    orphans,
     previews,
     progress,
     reading,
@@ -67,6 +68,9 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 LOOPBACK = "127.0.0.1,localhost,::1"
 ROW_CHARACTERS_MAX = 500
 """Characters that a plan shows of a row."""
+
+ORPHANS_SHOWN = 20
+"""Files that `orphans` names; with --json it names the first thousand."""
 
 RATED_BYTES_MIN = 1_000_000
 """Of a smaller load the rate says how long a job takes to start."""
@@ -742,6 +746,18 @@ def _statistics(
     return dict(stored), f"stored statistics in {stored['statistics_file']}"
 
 
+def _orphans(
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    table = settings.parse_table(options.table)
+    done = orphans.run(
+        server, table, dry_run=options.dry_run, say=say, now_ms=int(time.time() * 1000)
+    )
+    for line in done.lines(ORPHANS_SHOWN):
+        say(line)
+    return dataclasses.asdict(done), done.sentence
+
+
 def _replicate(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
@@ -782,6 +798,7 @@ JOBS = {
     "expire": _expire,
     "manifests": _manifests,
     "statistics": _statistics,
+    "orphans": _orphans,
     "replicate": _replicate,
     "samples": _samples,
     "run": _run,
@@ -926,6 +943,12 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--table", required=True, help="warehouse.namespace.table")
     job.add_argument("--columns", metavar="COLUMN[,COLUMN]", help="default: all of plain types")
     job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
+
+    job = jobs.add_parser("orphans", parents=[common],
+                          help="let the server sweep one table: hide and free files that nothing "
+                          "references, once their days are over")  # fmt: skip
+    job.add_argument("--table", required=True, help="warehouse.namespace.table")
+    job.add_argument("--dry-run", action="store_true", help="say what it would do; change nothing")
 
     job = jobs.add_parser("replicate", parents=[common, spark],
                           help="copy a table with its history to another catalog")  # fmt: skip

@@ -9,23 +9,18 @@ themselves too, and go on where the server does not take them.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import datetime
-import json
 import os
 import signal
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
-from pipeline import errors, progress, runs, settings
+from pipeline import errors, native, progress, runs, settings
 
-ANSWER_SECONDS = 30.0
 PROLONG_SECONDS = 15.0
 RUNS_MAX = 1_000
 """Runs that the server's list keeps."""
@@ -69,7 +64,7 @@ def held(
     the pipeline goes on.
     """
     query = urlencode({"pipeline": pipeline, "target": target})
-    with _reported(server, _ask(server, "POST", f"jobs?{query}"), give_up) as run:
+    with _reported(server, native.ask(server, "POST", f"jobs?{query}"), give_up) as run:
         yield run
 
 
@@ -84,7 +79,7 @@ def noted(
     """
     try:
         query = urlencode({"task": task, "target": target})
-        begun = _ask(server, "POST", f"jobs?{query}")
+        begun = native.ask(server, "POST", f"jobs?{query}")
     except errors.PipelineError:
         yield OwnRun("")
         return
@@ -104,7 +99,7 @@ def _reported(
         while not ended.wait(PROLONG_SECONDS):
             # A server that does not answer now is asked again; the load itself notices its end.
             with contextlib.suppress(errors.PipelineError):
-                if _ask(server, "PATCH", path, {"progress": run.latest})["is_cancelled"]:
+                if native.ask(server, "PATCH", path, {"progress": run.latest})["is_cancelled"]:
                     give_up()
                     return
 
@@ -120,10 +115,10 @@ def _reported(
         raise
     finally:
         ended.set()
-        thread.join(ANSWER_SECONDS)
+        thread.join(native.ANSWER_SECONDS)
         report = {"state": run.state, "error": run.error, "answer": dict(run.answer)}
         with contextlib.suppress(errors.PipelineError):
-            _ask(server, "PATCH", path, report)
+            native.ask(server, "PATCH", path, report)
 
 
 def earlier(
@@ -135,7 +130,7 @@ def earlier(
     """
     query = urlencode({"pipeline": pipeline})
     with contextlib.suppress(errors.PipelineError):
-        listed = _ask(server, "GET", f"jobs?{query}")["jobs"]
+        listed = native.ask(server, "GET", f"jobs?{query}")["jobs"]
         own = [run for run in listed if (run["name"], run["target"]) == (pipeline, target)]
         return runs.without_result(own, but=run_id)
     return []
@@ -151,7 +146,7 @@ def listed(
     on. Raises PipelineError.
     """
     query = urlencode({"limit": RUNS_MAX} | ({"pipeline": pipeline} if pipeline else {}))
-    answer = _ask(server, "GET", f"jobs?{query}")["jobs"]
+    answer = native.ask(server, "GET", f"jobs?{query}")["jobs"]
     return [_row(run) for run in answer if str(run["target"]).startswith(f"{warehouse}.")]
 
 
@@ -185,7 +180,7 @@ def without_row(
 def find(server: settings.ServerEndpoint, run_id: str) -> Mapping[str, Any] | None:
     """Return a run of the server's list, as `listed` does; None if the server shows none."""
     with contextlib.suppress(errors.PipelineError):
-        return _row(_ask(server, "GET", f"jobs/{quote(run_id, safe='')}"))
+        return _row(native.ask(server, "GET", f"jobs/{quote(run_id, safe='')}"))
     return None
 
 
@@ -218,49 +213,16 @@ def _row(run: Mapping[str, Any]) -> Mapping[str, Any]:
 def interrupted_as(server: settings.ServerEndpoint, run_id: str) -> str:
     """Return the status of a run that is interrupted: whether a user has cancelled it."""
     with contextlib.suppress(errors.PipelineError):
-        if _ask(server, "GET", f"jobs/{quote(run_id, safe='')}")["is_cancelled"]:
+        if native.ask(server, "GET", f"jobs/{quote(run_id, safe='')}")["is_cancelled"]:
             return "cancelled"
     return "interrupted"
 
 
 def cancel(server: settings.ServerEndpoint, run_id: str) -> Mapping[str, Any]:
     """Cancel a run. Raises PipelineError if there is none, or it has ended."""
-    return _ask(server, "DELETE", f"jobs/{quote(run_id, safe='')}")
+    return native.ask(server, "DELETE", f"jobs/{quote(run_id, safe='')}")
 
 
 def interrupt_this_process() -> None:
     """End this process as Ctrl-C does."""
     os.kill(os.getpid(), signal.SIGINT)
-
-
-def _ask(
-    server: settings.ServerEndpoint,
-    method: Literal["GET", "POST", "PATCH", "DELETE"],
-    path: str,
-    body: Mapping[str, Any] | None = None,
-) -> Mapping[str, Any]:
-    pair = f"{server.access_key}:{server.secret_key}".encode()
-    request = urllib.request.Request(
-        f"{server.url}/_api/v1/{path}",
-        method=method,
-        data=None if body is None else json.dumps(body, default=str).encode(),
-        headers={
-            "Authorization": "Basic " + base64.b64encode(pair).decode(),
-            "Content-Type": "application/json",
-        },
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
-            content: Mapping[str, Any] = json.load(answer)
-            return content
-    except urllib.error.HTTPError as error:
-        raise errors.PipelineError(_message(error)) from error
-    except (OSError, ValueError) as error:
-        raise errors.NoServer(f"the server does not answer: {error}") from error
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.load(error)["error"]["message"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"the server refused: {error}"

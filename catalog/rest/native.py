@@ -19,7 +19,7 @@ from catalog.drops import Drops
 from catalog.namespaces import Namespaces
 from catalog.rest import dropping, explaining, wire_errors
 from catalog.sweep import retention
-from catalog.sweep.sweeping import Report, TableSweep, Tally
+from catalog.sweep.sweeping import FILES_LISTED_MAX, Report, TableSweep, Tally
 from catalog.tables import Tables
 from catalog.views import Views
 from server import asgi, calls, config, native
@@ -160,14 +160,20 @@ async def list_reports(services: TablesServices, call: calls.Call) -> asgi.Respo
 
 async def start_sweep(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Begin a sweep in the background."""
-    name, dry_run = _sweep_of(call)
-    return asgi.json_response(_report(services.sweep.start(name, dry_run=dry_run)), 202)
+    chosen = _sweep_of(services, call)
+    report = services.sweep.start(
+        chosen.table_bucket, dry_run=chosen.dry_run, object_uuid=chosen.object_uuid
+    )
+    return asgi.json_response(_report(report), 202)
 
 
 async def get_sweep(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer how far the latest sweep is."""
-    name, dry_run = _sweep_of(call)
-    return asgi.json_response(_report(services.sweep.report(name, dry_run=dry_run)))
+    chosen = _sweep_of(services, call)
+    report = services.sweep.report(
+        chosen.table_bucket, dry_run=chosen.dry_run, object_uuid=chosen.object_uuid
+    )
+    return asgi.json_response(_report(report))
 
 
 def _demand_admin(services: TablesServices, call: calls.Call) -> tuple[model.Demand, ...]:
@@ -175,12 +181,26 @@ def _demand_admin(services: TablesServices, call: calls.Call) -> tuple[model.Dem
     return (model.Demand(action="lake:Admin", resource=resource),)
 
 
-def _sweep_of(call: calls.Call) -> tuple[str, bool]:
-    """Return the table bucket to sweep, and whether it is a dry run."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _SweepOf:
+    """What a request sweeps. object_uuid: of one table, None for all of the table bucket."""
+
+    table_bucket: str
+    object_uuid: str | None
+    dry_run: bool
+
+
+def _sweep_of(services: TablesServices, call: calls.Call) -> _SweepOf:
+    """Return what a request sweeps. Raises NoSuchWarehouse, NoSuchTable, InvalidCatalogRequest."""
     dry_run = native.parameters_of(call).get("dry_run", "false").lower()
     if dry_run not in ("true", "false"):
         raise errors.InvalidCatalogRequest(f"dry_run is true or false, not {dry_run!r}")
-    return call.value["warehouse"], dry_run == "true"
+    object_uuid = None
+    if "table" in native.parameters_of(call):
+        object_uuid = services.tables.pointer(dropping.named(call)).object_uuid
+    return _SweepOf(
+        table_bucket=call.value["warehouse"], object_uuid=object_uuid, dry_run=dry_run == "true"
+    )
 
 
 def _report(report: Report) -> dict[str, Any]:
@@ -191,19 +211,27 @@ def _report(report: Report) -> dict[str, Any]:
         "started_at_ms": report.started_at_ms,
         "ended_at_ms": report.ended_at_ms,
         "error": report.error,
+        "removes_unreferenced": report.removes_unreferenced,
         "metadata_files_read": report.metadata_files_read,
         "manifests_read": report.manifests_read,
         "files_reached": report.files_reached,
         "objects_seen": report.objects_seen,
         "hidden": _tally(report.hidden),
         "freed": _tally(report.freed),
+        "waiting": _tally(report.waiting),
         "deferred": _tally(report.deferred),
         "shown_files": report.shown.files,
         "problems": report.problems,
         "problems_count": report.problems_count,
         "files": [
-            {"action": action, "key": key, "size_bytes": size_bytes}
-            for action, key, size_bytes in report.listed
+            {
+                "action": listed.action,
+                "key": listed.key,
+                "size_bytes": listed.size_bytes,
+                "modified_at_ms": listed.modified_at_ms,
+                "hidden_at_ms": listed.hidden_at_ms,
+            }
+            for listed in (report.listed + report.waiting_listed)[:FILES_LISTED_MAX]
         ],
     }
 
@@ -220,20 +248,30 @@ REPORT: Final = native.object_of(
     started_at_ms=native.WHOLE_OR_NULL,
     ended_at_ms=native.WHOLE_OR_NULL,
     error=native.TEXT_OR_NULL,
+    removes_unreferenced=native.FLAG,
     metadata_files_read=native.WHOLE,
     manifests_read=native.WHOLE,
     files_reached=native.WHOLE,
     objects_seen=native.WHOLE,
     hidden=TALLY,
     freed=TALLY,
+    waiting=TALLY,
     deferred=TALLY,
     shown_files=native.WHOLE,
     problems=native.list_of(native.TEXT),
     problems_count=native.WHOLE,
     files=native.list_of(
-        native.object_of(action=native.TEXT, key=native.TEXT, size_bytes=native.WHOLE)
+        native.object_of(
+            action=native.TEXT,
+            key=native.TEXT,
+            size_bytes=native.WHOLE,
+            modified_at_ms=native.WHOLE,
+            hidden_at_ms=native.WHOLE_OR_NULL,
+        )
     ),
 )
+
+OF_TABLE: Final = native.QueryParameter(name="table", meaning="Of files of this table alone")
 
 ROWS: Final = (
     explaining.ROW,
@@ -305,7 +343,7 @@ ROWS: Final = (
         template="/_api/v1/warehouses/{warehouse}/sweep",
         operation=calls.Operation(name="startSweep", handler=start_sweep, demands=_demand_admin),
         summary="Begin to free files of tables that nothing retained references",
-        parameters=(dropping.DRY_RUN,),
+        parameters=(dropping.DRY_RUN, OF_TABLE),
         status=202,
         answer=REPORT,
     ),
@@ -314,7 +352,7 @@ ROWS: Final = (
         template="/_api/v1/warehouses/{warehouse}/sweep",
         operation=calls.Operation(name="getSweep", handler=get_sweep, demands=_demand_admin),
         summary="How far the latest sweep is",
-        parameters=(dropping.DRY_RUN,),
+        parameters=(dropping.DRY_RUN, OF_TABLE),
         answer=REPORT,
     ),
 )

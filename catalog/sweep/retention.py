@@ -154,6 +154,8 @@ class ObjectFate(enum.Enum):
     """What the sweep does with one object."""
 
     KEEP = "keep"
+    WAIT = "wait"
+    """It is unreferenced, and kept until its days are over."""
     HIDE = "hide"
     FREE = "free"
     SHOW = "show"
@@ -202,14 +204,14 @@ def judge(
         return ObjectFate.FREE
     if purpose == "scratch":
         is_old = now_ms - modified_at_ms >= retention.scratch_ms
-        return ObjectFate.FREE if is_old else ObjectFate.KEEP
+        return ObjectFate.FREE if is_old else ObjectFate.WAIT
     if purpose == "hint" and owner is OwnerState.LIVE:
         return ObjectFate.KEEP
     if not retention.removes_unreferenced:
         return ObjectFate.KEEP
     if tombstoned_at_ms is not None:
         is_over = now_ms - tombstoned_at_ms >= retention.noncurrent_ms
-        return ObjectFate.FREE if is_over else ObjectFate.KEEP
+        return ObjectFate.FREE if is_over else ObjectFate.WAIT
     if now_ms - modified_at_ms >= retention.unreferenced_ms:
         return ObjectFate.HIDE
-    return ObjectFate.KEEP
+    return ObjectFate.WAIT

@@ -10,7 +10,7 @@ can be registered still has its files. `storage.sweep` frees the bodies.
 
 Keys outside known locations, directory markers, uploads under way, staged creates and the files of
 open transactions (`catalog.holds`) are never touched. One run at a time, in the background and on
-demand.
+demand; a run on demand may walk the locations of one table alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from catalog import decoding, errors, files, guard, layout, records, store
 from catalog.sweep import marking, retention
+from server import errors as server_errors
 from storage import batch, keys, model, removals
 from storage import errors as storage_errors
 from storage import records as storage_records
@@ -46,6 +47,8 @@ ATTEMPTS_MAX: Final = 20
 """Times that a batch is decided anew because a commit came first; then the next run has it. From
 the second time on new commits wait, so that a sweep ends under steady commits, too."""
 FILES_LISTED_MAX: Final = 1_000
+TABLE_REPORTS_MAX: Final = 100
+"""Reports of runs over one table that are kept; each table has the latest of its sort."""
 METADATA_SUFFIXES: Final = (".metadata.json", ".metadata.json.gz")
 
 State: TypeAlias = Literal["never run", "waiting", "running", "done", "failed"]
@@ -64,17 +67,35 @@ class Tally:
         self.size_bytes += sum(each.size_bytes for each in seen)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedFile:
+    """An unreferenced file. action: what was, or in a dry run would be, done to it. hidden_at_ms:
+    since when it is hidden, None if it was not before the run."""
+
+    action: str
+    key: str
+    size_bytes: int
+    modified_at_ms: int
+    hidden_at_ms: int | None
+
+
 @dataclass(kw_only=True, slots=True)
 class Report:
     """One run over one table bucket, under way or over. Mutable: it tells progress.
 
-    hidden, freed: what was hidden and freed, or would be in a dry run. shown: files whose tombstone
-    was taken away because they are referenced again. deferred: left to the next run because
-    commits or writes came first. listed: the first FILES_LISTED_MAX of them. problems: the first of
-    the problems_count files that could not be read; of their tables every file is kept.
+    object_uuid: of the table whose files alone are swept, None for all. removes_unreferenced:
+    whether the table bucket removes unreferenced files at all. hidden, freed: what was
+    hidden and freed, or would be in a dry run. waiting: unreferenced files, hidden ones too, whose
+    days are not over. shown: files whose tombstone was taken away because they are referenced
+    again. deferred: left to the next run because commits or writes came first. listed: the first
+    FILES_LISTED_MAX of them; waiting_listed: of those that wait, in a run over one table. problems:
+    the first of the problems_count files that could not be read; of their tables every file is
+    kept.
     """
 
     dry_run: bool = False
+    object_uuid: str | None = None
+    removes_unreferenced: bool = True
     state: State = "never run"
     phase: Literal["", "mark", "walk"] = ""
     started_at_ms: int | None = None
@@ -86,16 +107,23 @@ class Report:
     objects_seen: int = 0
     hidden: Tally = field(default_factory=Tally)
     freed: Tally = field(default_factory=Tally)
+    waiting: Tally = field(default_factory=Tally)
     shown: Tally = field(default_factory=Tally)
     deferred: Tally = field(default_factory=Tally)
-    listed: list[tuple[str, str, int]] = field(default_factory=list)
+    listed: list[ListedFile] = field(default_factory=list)
+    waiting_listed: list[ListedFile] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     problems_count: int = 0
 
-    def note(self, action: str, seen: Sequence[model.Seen]) -> None:
+    def note(self, fate: retention.ObjectFate, seen: Sequence[model.Seen]) -> None:
         """List files with what was done to them."""
-        for each in seen[: FILES_LISTED_MAX - len(self.listed)]:
-            self.listed.append((action, each.key.decode(), each.size_bytes))
+        if fate is retention.ObjectFate.WAIT:
+            listed = self.waiting_listed if self.object_uuid is not None else None
+        else:
+            listed = self.listed
+        if listed is not None:
+            for each in seen[: FILES_LISTED_MAX - len(listed)]:
+                listed.append(_listed(fate, each))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -148,7 +176,7 @@ class TableSweep:
         self._day_ms = day_ms
         self._turn = asyncio.Lock()
         self._logs: dict[int, marking.Log] = {}
-        self._reports: dict[tuple[int, bool], Report] = {}
+        self._reports: dict[tuple[int, bool, str | None], Report] = {}
         self._finished: dict[int, Report] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._log = logging.getLogger("boathouse.sweep")
@@ -166,34 +194,34 @@ class TableSweep:
 
         dry_run: nothing is changed. Raises NoSuchWarehouse before anything begins.
         """
-        work = [self._prepare(name, dry_run=dry_run) for name in table_buckets]
+        work = [self._prepare(name, dry_run=dry_run, object_uuid=None) for name in table_buckets]
         await self._in_turn(work)
         return [report for _, report in work]
 
-    def start(self, table_bucket: str, *, dry_run: bool) -> Report:
+    def start(self, table_bucket: str, *, dry_run: bool, object_uuid: str | None = None) -> Report:
         """Begin a run in the background, unless one is waiting or under way; return its report.
 
-        Raises NoSuchWarehouse.
+        object_uuid: of the table whose files alone are swept. Raises NoSuchWarehouse, ServerBusy.
         """
-        report = self.report(table_bucket, dry_run=dry_run)
+        report = self.report(table_bucket, dry_run=dry_run, object_uuid=object_uuid)
         if report.state in ("waiting", "running"):
             return report
-        work = self._prepare(table_bucket, dry_run=dry_run)
+        work = self._prepare(table_bucket, dry_run=dry_run, object_uuid=object_uuid)
         task = asyncio.get_running_loop().create_task(self._in_turn([work]))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return work[1]
 
-    def report(self, table_bucket: str, *, dry_run: bool) -> Report:
+    def report(self, table_bucket: str, *, dry_run: bool, object_uuid: str | None = None) -> Report:
         """Return the report of the latest run of its sort. Raises NoSuchWarehouse."""
-        place = self._store.place(table_bucket)
-        return self._reports.get((place.bucket_id, dry_run), Report(dry_run=dry_run))
+        key = self._store.place(table_bucket).bucket_id, dry_run, object_uuid
+        return self._reports.get(key, Report(dry_run=dry_run, object_uuid=object_uuid))
 
     def finished(self, table_bucket: str) -> Report | None:
         """Return the report of the latest run that is over, None if there was none.
 
-        After a restart it has only what is stored: times, error and problems. A dry run does not
-        count. Raises NoSuchWarehouse.
+        After a restart it has only what is stored: times, error and problems. A dry run and a run
+        over one table do not count. Raises NoSuchWarehouse.
         """
         bucket_id = self._store.place(table_bucket).bucket_id
         report = self._finished.get(bucket_id)
@@ -220,11 +248,28 @@ class TableSweep:
 
     # One run.
 
-    def _prepare(self, table_bucket: str, *, dry_run: bool) -> tuple[records.Place, Report]:
+    def _prepare(
+        self, table_bucket: str, *, dry_run: bool, object_uuid: str | None
+    ) -> tuple[records.Place, Report]:
         place = self._store.place(table_bucket)
-        report = Report(dry_run=dry_run, state="waiting")
-        self._reports[place.bucket_id, dry_run] = report
+        report = Report(dry_run=dry_run, object_uuid=object_uuid, state="waiting")
+        key = place.bucket_id, dry_run, object_uuid
+        self._reports.pop(key, None)  # the newest comes last
+        if object_uuid is not None:
+            self._make_room()
+        self._reports[key] = report
         return place, report
+
+    def _make_room(self) -> None:
+        """Forget the oldest report of a table if there are too many. Raises ServerBusy."""
+        of_tables = [key for key in self._reports if key[2] is not None]
+        if len(of_tables) < TABLE_REPORTS_MAX:
+            return
+        for key in of_tables:
+            if self._reports[key].state in ("done", "failed"):
+                del self._reports[key]
+                return
+        raise server_errors.ServerBusy("too many tables wait for the sweep; try again later")
 
     async def _in_turn(self, work: Sequence[tuple[records.Place, Report]]) -> None:
         """Do a run once those before it are over."""
@@ -256,7 +301,7 @@ class TableSweep:
             report.state, report.phase, report.started_at_ms = "running", "mark", started_at_ms
         try:
             for place, report in work:
-                if not report.dry_run:
+                if not report.dry_run and report.object_uuid is None:
                     await self._end_dropped(place, started_at_ms)
             await mark.run(now_ms=started_at_ms)
             await mark.catch_up()  # before commits have to wait for it
@@ -322,7 +367,7 @@ class TableSweep:
         """Store the results of runs that were no dry runs, for the time after a restart."""
         now_ms = self._store.now_ms()
         for place, report in work:
-            if report.dry_run:
+            if report.dry_run or report.object_uuid is not None:
                 continue
             row = records.SweepRow(
                 started_at_ms=started_at_ms,
@@ -343,7 +388,7 @@ class TableSweep:
         for place, report in work:
             report.state = "done" if error is None else "failed"
             report.phase, report.error, report.ended_at_ms = "", error, now_ms
-            if not report.dry_run:
+            if not report.dry_run and report.object_uuid is None:
                 self._finished[place.bucket_id] = report
         if work and not work[0][1].dry_run:
             self.totals.runs["done" if error is None else "failed"] += 1
@@ -357,10 +402,13 @@ class TableSweep:
             if newest.bucket_id == place.bucket_id:
                 place = newest  # settings may have changed while the run waited
         kept = retention.retention_of(place.bucket.settings, day_ms=self._day_ms)
+        report.removes_unreferenced = kept.removes_unreferenced
         start = records.bucket_prefix(place.bucket_id)
         while True:
             listed = await asyncio.to_thread(self._locations, place, start)
             for location in listed.locations:
+                if report.object_uuid not in (None, location.row.object_uuid):
+                    continue
                 await self._sweep_location(mark, place, location, kept, report)
             if listed.next_key is None:
                 return
@@ -458,6 +506,9 @@ class TableSweep:
         kept: retention.Retention,
         report: Report,
     ) -> None:
+        waiting = [seen for each, seen in step.verdicts if each is retention.ObjectFate.WAIT]
+        report.waiting.add(waiting)
+        report.note(retention.ObjectFate.WAIT, waiting)
         for verdict in (
             retention.ObjectFate.SHOW,
             retention.ObjectFate.HIDE,
@@ -540,7 +591,7 @@ class TableSweep:
             )
             total.add(done)
         tally.add(done)
-        report.note(verdict.value, done)
+        report.note(verdict, done)
 
     def _locations(self, place: records.Place, start: bytes) -> _Locations:
         """Return some locations of a table bucket, and where the next ones begin."""
@@ -584,6 +635,17 @@ def _storing(place: records.Place, row: records.SweepRow) -> batch.Batch:
         return (batch.Put(store=batch.Store.JOBS, key=key, value=records.encode(row)),)
 
     return batch.Batch(derive=(store_row,), makes_room=True)
+
+
+def _listed(fate: retention.ObjectFate, seen: model.Seen) -> ListedFile:
+    record = storage_records.decode_object(seen.value)
+    return ListedFile(
+        action=fate.value,
+        key=seen.key.decode(),
+        size_bytes=seen.size_bytes,
+        modified_at_ms=record.modified_at_ms,
+        hidden_at_ms=record.tombstoned_at_ms,
+    )
 
 
 def _is_metadata_file(key: str, location: layout.Location) -> bool:

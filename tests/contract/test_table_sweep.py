@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
+from pipeline import __main__ as command
+from pipeline import interrupts
 from tests.kit import folders
+from tests.kit import s3 as s3_kit
 from tests.kit import server as server_kit
 
 ROWS = 200_000
@@ -25,6 +29,7 @@ history_days = 1
 dropped_table_days = 1
 """
 LIMIT_SECONDS = 120
+ONE = pa.table({"id": pa.array([1], pa.int64())})
 INDEXED_BYTES_MAX = 64 * 1024
 """Smaller bodies lie in the index."""
 
@@ -128,3 +133,60 @@ def test_after_ingest_overwrite_expiry_drop_and_sweep_the_folder_holds_what_the_
         print(f"blobs: {full:,} bytes before the sweep, {needed:,} after; freed {freed:,}")
     finally:
         server.stop()
+
+
+def test_the_pipelines_orphans_are_hidden_and_freed_by_the_server_for_one_table_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mini.toml"
+    config.write_text(SETTINGS)
+    flags = ("--config", str(config), "--sweep-interval-seconds", "0")
+    server = server_kit.start(tmp_path / "data", *flags, "--lifecycle-day-seconds", "1")
+    catalog = catalog_of(server)
+    s3 = s3_kit.client(server)
+    catalog.create_namespace("ns")
+    for name in ("t", "u"):
+        catalog.create_table(f"ns.{name}", schema=ONE.schema).append(ONE)
+        s3.put_object(Bucket="lake", Key=f"ns/{name}/data/orphan.parquet", Body=b"x" * 1_500)
+
+    def orphans(*options: str, table: str = "lake.ns.t") -> tuple[int, dict[str, Any], str]:
+        capsys.readouterr()
+        code = command.main(
+            ["orphans", "--table", table, "--json", "--data", str(server.data), *options],
+            interrupts.Interrupts(),
+        )
+        said = capsys.readouterr()
+        return code, json.loads(said.out or "{}"), said.err
+
+    def until(tally: str, *options: str) -> str:
+        """Ask until a file is counted there: a day has a second."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while True:
+            code, done, said = orphans(*options)
+            assert code == 0, said
+            if done[tally]["files"]:
+                assert done[tally] == {"files": 1, "size_bytes": 1_500}
+                assert [file["key"] for file in done["files"]] == ["ns/t/data/orphan.parquet"]
+                return said
+            assert time.monotonic() < deadline
+
+    def keys() -> list[str]:
+        listed = s3.list_objects_v2(Bucket="lake", Prefix="ns/")["Contents"]
+        return [each["Key"] for each in listed if "orphan" in each["Key"]]
+
+    both = ["ns/t/data/orphan.parquet", "ns/u/data/orphan.parquet"]
+    said = until("hidden", "--dry-run")
+    assert "would hide  ns/t/data/orphan.parquet  1.5 kB, " in said
+    assert "would free 0 files of 0 bytes, would hide 1 file of 1.5 kB; 0 files of 0 bytes" in said
+    assert "hidden 1 days after they were written, and freed 1 days later" in said
+    assert keys() == both
+    assert "hid 1 file of 1.5 kB" in until("hidden")
+    assert keys() == both[1:]
+    assert "freed 1 file of 1.5 kB" in until("freed")
+    assert keys() == both[1:]
+    assert catalog.load_table("ns.t").scan().to_arrow() == ONE
+    code, _, said = orphans(table="lake.ns.nowhere")
+    assert (code, said) == (
+        1, "pipeline: orphans failed: Table does not exist: ns.nowhere\n"
+    )  # fmt: skip
+    assert server.stop() == 0

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import __main__ as command
-from pipeline import catalogs, errors, interrupts, leases, runs, servers, sources
+from pipeline import catalogs, errors, interrupts, leases, native, runs, servers, sources
 from tests.kit import server as server_kit
 from tests.kit import users, waits
 from tests.pipeline.lake import Raw
@@ -207,7 +207,7 @@ def test_history_and_show_have_the_runs_that_go_on_and_those_that_were_lost(
         assert "progress: writing 1 object: 7 rows" in lines
         own.state = "failed"
     # As the server lists a run whose client was killed a minute ago.
-    ask = leases._ask
+    ask = native.ask
 
     def lost(*arguments: Any) -> Any:
         answer = ask(*arguments)
@@ -216,7 +216,7 @@ def test_history_and_show_have_the_runs_that_go_on_and_those_that_were_lost(
                 run |= {"state": "interrupted", "error": "lost: the process that ran it ended"}
         return answer
 
-    monkeypatch.setattr(leases, "_ask", lost)
+    monkeypatch.setattr(native, "ask", lost)
     code, lines = said("history", "seen")
     assert f" {own.run_id} seen interrupted in " in lines[0]
     assert lines[0].endswith(" s: lost: the process that ran it ended")

@@ -12,6 +12,7 @@ import pytest
 from catalog import decoding, errors, idents, manifests, store
 from catalog.commits import LoadedTable
 from catalog.sweep import marking, sweeping
+from server import errors as server_errors
 from storage import model, objects
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
@@ -81,7 +82,7 @@ def test_what_compaction_and_expiry_left_is_hidden_then_freed_after_its_days(
     sweeps.pass_days(lake, 0.2)
     report = sweeps.run(lake)
     assert report.freed.files == 0
-    listed = {key for action, key, _ in report.listed if action == "hide"}
+    listed = {each.key for each in report.listed if each.action == "hide"}
     # The replaced data file; manifest list and manifest of the first snapshot; the manifest that
     # the overwrite wrote anew is the second snapshot's own.
     assert replaced < listed
@@ -114,7 +115,7 @@ def test_a_dry_run_lists_files_and_bytes_and_changes_nothing(bench: datafiles.Be
 
     dry = sweeps.run(lake, dry_run=True)
     assert sweeps.keys_in(lake) == before
-    assert {key: size for _, key, size in dry.listed} == sizes
+    assert {each.key: each.size_bytes for each in dry.listed} == sizes
     assert (dry.freed.files, dry.freed.size_bytes) == (len(sizes), sum(sizes.values()))
 
     report = sweeps.run(lake)
@@ -143,7 +144,7 @@ def test_a_table_dropped_without_purge_is_kept_for_its_days_and_an_unregistered_
     assert sweeps.run(lake).listed == []
     sweeps.pass_days(lake, 0.2)
     report = sweeps.run(lake)
-    assert {key for _, key, _ in report.listed} == dropped
+    assert {each.key for each in report.listed} == dropped
     sweeps.pass_days(lake, 10)
     assert sweeps.run(lake).freed.files == len(dropped)
     sweeps.pass_days(lake, 1_000)
@@ -264,9 +265,13 @@ def test_unreferenced_uploads_go_with_age_and_what_is_no_tables_file_stays(
     sweeps.pass_days(lake, 1)
     report = sweeps.run(lake)
     scratch = "ns/t/data/trino-tmp-files/sorting-file-writer-1"
-    assert report.listed == [("free", scratch, 4)]
+    assert [(each.action, each.key, each.size_bytes) for each in report.listed] == [
+        ("free", scratch, 4)
+    ]
     sweeps.pass_days(lake, 2)
-    assert [row[:2] for row in sweeps.run(lake).listed] == [("hide", "ns/t/data/orphan.parquet")]
+    assert [(each.action, each.key) for each in sweeps.run(lake).listed] == [
+        ("hide", "ns/t/data/orphan.parquet")
+    ]
     sweeps.pass_days(lake, 10)
     assert sweeps.run(lake).freed.files == 1
     sweeps.pass_days(lake, 1_000)
@@ -323,7 +328,7 @@ def test_a_staged_create_keeps_its_place(bench: datafiles.Bench) -> None:
     sweeps.pass_days(lake, 0.9)
     assert sweeps.run(lake).listed == []
     sweeps.pass_days(lake, 3)
-    assert [row[1] for row in sweeps.run(lake).listed] == ["ns/t/data/a.parquet"]
+    assert [each.key for each in sweeps.run(lake).listed] == ["ns/t/data/a.parquet"]
     assert sweeps.keys_in(lake) == before
 
 
@@ -780,7 +785,7 @@ def test_superseded_metadata_of_a_view_is_hidden_then_freed_and_the_rest_stays(
     assert sweeps.run(lake).hidden.files == 0, "the history window holds it"
     sweeps.pass_days(lake, 0.2)
     report = sweeps.run(lake)
-    assert [key for action, key, _ in report.listed if action == "hide"] == [first]
+    assert [each.key for each in report.listed if each.action == "hide"] == [first]
     sweeps.pass_days(lake, 10.1)
     assert sweeps.run(lake).freed.files == 1
     assert sweeps.keys_in(lake) == {second}
@@ -874,3 +879,92 @@ def test_a_sweep_keeps_statistics_files_as_long_as_the_table_names_them(
         sweeps.run(lake)
     assert not set(keys.values()) & sweeps.keys_in(lake)
     assert asyncio.run(live_keys(bench, lake.load(loaded.ident))) <= sweeps.keys_in(lake)
+
+
+async def start(sweep: sweeping.TableSweep, object_uuid: str, *, dry_run: bool) -> sweeping.Report:
+    """Sweep one table on demand, and wait for the end."""
+    report = sweep.start("lake", dry_run=dry_run, object_uuid=object_uuid)
+    while report.state in ("waiting", "running"):  # noqa: ASYNC110 - a client polls, too
+        await asyncio.sleep(0)
+    assert report.state == "done", report.error
+    assert sweep.report("lake", dry_run=dry_run, object_uuid=object_uuid) is report
+    return report
+
+
+def test_a_sweep_of_one_table_leaves_the_others_and_says_what_waits_and_how_old_it_is(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+    sweep = sweeps.sweep_of(lake)
+    orphan, others = "ns/t/data/orphan.parquet", "ns/u/data/orphan.parquet"
+
+    async def prepare() -> str:
+        loaded = await bench.add(await bench.create("ns.t"), rows(1))
+        await bench.add(await bench.create("ns.u"), rows(1))
+        for key in (orphan, others):
+            received = await lake.storage.blobs.store(b"body", digests=frozenset({"md5"}))
+            await lake.storage.objects.put(
+                "lake", key, received, attributes=model.ObjectAttributes()
+            )
+        return lake.tables.pointer(loaded.ident).object_uuid
+
+    object_uuid = asyncio.run(prepare())
+    before, put_at_ms = sweeps.keys_in(lake), lake.clock.now_ms
+
+    def expect(action: str, *, hidden_at_ms: int | None) -> list[sweeping.ListedFile]:
+        return [
+            sweeping.ListedFile(
+                action=action, key=orphan, size_bytes=4, modified_at_ms=put_at_ms,
+                hidden_at_ms=hidden_at_ms,
+            )
+        ]  # fmt: skip
+
+    report = asyncio.run(start(sweep, object_uuid, dry_run=False))
+    assert report.waiting_listed == expect("wait", hidden_at_ms=None)
+    assert (report.waiting.files, report.hidden.files, report.listed) == (1, 0, [])
+
+    sweeps.pass_days(lake, 3)
+    report = asyncio.run(start(sweep, object_uuid, dry_run=True))
+    assert report.listed == expect("hide", hidden_at_ms=None)
+    assert others in {info.key for info in lake.storage.objects.list("lake").objects}
+    assert orphan in {info.key for info in lake.storage.objects.list("lake").objects}
+
+    hidden_at_ms = lake.clock.now_ms
+    asyncio.run(start(sweep, object_uuid, dry_run=False))
+    shown = {info.key for info in lake.storage.objects.list("lake").objects}
+    assert shown == before - {orphan}
+    sweeps.pass_days(lake, 9.9)
+    report = asyncio.run(start(sweep, object_uuid, dry_run=True))
+    assert report.waiting_listed == expect("wait", hidden_at_ms=hidden_at_ms)
+    sweeps.pass_days(lake, 0.2)
+    report = asyncio.run(start(sweep, object_uuid, dry_run=False))
+    assert report.listed == expect("free", hidden_at_ms=hidden_at_ms)
+    assert report.freed == sweeping.Tally(files=1, size_bytes=4)
+    assert sweeps.keys_in(lake) == before - {orphan}
+    assert sweep.finished("lake") is None, "it is no sweep of the table bucket"
+    # A sweep of all lists no file that waits, and counts it.
+    whole = sweeps.run(lake, sweep=sweep)
+    assert [each.key for each in whole.listed if "orphan" in each.key] == [others]
+    assert whole.waiting_listed == []
+
+
+def test_reports_of_tables_are_bounded_and_the_oldest_that_is_over_goes(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "TABLE_REPORTS_MAX", 2)
+    sweep = sweeps.sweep_of(lake)
+
+    def state(object_uuid: str) -> str:
+        return sweep.report("lake", dry_run=True, object_uuid=object_uuid).state
+
+    async def scenario() -> None:
+        for object_uuid in ("a", "b", "c"):
+            await start(sweep, object_uuid, dry_run=True)
+        assert [state(each) for each in "abc"] == ["never run", "done", "done"]
+        for object_uuid in ("d", "e"):
+            sweep.start("lake", dry_run=True, object_uuid=object_uuid)
+        with pytest.raises(server_errors.ServerBusy):
+            sweep.start("lake", dry_run=True, object_uuid="f")
+        await sweep.stop()
+
+    asyncio.run(scenario())
