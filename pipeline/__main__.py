@@ -391,7 +391,8 @@ def _serve(
             say=say,
             may_fetch=False,
             new_log=_logger(options, say),
-        )
+        ),
+        server_answers=lambda: servers.answers(server),
     )
     waiting.start()
     count = 0
@@ -452,7 +453,7 @@ def _shell(
             new_log=_logger(options, say),
         )
 
-    warm = serving.WarmSession(open_spark)
+    warm = serving.WarmSession(open_spark, server_answers=lambda: servers.answers(server))
     count = failed = 0
     with contextlib.closing(warm):
         for line in _lines(sys.stdin):

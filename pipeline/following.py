@@ -26,6 +26,7 @@ from pipeline import (
     loads,
     offsets,
     progress,
+    servers,
     serving,
     session,
     settings,
@@ -116,7 +117,10 @@ def run(
     at once with ends_on_error; otherwise for wrong arguments, and if the first round fails
     for another reason than its sources.
     """
-    with contextlib.closing(serving.WarmSession(open_spark)) as warm:
+    session_of_rounds = serving.WarmSession(
+        open_spark, server_answers=lambda: servers.answers(server)
+    )
+    with contextlib.closing(session_of_rounds) as warm:
         follower = _Follower(
             server, load, ends_on_error=ends_on_error, warm=warm, every_seconds=every_seconds,
             say=say, loaded=loaded,

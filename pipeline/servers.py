@@ -72,7 +72,7 @@ def watched(server: settings.ServerEndpoint, *, give_up: Callable[[], None]) -> 
     def watch() -> None:
         answered = time.monotonic()
         while not ended.wait(ASK_SECONDS):
-            if _answers(server):
+            if answers(server):
                 answered = time.monotonic()
             elif time.monotonic() - answered >= SILENCE_SECONDS and not ended.is_set():
                 gave_up.set()
@@ -85,7 +85,7 @@ def watched(server: settings.ServerEndpoint, *, give_up: Callable[[], None]) -> 
         yield
     except Exception as error:
         may_be_gone = isinstance(error, errors.SparkFailed | errors.NoServer)
-        if not gave_up.is_set() and not (may_be_gone and not _answers(server)):
+        if not gave_up.is_set() and not (may_be_gone and not answers(server)):
             raise
         raise errors.NoServer(
             f"the server at {server.url} does not answer; start it and run the same command "
@@ -96,7 +96,8 @@ def watched(server: settings.ServerEndpoint, *, give_up: Callable[[], None]) -> 
         thread.join()
 
 
-def _answers(server: settings.ServerEndpoint) -> bool:
+def answers(server: settings.ServerEndpoint) -> bool:
+    """Return whether a server answers now."""
     try:
         with urllib.request.urlopen(f"{server.url}/_health", timeout=ANSWER_SECONDS):
             return True

@@ -3,9 +3,10 @@ session.
 
 Each line of standard input is one job, `{"arguments": [...]}`, as on a command line. Each line of
 standard output is progress, `{"progress": "..."}`, or the answer to the job, `{"code": 0,
-"outcome": {...}, "error": null}`. The session of Spark stays open between jobs of one warehouse; a
-job that Spark fails at ends it. The process ends with its standard input, also in the middle of a
-job, so that it does not outlive the server.
+"outcome": {...}, "error": null}`. The session of Spark stays open between jobs of one warehouse. A
+job that Spark fails at may have a wrong source or query, so the session ends only if its JVM has,
+or if Spark fails at the next job too. The process ends with its standard input, also in the middle
+of a job, so that it does not outlive the server.
 """
 
 from __future__ import annotations
@@ -23,37 +24,54 @@ from typing import IO, Any, TextIO
 from pipeline import errors, session
 
 LINE_MAX = 1_000
+FAILURES_MAX = 2
+"""Jobs in a row at which Spark fails before they get another session."""
 
 
 class WarmSession:
     """A session that stays open between jobs. Mutable: it holds the session and its warehouse."""
 
-    def __init__(self, open_spark: session.Open) -> None:
+    def __init__(self, open_spark: session.Open, *, server_answers: Callable[[], bool]) -> None:
         self._open = open_spark
+        self._server_answers = server_answers
         self._block: contextlib.ExitStack | None = None
         self._spark: session.Spark | None = None
         self._warehouse = ""
+        self._failures = 0
 
     @contextlib.contextmanager
     def opened(self, warehouse: str) -> Iterator[session.Spark]:
         """Return the session on a warehouse, started if it is not there.
 
-        An error ends it, but one of the job's arguments, sources or checks.
+        An error ends it, but one of the job's arguments, sources or checks, and the first of Spark
+        while the session and the server answer.
         """
         if self._spark is None or self._warehouse != warehouse:
             self.close()
             block = contextlib.ExitStack()
             self._spark = block.enter_context(self._open(warehouse))
-            self._block, self._warehouse = block, warehouse
+            self._block, self._warehouse, self._failures = block, warehouse, 0
         try:
             yield self._spark
+            self._failures = 0
         except (errors.BadArgument, errors.BadSource, errors.CheckFailed, errors.SourceChanged):
             raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, errors.SparkJobFailed) and self._is_kept_after(error):
+                raise
             ending, self._block, self._spark = self._block, None, None
             # The session's own end may know the error better, as when the server is gone.
             if ending is None or not ending.__exit__(*sys.exc_info()):
                 raise
+
+    def _is_kept_after(self, error: errors.SparkJobFailed) -> bool:
+        self._failures += 1
+        return (
+            self._failures < FAILURES_MAX
+            and self._spark is not None
+            and self._spark.outlives(error)
+            and self._server_answers()
+        )
 
     def close(self) -> None:
         """End the session, if there is one."""

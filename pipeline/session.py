@@ -43,6 +43,7 @@ ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 SQL_STATE = re.compile(r" +SQLSTATE: \w{5}.*")
 REASON_MAX = 500
 CAUSES_MAX = 100
+JVM_FAILURES = frozenset({"OutOfMemoryError", "StackOverflowError", "NoClassDefFoundError"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +90,16 @@ class Spark:
             "get", new_array(self.jvm.java.lang.Class, 0)
         )
         return method.invoke(None, new_array(self.jvm.java.lang.Object, 0))
+
+    def outlives(self, error: errors.SparkJobFailed) -> bool:
+        """Return whether a job's error leaves the session as it was: its JVM answers, and lacked
+        nothing. Of a Spark Connect server that is not known."""
+        if self.remote is not None:
+            return False
+        with contextlib.suppress(Exception):
+            self.jvm.java.lang.System.nanoTime()
+            return not is_caused_by(error, JVM_FAILURES)
+        return False
 
     def path(self, source: sources.Source) -> str:
         """The name by which the session reads a raw file."""

@@ -134,7 +134,7 @@ def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
     endpoint: settings.ServerEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests = threading.Semaphore(0)
-    answers = servers._answers
+    answers = servers.answers
 
     def count(server: settings.ServerEndpoint) -> bool:
         try:
@@ -151,7 +151,7 @@ def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
     monkeypatch.setattr(servers, "ANSWER_SECONDS", WAIT_SECONDS)
     # Each answer begins a silence anew: it would be over by the second of them.
     monkeypatch.setattr(servers, "SILENCE_SECONDS", 0.0)
-    monkeypatch.setattr(servers, "_answers", count)
+    monkeypatch.setattr(servers, "answers", count)
     with (
         pytest.raises(RuntimeError, match="its own reason"),
         servers.watched(endpoint, give_up=lambda: pytest.fail("the server answers")),
