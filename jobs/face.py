@@ -132,7 +132,10 @@ async def list_pipelines(services: JobsServices, call: calls.Call) -> asgi.Respo
     chosen = _chosen(call, limit=RUNS_LISTED)
     statuses = await services.scheduler.pipelines()
     return asgi.json_response(
-        {"pipelines": [_pipeline(each, services.runs, chosen) for each in statuses]}
+        {
+            "folder": services.scheduler.folder_path,
+            "pipelines": [_pipeline(each, services.runs, chosen) for each in statuses],
+        }
     )
 
 
@@ -323,7 +326,10 @@ ROWS: Final = (
     ),
     _row(
         "GET", "pipelines", "listPipelines", list_pipelines, "The server's pipelines",
-        answer=native.object_of(pipelines=native.list_of(PIPELINE)), parameters=_RUNS,
+        answer=native.object_of(
+            folder=native.TEXT_OR_NULL, pipelines=native.list_of(PIPELINE)
+        ),
+        parameters=_RUNS,
     ),
     _row(
         "GET", "pipelines/{pipeline}", "getPipeline", get_pipeline, "One pipeline",

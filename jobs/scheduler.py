@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -164,6 +165,12 @@ class Scheduler:
                 )
             )
         return statuses
+
+    @property
+    def folder_path(self) -> str | None:
+        """The folder of the pipelines as text; None without one."""
+        path = self._folder.path
+        return None if path is None else os.fsencode(path).decode("utf-8", "replace")
 
     async def ask(self, name: str) -> None:
         """Make a pipeline due now. Raises NoSuchPipeline, BadSchedule, AlreadyRunning."""

@@ -43,6 +43,7 @@ from pipeline import (
     machine,
     maintenance,
     masters,
+    native,
     orphans,
     previews,
     progress,
@@ -71,6 +72,9 @@ ROW_CHARACTERS_MAX = 500
 
 ORPHANS_SHOWN = 20
 """Files that `orphans` names; with --json it names the first thousand."""
+
+NAMES_CHARACTERS_MAX = 300
+"""Characters of the names of pipelines in an error."""
 
 RATED_BYTES_MIN = 1_000_000
 """Of a smaller load the rate says how long a job takes to start."""
@@ -528,6 +532,7 @@ def _of_shell(words: Iterable[str]) -> set[str]:
 def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any], str]:
     folder = Path(options.pipelines)
     names = sorted(path.stem for path in folder.glob("*.toml"))
+    refused = _refused_by_server(options, folder)
     listed: list[dict[str, Any]] = []
     broken = 0
     for name in names:
@@ -536,6 +541,11 @@ def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any
         except errors.BadArgument as error:
             say(f"{name}: cannot be run: {error}")
             listed.append({"name": name, "error": str(error)})
+            broken += 1
+            continue
+        if refusal := refused.get(name):
+            say(f"{name}: the server does not run it: {refusal}")
+            listed.append({"name": name, "error": refusal})
             broken += 1
             continue
         target, mode = pipeline.load.table.full, pipeline.load.mode
@@ -548,11 +558,25 @@ def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any
     return {"pipelines": listed}, f"{progress.counted(len(names), 'pipeline')} in {folder}{but}"
 
 
+def _refused_by_server(options: argparse.Namespace, folder: Path) -> dict[str, str]:
+    """Return why the server does not run pipelines of a folder, by name: a wrong schedule, or a
+    circle of those that follow each other. None where no server answers that has the folder."""
+    try:
+        server = servers.find(
+            url=options.url, data=options.data, environment=os.environ, region=options.region
+        )
+        answer = native.ask(server, "GET", "pipelines")
+        if answer["folder"] is None or not folder.samefile(answer["folder"]):
+            return {}
+    except (errors.PipelineError, OSError):
+        return {}
+    return {each["name"]: each["error"] for each in answer["pipelines"] if each["error"]}
+
+
 def _history(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
-    if options.limit < 1:
-        raise errors.BadArgument(f"--limit is {options.limit}; it must be at least 1")
+    _check_least(options, "--limit")
     rows = runs.history(server, options.warehouse, pipeline=options.name, limit=options.limit)
     rows = [{**row, "task": "pipeline", "progress": None} for row in rows]
     try:
@@ -596,6 +620,11 @@ def _pipeline(name: str, folder: Path) -> files.Pipeline:
     path = folder / f"{name}.toml"
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        names = ", ".join(sorted(each.stem for each in folder.glob("*.toml"))) or "none"
+        raise errors.BadArgument(
+            f"there is no pipeline {name}; {folder} has {names[:NAMES_CHARACTERS_MAX]}"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise errors.BadArgument(f"{path} cannot be read: {error}") from error
 
@@ -642,6 +671,8 @@ def _compact(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
+    _check_least(options, "--target-file-size-mib", "--min-input-files")
+    loads.check_table(server, table)
     size_mib, strategy = options.target_file_size_mib, options.strategy
     if size_mib is None or strategy is None:
         configured = maintenance.configured(
@@ -678,12 +709,22 @@ def _compact(
     return dict(counts), sentence
 
 
+def _check_least(options: argparse.Namespace, *names: str) -> None:
+    """Raise BadArgument for an option below 1."""
+    for name in names:
+        value = getattr(options, name.removeprefix("--").replace("-", "_"))
+        if value is not None and value < 1:
+            raise errors.BadArgument(f"{name} is {value}; it must be at least 1")
+
+
 def _expire(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
     older_than = _moment(options.older_than) if options.older_than else None
     retain_last = options.retain_last
+    _check_least(options, "--retain-last")
+    loads.check_table(server, table)
     if older_than is None or retain_last is None:
         configured = maintenance.configured(
             sources.client(server, "s3tables"), table, for_expiry=True
@@ -714,6 +755,7 @@ def _manifests(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
+    loads.check_table(server, table)
     if options.dry_run:
         manifests = previews.manifests(table, open_spark=_opener(options, server, say))
         return dataclasses.asdict(manifests), manifests.sentence
@@ -732,6 +774,7 @@ def _statistics(
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
     columns = options.columns.split(",") if options.columns is not None else ()
+    loads.check_table(server, table)
     if options.dry_run:
         statistics = previews.statistics(
             table, columns=columns, open_spark=_opener(options, server, say)
@@ -777,6 +820,7 @@ def _replicate(
             "replicate writes files of this machine, which a Spark cluster cannot; "
             "use --master 'local[*]'"
         )
+    loads.check_table(server, table)
     done = replication.run(server, table, to, open_spark=_opener(options, server, say), say=say)
     if done is None:
         return {"files": 0}, f"copied nothing: {to} has the newest version of {table.full}"

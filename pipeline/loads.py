@@ -122,6 +122,12 @@ def loaded(server: settings.ServerEndpoint, table: settings.TargetTable) -> Any:
     return _entry(server, table, "tables")
 
 
+def check_table(server: settings.ServerEndpoint, table: settings.TargetTable) -> None:
+    """Raise BadArgument unless the table exists; NoServer."""
+    if "metadata" not in _entry(server, table, "tables", query="?snapshots=refs"):
+        raise errors.BadArgument(f"there is no table {table.full}")
+
+
 def view_metadata(server: settings.ServerEndpoint, view: settings.TargetTable) -> Any:
     """Return a view's metadata; none of it if the view does not exist. Raises as `loaded`."""
     return _entry(server, view, "views").get("metadata", {})
@@ -131,16 +137,16 @@ def _entry(
     server: settings.ServerEndpoint,
     table: settings.TargetTable,
     collection: Literal["tables", "views"],
+    query: str = "",
 ) -> Any:
-    taken(server, table)  # raises if the warehouse does not exist
     config = urllib.parse.urlencode({"warehouse": table.warehouse})
-    config_answer = _ask(_request(server, f"/iceberg/v1/config?{config}"))
+    config_answer = _ask(_request(server, f"/iceberg/v1/config?{config}"), table=table)
     prefix = {**config_answer["defaults"], **config_answer["overrides"]}.get(
         "prefix", table.warehouse
     )
     parts = (prefix, "namespaces", "\x1f".join(table.namespace), collection, table.name)
     path = "/".join(urllib.parse.quote(part, safe="") for part in parts)
-    return _ask(_request(server, f"/iceberg/v1/{path}"), table=table)
+    return _ask(_request(server, f"/iceberg/v1/{path}{query}"), table=table)
 
 
 def _request(server: settings.ServerEndpoint, path: str) -> urllib.request.Request:

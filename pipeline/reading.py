@@ -321,8 +321,14 @@ class SourceReader:
         return None
 
 
+_OF_ONE_CHARACTER: Final = frozenset({
+    "quote", "escape", "comment", "charToEscapeQuoteEscaping"
+})  # fmt: skip
+
+
 def reader(file_format: settings.Format, options: Mapping[str, str]) -> SourceReader:
-    """Return the reader of a load. Raises BadArgument if its format has no such option."""
+    """Return the reader of a load. Raises BadArgument if its format has no such option, or not with
+    this value."""
     canonical = {name.lower(): name for name in OPTIONS[file_format]}
     chosen: dict[str, str] = {}
     for name, value in options.items():
@@ -332,6 +338,8 @@ def reader(file_format: settings.Format, options: Mapping[str, str]) -> SourceRe
                 + ", ".join(sorted(OPTIONS[file_format], key=str.lower))
             )
         known_as = canonical[name.lower()]
+        if file_format == "csv" and known_as in _OF_ONE_CHARACTER and len(value) > 1:
+            raise errors.BadArgument(f"--option {name}={value}: it must be one character")
         chosen[_ALIASES.get(known_as, known_as)] = value
     merged = {**DEFAULTS[file_format], **chosen}
     if file_format == "csv" and "quote" in chosen and "escape" not in chosen:

@@ -128,8 +128,35 @@ def test_wrong_flags_end_with_2_and_name_themselves(
             (*INGEST[:2], "s3://pipeline-no-such-bucket/", *INGEST[3:]),
             "pipeline: ingest failed: there is no bucket 'pipeline-no-such-bucket'",
         ),
+        (
+            (*INGEST, "--option", "quote=''"),
+            "pipeline: ingest failed: --option quote='': it must be one character",
+        ),
+        (
+            ("compact", "--table", "lake.a.b", "--min-input-files", "0"),
+            "pipeline: compact failed: --min-input-files is 0; it must be at least 1",
+        ),
+        (
+            ("compact", "--table", "lake.a.b", "--target-file-size-mib", "-5"),
+            "pipeline: compact failed: --target-file-size-mib is -5; it must be at least 1",
+        ),
+        (
+            ("expire", "--table", "lake.a.b", "--retain-last", "0"),
+            "pipeline: expire failed: --retain-last is 0; it must be at least 1",
+        ),
+        # Without a start of Spark, which takes seconds.
+        *(
+            ((job, "--table", "lake.pipeline.none"),
+             f"pipeline: {job} failed: there is no table lake.pipeline.none")
+            for job in ("compact", "expire", "manifests", "statistics")
+        ),
+        *(
+            ((job, "--table", "nowhere.a.b"),
+             f"pipeline: {job} failed: there is no table bucket 'nowhere'")
+            for job in ("compact", "expire", "manifests", "statistics")
+        ),
     ],
-)
+)  # fmt: skip
 def test_wrong_values_end_with_2_and_one_sentence(
     server: server_kit.Running,
     capsys: pytest.CaptureFixture[str],
@@ -353,6 +380,19 @@ def test_list_names_a_broken_pipeline_and_shows_the_others(
     assert said[1].startswith("pipeline: b: cannot be run: b.toml: Invalid value")
     assert said[2].startswith("pipeline: c d: cannot be run: 'c d' is not a pipeline's name")
     assert said[4].startswith(f"pipeline: 4 pipelines in {tmp_path}, 2 of them cannot be run, in")
+
+
+def test_run_of_a_pipeline_that_is_not_there_names_those_that_are(
+    server: server_kit.Running, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refused(folder: Path) -> str:
+        return f"pipeline: run failed: there is no pipeline orders; {folder} has "
+
+    arguments = ("run", "orders", "--data", str(server.data), "--pipelines")
+    assert run(capsys, *arguments, str(tmp_path)) == (2, [refused(tmp_path) + "none"])
+    for name in ("order", "customers"):
+        (tmp_path / f"{name}.toml").write_text(LEAST)
+    assert run(capsys, *arguments, str(tmp_path)) == (2, [refused(tmp_path) + "customers, order"])
 
 
 def test_a_pipeline_of_local_files_does_not_run_on_a_cluster(

@@ -337,6 +337,30 @@ def test_a_run_by_hand_ends_when_it_is_cancelled(
         leases.cancel(served.endpoint, own.run_id)
 
 
+def test_list_shows_which_pipelines_of_its_folder_the_server_refuses(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.put("late", schedule="61 * * * *")
+    served.put("egg", after="hen")
+    served.put("hen", after="egg")
+    arguments = ["list", "--pipelines", str(served.folder), "--data", str(served.running.data)]
+    try:
+        assert command.main(arguments, interrupts.Interrupts()) == 0
+        lines = capsys.readouterr().err.splitlines()
+        reasons = {
+            name: line.partition(": the server does not run it: ")[2]
+            for name in ("late", "egg", "hen")
+            for line in lines
+            if line.startswith(f"pipeline: {name}: ")
+        }
+        assert "61" in reasons["late"]
+        assert reasons["hen"] == "hen.toml: after leads back to 'hen'"
+        assert reasons["egg"] == "egg.toml: after leads back to 'egg'"
+    finally:
+        for name in ("late", "egg", "hen"):
+            (served.folder / f"{name}.toml").unlink()
+
+
 def test_other_users_see_their_own_runs_alone_and_start_nothing(served: Served) -> None:
     with leases.held(served.endpoint, "mine", "lake.served.mine", give_up=lambda: None) as own:
         assert served.ask("POST", f"jobs?pipeline=p&target=lake.s.{'t' * 1000}")[0] == 400
