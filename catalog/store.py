@@ -34,7 +34,7 @@ from catalog import (
     records,
 )
 from catalog.metadata import checks as metadata_checks
-from catalog.metadata import contents
+from catalog.metadata import contents, defaults
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
 from catalog.mounts import mounted, overlay
@@ -412,7 +412,7 @@ class CatalogStore:
         info = self._find_file(location, place.table_bucket)
         data = self._read_small(location, info)
         if data is not None:
-            loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
+            loaded = _loaded(location, data, metadata_model.decode(data))
         else:
             async with self._large_reads:
                 # Another task that waited for the same file may have cached it.
@@ -459,8 +459,7 @@ class CatalogStore:
         if data is not None:
             table = metadata_model.decode(data)
             metadata_checks.check_table(table)
-            loaded = LoadedMetadata(location=location, data=data, table=table)
-            return loaded, _unchanged(info)
+            return _loaded(location, data, table), _unchanged(info)
         async with self._large_reads:
             loaded = await self._read_large(location, info, NEW_METADATA_BYTES_MAX, is_foreign=True)
         return loaded, _unchanged(info)
@@ -530,7 +529,7 @@ class CatalogStore:
 
         data = await asyncio.to_thread(read)
         table = await self._decoder.decode_metadata(data, is_foreign=is_foreign)
-        return LoadedMetadata(location=location, data=data, table=table)
+        return await asyncio.to_thread(_loaded, location, data, table)
 
     async def decode_mounted(self, location: str, data: bytes) -> LoadedMetadata:
         """Return checked metadata of a table in another catalog. data: the file's bytes.
@@ -549,7 +548,7 @@ class CatalogStore:
         else:
             async with self._large_reads:
                 table = await self._decoder.decode_metadata(data, is_foreign=True)
-        return LoadedMetadata(location=location, data=data, table=table)
+        return await asyncio.to_thread(_loaded, location, data, table)
 
     async def close(self) -> None:
         """End the child process that decodes large metadata, if there is one."""
@@ -792,6 +791,14 @@ class CatalogStore:
 
 
 _KEY_BYTES_MAX = 511
+
+
+def _loaded(location: str, data: bytes, table: metadata_model.TableMetadata) -> LoadedMetadata:
+    """Return a metadata file with its content. One whose schemas spell defaults of null is as if
+    they did not: Iceberg's Java library cannot read them."""
+    if defaults.spells_null(data):
+        data = metadata_model.encode(table)
+    return LoadedMetadata(location=location, data=data, table=table)
 
 
 def _unchanged(info: model.ObjectInfo) -> batch.Batch:

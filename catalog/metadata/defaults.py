@@ -2,7 +2,7 @@
 
 A default is stored in the JSON single-value form, which has one spelling for most values. Readers
 parse the defaults together with the schema, so that a default in another form makes the table
-unreadable to them. Reads no default of a table that exists: those are checked when a schema comes.
+unreadable to them. Checks no default of a table that exists: those are checked when a schema comes.
 Source: Iceberg spec, Default values; Appendix D, JSON single-value serialization.
 """
 
@@ -25,6 +25,9 @@ The specification allows {} for a struct and values for a list and a map. Iceber
 no literals of nested types and fails on every schema with such a default, up to its release 1.12.
 """
 
+MEMBERS: Final = ("initial-default", "write-default")
+
+_NULL: Final = re.compile(rb'-default"\s*:\s*null')
 _TIME: Final = r"\d{2}:\d{2}:\d{2}(?:\.\d{1,%d})?"
 _DATE: Final = r"\d{4}-\d{2}-\d{2}"
 _TEXTS: Final[Mapping[str, re.Pattern[str]]] = {
@@ -88,3 +91,34 @@ def _is_readable(type_: str, value: Any) -> bool:
     except values.InvalidValue:
         return False
     return True
+
+
+def spells_null(text: bytes) -> bool:
+    """Return whether a JSON text may have a default of null; it is never False for one that has."""
+    return b"-default" in text and _NULL.search(text) is not None
+
+
+def without_nulls(type_: Any) -> Any:
+    """Return a type without the members of its fields that are defaults of null.
+
+    type_: decoded JSON, not checked: what is no type stays as it is.
+    """
+    if not isinstance(type_, dict):
+        return type_
+    parts: dict[str, Any] = {
+        part: without_nulls(type_[part]) for part in ("element", "key", "value") if part in type_
+    }
+    fields = type_.get("fields")
+    if isinstance(fields, list):
+        parts["fields"] = list(map(_field_without_nulls, fields))
+    return {**type_, **parts}
+
+
+def _field_without_nulls(field: Any) -> Any:
+    if not isinstance(field, dict):
+        return field
+    return {
+        name: without_nulls(value) if name == "type" else value
+        for name, value in field.items()
+        if value is not None or name not in MEMBERS
+    }

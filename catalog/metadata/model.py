@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from catalog.metadata import errors, joining
+from catalog.metadata import defaults, errors, joining
 from catalog.metadata.json_values import Json
 
 FORMAT_VERSION_MAX = 3
@@ -360,8 +360,9 @@ def _by_id(items: Iterable[Json], name: str, wanted: int) -> Json | None:
 def decode(data: bytes) -> TableMetadata:
     """Return the table metadata in an uncompressed metadata.json.
 
-    Raises InvalidMetadata when the head is malformed or names a schema, spec or order it lacks.
-    Snapshots and logs are not read here; `check_history` reads them.
+    A default of null that a schema spells, as one of a registered file may, is left out: see
+    `schemas.check_schema`. Raises InvalidMetadata when the head is malformed or names a schema,
+    spec or order it lacks. Snapshots and logs are not read here; `check_history` reads them.
     """
     try:
         raw = _decode_fields(data)
@@ -525,7 +526,7 @@ def decode_pieces(
     try:
         head = _head_of(raw)
         for name, texts in items.items():
-            setattr(head, _LISTS[name], [_decode_object(text) for text in texts])
+            setattr(head, _LISTS[name], [_decode_item(name, text) for text in texts])
         return _from_head(head, raw, snapshots)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise errors.InvalidMetadata(f"Cannot parse table metadata: {error}") from error
@@ -536,11 +537,24 @@ def _from_fields(raw: dict[str, msgspec.Raw]) -> TableMetadata:
 
 
 def _head_of(raw: Mapping[str, msgspec.Raw]) -> _Head:
-    return _decode_head(
+    head = _decode_head(
         b"{"
         + b",".join(b'"%s":%s' % (name.encode(), raw[name]) for name in raw if name in HEAD_NAMES)
         + b"}"
     )
+    if head.schemas is not None and defaults.spells_null(bytes(raw["schemas"])):
+        head.schemas = list(map(defaults.without_nulls, head.schemas))
+    elif head.schema is not None and defaults.spells_null(bytes(raw["schema"])):
+        head.schema = defaults.without_nulls(head.schema)
+    return head
+
+
+def _decode_item(name: str, text: bytes) -> Json:
+    """Return an item of one of the fields in LIST_NAMES."""
+    item = _decode_object(text)
+    if name == "schemas" and defaults.spells_null(text):
+        return cast(Json, defaults.without_nulls(item))
+    return item
 
 
 def _from_head(head: _Head, raw: Mapping[str, msgspec.Raw], snapshots: Snapshots) -> TableMetadata:

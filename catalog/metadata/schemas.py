@@ -15,7 +15,6 @@ from catalog.metadata.drafts import Draft
 from catalog.metadata.json_values import Json
 
 DEFAULTS_MIN_FORMAT_VERSION = 3
-DEFAULTS = ("initial-default", "write-default")
 
 
 def check_schema(schema: Any, *, format_version: int) -> Json:
@@ -49,35 +48,14 @@ def check_schema(schema: Any, *, format_version: int) -> Json:
             f"Invalid {member.replace('-', ' ')} for {column.full_name}: Cannot parse default as"
             f" a {type_name if isinstance(column.type, dict) else column.type} value:"
             f" {json_values.shown(column.field[member])}"
-            for member in DEFAULTS
+            for member in defaults.MEMBERS
             if not defaults.is_default(column.type, column.field.get(member))
         ]
-        has_nulls = has_nulls or any(column.field.get(name, 0) is None for name in DEFAULTS)
+        has_nulls = has_nulls or any(column.field.get(name, 0) is None for name in defaults.MEMBERS)
     if problems:
         lines = "\n- ".join(problems)
         raise errors.BadUpdate(f"Invalid schema for v{format_version}:\n- {lines}")
-    return _without_null_defaults(checked) if has_nulls else checked
-
-
-def _without_null_defaults(type_: Any) -> Any:
-    """Return a checked type without the members of its fields that are defaults of null."""
-    if not isinstance(type_, dict):
-        return type_
-    parts: Json = {
-        part: _without_null_defaults(type_[part])
-        for part in ("element", "key", "value")
-        if part in type_
-    }
-    if "fields" in type_:
-        parts["fields"] = [
-            {
-                name: _without_null_defaults(value) if name == "type" else value
-                for name, value in field.items()
-                if value is not None or name not in DEFAULTS
-            }
-            for field in type_["fields"]
-        ]
-    return {**type_, **parts}
+    return defaults.without_nulls(checked) if has_nulls else checked
 
 
 def check_shape(schema: Any) -> Json:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from catalog import errors, owners, records, tables
+from catalog import errors, owners, records, store, tables
 from storage import batch, model
 from tests.kit import lakes, sweeps
 
@@ -113,6 +113,49 @@ def test_a_file_that_has_no_owner_is_a_table_of_its_own(ns: lakes.Lake) -> None:
     loaded = register(ns, "ns.t", location)
     assert loaded.pointer.object_uuid != standing.pointer.object_uuid
     assert ns.tables.dropped(ns.ident("ns.t")).pointer == standing.pointer
+
+
+@pytest.mark.parametrize("size_chars", [10, store.SMALL_BYTES])
+def test_a_default_of_null_in_a_registered_file_is_none_in_loads_and_after_a_commit(
+    ns: lakes.Lake, size_chars: int
+) -> None:
+    """Iceberg's Java library reads no schema that spells a default of null."""
+    plain = {"id": 1, "name": "d", "required": False, "type": "int"}
+    nested = {"type": "list", "element-id": 3, "element": "int", "element-required": False}
+    valued = {"id": 2, "name": "e", "required": False, "type": nested}
+    schema = {"type": "struct", "schema-id": 0, "fields": [plain, valued]}
+    nulls = {"initial-default": None, "write-default": None}
+    spelled = {**schema, "fields": [{**plain, **nulls}, {**valued, **nulls}]}
+    location = put(
+        ns,
+        "imported/o/metadata/1.metadata.json",
+        **{
+            "location": "s3://lake/imported/o",
+            "table-uuid": str(uuid.uuid4()),
+            "last-column-id": 3,
+            "schemas": [spelled],
+            "properties": {"filler": "x" * size_chars},
+        },
+    )
+    ident = ns.ident("ns.o")
+    same = {"action": "add-schema", "schema": {**schema, "schema-id": 7}}
+    current = {"action": "set-current-schema", "schema-id": -1}
+    noted = {"action": "set-properties", "updates": {"a": "b"}}
+
+    async def steps() -> list[bytes]:
+        registered = await ns.tables.register(ident, location, permit=lakes.permit_all, by=BY)
+        assert registered.metadata_location == location
+        ns.store._cache = store._Cache(0)  # the file is read again
+        fetched = await ns.store.fetch_metadata(location, place=ns.store.place("lake"))
+        committed = await ns.tables.commit(ident, [], [same, current, noted], by=BY)
+        key = str(committed.metadata_location).removeprefix("s3://lake/")
+        info = ns.storage.objects.head("lake", key)
+        stored = ns.storage.objects.read(info, limit_bytes=info.size_bytes)
+        await ns.store.close()
+        return [registered.data, fetched.data, committed.data, stored]
+
+    for data in ns.run(steps()):
+        assert json.loads(data)["schemas"] == [schema]
 
 
 def test_the_same_table_that_was_copied_to_a_free_location_stays_the_same(ns: lakes.Lake) -> None:
