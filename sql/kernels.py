@@ -10,8 +10,11 @@ returns NULL instead.
 
 from __future__ import annotations
 
+import bisect
 import decimal
+import functools
 import hashlib
+import itertools
 import math
 import re
 import string
@@ -328,6 +331,41 @@ def _normal(_: re.Match[str]) -> Kernel:
     return by_row(real, real, pa.int64(), result=real)(normal)
 
 
+def _zipf(_: re.Match[str]) -> Kernel:
+    """A number of a Zipf distribution, which its third argument determines."""
+
+    def weights(exponent: float, count: int) -> list[float]:
+        return list(itertools.accumulate(k**-exponent for k in range(1, count + 1)))
+
+    sums = functools.lru_cache(maxsize=2)(weights)
+
+    def zipf(exponent: float, count: int, source: int) -> int:
+        if not 1 <= count <= ZIPF_MAX or not 0 <= exponent <= ZIPF_EXPONENT_MAX:
+            raise coded("100039", f"{exponent}, {count}")
+        shares = sums(exponent, count)
+        return bisect.bisect_left(shares, shares[-1] * (_mixed(source) / WORD)) + 1
+
+    return by_row(pa.float64(), pa.int64(), pa.int64(), result=pa.int64())(zipf)
+
+
+ZIPF_MAX = 1 << 20
+ZIPF_EXPONENT_MAX = 30.0
+
+
+def _factorial(_: re.Match[str]) -> Kernel:
+    """The product of the numbers up to one of 0 to 33, which has 37 digits."""
+
+    def product(number: int) -> decimal.Decimal:
+        if not 0 <= number <= FACTORIAL_MAX:
+            raise coded("100039", str(number))
+        return decimal.Decimal(math.factorial(number))
+
+    return by_row(pa.int64(), result=pa.decimal128(38, 0))(product)
+
+
+FACTORIAL_MAX = 33
+
+
 def _randstr(_: re.Match[str]) -> Kernel:
     """A text of so many letters and digits, which its second argument determines."""
 
@@ -550,6 +588,8 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_uniform(_real)?"), _uniform),
     (re.compile("_normal"), _normal),
     (re.compile("_randstr"), _randstr),
+    (re.compile("_zipf"), _zipf),
+    (re.compile("_factorial"), _factorial),
     (re.compile("_random_of"), _random_of),
     (re.compile("_unit_of"), _unit_of),
     (re.compile("_v_of_text"), _variant_of_text),

@@ -342,6 +342,7 @@ class Statements:
             ddl_texts=ddl,
             user=session.login.name.upper(),
             account=session.account_name.upper(),
+            ip_address=session.client_ip,
             region=self._about.region,
             session_id=session.id,
             transaction=None if open_transaction is None else open_transaction.id,

@@ -146,6 +146,48 @@ def _sha1(_: re.Match[str]) -> Kernel:
     return by_row(pa.string(), result=pa.string())(digest)
 
 
+def _sha1_binary(_: re.Match[str]) -> Kernel:
+    def digest(text: str) -> bytes:
+        return hashlib.sha1(text.encode(), usedforsecurity=False).digest()
+
+    return by_row(pa.string(), result=pa.binary())(digest)
+
+
+def _soundex(match: re.Match[str]) -> Kernel:
+    """A letter and three digits for how an English text sounds; "" for one without letters.
+
+    With p123 a second letter that has the digit of the first one keeps its digit.
+    """
+    keeps_second = match.group(1) is not None
+
+    def code_of(text: str) -> str:
+        letters = [letter for letter in text.upper() if "A" <= letter <= "Z"]
+        if not letters:
+            return ""
+        digits = ""
+        before = "" if keeps_second else SOUNDS.get(letters[0], "")
+        for letter in letters[1:]:
+            digit = SOUNDS.get(letter, "")
+            if digit and digit != before:
+                digits += digit
+            if letter not in "HW":  # letters on both sides of these two count as neighbours
+                before = digit
+        return (letters[0] + digits + "000")[:4]
+
+    return Kernel(
+        function=lambda texts: per_value(texts, code_of, pa.string(), lenient=False),
+        arguments=(pa.string(),),
+        result=pa.string(),
+    )
+
+
+SOUNDS = {
+    letter: str(number)
+    for number, letters in enumerate(("BFPV", "CGJKQSXZ", "DT", "L", "MN", "R"), start=1)
+    for letter in letters
+}
+
+
 def _base64_encode(match: re.Match[str]) -> Kernel:
     """Bytes in BASE64, in lines of so many characters; 0: in one line."""
     length, marks = int(match.group(1)), bytes.fromhex(match.group(2)).decode()
@@ -388,6 +430,8 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_strtok"), _strtok),
     (re.compile("_insert"), _insert),
     (re.compile("_sha1"), _sha1),
+    (re.compile("_sha1_binary"), _sha1_binary),
+    (re.compile("_soundex(_p123)?"), _soundex),
     (re.compile("_base64_encode_([0-9]+)_([0-9a-f]{6})"), _base64_encode),
     (re.compile("_(try_)?base64_decode"), _base64_decode),
     (re.compile("_(try_)?utf8"), _utf8),

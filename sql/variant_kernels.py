@@ -451,6 +451,23 @@ def _overlap(array: list[Value], others: list[Value]) -> bool:
     return not set(map(_same, array)).isdisjoint(map(_same, others))
 
 
+def _union(arrays: list[Value]) -> list[Value]:
+    """Return the values of some arrays, each as often as the array that has it most often."""
+    union: list[Value] = []
+    counts: Counter[str] = Counter()
+    for array in arrays:
+        own: Counter[str] = Counter()
+        for item in array if isinstance(array, list) else ():
+            if item is None or item == UNDEFINED:
+                continue
+            key = _same(item)
+            own[key] += 1
+            if own[key] > counts[key]:
+                counts[key] += 1
+                union.append(item)
+    return union
+
+
 def _flattened(array: list[Value]) -> Value:
     if any(item is None or item == UNDEFINED for item in array):
         return MISSING
@@ -724,6 +741,7 @@ FUNCTIONS: dict[str, RowFunction] = {
     "_v_array_slice": _row(lambda a, low, high: a[low:high], "array whole whole", "array"),
     "_v_array_sort": _row(_sort, "array boolean boolean", "array"),
     "_v_array_to_string": _row(_to_string, "array text", "text"),
+    "_v_array_union": _row(_union, "array", "array"),
     "_v_array_variance": _row(_variance, "array whole", "value"),
     "_v_arrays_overlap": _row(_overlap, "array array", "boolean"),
     "_v_arrays_to_object": _row(_arrays_to_object, "array array", "object"),

@@ -22,7 +22,7 @@ from server.iam import face as iam_face
 from server.sts import face as sts_face
 from sql import errors as sql_errors
 from sql import show_listings
-from sql.dialect import operations, parse
+from sql.dialect import functions, operations, parse, unnesting
 from sql.rest import routes as sql_routes
 from storage import batch
 from tests.kit import s3, trino
@@ -283,6 +283,19 @@ def test_the_versions_of_clients_are_those_that_are_pinned() -> None:
     rows_of_section = "\n".join(line for line in section.splitlines() if line.startswith("| "))
     for test in re.findall(r"`(test_\w+\.py)`", rows_of_section):
         assert (ROOT / "tests" / "contract" / test).exists(), test
+
+
+def test_functions_that_are_listed_as_not_built_are_refused_by_their_names() -> None:
+    section = (DOCS / "SQL.md").read_text().partition("\n## Functions of Snowflake")[2]
+    lists = section.partition("\n## ")[0].partition("\n- ")[2]
+    listed = re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\b[A-Z]{4,}\b(?=[,\n])", lists)
+    assert len(listed) > 250
+    assert len(set(listed)) == len(listed)
+    assert set(listed).isdisjoint(unnesting.PARAMETERS)
+    for name in listed:
+        with pytest.raises(sql_errors.SqlError, match=name) as caught:
+            functions.keywords(name)
+        assert caught.value.code == "002140"
 
 
 def test_every_report_of_another_catalog_names_a_test_that_exists() -> None:

@@ -279,6 +279,33 @@ def array_agg(call: FunctionCall) -> Expr:
     return call.aggregated(array, sqltypes.ARRAY, parts, nullable=False)
 
 
+def array_unique_agg(call: FunctionCall) -> Expr:
+    """ARRAY_UNIQUE_AGG: the different values of a group."""
+    _refuse_window_order(call)
+    return array_agg(dataclasses.replace(call, distinct=True))
+
+
+def array_union_agg(call: FunctionCall) -> Expr:
+    """ARRAY_UNION_AGG: the values of a group's arrays, as often as in the array with most of it."""
+    if call.distinct or call.order:
+        raise call.refuse("DISTINCT or an ordering")
+    _refuse_window_order(call)
+    arrays = rewrites.to_variant(builders.COERCIONS["array"](call, 0))
+    union = code.kernel("_v_array_union", code.arrow(_collected(call, arrays), "Utf8"))
+    return call.aggregated(union, sqltypes.ARRAY, [arrays], nullable=False)
+
+
+def regr_value(index: int) -> builders.Builder:
+    """REGR_VALX and REGR_VALY: one of two numbers, or NULL if the other one is NULL."""
+
+    def build(call: FunctionCall) -> Expr:
+        pair = [rewrites.cast(_summed(item), sqltypes.REAL) for item in call.args]
+        value = code.case([(code.is_not_null(pair[1 - index]), pair[index])])
+        return exprs.derived(value, sqltypes.REAL, pair, nullable=True)
+
+    return build
+
+
 def object_agg(call: FunctionCall) -> Expr:
     if call.distinct or call.order:
         raise call.refuse("DISTINCT or an ordering")
@@ -769,6 +796,8 @@ AGGREGATES = (
     aggregate("MAX", "any", "any", _extreme("DESC")),
     aggregate("MODE", "any", "any", mode),
     aggregate("ARRAY_AGG ARRAYAGG", "any", "array", array_agg),
+    aggregate("ARRAY_UNIQUE_AGG", "any", "array", array_unique_agg),
+    aggregate("ARRAY_UNION_AGG", "array", "array", array_union_agg),
     aggregate("OBJECT_AGG OBJECTAGG", "text any", "object", object_agg),
     aggregate("ANY_VALUE", "any", "any", any_value),
     aggregate("MEDIAN", "number", "number", median),
@@ -790,9 +819,13 @@ AGGREGATES = (
     aggregate("BOOLAND_AGG", "boolean", "boolean", boolean_of("bool_and")),
     aggregate("BOOLOR_AGG", "boolean", "boolean", boolean_of("bool_or")),
     aggregate("BOOLXOR_AGG", "boolean", "boolean", boolxor_agg),
-    aggregate("BITAND_AGG", "whole", "integer", bits_of("bit_and")),
-    aggregate("BITOR_AGG", "whole", "integer", bits_of("bit_or")),
-    aggregate("BITXOR_AGG", "whole", "integer", bits_of("bit_xor")),
+    aggregate(
+        "BITAND_AGG BITANDAGG BIT_AND_AGG BIT_ANDAGG", "whole", "integer", bits_of("bit_and")
+    ),
+    aggregate("BITOR_AGG BITORAGG BIT_OR_AGG BIT_ORAGG", "whole", "integer", bits_of("bit_or")),
+    aggregate(
+        "BITXOR_AGG BITXORAGG BIT_XOR_AGG BIT_XORAGG", "whole", "integer", bits_of("bit_xor")
+    ),
     aggregate("APPROX_COUNT_DISTINCT HLL", "any", "integer", approx_count_distinct),
     aggregate("APPROX_PERCENTILE", "real constant", "real", approx_percentile),
     aggregate("APPROX_TOP_K", "any [constant]*2", "array", approx_top_k),

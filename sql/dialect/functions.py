@@ -12,6 +12,8 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 
+from sqlglot import exp
+
 from sql import errors, kernels, limits, outcomes, searches
 from sql.dialect import (
     aggregates,
@@ -721,6 +723,21 @@ def _bits(operator: str) -> builders.Builder:
     return build_one
 
 
+def _bitnot(call: FunctionCall) -> Expr:
+    """BITNOT: -1 - x, which has each bit of x the other way around."""
+    value = rewrites.round_half_away(call.arg(0))
+    if not value.type.is_integer:
+        raise call.refuse("a number beyond 64 bits")
+    exact = code.exactly(value, sqltypes.integer())
+    return exprs.derived(code.infix(-1, "-", exact), sqltypes.integer(), [value])
+
+
+def _factorial(call: FunctionCall) -> Expr:
+    value = rewrites.round_half_away(call.arg(0))
+    product = code.kernel("_factorial", rewrites.as_arrow(value, sqltypes.integer()))
+    return exprs.derived(product, sqltypes.number(sqltypes.PRECISION_MAX), [value])
+
+
 def _getbit(call: FunctionCall) -> Expr:
     """GETBIT: the bit at a place from the right; a negative number goes on with ones."""
     value, place = (rewrites.round_half_away(item) for item in call.args)
@@ -928,6 +945,25 @@ def _shown_context(name: str) -> builders.Builder:
     return build_one
 
 
+def _schemas(call: FunctionCall) -> Expr:
+    """CURRENT_SCHEMAS: where names without a schema are looked up, as a list in JSON."""
+    database, schema = call.context.database, call.context.schema
+    path = [] if None in (database, schema) else [f"{names.shown(database or '')}.{schema}"]
+    return exprs.text(json.dumps([each.upper() for each in path]))
+
+
+def _getvariable(call: FunctionCall) -> Expr:
+    """GETVARIABLE: a session variable's value as text, by its name in upper case; else NULL."""
+    name = str(call.constant(0))
+    if name != name.upper():
+        return exprs.null(sqltypes.TEXT)
+    try:
+        value = call.bind(exp.Parameter(this=exp.Var(this=name)))
+    except errors.SqlError:
+        return exprs.null(sqltypes.TEXT)
+    return rewrites.cast(value, sqltypes.TEXT, forms=call.context.forms)
+
+
 def _get_ddl(call: FunctionCall) -> Expr:
     key = (str(call.constant(0)).lower(), str(call.constant(1)), call.constant(2, False) is True)
     text = call.context.ddl_texts.get(key)
@@ -1010,6 +1046,9 @@ TEXT_FUNCTIONS = (
     function("RTRIMMED_LENGTH", "text", "integer", _rtrimmed_length),
     function("BIT_LENGTH", "any", "integer", _bit_length),
     function("SHA1 SHA1_HEX", "text", "text", kernel("_sha1")),
+    function("SHA1_BINARY", "text", "binary", kernel("_sha1_binary")),
+    function("SOUNDEX", "text", "text", kernel("_soundex")),
+    function("SOUNDEX_P123", "text", "text", kernel("_soundex_p123")),
     function("SHA2_BINARY", "text [constant]", "binary", _sha2_binary),
     function("MD5_BINARY", "text", "binary", _md5_binary),
     function("BASE64_ENCODE", "any [constant]*2", "text", _base64_encode),
@@ -1088,11 +1127,23 @@ NUMBER_FUNCTIONS = (
     function("ATANH", "real", "real", _real("atanh")),
     function("DEGREES", "real", "real", _real("degrees")),
     function("RADIANS", "real", "real", _real("radians")),
-    function("BITAND", "whole whole", "integer", _bits("&")),
-    function("BITOR", "whole whole", "integer", _bits("|")),
-    function("BITXOR", "whole whole", "integer", _bitxor),
-    function("BITSHIFTLEFT", "whole constant", "number", functools.partial(_shift, is_right=False)),
-    function("BITSHIFTRIGHT", "whole constant", "number", functools.partial(_shift, is_right=True)),
+    function("BITNOT BIT_NOT", "whole", "integer", _bitnot),
+    function("FACTORIAL", "whole", "number", _factorial),
+    function("BITAND BIT_AND", "whole whole", "integer", _bits("&")),
+    function("BITOR BIT_OR", "whole whole", "integer", _bits("|")),
+    function("BITXOR BIT_XOR", "whole whole", "integer", _bitxor),
+    function(
+        "BITSHIFTLEFT BIT_SHIFTLEFT",
+        "whole constant",
+        "number",
+        functools.partial(_shift, is_right=False),
+    ),
+    function(
+        "BITSHIFTRIGHT BIT_SHIFTRIGHT",
+        "whole constant",
+        "number",
+        functools.partial(_shift, is_right=True),
+    ),
     function("GETBIT", "whole whole", "integer", _getbit),
     function("HAVERSINE", "real real real real", "real", kernel("_haversine")),
     function("DIV0", "number number", "number", functools.partial(_div0, of_null=False)),
@@ -1117,6 +1168,8 @@ CHOICE_FUNCTIONS = (
     function("BOOLOR", "boolean boolean", "boolean", _logic("OR")),
     function("BOOLXOR", "boolean boolean", "boolean", _logic("<>")),
     function("BOOLNOT", "boolean", "boolean", _boolnot),
+    function("REGR_VALX", "real real", "real", aggregates.regr_value(1)),
+    function("REGR_VALY", "real real", "real", aggregates.regr_value(0)),
 )
 
 CONVERSION_FUNCTIONS = (
@@ -1144,8 +1197,12 @@ CONVERSION_FUNCTIONS = (
 CONTEXT_FUNCTIONS = (
     function("CURRENT_DATABASE", "", "text", _shown_context("database")),
     function("CURRENT_SCHEMA", "", "text", _shown_context("schema")),
+    function("CURRENT_SCHEMAS", "", "text", _schemas),
     function("CURRENT_WAREHOUSE", "", "text", _context("warehouse")),
     function("CURRENT_ROLE", "", "text", _context("role")),
+    function("CURRENT_ROLE_TYPE", "", "text", lambda call: exprs.text("ROLE")),
+    function("CURRENT_IP_ADDRESS", "", "text", _context("ip_address")),
+    function("GETVARIABLE", "constant", "text", _getvariable),
     function("CURRENT_AVAILABLE_ROLES", "", "text", _available_roles),
     function("GET_DDL", "constant constant [constant]", "text", _get_ddl),
     function("CURRENT_USER", "", "text", _context("user")),

@@ -1,6 +1,6 @@
-"""rule: functions that generate data: SEQ, RANDOM, UNIFORM, RANDSTR, NORMAL.
+"""rule: functions that generate data: SEQ, RANDOM, UNIFORM, RANDSTR, NORMAL, ZIPF.
 
-The last three are functions of their last argument, the source of their randomness: the same for
+The last four are functions of their last argument, the source of their randomness: the same for
 the same, and another in each row for RANDOM(). RANDOM with a seed is a function of the seed and of
 the row's number, so it is the same each time.
 """
@@ -76,6 +76,16 @@ def _normal(call: FunctionCall) -> Expr:
     return exprs.derived(computed, sqltypes.REAL, [*ends, call.arg(2)])
 
 
+def _zipf(call: FunctionCall) -> Expr:
+    """ZIPF: a number from 1 to n, of which k is in proportion to 1 / k to the power of s."""
+    exponent = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
+    count = rewrites.round_half_away(call.arg(1))
+    whole = rewrites.as_arrow(count, sqltypes.integer())
+    exact = rewrites.as_arrow(exponent, sqltypes.REAL)
+    computed = code.kernel("_zipf", exact, whole, _source(call, 2))
+    return exprs.derived(computed, sqltypes.integer(), [exponent, count, call.arg(2)])
+
+
 def _randstr(call: FunctionCall) -> Expr:
     length = rewrites.round_half_away(call.arg(0))
     if isinstance(length.literal, int) and not 0 <= length.literal <= outcomes.TEXT_LENGTH_MAX:
@@ -88,6 +98,7 @@ def _randstr(call: FunctionCall) -> Expr:
 GENERATION_FUNCTIONS = (
     *(function(f"SEQ{width}", "[constant]", "integer", sequence) for width in (1, 2, 4, 8)),
     function("UNIFORM", "number number whole", "number", _uniform),
+    function("ZIPF", "real whole whole", "integer", _zipf),
     function("NORMAL", "number number whole", "real", _normal),
     function("RANDSTR", "whole whole", "text", _randstr),
 )

@@ -350,6 +350,8 @@ SEMISTRUCTURED_FUNCTIONS = (
             ("IS_TIME", ("TIME",)),
             ("IS_TIMESTAMP_LTZ", ("TIMESTAMP_LTZ",)),
             ("IS_TIMESTAMP_NTZ", ("TIMESTAMP_NTZ",)),
+            # A TIMESTAMP_TZ becomes no VARIANT, so no value is of that type.
+            ("IS_TIMESTAMP_TZ", ("TIMESTAMP_TZ",)),
         )
     ),
     *(

@@ -118,6 +118,7 @@ class Context:
     ddl_texts: Mapping[tuple[str, str, bool], str] = field(default_factory=dict)
     user: str = ""
     account: str = ""
+    ip_address: str = ""
     region: str = ""
     session_id: int = 0
     transaction: str | None = None

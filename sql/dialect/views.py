@@ -85,8 +85,9 @@ def check_query(tree: Any) -> None:
         if isinstance(table.this, exp.Parameter):
             raise errors.unsupported("a stored result in a view")
     for call in tree.find_all(exp.Anonymous):
-        if str(call.this).upper() == "RESULT_SCAN":
-            raise errors.unsupported("RESULT_SCAN in a view")
+        name = str(call.this).upper()
+        if name in ("RESULT_SCAN", "GETVARIABLE"):
+            raise errors.unsupported(f"{name} in a view")
     for node in tree.find_all(exp.Placeholder, exp.Parameter, exp.SessionParameter):
         if isinstance(node, exp.Parameter) and node.name.isdecimal():
             continue  # $1 is the first column of FROM

@@ -1361,3 +1361,70 @@ def test_sequences_of_a_generator_have_the_digits_of_their_bytes(tmp_path: Path)
         assert [column.precision for column in described.columns] == [3, 5, 10, 19]
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_functions_of_bits_and_products_answer_by_arithmetic(tmp_path: Path) -> None:
+    cases: dict[str, Any] = {
+        "select bitnot(5), bitnot(-1), bit_not(null)": (-6, 0, None),
+        f"select bitnot({2**63 - 1})": (-(2**63),),
+        "select bit_and(6, 3), bit_or(6, 3), bit_xor(6, 3), bit_shiftleft(1, 4)": (2, 7, 5, 16),
+        "select factorial(0), factorial(5), factorial(null)": (1, 120, None),
+        "select factorial(33)": (Decimal("8683317618811886495518194401280000000"),),
+        "select factorial(34)": "100039",
+        "select factorial(-1)": "100039",
+        "select regr_valx(1, 2), regr_valy(1, 2), regr_valx(null, 2)": (2.0, 1.0, None),
+        "select hex_encode(sha1_binary('abc'))": ("A9993E364706816ABA3E25717850C26C9CD0D89D",),
+    }
+    answers(tmp_path, cases)
+
+
+def test_soundex_is_that_of_the_census(tmp_path: Path) -> None:
+    # The examples of the National Archives' page on the Soundex indexing system.
+    names = {
+        "Washington": "W252", "Lee": "L000", "Gutierrez": "G362", "Pfister": "P236",
+        "Jackson": "J250", "Tymczak": "T522", "Ashcraft": "A261", "VanDeusen": "V532",
+    }  # fmt: skip
+    cases: dict[str, Any] = {f"select soundex('{name}')": (code,) for name, code in names.items()}
+    cases["select soundex_p123('Pfister'), soundex(' 1'), soundex(null)"] = ("P123", "", None)
+    answers(tmp_path, cases)
+
+
+def test_arrays_of_different_values_are_collected_and_united(tmp_path: Path) -> None:
+    rows = "(values (1, 1, '[1, 1, 2]'), (1, 1, '[1, 2, 3, null]'), (2, null, null)) v(g, x, a)"
+    source = f"from (select g, x, parse_json(a)::array as a from {rows})"
+    cases: dict[str, Any] = {
+        f"select g, array_unique_agg(x)::varchar {source} group by g order by g": [
+            (1, "[1]"),
+            (2, "[]"),
+        ],
+        f"select array_sort(array_union_agg(a))::varchar {source}": ("[1,1,2,3]",),
+        f"select array_union_agg(a)::varchar {source} where g = 2": ("[]",),
+        f"select array_unique_agg(x) over (order by g) {source}": "000002",
+    }
+    answers(tmp_path, cases)
+
+
+def test_functions_of_the_session_say_what_it_is(tmp_path: Path) -> None:
+    cases: dict[str, Any] = {
+        "select getvariable('V'), getvariable('v'), getvariable('NOPE')": ("text", None, None),
+        "select getvariable('N') || '!'": ("7!",),
+        "create view w as select getvariable('V') as v": "000002",
+        "select current_role_type(), current_schemas()": ("ROLE", '["LAKE.NS"]'),
+        "select is_timestamp_tz(parse_json('1'))": (False,),
+    }
+    answers(tmp_path, cases, "set v = 'text'", "set n = 7")
+
+
+def test_zipf_gives_small_numbers_in_proportion_to_their_inverse(tmp_path: Path) -> None:
+    counted = "select count_if(z = {}) from (select zipf(1, 10, random(7)) z from {})"
+    rows = "table(generator(rowcount => 20000))"
+    harmonic = sum(1 / k for k in range(1, 11))
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for number in (1, 2, 10):
+            share = await local.one(counted.format(number, rows)) / 20000
+            assert share == pytest.approx(1 / number / harmonic, abs=0.015)
+        assert await local.one(counted.format(0, rows)) == 0
+        assert await local.one(counted.format(11, rows)) == 0
+
+    local_sql.run_local(tmp_path, work)
