@@ -176,6 +176,7 @@ class LateSql:
             access=parts.access,
             default_database=default_database,
             timeout_seconds=parts.settings.sql_timeout_seconds,
+            idle_seconds=parts.settings.sql_idle_seconds,
             results_bytes_max=parts.settings.sql_results_mib << 20,
             open_to_all=parts.settings.no_auth,
             chunk_key=secrets.token_bytes(32),

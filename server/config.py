@@ -72,6 +72,7 @@ JOBS_MEMORY_MIB_MIN = 512
 """Spark does not start with less."""
 NAMESPACE_SEPARATORS = (".", "~", ":", "$")
 AUDITED = ("changes", "all")
+SQL_IDLE_SECONDS_MIN = 60
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 SETTINGS: tuple[Setting, ...] = (
@@ -202,6 +203,15 @@ SETTINGS: tuple[Setting, ...] = (
         type="count",
         default=1200,
         meaning="Longest time one SQL statement may run.",
+    ),
+    Setting(
+        name="sql_idle_seconds",
+        type="count",
+        default=14_400,
+        meaning=(
+            "How long an SQL session may send nothing and keep its tokens; a client with the "
+            "master token then renews them."
+        ),
     ),
     Setting(
         name="sql_results_mib",
@@ -537,6 +547,7 @@ class Config:
     sql_workers: int
     sql_memory_mib: int
     sql_timeout_seconds: int
+    sql_idle_seconds: int
     sql_results_mib: int
     mount_cache_mib: int
     metastore_config: str | None
@@ -690,6 +701,8 @@ def _check(config: Config) -> None:
         raise InvalidConfig(f"--port {config.port} is not a port (0 to 65535)")
     if config.idle_timeout_seconds < 1:
         raise InvalidConfig("--idle-timeout-seconds must be at least 1")
+    if config.sql_idle_seconds < SQL_IDLE_SECONDS_MIN:
+        raise InvalidConfig(f"--sql-idle-seconds must be at least {SQL_IDLE_SECONDS_MIN}")
     if config.namespace_separator not in (None, *NAMESPACE_SEPARATORS):
         raise InvalidConfig(
             f"--namespace-separator {config.namespace_separator!r} is none of "

@@ -135,6 +135,13 @@ class SessionLifetimes:
     master_seconds: int = 4 * 3600
     idle_seconds: int = 4 * 3600
 
+    @classmethod
+    def of_idle(cls, idle_seconds: int) -> SessionLifetimes:
+        """Return the lifetimes of sessions that may be idle so long: a master token lasts that."""
+        return cls(
+            master_seconds=max(cls().master_seconds, idle_seconds), idle_seconds=idle_seconds
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionGrant:

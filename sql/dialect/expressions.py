@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from sqlglot import exp
@@ -783,7 +783,7 @@ def _window(node: exp.Window, scope: NameResolver) -> Expr:
     spec = node.args.get("spec")
     frame = ""
     if spec is not None:
-        frame = _frame(spec)
+        frame = _frame(spec, ordering["order_parts"], scope)
     elif ordering["order"] and name in aggregates.WHOLE_PARTITION:
         frame = aggregates.WHOLE_FRAME
     more = {
@@ -798,21 +798,42 @@ def _window(node: exp.Window, scope: NameResolver) -> Expr:
     return bound
 
 
-def _frame(spec: exp.WindowSpec) -> str:
+def _frame(spec: exp.WindowSpec, keys: Sequence[Expr], scope: NameResolver) -> str:
     if spec.args.get("exclude") is not None:
         raise errors.unsupported("EXCLUDE in a window frame")
-    unit = spec.args.get("kind") or "ROWS"
-    start = _frame_end(spec.args.get("start"), spec.args.get("start_side"))
-    end = _frame_end(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
+    unit = str(spec.args.get("kind") or "ROWS").upper()
+    ends = [
+        (spec.args.get("start"), spec.args.get("start_side")),
+        (spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side")),
+    ]
+    if any(isinstance(place, exp.Interval) for place, _ in ends):
+        of_moments = len(keys) == 1 and keys[0].type.name in FRAMED_BY_INTERVALS
+        if unit != "RANGE" or not of_moments:
+            raise errors.unsupported("a frame of an INTERVAL but RANGE over one DATE or TIMESTAMP")
+    elif (
+        unit == "RANGE"
+        and any(place not in PLAIN_ENDS for place, _ in ends)
+        and not all(key.type.name in ("fixed", "real") for key in keys)
+    ):
+        raise errors.unsupported("a RANGE frame of a number over other than a number")
+    start, end = (_frame_end(place, side, scope) for place, side in ends)
     return f"{unit} BETWEEN {start} AND {end}"
 
 
-def _frame_end(place: Any, side: Any) -> str:
+PLAIN_ENDS = ("UNBOUNDED", "CURRENT ROW")
+FRAMED_BY_INTERVALS = frozenset({"date", "timestamp_ntz", "timestamp_ltz"})
+
+
+def _frame_end(place: Any, side: Any, scope: NameResolver) -> str:
+    if isinstance(place, exp.Interval):
+        step = bind(place, scope).code
+        assert isinstance(step, code.Token)
+        return f"{step.text} {side}"
     if isinstance(place, exp.Expression):
         if not isinstance(place, exp.Literal) or not place.name.isdecimal():
             raise errors.unsupported("window frame that is no constant")
         place = place.name
-    if place not in ("UNBOUNDED", "CURRENT ROW") and not str(place).isdecimal():
+    if place not in PLAIN_ENDS and not str(place).isdecimal():
         raise errors.unsupported("window frame of this form")
     return f"{place} {side}" if side else str(place)
 

@@ -452,6 +452,8 @@ class Binder:
 
     def _set_operation(self, tree: exp.SetOperation, scope: QueryScope) -> PlannedQuery:
         sides = [self.query(side, scope) for side in _branches(tree)]
+        if tree.args.get("by_name"):
+            sides = self._by_name(sides)
         first = sides[0]
         for side in sides[1:]:
             _check_branch_width(len(first.outputs), len(side.outputs))
@@ -495,6 +497,38 @@ class Binder:
             combined = relations.set_operation(word, branches)
         rel = self._ordered(tree, combined, outputs, scope)
         return PlannedQuery(rel=rel, outputs=outputs, rows=rows)
+
+    def _by_name(self, sides: Sequence[PlannedQuery]) -> list[PlannedQuery]:
+        """Return the branches of UNION BY NAME with the columns of all of them, in one order.
+
+        A column that a branch does not have is NULL in its rows. Raises SqlError for two columns of
+        one name in a branch.
+        """
+        listed = list(dict.fromkeys(output.name for side in sides for output in side.outputs))
+        self.add_columns(len(listed) * len(sides))
+        absent = Output(name="", unique="", type=sqltypes.TEXT, nullable=True, is_null=True)
+        named = []
+        for side in sides:
+            own = {output.name: output for output in side.outputs}
+            if len(own) != len(side.outputs):
+                raise errors.unsupported("UNION BY NAME of two columns of one name")
+            alias = self.alias("branch")
+            items, outputs = [], []
+            for name in listed:
+                output = own.get(name)
+                value = exprs.null(sqltypes.TEXT)
+                if output is not None:
+                    value = Expr(
+                        code=code.ColumnUse(relation=alias, name=output.unique),
+                        type=output.type,
+                        nullable=output.nullable,
+                    )
+                items.append(relations.ProjectItem(name=name, value=value))
+                outputs.append(dataclasses.replace(output or absent, name=name, unique=name))
+            source = relations.Named(query=side.rel, alias=alias)
+            rel = relations.Project(source=source, items=tuple(items))
+            named.append(PlannedQuery(rel=rel, outputs=tuple(outputs), rows=side.rows))
+        return named
 
     def _branch_named(self, query: PlannedQuery, outputs: Sequence[Output]) -> relations.Rel:
         """Return a branch whose columns have a set operation's names, if it ends with LIMIT.
@@ -662,7 +696,8 @@ def _branches(tree: exp.SetOperation) -> list[Any]:
     branches: list[Any] = []
     node: Any = tree
     while True:
-        if node.args.get("by_name") or node.args.get("side") or node.args.get("kind"):
+        by_name = node.args.get("by_name") and not isinstance(node, exp.Union)
+        if by_name or node.args.get("side") or node.args.get("kind") or node.args.get("on"):
             raise errors.unsupported(f"{type(node).__name__.upper()} BY NAME")
         branches.append(node.right)
         node = node.left
@@ -678,6 +713,7 @@ def _continues(tree: exp.Union, node: Any) -> bool:
     return (
         isinstance(node, exp.Union)
         and bool(node.args.get("distinct")) == bool(tree.args.get("distinct"))
+        and bool(node.args.get("by_name")) == bool(tree.args.get("by_name"))
         and not any(node.args.get(name) for name in clauses)
     )
 

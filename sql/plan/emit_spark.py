@@ -172,6 +172,8 @@ def _call(call: code.FunctionUse) -> Pieces:
         raise errors.unsupported(f"{call.name} in an order in Spark SQL")
     if name == "row_number" and call.over is not None and not call.over.order:
         raise errors.unsupported("numbers of rows without an order in Spark SQL")
+    if call.over is not None and "INTERVAL" in call.over.frame:
+        raise errors.unsupported("a window frame of an INTERVAL in Spark SQL")
     if name == "round" and (quotient := _quotient(call)) is not None:
         return quotient
     return emit.PIECES[code.FunctionUse](dataclasses.replace(call, name=name))

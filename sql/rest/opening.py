@@ -31,6 +31,7 @@ def open_face(
     access: access.Access,
     default_database: str | None,
     timeout_seconds: int,
+    idle_seconds: int,
     results_bytes_max: int,
     open_to_all: bool,
     chunk_key: bytes,
@@ -54,6 +55,7 @@ def open_face(
         in_role=all_roles.in_role,
         now_ms=now_ms,
         new_id=new_id,
+        limits=sessions.SessionLifetimes.of_idle(idle_seconds),
     )
     all_sessions.add_ending(end_transaction)
     all_sessions.add_bucket_ending(end_temporary)

@@ -30,6 +30,9 @@ cursor.execute(
 say("inserted", cursor.rowcount)
 say(cursor.execute("select * from trips order by id").fetchall())
 say([column[0] for column in cursor.description])
+named = connection.cursor(snowflake.connector.DictCursor)
+text = 'select id, fare * 2 as "Twice", count(*) over () from trips where id = 1'
+say(named.execute(text).fetchall())
 frame = cursor.execute("select id, fare from trips order by id").fetch_pandas_all()
 say(list(frame.columns), [int(value) for value in frame["ID"]], float(frame["FARE"].sum()))
 say(cursor.execute("select count(*) from trips where name is null").fetchone())
@@ -211,31 +214,32 @@ def test_a_session_makes_fills_reads_and_drops_a_table(
         ]
     ]  # fmt: skip
     assert said[3] == [["ID", "NAME", "FARE", "DAY", "AT", "OK"]]
-    assert said[4] == [["ID", "FARE"], ["int:1", "int:2"], "float:1.24"]
-    assert said[5] == [["int:1"]]
-    assert said[6] == [["TRIPS"]]
-    assert said[7] == ["int:2003", "42S02"]
-    assert said[8] == said[9] == ["frames", True, "int:2", "int:2"]
-    assert said[10] == [[["int:1", "x", "date:2024-02-29"], ["int:2", None, None]]]
-    assert said[11] == [
+    assert said[4] == [[{"ID": "int:1", "Twice": "Decimal:2.50", "COUNT(*) OVER ()": "int:1"}]]
+    assert said[5] == [["ID", "FARE"], ["int:1", "int:2"], "float:1.24"]
+    assert said[6] == [["int:1"]]
+    assert said[7] == [["TRIPS"]]
+    assert said[8] == ["int:2003", "42S02"]
+    assert said[9] == said[10] == ["frames", True, "int:2", "int:2"]
+    assert said[11] == [[["int:1", "x", "date:2024-02-29"], ["int:2", None, None]]]
+    assert said[12] == [
         [
             ["int:99999", "int:-999999999999999999"],
             [None, "int:0"],
             ["int:-99999", "int:999999999999999999"],
         ]
     ]
-    assert said[12] == ["small", "int:100039", "22003"]
-    assert said[13] == ["open", [["int:7"], ["int:8"]]]
-    assert said[14] == ["open", [["int:1"]]]
-    assert said[15] == ["after", [["int:7"], ["int:8"]]]
+    assert said[13] == ["small", "int:100039", "22003"]
+    assert said[14] == ["open", [["int:7"], ["int:8"]]]
+    assert said[15] == ["open", [["int:1"]]]
+    assert said[16] == ["after", [["int:7"], ["int:8"]]]
     names = ["number of rows updated", "number of multi-joined rows updated"]
-    assert said[16] == ["updated", "int:2", names]
-    assert said[17] == ["deleted", "int:3"]
-    assert said[18] == ["merged", [["int:0", "int:1"]], "int:1"]
-    assert said[19] == [[["int:7", "int:10"]]]
+    assert said[17] == ["updated", "int:2", names]
+    assert said[18] == ["deleted", "int:3"]
+    assert said[19] == ["merged", [["int:0", "int:1"]], "int:1"]
+    assert said[20] == [[["int:7", "int:10"]]]
     clone = f"{schema}_c".upper()
-    assert said[20] == [[f"Schema {clone} successfully created."]]
-    assert said[21] == [clone, [["int:7", "int:10"]]]
+    assert said[21] == [[f"Schema {clone} successfully created."]]
+    assert said[22] == [clone, [["int:7", "int:10"]]]
 
 
 ZONES = """

@@ -159,6 +159,7 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
         ({"namespace_separator": "/"}, {}, {}, "--namespace-separator '/' is none of . ~ : $"),
         ({}, {"BOATHOUSE_NAMESPACE_SEPARATOR": ".."}, {}, "--namespace-separator '..' is none"),
         ({"jobs_cores": 0}, {}, {}, "--jobs-cores must be at least 1"),
+        ({"sql_idle_seconds": 59}, {}, {}, "--sql-idle-seconds must be at least 60"),
         ({}, {"BOATHOUSE_JOBS_MEMORY_MIB": "511"}, {}, "--jobs-memory-mib must be at least 512"),
         ({}, {"BOATHOUSE_JOBS_CONF": "a=1"}, {}, "--jobs-conf 'a=1' is not spark.key=value"),
         ({}, {}, {"jobs_conf": ["spark.a"]}, "--jobs-conf 'spark.a' is not spark.key=value"),

@@ -1428,3 +1428,47 @@ def test_zipf_gives_small_numbers_in_proportion_to_their_inverse(tmp_path: Path)
         assert await local.one(counted.format(11, rows)) == 0
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_frames_of_intervals_hold_the_rows_of_so_much_time(tmp_path: Path) -> None:
+    frame = "range between interval '{}' preceding and {}"
+    week = frame.format("7 days", "current row")
+    hours = frame.format("1 hour", "interval '1 hour' following")
+    answers(
+        tmp_path,
+        {
+            f"select sum(v) over (order by d {week}) from r order by d": [(1,), (3,), (7,), (8,)],
+            f"select sum(v) over (order by ts {hours}) from r order by d": [(3,), (7,), (6,), (8,)],
+            f"select sum(v) over (order by v {week}) from r": "000002",
+            f"select sum(v) over (order by d {week.replace('range', 'rows')}) from r": "000002",
+            "select sum(v) over (order by d range between 1 preceding and current row) from r": (
+                "000002"
+            ),
+            "select sum(v) over (order by v range between 1 preceding and current row) from r "
+            "order by v": [(1,), (3,), (4,), (8,)],
+        },
+        "create table r (d date, v int, ts timestamp_ntz)",
+        "insert into r values ('2024-01-01', 1, '2024-01-01 00:00:00'), "
+        "('2024-01-05', 2, '2024-01-01 01:00:00'), ('2024-01-08', 4, '2024-01-01 01:59:00'), "
+        "('2024-01-20', 8, null)",
+    )
+
+
+def test_union_by_name_has_the_columns_of_all_branches(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select 1 a, 'x' b union all by name select 'y' b, 2.5 c union all by name select 9 a "
+            "order by a nulls first": [
+                (None, "y", Decimal("2.5")),
+                (1, "x", None),
+                (9, None, None),
+            ],
+            "select 1 a union by name select 1 a union by name select 2 b order by a": [
+                (1, None),
+                (None, 2),
+            ],
+            "select 1 a, 2 a union by name select 1 a": "000002",
+            "select 1 a intersect by name select 1 a": "000002",
+        },
+    )

@@ -242,6 +242,16 @@ def test_the_sweep_drops_sessions_that_cannot_be_renewed(tmp_path: Path) -> None
     lived(tmp_path, story)
 
 
+def test_a_longer_idle_time_gives_the_master_token_as_long() -> None:
+    assert sessions.SessionLifetimes.of_idle(60) == sessions.SessionLifetimes(
+        master_seconds=4 * 3600, idle_seconds=60
+    )
+    day = 24 * 3600
+    assert sessions.SessionLifetimes.of_idle(day) == sessions.SessionLifetimes(
+        master_seconds=day, idle_seconds=day
+    )
+
+
 def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_path: Path) -> None:
     async def story(faulty: FaultyIndex) -> None:
         grant = faulty.sessions.open(ALICE, database="lake")
