@@ -10,6 +10,7 @@ from sql.dialect import operations
 StagedOperation: TypeAlias = (
     operations.CreateStage
     | operations.CreateFileFormat
+    | operations.AlterStaging
     | operations.DropStaging
     | operations.DescribeStaging
     | operations.PutFiles
@@ -32,9 +33,11 @@ class StagedStatements:
         self._unloading = unloading
 
     def is_temporary(
-        self, execution: planning.Execution, operation: operations.DropStaging
+        self,
+        execution: planning.Execution,
+        operation: operations.AlterStaging | operations.DropStaging,
     ) -> bool:
-        """Return whether a statement drops a temporary object of the session."""
+        """Return whether a statement changes or drops a temporary object of the session."""
         return self._stages.is_temporary(execution.session, operation)
 
     async def run(
@@ -47,6 +50,8 @@ class StagedStatements:
                 return await self._stages.create_stage(session, operation, query_id=query_id)
             case operations.CreateFileFormat():
                 return await self._stages.create_format(session, operation, query_id=query_id)
+            case operations.AlterStaging():
+                return await self._stages.alter(session, operation)
             case operations.DropStaging():
                 return await self._stages.drop(session, operation, query_id=query_id)
             case operations.DescribeStaging():

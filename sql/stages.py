@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -214,6 +215,55 @@ class Stages:
             return outcomes.status(f"{ident.folded} already exists, statement succeeded.")
         word = "Stage area" if object_type == "stage" else "File format"
         return outcomes.status(f"{word} {ident.folded} successfully created.")
+
+    async def alter(
+        self, session: sessions.Session, statement: operations.AlterStaging
+    ) -> outcomes.Outcome:
+        """Change a stage's or a file format's comment or format; raises SqlError.
+
+        Changes of others meanwhile stay: the change is made to the row as it is then.
+        """
+        done = outcomes.status("Statement executed successfully.")
+        object_type, ident = statement.object_type, statement.name[-1]
+        missing = errors.does_not_exist(object_type.title(), ident.folded)
+        try:
+            with self._places.view(session.principal) as catalog:
+                home = self._home(session, statement.name, catalog, exactly=True)
+            row = self._find(session, home, object_type, ident)
+            if row is None:
+                raise missing
+            demands = self._demands(home, writes=row.session_id == stagerows.PERMANENT)
+            self._check(session, demands, home, statement.name)
+        except errors.SqlError as error:
+            if statement.if_exists and error.code == "002003":
+                return done
+            raise
+        of_stage = None
+        if statement.file_format is not None:
+            of_stage = self.format_of(session, statement.file_format, base=None)
+        key = home.key(object_type, row.name, row.session_id)
+
+        def decide(reading: batch.Reading) -> batch.Decided[None]:
+            self._access.recheck(session.principal, demands)
+            self._check_home(reading, home)
+            existing = reading.get(stagerows.STORE, key)
+            if existing is None:
+                raise missing
+            current = stagerows.decode(existing, stagerows.StagingRow)
+            if statement.comment is not None:
+                current = msgspec.structs.replace(current, comment=statement.comment)
+            changed = of_stage
+            if statement.options:
+                changed = fileformats.parse(statement.options, base=_format_of(current))
+            if changed is not None:
+                current = msgspec.structs.replace(
+                    current, format_type=changed.type, format_options=dict(changed.options)
+                )
+            put = batch.Put(store=stagerows.STORE, key=key, value=stagerows.encode(current))
+            return batch.Decided(result=None, batch=batch.Batch(writes=(put,)))
+
+        await self._decide(decide)
+        return done
 
     async def drop(
         self, session: sessions.Session, statement: operations.DropStaging, *, query_id: str
@@ -788,7 +838,11 @@ class Stages:
                         return stagerows.decode(value, stagerows.StagingRow)
         return None
 
-    def is_temporary(self, session: sessions.Session, statement: operations.DropStaging) -> bool:
+    def is_temporary(
+        self,
+        session: sessions.Session,
+        statement: operations.AlterStaging | operations.DropStaging,
+    ) -> bool:
         """Return whether a name is of a temporary object of the session."""
         try:
             with self._places.view(session.principal) as catalog:

@@ -414,7 +414,8 @@ class Statements:
             # Stages.
             _row(operations.CreateStage, staged.run, commits_first=_is_lasting),
             _row(operations.CreateFileFormat, staged.run, commits_first=_is_lasting),
-            _row(operations.DropStaging, staged.run, commits_first=self._drops_lasting),
+            _row(operations.AlterStaging, staged.run, commits_first=self._changes_lasting),
+            _row(operations.DropStaging, staged.run, commits_first=self._changes_lasting),
             _row(operations.DescribeStaging, staged.run),
             _row(operations.PutFiles, staged.run, statement_type=types.PUT),
             _row(operations.GetFiles, staged.run, statement_type=types.GET),
@@ -457,8 +458,10 @@ class Statements:
         assert by_type.keys() == set(get_args(operations.Operation)), "every operation has a row"
         return by_type
 
-    def _drops_lasting(
-        self, execution: planning.Execution, operation: operations.DropStaging
+    def _changes_lasting(
+        self,
+        execution: planning.Execution,
+        operation: operations.AlterStaging | operations.DropStaging,
     ) -> bool:
         return not self._staged_statements.is_temporary(execution, operation)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from sql import errors
 from sql.dialect import names, operations, reading
 
@@ -14,6 +16,10 @@ def read_comment(reader: reading.TokenReader) -> operations.Operation:
     reader.expect("COMMENT")
     if_exists = reader.accept("IF", "EXISTS")
     reader.expect("ON")
+    if reader.accept("STAGE"):
+        return _of_staging(reader, "stage", if_exists=if_exists)
+    if reader.accept("FILE", "FORMAT"):
+        return _of_staging(reader, "file format", if_exists=if_exists)
     object_type = reader.next_word()
     if object_type not in ("TABLE", "VIEW", "COLUMN", "SCHEMA", "DATABASE", "SEQUENCE"):
         raise errors.unsupported(f"COMMENT ON {object_type}")
@@ -45,6 +51,16 @@ def read_comment(reader: reading.TokenReader) -> operations.Operation:
         return operations.AlterSequence(name=name, comment=comment, if_exists=if_exists)
     assigned = operations.SetTableProperties(properties=(("comment", comment or None),))
     return operations.AlterTable(name=name, change=assigned, if_exists=if_exists)
+
+
+def _of_staging(
+    reader: reading.TokenReader, object_type: Literal["stage", "file format"], *, if_exists: bool
+) -> operations.AlterStaging:
+    name = reader.name()
+    comment = _read_text(reader)
+    return operations.AlterStaging(
+        object_type=object_type, name=name, comment=comment, if_exists=if_exists
+    )
 
 
 def _read_text(reader: reading.TokenReader) -> str:

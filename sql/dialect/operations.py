@@ -696,6 +696,22 @@ class CreateFileFormat:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AlterStaging:
+    """ALTER STAGE or ALTER FILE FORMAT.
+
+    comment: the new one; None leaves it. file_format: a stage's new format. options: those of a
+    file format that change.
+    """
+
+    object_type: Literal["stage", "file format"]
+    name: names.Name
+    if_exists: bool = False
+    comment: str | None = None
+    file_format: FormatClause | None = None
+    options: Mapping[str, FormatValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DropStaging:
     """DROP STAGE or DROP FILE FORMAT."""
 
@@ -841,6 +857,7 @@ Operation: TypeAlias = (
     | Describe
     | CreateStage
     | CreateFileFormat
+    | AlterStaging
     | DropStaging
     | DescribeStaging
     | PutFiles

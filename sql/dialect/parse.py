@@ -298,6 +298,9 @@ def _unset(reader: reading.TokenReader) -> operations.Operation:
 def _alter(reader: reading.TokenReader) -> operations.Operation:
     if reader.accept("ALTER", "VIEW"):
         return views.read_alter(reader)
+    of_staging = staging.read_alter(reader)
+    if of_staging is not None:
+        return of_staging
     start = reader.mark()
     if reader.accept("ALTER", "TABLE") or reader.accept("ALTER", "ICEBERG", "TABLE"):
         return alterations.read_alter_table(reader)

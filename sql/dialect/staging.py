@@ -255,6 +255,49 @@ def _create_format(
     )
 
 
+def read_alter(reader: reading.TokenReader) -> operations.AlterStaging | None:
+    """Read ALTER STAGE or ALTER FILE FORMAT; None if the text is another ALTER."""
+    start = reader.mark()
+    reader.expect("ALTER")
+    is_stage = reader.accept("STAGE")
+    if not is_stage and not reader.accept("FILE", "FORMAT"):
+        reader.reset(start)
+        return None
+    if_exists = reader.accept("IF", "EXISTS")
+    name = reader.name()
+    comment: str | None = None
+    file_format: operations.FormatClause | None = None
+    options: dict[str, operations.FormatValue] = {}
+    what = "ALTER STAGE" if is_stage else "ALTER FILE FORMAT"
+    if reader.accept("UNSET", "COMMENT"):
+        comment = ""
+    elif not reader.accept("SET") or reader.is_finished:
+        raise errors.unsupported(f"{what} ... {reader.peek_word()}".rstrip(" ."))
+    while not reader.is_finished:
+        if reader.accept("COMMENT"):
+            reader.expect("=")
+            comment = reader.string()
+        elif is_stage and reader.accept("FILE_FORMAT"):
+            reader.expect("=")
+            file_format = read_format(reader)
+        elif is_stage:
+            raise errors.unsupported(f"{what} ... SET {reader.peek_word()[:40]}")
+        else:
+            option = reader.ident().folded
+            reader.expect("=")
+            options[option] = read_value(reader)
+        reader.accept(",")
+    reader.finish()
+    return operations.AlterStaging(
+        object_type="stage" if is_stage else "file format",
+        name=name,
+        if_exists=if_exists,
+        comment=comment,
+        file_format=file_format,
+        options=options,
+    )
+
+
 def read_drop(reader: reading.TokenReader) -> operations.Operation | None:
     """Read DROP STAGE or DROP FILE FORMAT; None if the text is another DROP."""
     start = reader.mark()

@@ -587,6 +587,7 @@ FORMS: Mapping[type, str] = {
     operations.Describe: "object_type",
     operations.DropIdentity: "object_type",
     operations.ShowGrants: "form",
+    operations.AlterStaging: "object_type",
     operations.DropStaging: "object_type",
     operations.DescribeStaging: "object_type",
 }

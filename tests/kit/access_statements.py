@@ -195,6 +195,8 @@ SQL_ROWS: Final[tuple[Row, ...]] = (
         sql("copy into @lake.{n}.{stage}/g from (select 1 as x)"),
         sql("create stage lake.{n}.new_stage"),
         sql("create file format lake.{n}.new_format type = csv"),
+        sql("alter stage lake.{n}.{stage} set comment = 'x'"),
+        sql("alter file format lake.{n}.{format} set comment = 'x'"),
         sql("drop stage lake.{n}.{stage}"),
         sql("drop file format lake.{n}.{format}"),
     ),

@@ -549,6 +549,42 @@ def test_a_pipe_or_task_is_refused_by_its_name_before_a_file_is_read(tmp_path: P
     run(tmp_path, work)
 
 
+def test_stages_and_file_formats_change_their_comments_and_options(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create stage s comment = 'old'")
+        await local.run("create file format f type = csv field_delimiter = ';' skip_header = 1")
+        await put(local, "@s", "a.csv", b"h\n1|2\n")
+        await local.run("alter stage s set file_format = (format_name = f) comment = 'new'")
+        await local.run("alter file format f set field_delimiter = '|', comment = 'pipes'")
+        # A stage has the options that the format had.
+        assert await local.rows("select $1, $2 from @s") == [("1|2", None)]
+        await local.run("alter stage s set file_format = (format_name = f)")
+        assert await local.rows("select $1, $2 from @s") == [("1", "2")]
+        rows = await local.rows("describe file format f")
+        shown = {row[0]: row[2] for row in rows}
+        assert (shown["FIELD_DELIMITER"], shown["SKIP_HEADER"]) == ("|", "1")
+        comments = "select stage_name, comment from information_schema.stages"
+        assert await local.rows(comments) == [("S", "new")]
+        await local.run("comment on stage s is 'again'")
+        assert await local.rows(comments) == [("S", "again")]
+        await local.run("alter stage s unset comment")
+        await local.run("comment on file format f is 'lines'")
+        assert await local.rows(comments) == [("S", None)]
+        formats = "select file_format_name, comment from information_schema.file_formats"
+        assert await local.rows(formats) == [("F", "lines")]
+        await local.run("alter stage if exists nowhere set comment = 'x'")
+        for text, code in {
+            "alter stage nowhere set comment = 'x'": "002003",
+            "alter stage s rename to t": "000002",
+            "alter stage s set url = 's3://b/'": "000002",
+            "alter file format f set field_delimiter = ';' nosuch = 1": "001008",
+        }.items():
+            assert (await refused(local, text)).code == code
+        assert await local.rows("select $1, $2 from @s") == [("1", "2")]
+
+    run(tmp_path, work)
+
+
 def test_invalid_characters_of_parquet_are_replaced_or_refused(tmp_path: Path) -> None:
     octets = pa.py_buffer(b"a\xffbok")
     offsets = pa.py_buffer(struct.pack("<4i", 0, 3, 5, 5))
