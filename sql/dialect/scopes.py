@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
-from sql.plan import code, correlations, emit, relations
+from sql.plan import code, correlations, emit, lookups, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -178,6 +178,8 @@ class QueryScope:
         self.is_grouping = False
         self.is_correlated = False
         self.has_full_join = False
+        self.scans: dict[str, relations.TableScan] = {}
+        """Stored tables of FROM that have their columns' own names, by alias."""
 
     @property
     def uses(self) -> set[int]:
@@ -420,11 +422,12 @@ class QueryScope:
         rel = query.rel
         if query.is_correlated:
             rel = correlations.keyed(rel, self.binder.alias)
+        looked_up = lookups.looked_up(rel, self.scans, self.binder.alias)
         if relations.starts_enclosed(rel):  # the engine parses "((" as the start of an expression
             named = relations.Named(query=rel, alias=self.binder.alias("scalar"))
             rel = relations.Project(source=named, keeps_all=True)
         return Expr(
-            code=code.Subquery(query=rel),
+            code=looked_up or code.Subquery(query=rel),
             type=output.type,
             nullable=True,
             is_volatile=self.binder.volatile_parts > volatile_parts,
@@ -440,7 +443,8 @@ class QueryScope:
             counted.set("order", None)
             query = self.binder.query(counted, self)
             counting = correlations.keyed(query.rel, self.binder.alias)
-            some = code.infix(code.Subquery(query=counting), ">", 0)
+            looked_up = lookups.looked_up(counting, self.scans, self.binder.alias)
+            some = code.infix(looked_up or code.Subquery(query=counting), ">", 0)
             return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
         query = self.binder.query(inner, self)
         if self.is_filtering:

@@ -566,6 +566,8 @@ class SelectBinder:
         )
         stored_names = [column.name for column in shape.columns]
         scan = relations.TableScan(relation=shape.relation, alias=unique)
+        if not self._has_full_join and node.args.get("sample") is None:
+            self._scope.scans[unique] = scan
         return self._aliased(node, scan, stored_names)
 
     def _view(
