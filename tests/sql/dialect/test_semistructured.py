@@ -33,6 +33,11 @@ DOCUMENT = (
 )
 
 CASES: list[tuple[str, Any]] = [
+    # two values are compared by their meaning
+    ("""nullif(parse_json('{"a": 1}'), parse_json('{"a": 1.0}'))""", None),
+    ("nullif(object_construct('a', 1), object_construct('a', 1))", None),
+    ("nullif(object_construct('a', 1), object_construct('a', 2))", '{"a":1}'),
+    ("nullif(array_construct(1), array_construct(2))", "[1]"),
     # access by constant paths
     (f"{DOCUMENT}:a.b[1]", "2.5"),
     (f"{DOCUMENT}:a.b[1]::int", Decimal(3)),
