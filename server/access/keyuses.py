@@ -54,6 +54,7 @@ class KeyUses:
         self._monotonic_ns = monotonic_ns
         self._log = logging.getLogger("boathouse.keyuses")
         self._writing: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
         self.recent: dict[str, KeyUse] = {}
         """The uses that are not written yet, by access key. There are no more than keys, because
         only right credentials are noted."""
@@ -84,6 +85,10 @@ class KeyUses:
 
     async def write(self) -> None:
         """Write the uses that are not written yet. They wait for the next time if that fails."""
+        async with self._turn:
+            await self._write_all()
+
+    async def _write_all(self) -> None:
         waiting = {access_key: self._row_of(use) for access_key, use in self.recent.items()}
         uses = dict(self.recent)
         self.recent.clear()
@@ -115,7 +120,10 @@ class KeyUses:
     async def _write_for_ever(self) -> None:
         while True:
             await asyncio.sleep(limits.KEY_USES_SECONDS)
-            await asyncio.shield(self.write())
+            try:
+                await asyncio.shield(self.write())
+            except Exception:  # noqa: BLE001 - the task must go on after any error
+                self._log.exception("uses of access keys are not written")
 
     def _row_of(self, use: KeyUse) -> rows.KeyUseRow:
         ago_ms = (self._monotonic_ns() - use.started_ns) // NANOSECONDS

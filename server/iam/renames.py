@@ -9,17 +9,17 @@ old ARN, names the user who has that ARN then.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from server import limits
 from server.access import identityrows as rows
-from server.iam import errors
 from storage import batch, records, settings
 
 ELEMENTS: Final = ("Principal", "NotPrincipal")
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 Key: TypeAlias = tuple[batch.Store, bytes]
 """The store and the key of a row with a policy."""
@@ -36,8 +36,8 @@ def plan_renames(
 ) -> list[batch.Write]:
     """Return the writes after which policies name a principal by its new ARN.
 
-    keys: as of `find_policies`; a row that is gone, or names the ARN no more, is left as it is.
-    Raises LimitExceeded.
+    keys: as of `find_policies`; a row that is gone, or names the ARN no more, is left as it is. A
+    policy may become longer than one may be that is put: its owner is not asked.
     """
     reading.weigh(len(keys))
     writes: list[batch.Write] = []
@@ -48,10 +48,6 @@ def plan_renames(
         renamed = None if text is None else rename_principal(text, before, after)
         if value is None or renamed is None:
             continue
-        if len(renamed) > limits.POLICY_BYTES_MAX:
-            raise errors.LimitExceeded(
-                f"A policy that names {before} would be longer than {limits.POLICY_BYTES_MAX} bytes"
-            )
         match store:
             case batch.Store.IDENTITIES:
                 role = msgspec.structs.replace(rows.decode(value, rows.RoleRow), trust=renamed)
@@ -94,7 +90,10 @@ def rename_principal(text: str, before: str, after: str) -> str | None:
     if not is_changed:
         return None
     # No longer than it was, but for the names: what a client put may have no spaces.
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    renamed = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    if SURROGATE.search(renamed):  # half of a pair, which JSON can say and UTF-8 cannot
+        return json.dumps(document, separators=(",", ":"))
+    return renamed
 
 
 def _policies(reading: batch.Reading) -> Iterator[tuple[Key, str]]:

@@ -81,14 +81,16 @@ def fold(text: str) -> str:
     """Return a statement with the names in double quotes in upper case.
 
     A letter whose upper case is longer stays. Names inside the texts of IDENTIFIER do not change,
-    and neither do the paths of PUT and GET.
+    and neither do the paths of PUT and GET, nor keys of a VARIANT's path.
     """
     if '"' not in text or MOVES.match(text):
         return text
     parts: list[str] = []
     at = 0
-    for token in parse.tokenize(text):
-        if token.token_type is TokenType.IDENTIFIER:
+    tokens = parse.tokenize(text)
+    keys = _path_keys(tokens)
+    for index, token in enumerate(tokens):
+        if token.token_type is TokenType.IDENTIFIER and index not in keys:
             start, end = token.start, token.end + 1
             upper = (letter.upper() for letter in text[start:end])
             folded = (
@@ -98,6 +100,29 @@ def fold(text: str) -> str:
             parts += (text[at:start], *folded)
             at = end
     return "".join((*parts, text[at:]))
+
+
+def _path_keys(tokens: Sequence[Token]) -> frozenset[int]:
+    """Return which tokens are keys of paths, as of `v:"a"[0]."b"`."""
+    keys: set[int] = set()
+    is_path, depth = False, 0
+    for index, token in enumerate(tokens):
+        match token.token_type:
+            case TokenType.COLON:
+                is_path, depth = True, 0
+            case TokenType.L_BRACKET if is_path:
+                depth += 1
+            case TokenType.R_BRACKET if depth:
+                depth -= 1
+            case _ if depth:
+                pass
+            case TokenType.DOT:
+                pass
+            case _ if is_path and tokens[index - 1].token_type in (TokenType.COLON, TokenType.DOT):
+                keys.add(index)
+            case _:
+                is_path = False
+    return frozenset(keys)
 
 
 SPELLS: Final = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)

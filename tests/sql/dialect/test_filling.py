@@ -66,6 +66,8 @@ def test_a_number_in_an_object_is_no_placeholder_of_several_statements() -> None
         ('select 1 as "straße"', 'select 1 as "STRAßE"'),
         ('put file:///a "b" @~', 'put file:///a "b" @~'),
         ('select $$ "a" $$', 'select $$ "a" $$'),
+        ('select "v":"aB"[0]."c".d."e" "x"', 'select "V":"aB"[0]."c".d."e" "X"'),
+        ('select $1:"k"::"t", :1 "x", v[:2]:"k" "y"', 'select $1:"k"::"T", :1 "X", v[:2]:"k" "Y"'),
     ],
 )
 def test_names_in_double_quotes_are_folded_and_texts_are_not(text: str, folded: str) -> None:
