@@ -454,14 +454,12 @@ def percentile_cont(call: FunctionCall) -> Expr:
         raise call.invalid()
     if operand.type.name not in ("fixed", "real", "null"):
         raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
-    if operand.type.name == "fixed":
-        if len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
-            raise call.invalid()
+    if operand.type.name == "fixed" and _is_short(fraction):
         return _exact_percentile(call, operand, fraction)
     real = rewrites.cast(operand, sqltypes.REAL)
     percentile: code.Case | code.FunctionUse
-    if call.over:
-        percentile = _interpolated_over(call, real, float(fraction))
+    if call.over or fraction % ENGINES_FRACTION:
+        percentile = _percentile_of_floats(call, real, float(fraction))
     else:
         percentile = code.FunctionUse(
             name="percentile_cont",
@@ -499,8 +497,11 @@ def _exact_percentile(call: FunctionCall, operand: Expr, fraction: decimal.Decim
     return call.aggregated(chosen, result, [operand])
 
 
-def _interpolated_over(call: FunctionCall, real: Expr, fraction: float) -> code.Case:
-    """Return PERCENTILE_CONT over a window, where the engine has no ordered aggregate."""
+def _percentile_of_floats(call: FunctionCall, real: Expr, fraction: float) -> code.Case:
+    """Return PERCENTILE_CONT over a window, or of a fraction that the engine would round.
+
+    Over windows the engine has no ordered aggregate.
+    """
     values = _sorted(call, real)
     last = code.infix(code.exactly(_over(call, "count", real), sqltypes.REAL), "-", 1)
     place = code.infix(code.Token(text=repr(fraction)), "*", last)
@@ -531,7 +532,7 @@ def percentile_disc(call: FunctionCall) -> Expr:
         raise call.refuse("no WITHIN GROUP")
     _refuse_distinct(call)
     fraction = decimal.Decimal(str(call.constant(0)))
-    if not 0 <= fraction <= 1 or len(fraction.as_tuple().digits) > FRACTION_DIGITS_MAX:
+    if not 0 <= fraction <= 1 or not _is_short(fraction):
         raise call.invalid()
     if len(call.order_parts) > 1:
         raise call.invalid()
@@ -545,8 +546,14 @@ def percentile_disc(call: FunctionCall) -> Expr:
     return call.aggregated(value, operand.type, [operand])
 
 
+ENGINES_FRACTION: Final = decimal.Decimal("1e-6")
+"""The engine's PERCENTILE_CONT rounds the place between two values to a multiple of this."""
 FRACTION_DIGITS_MAX: Final = 9
-"""Digits of the fraction of PERCENTILE_DISC, which is computed in whole numbers."""
+"""Digits after the point of a fraction that is computed in whole numbers."""
+
+
+def _is_short(fraction: decimal.Decimal) -> bool:
+    return fraction.as_integer_ratio()[1] <= 10**FRACTION_DIGITS_MAX
 
 
 def listagg(call: FunctionCall) -> Expr:

@@ -44,6 +44,22 @@ def test_percentiles_of_numbers_have_three_more_decimal_places(tmp_path: Path) -
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    ("fraction", "value"),
+    [("0.3333333333", 2.0), ("1e-30", 1.0), ("0.333333333", Decimal("2.000"))],
+)
+def test_percentile_of_a_fraction_with_many_digits_is_a_float(
+    tmp_path: Path, fraction: str, value: float | Decimal
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        percentile = f"percentile_cont({fraction}) within group (order by column1)"
+        answer = await local.one(f"select {percentile} from values (1), (2), (3), (4)")
+        assert type(answer) is type(value)
+        assert abs(answer - value) < type(value)("1e-8")
+
+    local_sql.run_local(tmp_path, work)
+
+
 @pytest.mark.parametrize("name", ["percentile_cont", "percentile_disc"])
 @pytest.mark.parametrize("direction", ["", " desc"])
 def test_percentiles_over_windows_are_those_of_the_groups(
