@@ -21,7 +21,8 @@ BLANK: Final = r"[\x00-\x20]+"
 """A value of what Java's `String.trim` removes. Spark leaves out lines that have nothing else."""
 
 ColumnClasses: TypeAlias = Sequence[frozenset[str]]
-"""For each column classes of its values; those that `reading.implied` names may be left out."""
+"""For each column classes of its values. One may be left out if the type that the others decide
+holds it."""
 
 
 def applies_to(reader: reading.SourceReader) -> bool:
@@ -117,6 +118,9 @@ class FileClasses:
             if reading.TEXT not in present
         ]
         if not lines or not open_columns:
+            return
+        if lines.startswith(BYTE_ORDER_MARK):  # Arrow would pass over it, at the start of any part
+            self._is_unknown = True
             return
         table = self._read(lines, open_columns)
         for position, column in zip(open_columns, table.columns, strict=True):

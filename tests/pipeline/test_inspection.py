@@ -231,7 +231,8 @@ def test_classes_of_plain_files_are_known(content: bytes, classes: list[set[str]
     [
         b'a,b\n1,"two\nlines"\n', b'a,b\n1,5"\n', b'a,b\n1,"5" \n', b'a,b\n1, "5"\n',
         b"a,b\n1\n", b"a,b\n1,2,3\n", b"a,b\n1,2\r3,4\n", b"\xef\xbb\xbfa,b\n1,2\n", b"\na\n1\n",
-        b"a\n \n1\n", b"a,b\n \n1,2\n", b"",
+        b"a\n \n1\n", b"a,b\n \n1,2\n", b"", b"a,b\n\xef\xbb\xbf1,x\n2,y\n",
+        b"a,b\n123,4\n\xef\xbb\xbf5,6\n",
     ],
 )  # fmt: skip
 def test_classes_of_files_that_spark_may_read_otherwise_are_unknown(content: bytes) -> None:
