@@ -124,8 +124,8 @@ def merged(
         with taken.taking("merge"):
             counting = spark.counting(is_writing=False)
             with progress.watching(f"comparing rows with {target.full}", counting):
-                _check_keys(merge, held[0], nulls)
-                result = _worked_out(spark, target, merge, held)
+                has_repeats = _check_keys(merge, held[0], nulls)
+                result = _worked_out(spark, target, merge, held, has_repeats=has_repeats)
                 result = dataclasses.replace(result, replaced=_data_files(result.basis))
         yield result
     finally:
@@ -135,10 +135,18 @@ def merged(
 
 
 def _worked_out(
-    spark: session.Spark, target: settings.TargetTable, merge: jobs.Merge, held: list[Any]
+    spark: session.Spark,
+    target: settings.TargetTable,
+    merge: jobs.Merge,
+    held: list[Any],
+    *,
+    has_repeats: bool,
 ) -> Merged:
-    """Return the merge of the frame that is held. held: gains what the result reads."""
-    newest = _newest(merge, held[0])
+    """Return the merge of the frame that is held. held: gains what the result reads.
+
+    has_repeats: whether several of its rows have one key.
+    """
+    newest = _newest(merge, held[0]) if has_repeats else held[0]
     # Before the rows are read: a commit in between is a conflict, not a lost change.
     basis = read(spark, target)
     _check_types(spark, merge, held[0], basis)
@@ -292,18 +300,24 @@ def _counted(merge: jobs.Merge, frame: Any) -> tuple[int, int]:
     return int(counts[0]), int(counts[1])
 
 
-def _check_keys(merge: jobs.Merge, frame: Any, nulls: int) -> None:
+def _check_keys(merge: jobs.Merge, frame: Any, nulls: int) -> bool:
     """Raise BadSource for keys without a value, and for different rows with one key.
 
-    nulls: rows that lack a value in the key.
+    nulls: rows that lack a value in the key. Returns whether several rows have one key: only then
+    must rows be compared as text.
     """
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import functions
 
     if nulls:
         raise errors.keys_absent(progress.counted(nulls, "row"), merge.key)
+    by_key = frame.groupBy(*(_column(name) for name in merge.key)).agg(
+        functions.count(functions.lit(1)).alias(_RANK)
+    )
+    if by_key.filter(_column(_RANK) > 1).first() is None:
+        return False
     if merge.order_by:
-        return
+        return True
     repeated = (
         frame.select(*(_column(name) for name in merge.key), _text_of_row(frame).alias(_TEXT))
         .groupBy(*(_column(name) for name in merge.key))
@@ -314,6 +328,7 @@ def _check_keys(merge: jobs.Merge, frame: Any, nulls: int) -> None:
     if repeated is not None:
         key = ", ".join(f"{name} = {repeated[name]}" for name in merge.key)
         raise errors.key_repeated(repeated[_RANK], key)
+    return True
 
 
 def _newest(merge: jobs.Merge, frame: Any) -> Any:
