@@ -222,7 +222,7 @@ def started(
                 folder=folder,
                 environment=environment,
                 log=new_log(),
-                jvm_options=archive.options(runtime, folder_of_jars),
+                jvm_options=(*archive.options(runtime, folder_of_jars), *java.LATE_OPTIMISATION),
             ) as kill_jvm,
         ):
             yield kill_jvm

@@ -198,7 +198,8 @@ def measure(sides: Sides, sizes: Sizes, rounds: int) -> list[Row]:
                 ours, plain = _ours(sides, step), _plain(sides, step.plain, step.work)[0]
             costs.setdefault(step.name, []).append((ours, plain))
             print(
-                f"round {number}: {step.name}: {ours.wall_s:.1f} s, {plain.wall_s:.1f} s",
+                f"round {number}: {step.name}: {ours.wall_s:.1f} s, {plain.wall_s:.1f} s; "
+                f"of CPU {ours.cpu_s:.1f} s, {plain.cpu_s:.1f} s",
                 flush=True,
             )
         _compare(sides, number)

@@ -1,7 +1,8 @@
 """One step of `make bench-pipeline` by Spark alone, in a process and a JVM of its own.
 
 The catalog is Iceberg's Hadoop catalog in a local folder, the sources are local files. Spark's
-release, jars, class archive, memory, cores and settings are those of `python -m pipeline`.
+release, jars, class archive, memory, cores and settings are those of `python -m pipeline`. The JVM
+has Java's own defaults.
 """
 
 from __future__ import annotations
