@@ -283,9 +283,19 @@ def add_file(table: Any, rows: list[dict[str, Any]], *, has_ids: bool, count: in
 
 
 FOREIGN_FILES = {
-    "int96": ("id,at\n1,2026-01-09 10:00:00\n", True, 1, "with times of the type INT96"),
-    "unnamed": ("id,v\n1,a\n", False, 1, "that PyIceberg does not read"),
-    "miscounted": ("id,v\n1,a\n", True, 7, "with other rows than its manifest says"),
+    "int96": (
+        "id,at\n1,2026-01-09 10:00:00\n",
+        True,
+        1,
+        "a data file with times of the type INT96",
+    ),
+    "unnamed": (
+        "id,v\n1,a\n",
+        False,
+        1,
+        "what PyIceberg does not read .Parquet file does not have field-ids",
+    ),
+    "miscounted": ("id,v\n1,a\n", True, 7, "a data file with other rows than its manifest says"),
 }
 
 
@@ -303,7 +313,7 @@ def test_a_merge_that_searches_a_file_that_arrow_reads_otherwise_goes_to_spark(
     add_file(small.catalog.load_table(table), [row], has_ids=has_ids, count=count)
     before = small.catalog.load_table(table).current_snapshot()
     raw.put("in/2.csv", source.replace("\n1", "\n2"))
-    with pytest.raises(errors.BadArgument, match=f"does not load a data file {reason}"):
+    with pytest.raises(errors.BadArgument, match=f"does not load {reason}"):
         merged(small, raw, table, BY_ID)
     assert small.catalog.load_table(table).current_snapshot() == before
 
