@@ -63,6 +63,7 @@ from sql import (
     staged_reads,
     staged_statements,
     tabletypes,
+    templates,
     transactions,
     transfers,
     views,
@@ -424,7 +425,7 @@ class Statements:
             _row(operations.CopyInto, staged.run, statement_type=types.COPY),
             _row(operations.Unload, staged.run, statement_type=types.UNLOAD),
             # DDL commits the open transaction first.
-            _ddl(operations.CreateTable, self._definitions.create_table),
+            _ddl(operations.CreateTable, self._create_table),
             _ddl(operations.AlterTable, self._alterations.alter_table),
             _ddl(operations.DropTable, self._definitions.drop_table),
             _ddl(operations.UndropTable, self._definitions.undrop_table),
@@ -506,6 +507,29 @@ class Statements:
             flow_ids=execution.context.flow_ids,
             is_immediate=True,
         )
+
+    async def _create_table(
+        self, execution: planning.Execution, statement: operations.CreateTable
+    ) -> outcomes.Outcome:
+        """Create a table; by a template, run its query and then the statement with its columns."""
+        if statement.template is None:
+            return await self._definitions.create_table(execution, statement)
+        run = functools.partial(
+            self.execute,
+            execution.session,
+            bindings={},
+            parameters=execution.parameters,
+            describe_only=False,
+            query_id=execution.query_id,
+            results=execution.results,
+        )
+        template = statement.template
+        outcome = await run(template.query)
+        if outcome.batches is None or len(outcome.columns) != 1:
+            raise errors.unsupported("USING TEMPLATE of other than a query of one ARRAY")
+        cells = [cell async for batch in outcome.batches for cell in batch.column(0).to_pylist()]
+        listed = templates.columns(cells)
+        return await run(f"{template.before} ({listed}) {template.after}")
 
     # Queries
 
@@ -710,9 +734,12 @@ class Statements:
 
 
 COPIES = re.compile(
-    rf"{reading.LEAD}(?:COPY|CREATE\s+(?:OR\s+(?:REPLACE|ALTER)\s+)?(?:PIPE|TASK))\b", re.IGNORECASE
+    rf"{reading.LEAD}(?:COPY|CREATE\s(?:[^(']*\s)?USING\s+TEMPLATE"
+    r"|CREATE\s+(?:OR\s+(?:REPLACE|ALTER)\s+)?(?:PIPE|TASK))\b",
+    re.IGNORECASE,
 )
-"""COPY reads its staged files itself; pipes and tasks, which are refused, read none."""
+"""COPY, and the query of a template, read staged files themselves; pipes and tasks, which are
+refused, read none."""
 
 GET_DDL = re.compile(r"\bGET_DDL\b", re.IGNORECASE)
 AVAILABLE_ROLES = re.compile(r"\bCURRENT_AVAILABLE_ROLES\b", re.IGNORECASE)

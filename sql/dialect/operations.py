@@ -74,6 +74,15 @@ class ColumnDefinition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnTemplate:
+    """USING TEMPLATE (query). before, after: the text of the CREATE TABLE around it."""
+
+    query: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CreateTable:
     """CREATE [OR REPLACE] [TEMPORARY | TRANSIENT] [ICEBERG] TABLE, with or without AS query.
 
@@ -81,7 +90,8 @@ class CreateTable:
     is_iceberg: with the word ICEBERG. is_transient: with the word TRANSIENT. is_temporary: the
     table is its session's alone. copies: with LIKE or CLONE, whose source the query reads.
     external_volume, base_location: of an ICEBERG table, as they are written. settings: properties
-    that its options set; None where an option says the default.
+    that its options set; None where an option says the default. template: what the columns come
+    from; the statement has nothing else then.
     """
 
     name: names.Name
@@ -100,6 +110,7 @@ class CreateTable:
     external_volume: str | None = None
     base_location: str | None = None
     settings: tuple[tuple[str, str | None], ...] = ()
+    template: ColumnTemplate | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

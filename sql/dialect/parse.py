@@ -481,6 +481,8 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     """
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
+    if reader.accept(*TEMPLATE):
+        return _create_by_template(reader, start, name)
     for copies in COPIES:
         if reader.accept(copies):
             replace, is_temporary, is_transient = _words_before(reader, start)
@@ -516,6 +518,36 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     tree = _tree_of(reader, tokens)
     table = columns.create_table(tree, definitions, keys)
     return dataclasses.replace(table, is_temporary=is_temporary, is_transient=is_transient)
+
+
+def _create_by_template(
+    reader: reading.TokenReader, start: int, name: names.Name
+) -> operations.CreateTable:
+    """Return a CREATE TABLE ... USING TEMPLATE; the reader is past these words."""
+    opening = reader.mark()
+    before = reader.between(start, opening)
+    reader.expect("(")
+    depth = 1
+    while depth and not reader.is_at_end:
+        depth += {"(": 1, ")": -1}.get(reader.peek_text(), 0)
+        reader.skip_one()
+    inside = reader.between(opening, reader.mark())
+    if depth:
+        raise reader.unexpected_end()
+    # Two tokens back: the words USING TEMPLATE.
+    words = before[: -len(TEMPLATE)]
+    return operations.CreateTable(
+        name=name,
+        columns=(),
+        template=operations.ColumnTemplate(
+            query=reader.text[inside[0].end + 1 : inside[-1].start],
+            before=reader.text[words[0].start : words[-1].end + 1],
+            after=reader.text[inside[-1].end + 1 :],
+        ),
+    )
+
+
+TEMPLATE = ("USING", "TEMPLATE")
 
 
 def _words_before(reader: reading.TokenReader, start: int) -> tuple[bool, bool, bool]:

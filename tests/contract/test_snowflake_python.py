@@ -13,7 +13,8 @@ from tests.kit import server as server_kit
 from tests.sql.rest import drivers
 
 LINES = """
-connection = connect(database="lake", paramstyle="qmark")
+more = {"LOCK_TIMEOUT": 60, "DATE_INPUT_FORMAT": "AUTO", "NO_SUCH_PARAMETER": "x"}
+connection = connect(database="lake", paramstyle="qmark", session_parameters=more)
 cursor = connection.cursor()
 cursor.execute(f"create schema {SCHEMA}")
 cursor.execute(f"use schema {SCHEMA}")

@@ -549,6 +549,33 @@ def test_a_pipe_or_task_is_refused_by_its_name_before_a_file_is_read(tmp_path: P
     run(tmp_path, work)
 
 
+def test_a_table_is_created_by_the_schema_of_its_files(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create file format p type = parquet")
+        data = parquet(
+            id=pa.array([1], pa.int64()), Name=["x"], n=pa.array([decimal.Decimal("1.5")])
+        )
+        await put(local, "@~", "a.parquet", data)
+        schema = "table(infer_schema(location => '@~/a.parquet', file_format => 'p'))"
+        rows = f"select array_agg(object_construct(*)) from {schema}"
+        await local.run(f"create or replace table t using template ({rows}) comment = 'files'")
+        described = await local.rows("describe table t")
+        assert [(row[0], row[1]) for row in described] == [
+            ("ID", "NUMBER(19,0)"),
+            ("Name", "VARCHAR(16777216)"),
+            ("N", "NUMBER(2,1)"),
+        ]
+        copy = "copy into t from @~/a.parquet file_format = (format_name = p)"
+        await local.run(f"{copy} match_by_column_name = case_insensitive")
+        assert await local.rows('select id, "Name", n from t') == [(1, "x", decimal.Decimal("1.5"))]
+        for query in ("select 1", "select [1]", "select array_construct() from (select 1)"):
+            error = await refused(local, f"create table u using template ({query})")
+            assert (error.code, "USING TEMPLATE" in error.message) == ("000002", True)
+        assert (await refused(local, "select * from u")).code == "002003"
+
+    run(tmp_path, work)
+
+
 def test_stages_and_file_formats_change_their_comments_and_options(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create stage s comment = 'old'")
