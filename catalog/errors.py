@@ -101,6 +101,10 @@ class DroppedTablesKept(TableBucketNotEmpty):
     """A table bucket has dropped tables that can still be restored."""
 
 
+class FilesReferenced(TableBucketNotEmpty):
+    """A table of another table bucket references a file of a table bucket."""
+
+
 class ForeignFileRefused(CatalogError):
     """A table's metadata names a file of another table, which the caller may not read."""
 

@@ -160,6 +160,7 @@ class CatalogStore:
         self._blobs = blobs
         self._turns = _Turns()
         self._held: asyncio.Event | None = None
+        self._holders = 0
         self._cache = _Cache(cache_bytes_max)
         self._decoder = decoding.ChildDecoder()
         self._large_reads = asyncio.Semaphore(LARGE_READS_MAX)
@@ -669,13 +670,15 @@ class CatalogStore:
         keys: Iterable[bytes],
         place: records.Place,
         further: Sequence[records.Place] = (),
+        holds_commits: bool = False,
     ) -> Result:
         """Carry a plan out and return its result, once it is durable.
 
         plan: called again if a row that it expects, or a policy of the table bucket or of a table
         in it, has changed: so rights that it judges hold in the transaction. keys: the POINTERS
         keys it changes; writers of the same key take turns. place: of the table bucket. further: of
-        other table buckets that the plan changes. Raises what plan raises; CommitFailed after
+        other table buckets that the plan changes. holds_commits: the plan makes other commits wait
+        (`commits_held`), and does not wait itself. Raises what plan raises; CommitFailed after
         ATTEMPTS_MAX plans; DiskFull; CommitStateUnknown if the outcome is unknown.
         """
         for each in (place, *further):
@@ -696,7 +699,7 @@ class CatalogStore:
                 if planned.batch is None:
                     return planned.result
                 try:
-                    if self._held is not None:
+                    if self._held is not None and not holds_commits:
                         await self._let_through()
                     held = batch.Batch(expects=policies, makes_room=planned.batch.makes_room)
                     await self.index.commit(batch.merge((held, planned.batch)))
@@ -763,17 +766,21 @@ class CatalogStore:
 
     @contextlib.contextmanager
     def commits_held(self) -> Iterator[None]:
-        """Make new commits wait, each for at most COMMITS_HELD_SECONDS_MAX. One holder at a time.
+        """Make new commits wait, each for at most COMMITS_HELD_SECONDS_MAX.
 
-        Commits that were handed to the index before are still committed.
+        They wait until no holder is left. Commits that were handed to the index before are still
+        committed.
         """
-        assert self._held is None, "one sweep runs at a time"
-        self._held = asyncio.Event()
+        if self._held is None:
+            self._held = asyncio.Event()
+        self._holders += 1
         try:
             yield
         finally:
-            self._held.set()
-            self._held = None
+            self._holders -= 1
+            if self._holders == 0 and self._held is not None:
+                self._held.set()
+                self._held = None
 
     async def _let_through(self) -> None:
         assert self._held is not None

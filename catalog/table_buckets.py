@@ -2,12 +2,15 @@
 
 Each change is one transaction. A deletion looks at the bucket in a view, which takes long where
 many tables were deleted, and its transaction only checks that nothing in the bucket has changed
-since. The rows of a deleted bucket are freed by the sweep.
+since. It is refused while a table of another bucket references a file here
+(`catalog.sweep.referrers`). The rows of a deleted bucket are freed by the sweep.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -27,6 +30,7 @@ from catalog import (
     sites,
 )
 from catalog.store import CatalogStore, Planned, StoredNamespace
+from catalog.sweep import referrers
 from storage import batch, bodies, buckets, names, settings
 from storage import errors as storage_errors
 from storage import model as storage_model
@@ -53,10 +57,12 @@ class TableBuckets:
         *,
         store: CatalogStore,
         namespaces: namespaces.Namespaces,
+        referrers: referrers.Referrers,
         region: str,
         seeds: Mapping[str, Mapping[str, Any]],
     ) -> None:
         self._store = store
+        self._referrers = referrers
         self._namespaces = namespaces
         self._region = region
         self._seeds = seeds
@@ -95,32 +101,37 @@ class TableBuckets:
         and what `delete` raises.
         """
         names.check_bucket_name(name, "table")
-        for _ in range(ATTEMPTS_MAX):
-            held = batch.Batch()
+        async with contextlib.AsyncExitStack() as stack:
+            look: referrers.Look | None = None
             if replaces is not None:
-                held = await self._held(
-                    replaces,
-                    losing="namespaces",
-                    may_purge=False,
-                    check=None,
-                    check_namespace=check_namespace,
+                look = await stack.enter_async_context(self._referrers.looking(replaces))
+            for _ in range(ATTEMPTS_MAX):
+                held = batch.Batch()
+                if replaces is not None and look is not None:
+                    unchanged = await self._held(
+                        replaces,
+                        losing="namespaces",
+                        may_purge=False,
+                        check=None,
+                        check_namespace=check_namespace,
+                    )
+                    held = batch.merge((unchanged, await look.hold()))
+                judge()
+                bucket, creation = self._plan_creation(
+                    name,
+                    owner=owner,
+                    namespace=namespace,
+                    comment=comment,
+                    by=by,
+                    via=via,
+                    replaces=replaces,
                 )
-            judge()
-            bucket, creation = self._plan_creation(
-                name,
-                owner=owner,
-                namespace=namespace,
-                comment=comment,
-                by=by,
-                via=via,
-                replaces=replaces,
-            )
-            try:
-                note = () if receipt is None else (receipt.plan(),)
-                await self._store.index.commit(batch.merge((held, creation, *note)))
-            except storage_errors.ExpectationFailed:
-                continue
-            return bucket
+                try:
+                    note = () if receipt is None else (receipt.plan(),)
+                    await self._store.index.commit(batch.merge((held, creation, *note)))
+                except storage_errors.ExpectationFailed:
+                    continue
+                return bucket
         raise errors.CommitFailed(f"Cannot commit: other writers came first {ATTEMPTS_MAX} times")
 
     def _plan_creation(
@@ -193,11 +204,11 @@ class TableBuckets:
 
         may_purge: whether the caller may free dropped tables that can still be restored; judge
         checks that right again then. check, check_namespace: raise for a table, view or namespace
-        that may not be lost. Raises NoSuchBucket, TableBucketNotEmpty, Protected, and what the
-        checks and judge raise.
+        that may not be lost. Raises NoSuchBucket, TableBucketNotEmpty, FilesReferenced, Protected,
+        and what the checks and judge raise.
         """
 
-        async def plan() -> Planned[None]:
+        async def plan(look: referrers.Look) -> Planned[None]:
             judge()
             held = await self._held(
                 bucket,
@@ -210,12 +221,18 @@ class TableBuckets:
                 bucket.name, discard=True, bucket_id=bucket.bucket_id
             )
             note = () if receipt is None else (receipt.plan(),)
-            whole = batch.merge((held, deletion, *note))
+            whole = batch.merge((held, await look.hold(), deletion, *note))
             # Deleting leads to freeing, so a full disk lets it through.
             return Planned(result=None, batch=msgspec.structs.replace(whole, makes_room=True))
 
         try:
-            await self._store.write(plan, keys=(), place=records.Place(bucket=bucket))
+            async with self._referrers.looking(bucket) as look:
+                await self._store.write(
+                    functools.partial(plan, look),
+                    keys=(),
+                    place=records.Place(bucket=bucket),
+                    holds_commits=True,
+                )
         except errors.CommitFailed:  # things come into it all the while
             raise errors.TableBucketNotEmpty(emptiness.NOT_EMPTY) from None
 

@@ -33,7 +33,7 @@ from catalog.mounts import mirror, mounted
 from catalog.rest import face as rest_face
 from catalog.rest import logged as rest_logged
 from catalog.rest import native as catalog_native
-from catalog.sweep import sweeping
+from catalog.sweep import referrers, sweeping
 from jobs import credentials as job_credentials
 from jobs import face as jobs_face
 from jobs import folder, runs, scheduler, upkeep, workers
@@ -486,6 +486,7 @@ def _s3tables_resources(
         authoriser=rights.authoriser,
         access=catalog.access,
         sweep=catalog.sweep,
+        referrers=referrers.Referrers(store=catalog.store, files=catalog.files),
         access_logs=access_logs,
         region=settings.region,
         account_id=settings.account,

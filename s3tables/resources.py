@@ -14,6 +14,7 @@ from catalog import access as catalog_access
 from catalog import idents, owners, records, rights
 from catalog.namespaces import Namespace, Namespaces
 from catalog.sweep import sweeping
+from catalog.sweep.referrers import Referrers
 from catalog.table_buckets import TableBuckets
 from catalog.tables import Tables
 from s3tables import errors, names
@@ -50,8 +51,9 @@ class TableResource:
 class Resources:
     """The engines below, and the region and account of the ARNs.
 
-    seeds: the settings with which a table bucket of that name is created. encrypted_disk: every
-    body is encrypted by AES256.
+    referrers: what looks for files of a table bucket that other buckets need. seeds: the settings
+    with which a table bucket of that name is created. encrypted_disk: every body is encrypted by
+    AES256.
     """
 
     buckets: Buckets
@@ -62,6 +64,7 @@ class Resources:
     authoriser: decide.Authoriser
     access: catalog_access.Access
     sweep: sweeping.TableSweep
+    referrers: Referrers
     access_logs: delivery.AccessLogs
     region: str
     account_id: str
@@ -74,6 +77,7 @@ class Resources:
         return TableBuckets(
             store=self.access.store,
             namespaces=self.namespaces,
+            referrers=self.referrers,
             region=self.region,
             seeds=self.seeds,
         )

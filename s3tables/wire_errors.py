@@ -85,6 +85,7 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
         "The bucket that you tried to delete is not empty."
     ),
     catalog_errors.DroppedTablesKept: _conflict(),
+    catalog_errors.FilesReferenced: _conflict(),
     catalog_errors.NamespaceAlreadyExists: _conflict(
         "A namespace with an identical name already exists in the bucket."
     ),

@@ -226,6 +226,8 @@ class Databases:
             if not statement.if_exists:
                 raise errors.does_not_exist("Database", shown) from None
             success = outcomes.already_dropped(shown)
+        except catalog_errors.FilesReferenced as error:
+            raise errors.not_empty(f"Database {shown} cannot be dropped: {error}") from None
         except catalog_errors.TableBucketNotEmpty as error:
             raise errors.not_empty(
                 f"Database {shown} cannot be dropped: {error}. DROP DATABASE ... CASCADE frees"

@@ -26,6 +26,7 @@ from catalog import (
 )
 from catalog import store as catalog_store
 from catalog import views as catalog_views
+from catalog.sweep import referrers
 from jobs import runs as job_runs
 from server.access import tokens
 from server.iam import services
@@ -331,7 +332,11 @@ def open_statements(
         databases=databases.Databases(
             places=all_places,
             table_buckets=table_buckets.TableBuckets(
-                store=store, namespaces=namespaces, region=region, seeds=seeds
+                store=store,
+                namespaces=namespaces,
+                referrers=referrers.Referrers(store=store, files=files),
+                region=region,
+                seeds=seeds,
             ),
             replays=all_replays,
             clones=all_schema_clones,

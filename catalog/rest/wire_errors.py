@@ -41,6 +41,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),
     errors.TableBucketNotEmpty: (409, "NamespaceNotEmptyException"),
     errors.DroppedTablesKept: (409, "NamespaceNotEmptyException"),
+    errors.FilesReferenced: (409, "NamespaceNotEmptyException"),
     errors.PropertiesOverlap: (422, "UnprocessableEntityException"),
     errors.NoSuchTable: (404, "NoSuchTableException"),
     errors.TableWithoutMetadata: (404, "NoSuchTableException"),

@@ -14,6 +14,7 @@ other tables that only such a file references are unknown and not kept.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -62,11 +63,27 @@ class Log:
     departures: dict[str, retention.Departure] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Referrer:
+    """The table or view whose state names a file. location: where it lies, as a URI."""
+
+    bucket_id: int
+    object_uuid: str
+    location: str
+
+
+Watch: TypeAlias = Callable[[str, Referrer], None]
+"""Called with the URI of each file that a retained state names, and the state's owner. What it
+raises ends the mark."""
+
+
 class Mark:
-    """One mark. Mutable: it grows while it reads, and is used for one sweep.
+    """One mark. Mutable: it grows while it reads, and is used for one sweep or one deletion.
 
     logs: by bucket id; they outlive the mark, because the log only grows. dropped_until_ms: of a
     dry run, which keeps the Dropped rows that are over at this time, but not what they reference.
+    watch: called instead of adding to `reached`. passed_over: the id of a table bucket whose states
+    are not read.
     """
 
     def __init__(
@@ -79,8 +96,11 @@ class Mark:
         salt: bytes,
         day_ms: int,
         dropped_until_ms: int | None = None,
+        watch: Watch | None = None,
+        passed_over: int | None = None,
     ) -> None:
-        self.reached = reach.Reached(salt=salt)
+        filter_bytes = reach.FILTER_BYTES if watch is None else 1
+        self.reached = reach.Reached(salt=salt, size_bytes=filter_bytes)
         self.problems: list[str] = []
         self.problems_count = 0
         self.metadata_count = 0
@@ -93,6 +113,8 @@ class Mark:
         self._salt = salt
         self._day_ms = day_ms
         self._dropped_until_ms = dropped_until_ms
+        self._watch = watch
+        self._passed_over = passed_over
         self._visited: set[bytes] = set()
         self._kept: set[tuple[int, str]] = set()
         self._kept_places: set[str] = set()
@@ -181,7 +203,11 @@ class Mark:
     # Parts.
 
     def _table_buckets(self) -> list[model.BucketInfo]:
-        return [bucket for bucket in self._store.buckets.list() if bucket.type == "table"]
+        return [
+            bucket
+            for bucket in self._store.buckets.list()
+            if bucket.type == "table" and bucket.bucket_id != self._passed_over
+        ]
 
     async def _note_heads(self) -> None:
         """Note the newest commit of every bucket, before anything else is read."""
@@ -280,12 +306,12 @@ class Mark:
         location = pointer.metadata_location
         if location is None or not self._is_first(location):
             return
-        self.reached.add_uri(location)
-        if pointer.object_type == "view":
-            return
-        owner = _Owner(
+        owner = Referrer(
             bucket_id=bucket_id, object_uuid=pointer.object_uuid, location=pointer.location
         )
+        self._reach(location, owner)
+        if pointer.object_type == "view":
+            return
         try:
             table = await self._store.examine_metadata(location)
             named = await asyncio.to_thread(reach.reach_of, table)
@@ -303,7 +329,7 @@ class Mark:
         if not named.is_collectable:
             self._kept.add((bucket_id, pointer.object_uuid))
         for uri in named.files:
-            self.reached.add_uri(uri)
+            self._reach(uri, owner)
         for number, uri in enumerate(named.manifest_lists, 1):
             await self._read_list(uri, owner)
             if number % ROWS_AT_ONCE == 0:
@@ -314,10 +340,10 @@ class Mark:
             )
             await self._read_manifest(entry, owner)
 
-    async def _read_list(self, uri: str, owner: _Owner) -> None:
+    async def _read_list(self, uri: str, owner: Referrer) -> None:
         if self._is_undecodable("list", uri, owner) or not self._is_first(uri):
             return
-        self.reached.add_uri(uri)
+        self._reach(uri, owner)
         data = await self._read(uri, owner)
         if data is None:
             return
@@ -332,11 +358,11 @@ class Mark:
             if number % ROWS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    async def _read_manifest(self, entry: manifests.ManifestFile, owner: _Owner) -> None:
+    async def _read_manifest(self, entry: manifests.ManifestFile, owner: Referrer) -> None:
         uri = entry.manifest_path
         if self._is_undecodable("manifest", uri, owner) or not self._is_first(uri):
             return
-        self.reached.add_uri(uri)
+        self._reach(uri, owner)
         data = await self._read(uri, owner)
         if data is None:
             return
@@ -348,11 +374,18 @@ class Mark:
             return
         self.manifests_count += 1
         for number, each in enumerate(live, 1):
-            self.reached.add_uri(each.data_file.file_path)
+            self._reach(each.data_file.file_path, owner)
             if number % ROWS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    async def _read(self, uri: str, owner: _Owner) -> bytes | None:
+    def _reach(self, uri: str, owner: Referrer) -> None:
+        """Note that a state of owner names a file."""
+        if self._watch is None:
+            self.reached.add_uri(uri)
+        else:
+            self._watch(uri, owner)
+
+    async def _read(self, uri: str, owner: Referrer) -> bytes | None:
         """Return a file's bytes, or None if it is not there."""
         try:
             opened = self._files.open(self._reader.file(uri))
@@ -373,7 +406,7 @@ class Mark:
             self._visited.add(digest)
         return True
 
-    def _is_undecodable(self, use: Use, uri: str, owner: _Owner) -> bool:
+    def _is_undecodable(self, use: Use, uri: str, owner: Referrer) -> bool:
         """Say whether an earlier state of the same table named a file, and it was not decoded.
 
         Another table may describe the same manifest in another way, so it is decoded again for it.
@@ -382,15 +415,15 @@ class Mark:
             return False
         return self._digest_of_use(use, uri, owner) in self._undecodable
 
-    def _note_undecodable(self, use: Use, uri: str, owner: _Owner) -> None:
+    def _note_undecodable(self, use: Use, uri: str, owner: Referrer) -> None:
         if len(self._undecodable) < VISITED_MAX:
             self._undecodable.add(self._digest_of_use(use, uri, owner))
 
-    def _digest_of_use(self, use: Use, uri: str, owner: _Owner) -> bytes:
+    def _digest_of_use(self, use: Use, uri: str, owner: Referrer) -> bytes:
         name = f"{use} {owner.bucket_id} {owner.object_uuid} {owner.location} {uri}"
         return reach.digest_of(self._salt, name)
 
-    def _keep(self, owner: _Owner, uri: str, problem: str) -> None:
+    def _keep(self, owner: Referrer, uri: str, problem: str) -> None:
         """Keep every file of a table that names a file which cannot be read."""
         self._kept.add((owner.bucket_id, owner.object_uuid))
         self._kept_places.add(properties.plain_uri(owner.location).rstrip("/"))
@@ -411,12 +444,3 @@ class Mark:
 def is_over(dropped: records.Dropped | records.DroppedNamespace, now_ms: int) -> bool:
     """Return whether the row of something dropped is to be removed."""
     return dropped.kept_until_ms is not None and dropped.kept_until_ms <= now_ms
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Owner:
-    """The table whose state names a file. location: where it lies, as a URI."""
-
-    bucket_id: int
-    object_uuid: str
-    location: str

@@ -13,7 +13,7 @@ import pytest
 
 from catalog import access, errors, guard, readers, records, rights
 from catalog.rest import native, rows
-from catalog.sweep import sweeping
+from catalog.sweep import referrers, sweeping
 from s3tables import face as s3tables_face
 from s3tables.labels import Labels
 from s3tables.resources import Resources
@@ -79,6 +79,7 @@ class Doors:
             authoriser=self.recorder,
             access=self.access,
             sweep=sweeping.TableSweep(store=self.lake.store, files=None),
+            referrers=referrers.Referrers(store=self.lake.store, files=None),
             access_logs=lakes.access_logs_of(self.lake, self.recorder),
             region=REGION,
             account_id=lakes.ACCOUNT,

@@ -11,7 +11,7 @@ import pytest
 
 from catalog import access
 from catalog import errors as catalog_errors
-from catalog.sweep import sweeping
+from catalog.sweep import referrers, sweeping
 from s3tables import labels, resources, tables, tags
 from server import calls
 from server.access import decide, model
@@ -53,6 +53,7 @@ def services(lake: lakes.Lake) -> resources.Resources:
             account_id=lakes.ACCOUNT,
         ),
         sweep=sweeping.TableSweep(store=lake.store, files=None),
+        referrers=referrers.Referrers(store=lake.store, files=None),
         access_logs=lakes.access_logs_of(lake, authoriser),
         region="us-east-1",
         account_id=lakes.ACCOUNT,

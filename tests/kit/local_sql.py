@@ -24,6 +24,7 @@ from catalog import (
     staging,
     table_buckets,
 )
+from catalog.sweep import referrers
 from jobs import runs
 from server.access import (
     arns,
@@ -489,7 +490,11 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         databases=databases.Databases(
             places=resolver,
             table_buckets=table_buckets.TableBuckets(
-                store=lake.store, namespaces=lake.namespaces, region="us-east-1", seeds={}
+                store=lake.store,
+                namespaces=lake.namespaces,
+                referrers=referrers.Referrers(store=lake.store, files=file_store),
+                region="us-east-1",
+                seeds={},
             ),
             replays=stored_replays,
             clones=all_schema_clones,

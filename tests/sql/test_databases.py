@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from catalog import namespaces
+from catalog import idents, namespaces
 from sql import errors
 from storage import errors as storage_errors
-from tests.kit import local_sql
+from tests.kit import lakes, local_sql
 
 BUCKETS = "arn:aws:s3tables:us-east-1:000000000000:bucket/*"
 
@@ -137,6 +137,39 @@ def test_drop_database_loses_tables_with_cascade_alone(tmp_path: Path) -> None:
         assert answer == "Drop statement executed successfully (ONE already dropped)."
         await local.run("create database one")
         assert await local.rows("show tables in database one") == []
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_drop_database_is_refused_while_a_table_of_another_one_names_its_files(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create database one")
+        await local.run("create table t as select 1 as a")
+        ident = idents.TableIdent(table_bucket="one", namespace=("public",), name="t")
+        snapshot = (await local.lake.tables.fetch(ident)).metadata.current_snapshot()
+        assert snapshot is not None
+        await local.run("create table lake.ns.reader (a number(1,0))")
+        branch = {"ref-name": "main", "type": "branch", "snapshot-id": snapshot["snapshot-id"]}
+        await local.lake.tables.commit(
+            local.lake.ident("ns.reader"),
+            [],
+            [
+                {"action": "add-snapshot", "snapshot": {**snapshot, "sequence-number": 1}},
+                {"action": "set-snapshot-ref", **branch},
+            ],
+            by=lakes.BY,
+        )
+        with pytest.raises(errors.SqlError) as caught:
+            await local.run("drop database one cascade")
+        code, message = refusal(caught)
+        assert code == "002030"
+        assert "Database ONE cannot be dropped" in message
+        assert "the table ns.reader of lake" in message
+        assert await local.rows("select a from lake.ns.reader") == [(1,)]
+        await local.lake.tables.drop(local.lake.ident("ns.reader"), purge=True, by=lakes.BY)
+        assert await local.one("drop database one cascade") == "ONE successfully dropped."
 
     local_sql.run_local(tmp_path, work)
 
