@@ -15,15 +15,13 @@ The copy is for reading. A target whose metadata file is none of the source's is
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipeline import (
     copies,
+    copying,
     errors,
     loads,
     progress,
@@ -38,8 +36,6 @@ from pipeline import (
 
 CATALOG = "boathouse_replicated"
 """Spark's catalog for the source, which reads with the job's own keys and writes local files."""
-COPIES_AT_ONCE = 8
-STAGED = "file:"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,11 +88,17 @@ def run(
     ):
         version, pairs = _rewritten(spark, server, table, own, copy.location, since, str(folder))
         say(f"copying {progress.counted(len(pairs), 'file')} to {copy.location}")
-        files, size_bytes = _copied(sources.client(server), destination, pairs, copy.location)
-    metadata_location = f"{copy.location}/metadata/{version}"
-    destination.show(copy, metadata_location, say)
+        files = copying.FileCopies(sources.client(server), destination, pairs, copy.location)
+        files.copy_missing()
+        files.copy_lost()
+        metadata_location = f"{copy.location}/metadata/{version}"
+        destination.show(copy, metadata_location, say)
+        files.copy_lost()
     return Replicated(
-        files=files, size_bytes=size_bytes, metadata_location=metadata_location, since=since
+        files=files.files,
+        size_bytes=files.size_bytes,
+        metadata_location=metadata_location,
+        since=since,
     )
 
 
@@ -151,7 +153,7 @@ def _rewritten(
         "table": name,
         "source_prefix": from_location,
         "target_prefix": rewritten_to,
-        "staging_location": f"{STAGED}{folder}/",
+        "staging_location": f"{copying.STAGED}{folder}/",
         **({} if since is None else {"start_version": since}),
     }
     if any("'" in value or "\\" in value for value in arguments.values()):
@@ -163,54 +165,6 @@ def _rewritten(
         names = [to_location + str(pair[1]).removeprefix(rewritten_to) for pair in pairs]
         return str(row["latest_version"]), [(name, name) for name in names]
     return str(row["latest_version"]), [(str(pair[0]), str(pair[1])) for pair in pairs]
-
-
-def _copied(
-    source: Any,
-    destination: copies.Destination,
-    pairs: Sequence[tuple[str, str]],
-    location: str,
-) -> tuple[int, int]:
-    """Copy the files that the target lacks; return their number and their bytes.
-
-    pairs: from a bucket or a local file, to a bucket. A file of the same name and size is one that
-    an earlier job copied: names have UUIDs, and metadata that is rewritten again differs in the
-    marks between its blocks alone. A store of tables refuses other bytes under the name of a file.
-    """
-    bucket, _, prefix = f"{location}/".removeprefix("s3://").partition("/")
-    beginning = f"s3://{bucket}/"
-    keys = [to.removeprefix(beginning) for _, to in pairs]
-    present = destination.sizes(keys, bucket=bucket, prefix=prefix)
-
-    def copy(uri: str, key: str) -> int | None:
-        with sources.asking(), _opened(source, uri) as (body, size_bytes):
-            if present.get(key) == size_bytes:
-                return None
-            destination.put(body, bucket=bucket, key=key)
-        return size_bytes
-
-    with concurrent.futures.ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
-        begun = [pool.submit(copy, uri, key) for (uri, _), key in zip(pairs, keys, strict=True)]
-        try:
-            sizes = [size for each in begun if (size := each.result()) is not None]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return len(sizes), sum(sizes)
-
-
-@contextlib.contextmanager
-def _opened(source: Any, uri: str) -> Iterator[tuple[Any, int]]:
-    """Open a file of the source; yield its bytes and their number."""
-    if uri.startswith(STAGED):
-        path = Path(uri.removeprefix(STAGED))
-        with path.open("rb") as file:
-            yield file, path.stat().st_size
-        return
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    answer = source.get_object(Bucket=bucket, Key=key)
-    with contextlib.closing(answer["Body"]) as body:
-        yield body, int(answer["ContentLength"])
 
 
 def _name(location: str) -> str:

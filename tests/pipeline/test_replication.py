@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from pipeline import __main__ as command
-from pipeline import errors, interrupts, replicas, replication, settings
+from pipeline import copying, errors, interrupts, replicas, replication, settings
 from tests.kit import server as server_kit
 from tests.pipeline import test_maintained_tables as maintained
 from tests.pipeline import wire
@@ -57,6 +58,45 @@ def new_table(lake: Lake, name: str) -> Any:
 def copied(lake: Lake, name: str, to: replicas.Target) -> replication.Replicated | None:
     table = settings.parse_table(f"lake.{name}")
     return replication.run(lake.server, table, to, open_spark=lake.open_spark, say=lake.said.append)
+
+
+class SweptStore:
+    """A target's store that frees a file before, or while, the copy is shown."""
+
+    def __init__(self, files: dict[str, bytes], *, freed: str, looks: int) -> None:
+        self.files = files
+        self._freed = freed
+        self._looks = looks
+
+    def sizes(self, keys: Sequence[str], *, bucket: str, prefix: str) -> Mapping[str, int]:
+        assert (bucket, prefix) == ("vault", "t/")
+        answer = {key: len(self.files[key]) for key in keys if key in self.files}
+        self._looks -= 1
+        if self._looks == 0:
+            del self.files[self._freed]
+        return answer
+
+    def put(self, body: Any, *, bucket: str, key: str) -> None:
+        self.files[key] = body.read()
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_file_of_a_dead_job_that_the_target_frees_meanwhile_is_copied_anew(
+    tmp_path: Path, looks: int
+) -> None:
+    pairs = []
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(name.encode() * 3)
+        pairs.append((f"{copying.STAGED}{tmp_path / name}", f"s3://vault/t/data/{name}"))
+    left = {"t/data/a": b"aaa", "t/data/b": b"bbb"}
+    store: Any = SweptStore(left, freed="t/data/b", looks=looks)
+    files = copying.FileCopies(None, store, pairs, "s3://vault/t")
+    files.copy_missing()
+    files.copy_lost()
+    # Here the copy is shown.
+    files.copy_lost()
+    assert store.files == {"t/data/a": b"aaa", "t/data/b": b"bbb", "t/data/c": b"ccc"}
+    assert (files.files, files.size_bytes) == (2, 6)
 
 
 def history(table: Any) -> list[tuple[int, list[dict[str, Any]]]]:
