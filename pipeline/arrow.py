@@ -34,6 +34,7 @@ from pipeline import (
     reading,
     rejects,
     relations,
+    retries,
     settings,
     sources,
     steps,
@@ -195,6 +196,7 @@ def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
     except NoSuchTableError:
         return _Target(catalog=catalog, identifier=identifier, table=None)
     _check_table(table, load)
+    retries.forget(table)
     return _Target(catalog=catalog, identifier=identifier, table=table)
 
 

@@ -30,6 +30,7 @@ from pipeline import (
     queries,
     rejects,
     relations,
+    retries,
     session,
     settings,
     sources,
@@ -314,7 +315,8 @@ def _load(
                 raise errors.source_changed(moved[0].place)
             snapshot = transaction.table().currentSnapshot()
             say(f"committing {progress.counted(len(files), 'file')}")
-            with _contested(load.table):
+            properties = session.strings(transaction.table().properties())
+            with retries.bounded(spark, load.table, properties), _contested(load.table):
                 if is_checked:
                     _check_unchanged(basis)
                 if others:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from pipeline import errors, progress, session, settings, sources
+from pipeline import errors, progress, retries, session, settings, sources
 
 Strategy: TypeAlias = Literal["auto", "binpack", "sort", "z-order"]
 """How a compaction arranges rows: as they come, by the table's sort order, or along a curve
@@ -219,8 +219,14 @@ def _conflicts() -> Iterator[None]:
 def _remove_dangling_deletes(spark: session.Spark, table: settings.TargetTable) -> int:
     """Remove the delete files that no data file needs; return their number. They do no harm, so
     that after conflicts they stay for the next compaction."""
+    properties = _properties(spark, table)
     for _ in range(TRIES_MAX):
-        with _conflicts(), session.failures(), spark.quiet(*COMMIT_LOGGERS):
+        with (
+            _conflicts(),
+            retries.bounded(spark, table, properties),
+            session.failures(),
+            spark.quiet(*COMMIT_LOGGERS),
+        ):
             actions = spark.jvm.org.apache.iceberg.spark.actions.SparkActions.get(
                 spark.session._jsparkSession  # noqa: SLF001 - py4j
             )
@@ -379,9 +385,19 @@ def call(
     """Call a procedure of Iceberg's; return its row by name. total_rows: that it writes, if any."""
     statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
     counting = spark.counting(is_writing=total_rows is not None)
-    with session.failures(), progress.watching(label, counting, total_rows=total_rows):
+    with (
+        retries.bounded(spark, table, _properties(spark, table)),
+        session.failures(),
+        progress.watching(label, counting, total_rows=total_rows),
+    ):
         rows = spark.session.sql(statement).collect()
     return dict(rows[0].asDict()) if rows else {}
+
+
+def _properties(spark: session.Spark, table: settings.TargetTable) -> Mapping[str, str]:
+    with session.failures():
+        loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+        return session.strings(loaded.properties())
 
 
 def full_name(table: settings.TargetTable) -> str:

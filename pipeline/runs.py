@@ -17,7 +17,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import catalogs, errors, files, ingest, jobs, progress, session, settings, steps
+from pipeline import (
+    catalogs,
+    errors,
+    files,
+    ingest,
+    jobs,
+    progress,
+    retries,
+    session,
+    settings,
+    steps,
+)
 
 NAMESPACE, TABLE = "system", "pipeline_runs"
 RETRY_SECONDS = 2.0
@@ -328,6 +339,7 @@ def _append(
                             (NAMESPACE, TABLE), schema=schema, properties=_PROPERTIES
                         )
                 table = catalog.load_table((NAMESPACE, TABLE))
+                retries.forget(table)
                 lacking = set(schema.names) - set(table.schema().column_names)
                 if lacking and lacking <= ADDED:  # else it is another table of this name
                     with table.update_schema() as update:
@@ -381,6 +393,7 @@ def _expire(
     )
     with _failures():
         table = catalogs.opened(server, warehouse).load_table((NAMESPACE, TABLE))
+        retries.forget(table)
         if table.scan(row_filter=expired, selected_fields=("run_id",), limit=1).to_arrow().num_rows:
             with contextlib.suppress(CommitFailedException, ValidationException):
                 table.delete(expired)

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import errors, expiry, maintenance, session, settings, sources
+from pipeline import errors, expiry, maintenance, retries, session, settings, sources
 from tests.kit import lake_client
 from tests.kit.server import Running
 from tests.pipeline import handwritten, wire
@@ -237,3 +237,46 @@ def test_a_file_that_cannot_be_read_fails_the_compaction_with_its_reason(lake: L
         compaction.compact()
     # What could be compacted is: the other partition.
     assert files(lake, name) == {0: 1, 1: 4}
+
+
+def test_a_job_waits_no_longer_for_writers_than_its_bound_whatever_the_table_says(
+    lake: Lake, server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = a_table(lake)
+    hours = {"commit.retry.min-wait-ms": "7200000", "commit.retry.max-wait-ms": "7200000"}
+    with lake.catalog.load_table(f"{NAMESPACE}.{name}").transaction() as transaction:
+        transaction.set_properties(hours)
+    monkeypatch.setattr(retries, "WAIT_SECONDS_MAX", 2.0)
+    monkeypatch.setattr(retries, "LOOK_SECONDS", 0.2)
+
+    def write() -> None:
+        with lake_client.session(server, NAMESPACE) as session:
+            session.answer(f"delete from {name} where part = 0 and id = 3")
+
+    with held(lake, name, write, at=1) as door:
+        with pytest.raises(errors.PipelineError, match="a job waits 2 seconds at most") as refusal:
+            maintenance.rewrite_manifests(door.table, open_spark=door.open_spark)
+        # Nothing is left behind: the same session does it when no writer comes first.
+        counts = maintenance.rewrite_manifests(door.table, open_spark=door.open_spark)
+    assert "let a commit wait for 2 hours where another client's comes first" in str(refusal.value)
+    assert counts["added_manifests_count"] == 1
+    assert rows(lake, name) == [row for row in ALL if row != (0, 3)]
+
+
+# Expected: the pauses of Iceberg's exponential back-off, of which a tenth may be added by chance.
+@pytest.mark.parametrize(
+    ("properties", "seconds"),
+    [
+        ({}, 1.1 * (0.1 + 0.2 + 0.4 + 0.8)),
+        ({"commit.retry.num-retries": "0"}, 0),
+        ({"commit.retry.num-retries": "x"}, 1.65),
+        ({"commit.retry.min-wait-ms": "7200000"}, 1.1 * 4 * 60),
+        ({"commit.retry.total-timeout-ms": "250"}, 1.1 * (0.1 + 0.2)),
+        # To a minute in ten pauses, then a minute each until half an hour is over.
+        ({"commit.retry.num-retries": "1000000000"}, 1.1 * (102.3 + 29 * 60)),
+    ],
+)
+def test_the_pauses_of_a_commit_are_known_from_the_tables_properties(
+    properties: dict[str, str], seconds: float
+) -> None:
+    assert retries.longest_seconds(properties) == pytest.approx(seconds)

@@ -1,0 +1,140 @@
+"""engine: bounds the pauses of commits that another client's commit has overtaken.
+
+Iceberg's libraries try such a commit again as the table's properties `commit.retry.*` say, which
+every client of the table may set: one could let a job wait for years. A job waits WAIT_SECONDS_MAX
+at most, Iceberg's own default. PyIceberg reads the properties from the loaded table, which gets
+Iceberg's defaults there. Iceberg's Java library has no such place, so that a thread looks for its
+pauses, and ends those that are beyond the bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pipeline import errors, session, settings
+
+PREFIX: Final = "commit.retry."
+TRIES: Final = PREFIX + "num-retries"
+MIN_WAIT: Final = PREFIX + "min-wait-ms"
+MAX_WAIT: Final = PREFIX + "max-wait-ms"
+TOTAL: Final = PREFIX + "total-timeout-ms"
+DEFAULTS: Final[Mapping[str, int]] = {
+    TRIES: 4, MIN_WAIT: 100, MAX_WAIT: 60_000, TOTAL: 30 * 60 * 1000
+}  # fmt: skip
+WAIT_SECONDS_MAX: Final = 30 * 60.0
+LOOK_SECONDS: Final = 1.0
+FRAMES_MAX: Final = 8
+"""Frames of a Java stack from its top, in which a pause names the class of the retries."""
+RETRYING: Final = "org.apache.iceberg.util.Tasks"
+
+
+def longest_seconds(properties: Mapping[str, str]) -> float:
+    """Return how long the pauses of one commit may be, by a table's properties.
+
+    Each is twice as long as the one before, up to a bound, and none begins after the total; a
+    tenth is added by chance. A property that is no number counts as its default.
+    """
+    tries, pause, pause_max, total = (
+        _number(properties, name) for name in (TRIES, MIN_WAIT, MAX_WAIT, TOTAL)
+    )
+    waited = 0.0
+    for number in range(tries):
+        # The first retry is done whatever the total says.
+        if number and waited > total:
+            break
+        if pause >= pause_max:
+            left = min(tries - number, max(1, (total - waited) // max(1, pause_max) + 1))
+            waited += left * pause_max
+            break
+        waited += pause
+        pause = max(1, 2 * pause)
+    return 1.1 * waited / 1000
+
+
+def forget(table: Any) -> None:
+    """Give one of PyIceberg's loaded tables Iceberg's defaults, for its commits alone."""
+    for name in DEFAULTS:
+        table.metadata.properties.pop(name, None)
+
+
+@contextlib.contextmanager
+def bounded(
+    spark: session.Spark, table: settings.TargetTable, properties: Mapping[str, str]
+) -> Iterator[None]:
+    """Bound the pauses of commits of Iceberg's Java library in the block.
+
+    Raises BadArgument where they happen in a Spark Connect server and may be longer; PipelineError
+    instead of the block's error after a pause was ended: that commit was not made.
+    """
+    longest = longest_seconds(properties)
+    if longest <= 1.1 * WAIT_SECONDS_MAX + DEFAULTS[MAX_WAIT] / 1000:
+        yield
+        return
+    said = (
+        f"the properties {PREFIX}* of {table.full} let a commit wait for {_spoken(longest)} where "
+        f"another client's comes first, and a job waits {_spoken(WAIT_SECONDS_MAX)} at most"
+    )
+    if spark.remote is not None:
+        raise errors.BadArgument(f"{said}: lower them")
+    ended, is_cut = threading.Event(), threading.Event()
+    watch = threading.Thread(target=_watch, args=(spark.jvm, ended, is_cut), daemon=True)
+    watch.start()
+    try:
+        yield
+    except Exception as error:
+        if is_cut.is_set():
+            raise errors.PipelineError(f"{said}: run the same command again") from error
+        raise
+    finally:
+        ended.set()
+        watch.join()
+        if is_cut.is_set():
+            # The mark of an interruption would end this Java thread's next wait.
+            with contextlib.suppress(Exception):
+                spark.jvm.java.lang.Thread.interrupted()
+
+
+def _watch(jvm: Any, ended: threading.Event, is_cut: threading.Event) -> None:
+    """End pauses of commits once they have taken WAIT_SECONDS_MAX, until the block ends."""
+    waited, looked = 0.0, time.monotonic()
+    while not ended.wait(LOOK_SECONDS):
+        now = time.monotonic()
+        with contextlib.suppress(Exception):  # the JVM may have ended
+            pausing = _pausing(jvm)
+            waited += now - looked if pausing else 0.0
+            if pausing and waited >= WAIT_SECONDS_MAX and not ended.is_set():
+                is_cut.set()
+                for thread in pausing:
+                    thread.interrupt()
+        looked = now
+
+
+def _pausing(jvm: Any) -> list[Any]:
+    """Return the Java threads that pause before another attempt of a commit."""
+    threads = list(jvm.java.lang.Thread.getAllStackTraces().keySet().toArray())
+    return [
+        thread
+        for thread in threads
+        if str(thread.getState()) == "TIMED_WAITING" and _is_retrying(thread)
+    ]
+
+
+def _is_retrying(thread: Any) -> bool:
+    frames = [str(frame.getClassName()) for frame in thread.getStackTrace()[:FRAMES_MAX]]
+    return "java.lang.Thread" in frames and any(name.startswith(RETRYING) for name in frames)
+
+
+def _number(properties: Mapping[str, str], name: str) -> int:
+    text = properties.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else DEFAULTS[name]
+
+
+def _spoken(seconds: float) -> str:
+    for unit, scale in (("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0)):
+        if seconds >= 2 * scale:
+            return f"{seconds / scale:,.0f} {unit}s"
+    return f"{seconds:,.0f} seconds"
