@@ -206,6 +206,11 @@ def _ask(request: urllib.request.Request, *, table: settings.TargetTable | None 
             if "NoSuchWarehouseException" not in text:
                 return {"loads": [], "next": None}
             raise errors.BadArgument(f"there is no table bucket {table.warehouse!r}") from error
+        if error.code == 401:
+            raise errors.NoServer(
+                f"the server at {request.host} refuses the keys: the access key or the secret key "
+                "is wrong; BOATHOUSE_ACCESS_KEY and BOATHOUSE_SECRET_KEY name another pair"
+            ) from error
         raise errors.NoServer(
             f"the server refused {request.full_url}: {error.code} {text}"
         ) from error

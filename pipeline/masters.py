@@ -25,12 +25,17 @@ class ConnectServer:
 
 
 def parse_connect(master: str) -> ConnectServer | None:
-    """Parse `sc://host[:port][/;name=value...]`; None for another master. Raises BadArgument.
+    """Parse `sc://host[:port][/;name=value...]`; None for another master of Spark.
 
-    Source: Spark's documentation, "Connection String for Spark Connect".
+    Raises BadArgument. Source: Spark's documentation, "Connection String for Spark Connect".
     """
-    if not master.startswith(CONNECT_BEGINNING):
+    if master == "yarn" or master.startswith(("local", "spark://", "k8s://")):
         return None
+    if not master.startswith(CONNECT_BEGINNING):
+        raise errors.BadArgument(
+            f"--master {master!r} is no master of Spark: write local[*], spark://host:7077, yarn, "
+            "k8s://..., or sc://host:port of a Spark Connect server"
+        )
     match = _CONNECT.match(master)
     port = int(match.group(2) or CONNECT_PORT) if match is not None else 0
     if match is None or not 0 < port < 1 << 16:

@@ -70,7 +70,7 @@ class Orphans:
         words = ACTIONS[self.dry_run]
         return (
             f"{words['free']} {self.freed}, {words['hide']} {self.hidden}; "
-            f"{self.waiting} {'waits' if self.waiting.files == 1 else 'wait'}"
+            f"{self.waiting} {'waits' if self.waiting.files == 1 else 'wait'},"
         )
 
     def lines(self, count: int) -> list[str]:

@@ -144,6 +144,11 @@ def test_wrong_flags_end_with_2_and_name_themselves(
             ("expire", "--table", "lake.a.b", "--retain-last", "0"),
             "pipeline: expire failed: --retain-last is 0; it must be at least 1",
         ),
+        (
+            ("compact", "--table", "lake.a.b", "--master", "host:7077"),
+            "pipeline: compact failed: --master 'host:7077' is no master of Spark: write local[*], "
+            "spark://host:7077, yarn, k8s://..., or sc://host:port of a Spark Connect server",
+        ),
         # Without a start of Spark, which takes seconds.
         *(
             ((job, "--table", "lake.pipeline.none"),
