@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,8 @@ from server.access import identityrows as rows
 from server.iam import errors, services, users
 from server.iam.services import IamServices
 from storage import batch
+
+Holder: TypeAlias = rows.UserRow | rows.RoleRow
 
 
 async def create_policy(iam: IamServices, call: calls.Call) -> services.Members:
@@ -69,12 +71,13 @@ async def list_policies(iam: IamServices, call: calls.Call) -> services.Members:
     members = call.value.members
     scope = members.get("Scope", "All")
     prefix = members.get("PathPrefix", "/")
-    services.check_offered(members, "PolicyUsageFilter")
 
     def read() -> services.Members:
         with iam.identities.view() as view:
 
             def after(name: str) -> Iterator[tuple[rows.PolicyRow, int]]:
+                if _is_of_boundaries(members):
+                    return
                 own = [] if scope == "Local" else _own_after(name)
                 stored: Iterator[rows.PolicyRow] = iter(())
                 if scope != "AWS":
@@ -255,46 +258,68 @@ async def list_policy_tags(iam: IamServices, call: calls.Call) -> services.Membe
 async def list_entities_for_policy(iam: IamServices, call: calls.Call) -> services.Members:
     """Return the users and roles that a managed policy is attached to, in pages."""
     members = call.value.members
-    services.check_offered(members, "PolicyUsageFilter", "PathPrefix")
     wanted = members.get("EntityFilter")
+    prefix = members.get("PathPrefix", "/")
 
     def read() -> services.Members:
         with iam.identities.view() as view:
             row = iam.find_policy(view, members["PolicyArn"])
             start = rows.attachments_of(_reference(iam, row))
-            keys = [
-                key.removeprefix(start).decode()
-                for key, _ in view.scan(batch.Store.IDENTITIES, start, start[:-1] + b"\x01")
-            ]
+            keys = (
+                []
+                if _is_of_boundaries(members)
+                else [
+                    key.removeprefix(start)
+                    for key, _ in view.scan(batch.Store.IDENTITIES, start, start[:-1] + b"\x01")
+                ]
+            )
+
+            def after(name: str) -> Iterator[tuple[str, Holder]]:
+                for key in keys:
+                    if key.decode() > name and wanted in (None, _ENTITY[key[:1]]):
+                        row = _holder(view, key)
+                        if row.path.startswith(prefix):
+                            yield key.decode(), row
+
             listed = services.page(
                 members,
-                lambda after: (
-                    key
-                    for key in keys
-                    if key > after and (wanted is None or _ENTITY[key[0]] == wanted)
-                ),
-                name_of=str,
-                encode=str,
-                member="keys",
+                after,
+                name_of=lambda item: item[0],
+                encode=lambda item: _encode_holder(item[1]),
+                member="holders",
             )
-            entities: dict[str, list[services.Members]] = {"PolicyUsers": [], "PolicyRoles": []}
-            for key in listed.pop("keys"):
-                if key[0] == "u":
-                    value = view.get(batch.Store.IDENTITIES, key.encode())
-                    assert value is not None, "an attachment has its user"
-                    user = rows.decode(value, rows.UserRow)
-                    entities["PolicyUsers"].append({"UserName": user.name, "UserId": user.user_id})
-                else:
-                    value = view.get(batch.Store.IDENTITIES, key.encode())
-                    assert value is not None, "an attachment has its role"
-                    role = rows.decode(value, rows.RoleRow)
-                    entities["PolicyRoles"].append({"RoleName": role.name, "RoleId": role.role_id})
-            return {**listed, **entities, "PolicyGroups": []}
+            holders = listed.pop("holders")
+            return {
+                **listed,
+                "PolicyUsers": [each for each in holders if "UserName" in each],
+                "PolicyRoles": [each for each in holders if "RoleName" in each],
+                "PolicyGroups": [],
+            }
 
     return await asyncio.to_thread(read)
 
 
-_ENTITY = {"u": "User", "r": "Role"}
+_ENTITY = {rows.USER: "User", rows.ROLE: "Role"}
+
+
+def _holder(view: batch.Reading, key: bytes) -> Holder:
+    """Return the user or role of a policy's attachment."""
+    value = view.get(batch.Store.IDENTITIES, key)
+    assert value is not None, "an attachment has its user or role"
+    if key[:1] == rows.USER:
+        return rows.decode(value, rows.UserRow)
+    return rows.decode(value, rows.RoleRow)
+
+
+def _encode_holder(row: Holder) -> services.Members:
+    if isinstance(row, rows.UserRow):
+        return {"UserName": row.name, "UserId": row.user_id}
+    return {"RoleName": row.name, "RoleId": row.role_id}
+
+
+def _is_of_boundaries(members: Any) -> bool:
+    """Return whether a listing is of permissions boundaries alone: no user or role has one."""
+    return bool(members.get("PolicyUsageFilter") == "PermissionsBoundary")
 
 
 def _document_of(members: Any) -> str:

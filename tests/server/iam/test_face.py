@@ -582,6 +582,23 @@ def test_a_managed_policy_is_in_force_at_once_in_its_default_version(
     assert attached == [{"PolicyName": f"p-{name}", "PolicyArn": arn}]
     entities = iam.list_entities_for_policy(PolicyArn=arn)
     assert [user["UserName"] for user in entities["PolicyUsers"]] == [name]
+    nobody = {"PolicyUsers": [], "PolicyRoles": [], "PolicyGroups": [], "IsTruncated": False}
+    iam.update_user(UserName=name, NewPath="/eng/web/")
+    for filters, holds in (
+        ({"PathPrefix": "/eng/"}, True),
+        ({"PathPrefix": "/ops/"}, False),
+        ({"PolicyUsageFilter": "PermissionsPolicy"}, True),
+        ({"PolicyUsageFilter": "PermissionsBoundary"}, False),
+        ({"EntityFilter": "Role"}, False),
+    ):
+        answer = iam.list_entities_for_policy(PolicyArn=arn, **filters)
+        del answer["ResponseMetadata"]
+        assert answer == (
+            {**nobody, "PolicyUsers": entities["PolicyUsers"]} if holds else nobody
+        ), filters
+    for usage, lists in (("PermissionsPolicy", True), ("PermissionsBoundary", False)):
+        listed = iam.list_policies(Scope="Local", PolicyUsageFilter=usage)["Policies"]
+        assert (arn in [each["Arn"] for each in listed]) is lists
     nothing = json.dumps(allowing("s3:PutObject"))
     iam.create_policy_version(PolicyArn=arn, PolicyDocument=nothing)
     assert may_read(server, keys)
