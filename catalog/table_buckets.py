@@ -210,6 +210,8 @@ class TableBuckets:
 
         async def plan(look: referrers.Look) -> Planned[None]:
             judge()
+            unreferenced = await look.hold()
+            judge()  # a mark takes long
             held = await self._held(
                 bucket,
                 losing=losing,
@@ -221,20 +223,23 @@ class TableBuckets:
                 bucket.name, discard=True, bucket_id=bucket.bucket_id
             )
             note = () if receipt is None else (receipt.plan(),)
-            whole = batch.merge((held, await look.hold(), deletion, *note))
+            whole = batch.merge((held, unreferenced, deletion, *note))
             # Deleting leads to freeing, so a full disk lets it through.
             return Planned(result=None, batch=msgspec.structs.replace(whole, makes_room=True))
 
-        try:
-            async with self._referrers.looking(bucket) as look:
+        async with self._referrers.looking(bucket) as look:
+            try:
                 await self._store.write(
                     functools.partial(plan, look),
                     keys=(),
                     place=records.Place(bucket=bucket),
                     holds_commits=True,
                 )
-        except errors.CommitFailed:  # things come into it all the while
-            raise errors.TableBucketNotEmpty(emptiness.NOT_EMPTY) from None
+            except errors.CommitFailed:
+                if look.has_marked:  # commits to other buckets came first
+                    raise
+                # Things come into it all the while.
+                raise errors.TableBucketNotEmpty(emptiness.NOT_EMPTY) from None
 
     async def set_comment(
         self,

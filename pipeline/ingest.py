@@ -316,7 +316,10 @@ def _load(
             snapshot = transaction.table().currentSnapshot()
             say(f"committing {progress.counted(len(files), 'file')}")
             properties = session.strings(transaction.table().properties())
-            with retries.bounded(spark, load.table, properties), _contested(load.table):
+            with (
+                retries.bounded(spark, load.table, properties, commits_here=True),
+                _contested(load.table),
+            ):
                 if is_checked:
                     _check_unchanged(basis)
                 if others:

@@ -103,6 +103,8 @@ class Mark:
         self.reached = reach.Reached(salt=salt, size_bytes=filter_bytes)
         self.problems: list[str] = []
         self.problems_count = 0
+        self.interruption: errors.DecodingInterrupted | None = None
+        """The first time that a file was not decoded for want of time or memory."""
         self.metadata_count = 0
         self.manifests_count = 0
         self._store = store
@@ -323,6 +325,7 @@ class Mark:
             errors.InvalidMetadataFile,
             metadata_errors.InvalidMetadata,
         ) as error:
+            self._note_interruption(error)
             self._keep(owner, location, f"{location} cannot be read: {error}")
             return
         self.metadata_count += 1
@@ -350,6 +353,7 @@ class Mark:
         try:
             listed = await self._decoder.decode_list(data)
         except (errors.DecodingInterrupted, manifests.InvalidManifest) as error:
+            self._note_interruption(error)
             self._note_undecodable("list", uri, owner)
             self._keep(owner, uri, f"{uri} cannot be read: {error}")
             return
@@ -369,6 +373,7 @@ class Mark:
         try:
             live = await self._decoder.decode(data, entry)
         except (errors.DecodingInterrupted, manifests.InvalidManifest) as error:
+            self._note_interruption(error)
             self._note_undecodable("manifest", uri, owner)
             self._keep(owner, uri, f"{uri} cannot be read: {error}")
             return
@@ -434,6 +439,10 @@ class Mark:
         if len(self._unreadable) < VISITED_MAX:
             self._unreadable.add(digest)
         self._note_problem(problem)
+
+    def _note_interruption(self, error: Exception) -> None:
+        if isinstance(error, errors.DecodingInterrupted) and self.interruption is None:
+            self.interruption = error
 
     def _note_problem(self, problem: str) -> None:
         self.problems_count += 1

@@ -9,6 +9,7 @@ read and it is planned again. A bucket without objects loses no file, and nothin
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
@@ -24,7 +25,7 @@ WAITING_FROM: Final = 2
 
 
 class Referrers:
-    """Looks for tables of other table buckets that reference files of one. Stateless."""
+    """Looks for tables of other table buckets that reference files of one, one mark at a time."""
 
     def __init__(
         self,
@@ -36,18 +37,20 @@ class Referrers:
         self._store = store
         self._files = files
         self._new_decoder = new_decoder
+        self._turn = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def looking(self, bucket: model.BucketInfo) -> AsyncIterator[Look]:
         """Yield the looks of one deletion of a table bucket, and end what they need."""
         decoder = self._new_decoder()
         try:
-            with contextlib.ExitStack() as stack:
+            async with contextlib.AsyncExitStack() as stack:
                 yield Look(
                     store=self._store,
                     files=self._files,
                     decoder=decoder,
                     bucket=bucket,
+                    turn=self._turn,
                     stack=stack,
                 )
         finally:
@@ -57,7 +60,7 @@ class Referrers:
 class Look:
     """The looks of one deletion. Mutable: the mark of the first one is read on.
 
-    stack: ends when the deletion does.
+    turn: held from the first mark on. stack: ends when the deletion does.
     """
 
     def __init__(
@@ -67,22 +70,30 @@ class Look:
         files: files.Files,
         decoder: decoding.ManifestDecoder,
         bucket: model.BucketInfo,
-        stack: contextlib.ExitStack,
+        turn: asyncio.Lock,
+        stack: contextlib.AsyncExitStack,
     ) -> None:
         self._store = store
         self._files = files
         self._decoder = decoder
         self._bucket = bucket
+        self._turn = turn
         self._stack = stack
         self._mark: marking.Mark | None = None
         self._number = 0
+
+    @property
+    def has_marked(self) -> bool:
+        """Whether the bucket has objects, so that the other buckets were marked."""
+        return self._mark is not None
 
     async def hold(self) -> batch.Batch:
         """Return the Batch that writes nothing and expects that no other table has a file here.
 
         The same transaction must check that the bucket's objects are unchanged. Raises
-        FilesReferenced. Committing it raises ExpectationFailed if a table bucket has a commit that
-        was not read; then call this again.
+        FilesReferenced, and DecodingInterrupted if a file of another bucket was not decoded for
+        want of time or memory. Committing it raises ExpectationFailed if a table bucket has a
+        commit that was not read; then call this again.
         """
         if not self._has_objects():
             return batch.Batch()
@@ -91,6 +102,7 @@ class Look:
             self._stack.enter_context(self._store.commits_held())
         mark = self._mark
         if mark is None:
+            await self._stack.enter_async_context(self._turn)
             mark = marking.Mark(
                 store=self._store,
                 files=self._files,
@@ -104,6 +116,8 @@ class Look:
             await mark.run(now_ms=self._store.now_ms())
             self._mark = mark
         await mark.catch_up()
+        if mark.interruption is not None:
+            raise mark.interruption
 
         def check(reading: batch.Reading) -> Sequence[batch.Write]:
             try:
@@ -142,10 +156,15 @@ class Look:
         return True
 
     def _words(self, owner: marking.Referrer) -> str:
-        """Return the words for a table of another bucket, under its present or last name."""
+        """Return the words for a table of another bucket, under its present or last name.
+
+        A bucket of another account is not named: the caller may not see it.
+        """
         for bucket in self._store.buckets.list():
             if bucket.bucket_id != owner.bucket_id:
                 continue
+            if bucket.owner != self._bucket.owner:
+                return "a table in a table bucket of another account"
             place = records.Place(bucket=bucket)
             with self._store.index.view() as view:
                 name = self._store.name_of_object(view, place, owner.object_uuid)

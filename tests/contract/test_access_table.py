@@ -277,6 +277,10 @@ class Scene(dict[str, str]):
         self._server.client("iam").create_user(UserName=name)
         return name
 
+    def _set_up_user_key(self) -> str:
+        created = self._server.client("iam").create_access_key(UserName=self["u"])
+        return str(created["AccessKey"]["AccessKeyId"])
+
     def _set_up_r(self) -> str:
         name = f"role-{self._number}"
         self._server.client("iam").create_role(

@@ -754,6 +754,12 @@ IAM_ROWS: Final = (
         iam("UntagUser", **USER, TagKeys=["a"]),
         iam("ListUserTags", **USER),
         iam("ListGroupsForUser", **USER),
+        iam("GetAccessKeyLastUsed", AccessKeyId="{user_key}"),
+    ),
+    row(
+        "UpdateUser",
+        "iam:UpdateUser on user + iam:UpdateUser on new user",
+        iam("UpdateUser", **USER, NewUserName="{new_u}"),
     ),
     *_same_named("new role", iam("CreateRole", RoleName="{new_r}", AssumeRolePolicyDocument=TRUST)),
     *_same_named("roles", iam("ListRoles")),
