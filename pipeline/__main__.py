@@ -566,7 +566,8 @@ def _refused_by_server(options: argparse.Namespace, folder: Path) -> dict[str, s
             url=options.url, data=options.data, environment=os.environ, region=options.region
         )
         answer = native.ask(server, "GET", "pipelines")
-        if answer["folder"] is None or not folder.samefile(answer["folder"]):
+        served = answer.get("folder")  # an older server does not say
+        if served is None or not folder.samefile(served):
             return {}
     except (errors.PipelineError, OSError):
         return {}

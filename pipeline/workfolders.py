@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "boathouse-job-"
+UNLOCKED_PREFIX: Final = "boathouse-unlocked-"
 TRIES_MAX: Final = 10
 
 
@@ -50,8 +51,12 @@ def _created() -> tuple[Path, int]:
         # Before it is locked, another job may take the folder for an abandoned one.
         with contextlib.suppress(FileNotFoundError):
             descriptor = _open(path)
-            with contextlib.suppress(OSError):  # a file system without locks
+            try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
+            except OSError:  # a file system without locks: no job may look for the folder
+                os.close(descriptor)
+                path = path.rename(path.with_name(path.name.replace(PREFIX, UNLOCKED_PREFIX, 1)))
+                return path, _open(path)
             if _is_there(path, descriptor):
                 return path, descriptor
             os.close(descriptor)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -106,3 +108,19 @@ def test_a_folder_that_another_job_takes_for_an_abandoned_one_is_replaced(
         assert removed == [1]
         assert list(tmp_path.iterdir()) == [folder]
         assert workfolders.remove_abandoned() == 0
+
+
+def test_a_folder_that_cannot_be_locked_is_none_that_other_jobs_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with contextlib.ExitStack() as stack:
+        with monkeypatch.context() as patched:
+            patched.setattr(fcntl, "flock", refused)
+            folder = stack.enter_context(workfolders.opened())
+        workfolders.remove_abandoned()  # where locks work
+        assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == []
