@@ -254,6 +254,8 @@ class Stages:
                 current = msgspec.structs.replace(current, comment=statement.comment)
             changed = of_stage
             if statement.options:
+                if "TYPE" in statement.options:
+                    raise errors.unsupported("ALTER FILE FORMAT ... SET TYPE")
                 changed = fileformats.parse(statement.options, base=_format_of(current))
             if changed is not None:
                 current = msgspec.structs.replace(

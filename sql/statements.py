@@ -175,12 +175,14 @@ class Statements:
         results: results.StoredResults,
         flow_ids: Sequence[str] = (),
         is_immediate: bool = False,
+        is_template: bool = False,
     ) -> outcomes.Outcome:
         """Run text and return its outcome; raises SqlError. Cancelling it ends the query.
 
         describe_only: return the columns of the result, and change nothing. results: what
         RESULT_SCAN reads. flow_ids: the queries before it in a flow, the nearest last.
         is_immediate: the text comes from EXECUTE IMMEDIATE, and may not be another one.
+        is_template: the text is that of USING TEMPLATE, and must be a query.
         """
         run = functools.partial(
             self._execute,
@@ -193,6 +195,7 @@ class Statements:
             results=results,
             flow_ids=flow_ids,
             is_immediate=is_immediate,
+            is_template=is_template,
         )
         try:
             return await run(trusts_statistics=True)
@@ -218,6 +221,7 @@ class Statements:
         results: results.StoredResults,
         flow_ids: Sequence[str],
         is_immediate: bool,
+        is_template: bool,
         trusts_statistics: bool,
     ) -> outcomes.Outcome:
         is_bound = bool(bindings)
@@ -234,6 +238,8 @@ class Statements:
                 text if staged is None else staged.text, owner=session.principal.name
             )
             operation = compiled.operation
+            if is_template and not isinstance(operation, operations.Query):
+                raise templates.refusal()
             if is_immediate and isinstance(operation, operations.ExecuteImmediate):
                 raise errors.unsupported("EXECUTE IMMEDIATE of EXECUTE IMMEDIATE")
             if is_immediate and isinstance(operation, operations.PutFiles | operations.GetFiles):
@@ -522,12 +528,17 @@ class Statements:
             describe_only=False,
             query_id=execution.query_id,
             results=execution.results,
+            flow_ids=execution.context.flow_ids,
         )
         template = statement.template
-        outcome = await run(template.query)
-        if outcome.batches is None or len(outcome.columns) != 1:
-            raise errors.unsupported("USING TEMPLATE of other than a query of one ARRAY")
-        cells = [cell async for batch in outcome.batches for cell in batch.column(0).to_pylist()]
+        outcome = await run(template.query, is_template=True)
+        batches: Any = outcome.batches
+        cells: list[Any] = []
+        async with contextlib.aclosing(batches):
+            async for batch in batches:  # begun, so that its end removes decoded files
+                cells += batch.column(0).slice(0, 2).to_pylist()
+                if len(cells) > 1 or batch.num_columns != 1:
+                    raise templates.refusal()
         listed = templates.columns(cells)
         return await run(f"{template.before} ({listed}) {template.after}")
 

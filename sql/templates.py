@@ -20,10 +20,10 @@ def columns(cells: Sequence[Any]) -> str:
     """
     value = variants.loads(cells[0]) if len(cells) == 1 and isinstance(cells[0], str) else None
     if not isinstance(value, list) or not value:
-        raise _refusal()
+        raise refusal()
     described = [each for each in value if isinstance(each, dict)]
     if len(described) != len(value):
-        raise _refusal()
+        raise refusal()
     if all(isinstance(each.get("ORDER_ID"), int) for each in described):
         described.sort(key=lambda each: int(str(each["ORDER_ID"])))
     return ", ".join(map(_column, described))
@@ -32,10 +32,11 @@ def columns(cells: Sequence[Any]) -> str:
 def _column(described: dict[str, Any]) -> str:
     name, data_type = described.get("COLUMN_NAME"), described.get("TYPE")
     if not isinstance(name, str) or not isinstance(data_type, str) or not TYPE.fullmatch(data_type):
-        raise _refusal()
+        raise refusal()
     required = " NOT NULL" if described.get("NULLABLE") is False else ""
     return f"{names.quoted(name)} {data_type}{required}"
 
 
-def _refusal() -> errors.SqlError:
+def refusal() -> errors.SqlError:
+    """Return the error of a template that is not a query of one such value."""
     return errors.unsupported("USING TEMPLATE of other than an ARRAY of INFER_SCHEMA's rows")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -817,9 +818,33 @@ def _frame(spec: exp.WindowSpec, keys: Sequence[Expr], scope: NameResolver) -> s
     ):
         raise errors.unsupported("a RANGE frame of a number over other than a number")
     start, end = (_frame_end(place, side, scope) for place, side in ends)
+    first, last = (
+        _distance(text, side) for text, (_, side) in zip((start, end), ends, strict=True)
+    )
+    if first > last:
+        raise errors.unsupported("a window frame that ends before it begins")
     return f"{unit} BETWEEN {start} AND {end}"
 
 
+def _distance(end: str, side: Any) -> float:
+    """Return how far an end of a frame lies behind the current row; less than 0 before it."""
+    if end == "CURRENT ROW":
+        return 0.0
+    parts = [int(number) for number in re.findall(r"-?\d+", end)]
+    if any(part < 0 for part in parts):
+        raise errors.unsupported("a window frame of a negative INTERVAL")
+    if not parts:
+        distance = math.inf
+    elif len(parts) == 1:
+        distance = float(parts[0])
+    else:
+        months, days, seconds, micros = parts
+        distance = months * MONTH_SECONDS + days * DAY_SECONDS + seconds + micros / 10**6
+    return -distance if str(side).upper() == "PRECEDING" else distance
+
+
+DAY_SECONDS = 86_400
+MONTH_SECONDS = 30 * DAY_SECONDS
 PLAIN_ENDS = ("UNBOUNDED", "CURRENT ROW")
 FRAMED_BY_INTERVALS = frozenset({"date", "timestamp_ntz", "timestamp_ltz"})
 

@@ -632,6 +632,8 @@ class QueryScope:
     ) -> PlannedQuery:
         if not isinstance(tree, exp.Union) or tree.args.get("distinct"):
             raise errors.unsupported("recursive WITH without UNION ALL")
+        if tree.args.get("by_name"):
+            raise errors.unsupported("recursive WITH of UNION ALL BY NAME")
         anchor = renamed(self.binder.query(tree.left, self), listed)
         # Types of the anchor hold for all rows; numbers may grow, so they are widened first.
         outputs = tuple(

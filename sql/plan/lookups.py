@@ -13,7 +13,9 @@ becomes an aggregate for each different value of the outer column, looked up by 
 
 This holds for outer columns of one stored table, whose rows are read a second time; those of
 another relation may differ then. A NULL of each column must make WHERE never true. A value without
-rows has no group; its aggregate is NULL, and COUNT is 0.
+rows has no group; its aggregate is NULL, and COUNT is 0. Values of rows that the query around it
+leaves out are looked up too, so what is computed of them may not fail: it is compared, added,
+subtracted or multiplied.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from sql.plan import code, relations, sharing, substitution
 from sql.plan.expressions import Expr
 
 COMPARISONS: Final = frozenset({"=", "<", "<=", ">", ">=", "<>", "!="})
+SAFE: Final = COMPARISONS | {"AND", "OR", "+", "-", "*"}
+"""Operators that fail for no value in the range of its type."""
 ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
 NULL_OF_NO_ROWS: Final = frozenset(
     {"any_value", "avg", "bool_and", "bool_or", "max", "median", "min", "sum"}
@@ -57,6 +61,8 @@ def looked_up(
         return None
     tables = {relation for relation, _ in uses}
     if len(tables) > 1 or not tables <= outer.keys() or any(uses.values()):
+        return None
+    if not _cannot_fail(condition, own):
         return None
     if not uses.keys() <= _compared(condition) or _outer_uses((item, source), own):
         return None
@@ -145,6 +151,19 @@ def _outer_uses(part: Any, own: set[str]) -> dict[tuple[str, str], bool]:
         is_real = type(node) is Expr and node.type.name == "real"
         uses[key] = uses.get(key, False) or is_real
     return uses
+
+
+def _cannot_fail(part: Any, own: set[str]) -> bool:
+    """Return whether what a condition computes of outer columns has a value for each of theirs."""
+    inner = _uncast(part)
+    if type(inner) is code.Checked:  # a column's bounds, as manifests claim them
+        inner = _uncast(inner.operand)
+        return type(inner) is code.ColumnUse
+    if not _outer_uses(inner, own) or type(inner) is code.ColumnUse:
+        return True
+    if type(inner) is not code.Infix or not SAFE.issuperset(inner.operators):
+        return False
+    return all(_cannot_fail(operand, own) for operand in inner.operands)
 
 
 def _conjuncts(condition: Any) -> list[code.Infix]:

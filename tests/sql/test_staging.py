@@ -568,10 +568,19 @@ def test_a_table_is_created_by_the_schema_of_its_files(tmp_path: Path) -> None:
         copy = "copy into t from @~/a.parquet file_format = (format_name = p)"
         await local.run(f"{copy} match_by_column_name = case_insensitive")
         assert await local.rows('select id, "Name", n from t') == [(1, "x", decimal.Decimal("1.5"))]
-        for query in ("select 1", "select [1]", "select array_construct() from (select 1)"):
+        await put(local, "@~", "a.csv", b"1,2\n")
+        await local.run("create table victim (a int)")
+        await local.run("set q = 'create table u using template (execute immediate $q)'")
+        for query in (
+            "select 1", "select [1]", "select array_construct() from (select 1)",
+            f"select [1] from {schema}", "select $1, $2 from @~/a.csv", "drop table victim",
+            "insert into victim values (1)", "execute immediate $q", "show tables",
+        ):  # fmt: skip
             error = await refused(local, f"create table u using template ({query})")
             assert (error.code, "USING TEMPLATE" in error.message) == ("000002", True)
         assert (await refused(local, "select * from u")).code == "002003"
+        assert await local.rows("select * from victim") == []
+        assert list((local.lake.storage.path / "tmp").glob("*/*.parquet")) == []
 
     run(tmp_path, work)
 
@@ -605,6 +614,7 @@ def test_stages_and_file_formats_change_their_comments_and_options(tmp_path: Pat
             "alter stage s rename to t": "000002",
             "alter stage s set url = 's3://b/'": "000002",
             "alter file format f set field_delimiter = ';' nosuch = 1": "001008",
+            "alter file format f set type = json": "000002",
         }.items():
             assert (await refused(local, text)).code == code
         assert await local.rows("select $1, $2 from @s") == [("1", "2")]
