@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from catalog import access
-from catalog.sweep import retention, sweeping
+from catalog.sweep import referrers, retention, sweeping
 from pipeline import errors as pipeline_errors
 from pipeline import maintenance as pipeline_maintenance
 from pipeline import settings as pipeline_settings
@@ -53,6 +53,7 @@ class Direct:
                 account_id=lakes.ACCOUNT,
             ),
             sweep=self.sweep,
+            referrers=referrers.Referrers(store=lake.store, files=None),
             access_logs=lakes.access_logs_of(lake, authoriser),
             region="us-east-1",
             account_id=lakes.ACCOUNT,
