@@ -621,7 +621,7 @@ async def outcome_of(running: asyncio.Future[Result]) -> Result:
     """Return the outcome of a started commit, however often the caller is cancelled.
 
     A caller that left before would take a commit for failed that may yet succeed. Raises
-    CommitStateUnknown for one that is itself cancelled, as at the end of the event loop.
+    CommitStateUnknown if the commit itself is cancelled, as at the end of the event loop.
     """
     await _end_of(running)
     if running.cancelled():

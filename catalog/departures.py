@@ -48,6 +48,12 @@ class DropPlan(msgspec.Struct, frozen=True, kw_only=True):
     summary: Mapping[str, Any]
 
 
+def dropped_table_days(settings: Mapping[str, Any]) -> int:
+    """Return for how many days a table bucket keeps a dropped table. settings: the bucket's."""
+    days: int = settings.get(DROPPED_TABLE_DAYS, DROPPED_TABLE_DAYS_DEFAULT)
+    return days
+
+
 def plan_drop(
     settings: Mapping[str, Any], *, purge: bool | None, now_ms: int, day_ms: int
 ) -> DropPlan:
@@ -57,8 +63,7 @@ def plan_drop(
     """
     if is_purge(settings, purge=purge):
         return DropPlan(leaving=None, summary={"operation": "drop", "purge": True})
-    days = settings.get(DROPPED_TABLE_DAYS, DROPPED_TABLE_DAYS_DEFAULT)
-    kept_until_ms = now_ms + days * day_ms
+    kept_until_ms = now_ms + dropped_table_days(settings) * day_ms
     return DropPlan(
         leaving=Leaving(how="drop", kept_until_ms=kept_until_ms),
         summary={"operation": "drop", "purge": False, KEPT_UNTIL: kept_until_ms},

@@ -66,9 +66,7 @@ def plan_drop(
     namespaces: it and those in it, parents before their children. objects: the tables and views
     that leave in the same commit and are kept.
     """
-    days = place.bucket.settings.get(
-        departures.DROPPED_TABLE_DAYS, departures.DROPPED_TABLE_DAYS_DEFAULT
-    )
+    days = departures.dropped_table_days(place.bucket.settings)
     # If the clock was set back for the drop, the days count from the last change.
     counted_from_ms = max(now_ms, *(each.row.modified_at_ms for each in namespaces))
     row = records.DroppedNamespace(

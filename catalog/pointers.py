@@ -445,9 +445,9 @@ class Pointers:
 
         location, metadata_uuid: as the file names them. before: a pointer of this name, which gets
         the file. departure: the file belongs to another table, so that before is dropped. new_uuid:
-        of a pointer whose location never had an owner, or that of another uuid which is kept.
-        permit: called for the owner of the location. Raises InvalidLocation, and what permit
-        raises.
+        of a pointer whose location never had an owner, or whose owner has another table
+        uuid and can be restored. permit: called for the owner of the location. Raises
+        InvalidLocation, and what permit raises.
         """
         path = locations.parse_location(location, table_bucket=place.table_bucket)
         standing = None if before is None or departure is not None else before.pointer

@@ -801,8 +801,8 @@ _KEY_BYTES_MAX = 511
 
 
 def _loaded(location: str, data: bytes, table: metadata_model.TableMetadata) -> LoadedMetadata:
-    """Return a metadata file with its content. One whose schemas spell defaults of null is as if
-    they did not: Iceberg's Java library cannot read them."""
+    """Return a metadata file with its content. Defaults of null that its schemas spell are left out
+    of its bytes: Iceberg's Java library cannot read them."""
     if defaults.spells_null(data):
         data = metadata_model.encode(table)
     return LoadedMetadata(location=location, data=data, table=table)

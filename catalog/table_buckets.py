@@ -238,7 +238,7 @@ class TableBuckets:
             except errors.CommitFailed:
                 if look.has_marked:  # commits to other buckets came first
                     raise
-                # Things come into it all the while.
+                # Writers to this bucket came first each time.
                 raise errors.TableBucketNotEmpty(emptiness.NOT_EMPTY) from None
 
     async def set_comment(

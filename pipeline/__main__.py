@@ -821,7 +821,6 @@ def _replicate(
             "replicate writes files of this machine, which a Spark cluster cannot; "
             "use --master 'local[*]'"
         )
-    loads.check_table(server, table)
     done = replication.run(server, table, to, open_spark=_opener(options, server, say), say=say)
     if done is None:
         return {"files": 0}, f"copied nothing: {to} has the newest version of {table.full}"

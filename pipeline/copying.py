@@ -81,8 +81,8 @@ class FileCopies:
         for key in [each for each in self._skipped if each not in present]:
             with sources.asking(), self._opened(key) as (body, size_bytes):
                 self._destination.put(body, bucket=self._bucket, key=key)
-            self._skipped.remove(key)
             self._count(size_bytes)
+        self._skipped = [key for key in self._skipped if key in present]
 
     def _count(self, size_bytes: int) -> None:
         self.files += 1

@@ -30,9 +30,9 @@ LATE_OPTIMISATION = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""Options of a JVM that runs one job: what its second compiler optimises has run ten times as often
-as by default. Most code of a short job never has, and the compiler would take a fifth of its CPU.
-Java documents the defaults in its source, `compiler_globals.hpp`."""
+"""Options of the JVM of jobs: its second compiler optimises code only once it has run ten times as
+often as by default. Most code of a short job never has, and the compiler would take a fifth of its
+CPU. Java documents the defaults in its source, `compiler_globals.hpp`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

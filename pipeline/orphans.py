@@ -101,7 +101,6 @@ def run(
     dry_run: bool,
     say: progress.Say,
     now_ms: int,
-    wait_seconds_max: float = WAIT_SECONDS_MAX,
 ) -> Orphans:
     """Let the server sweep one table; return what it did. dry_run: what it would do.
 
@@ -112,7 +111,7 @@ def run(
     query = urlencode({"table": table.dotted, "dry_run": str(dry_run).lower()})
     days = native.ask(server, "GET", warehouse)["settings"]
     report = native.ask(server, "POST", f"{warehouse}/sweep?{query}")
-    deadline = time.monotonic() + wait_seconds_max
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     latest = ""
     while report["state"] in ("waiting", "running"):
         phase = {"mark": "reading what tables reference", "walk": f"looking at {table.full}"}.get(
@@ -123,7 +122,7 @@ def run(
             latest = phase
         if time.monotonic() > deadline:
             raise errors.PipelineError(
-                f"the server's sweep did not end within {wait_seconds_max / 60:.0f} minutes; it "
+                f"the server's sweep did not end within {WAIT_SECONDS_MAX / 60:.0f} minutes; it "
                 "goes on, and the same command waits for it again"
             )
         time.sleep(POLL_SECONDS)

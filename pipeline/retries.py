@@ -1,10 +1,11 @@
 """engine: bounds the pauses of commits that another client's commit has overtaken.
 
 Iceberg's libraries try such a commit again as the table's properties `commit.retry.*` say, which
-every client of the table may set: one could let a job wait for years. A job waits WAIT_SECONDS_MAX
-at most, Iceberg's own default. PyIceberg reads the properties from the loaded table, which gets
-Iceberg's defaults there. Iceberg's Java library has no such place, so that a thread looks for its
-pauses, and ends those that are beyond the bound.
+every client of the table may set: one could let a job wait for years. Where one commit may pause
+longer than by Iceberg's defaults, a step of a job pauses for WAIT_SECONDS_MAX at most. PyIceberg
+reads the properties from the loaded table, which gets Iceberg's defaults there. Iceberg's Java
+library has no such place, so that a thread looks for its pauses, and ends those that are beyond the
+bound.
 """
 
 from __future__ import annotations

@@ -344,6 +344,7 @@ def _append(
                 if lacking and lacking <= ADDED:  # else it is another table of this name
                     with table.update_schema() as update:
                         update.union_by_name(schema)
+                    retries.forget(table)  # the commit has loaded the metadata again
                 present = _ids(table, _of_runs([kept, *lost]))
                 rows = [kept, *(run for run in lost if run.run_id not in present)]
                 columns = [{name: getattr(run, name) for name in schema.names} for run in rows]

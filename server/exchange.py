@@ -75,9 +75,9 @@ class Exchange:
 
     faces: by the names of `dispatch`; one that is not here is unserved. audit_log: told of refusals
     and outcomes; None keeps none. access_logs: the records of buckets with logging. key_uses: the
-    latest use of each access key, of which it is told. files: how the files of bodies are read; the
-    disk. monotonic_ns: a clock for durations. lines_of_face: headers of every answer of a face, as
-    lines of the head.
+    latest use of each access key; each request adds one. files: how the files of bodies are read;
+    the disk. monotonic_ns: a clock for durations. lines_of_face: headers of every answer of a face,
+    as lines of the head.
     """
 
     def __init__(

@@ -299,7 +299,7 @@ class Accounts:
                 raise iam_errors.DeleteConflict("It has other policies or keys now.")
             row_type = rows.USER if is_user else rows.ROLE
             for reference in row.attached:
-                draft.delete(rows.attachments_of(reference) + rows.key_of(row_type, row.name))
+                draft.delete(rows.attachment_key(reference, row_type, row.name))
             draft.put(rows.COUNTS, counts)
             draft.delete(rows.key_of(row_type, name))
 

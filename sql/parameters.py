@@ -1,8 +1,9 @@
 """rule: session parameters: names, defaults, parsing of values.
 
 A parameter is listed if Boathouse honours it, if a client reads it, or if Snowflake has it and its
-default is what Boathouse does: such a one takes that value alone. ALTER SESSION refuses any
-other name, so that no setting is accepted and ignored; a login leaves it out, as Snowflake does.
+default is what Boathouse does: such a one takes that value alone. LOCK_TIMEOUT and
+USE_CACHED_RESULT take any value, because none would change what a statement returns. ALTER SESSION
+refuses any other name; a login leaves it out, as Snowflake does.
 `CLIENT_PARAMETERS` are sent with a login and with every answer: drivers format values by them.
 """
 

@@ -455,9 +455,7 @@ class CatalogView:
     def dropped_table_days(self, database: str) -> int:
         """Return for how many days a database keeps a table that is dropped."""
         place = self._place(database)
-        settings = {} if place is None else place.bucket.settings
-        days = settings.get(departures.DROPPED_TABLE_DAYS, departures.DROPPED_TABLE_DAYS_DEFAULT)
-        return int(days)
+        return departures.dropped_table_days({} if place is None else place.bucket.settings)
 
     # Names. Resolving a name checks no right; callers check the rights of what they then do.
 

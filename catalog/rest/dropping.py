@@ -23,7 +23,7 @@ ObjectType = Literal["table", "view"]
 async def drop_table(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Drop a table or view, or answer what a drop would take away."""
     ident, object_type = named(call), _type_of(call)
-    purge, dry_run = _flag(call, "purge"), _flag(call, "dry_run")
+    purge, dry_run = flag(call, "purge"), flag(call, "dry_run")
     if purge and object_type == "view":
         raise errors.InvalidCatalogRequest("a view has no files to purge")
     actions = rights.PURGE_ACTIONS if purge else rights.DROP_ACTIONS
@@ -53,7 +53,7 @@ async def drop_namespace(services: TablesServices, call: calls.Call) -> asgi.Res
     """Drop a namespace with everything in it, or answer what that would take away."""
     table_bucket = call.value["warehouse"]
     namespace = levels_of(native.parameters_of(call).get("namespace", ""), "namespace")
-    purge, dry_run = _flag(call, "purge"), _flag(call, "dry_run")
+    purge, dry_run = flag(call, "purge"), flag(call, "dry_run")
     access, principal = services.access, call.principal
     access.check(principal, (access.on_namespace(table_bucket, namespace, "DeleteNamespace"),))
 
@@ -287,7 +287,9 @@ def levels_of(text: str, parameter: str) -> idents.Namespace:
     return levels
 
 
-def _flag(call: calls.Call, name: str) -> bool:
+def flag(call: calls.Call, name: str) -> bool:
+    """Return a parameter that is true or false, which it is by default. Raises
+    InvalidCatalogRequest."""
     text = native.parameters_of(call).get(name, "false").lower()
     if text not in ("true", "false"):
         raise errors.InvalidCatalogRequest(f"{name} is true or false, not {text[:100]!r}")

@@ -192,15 +192,11 @@ class _SweepOf:
 
 def _sweep_of(services: TablesServices, call: calls.Call) -> _SweepOf:
     """Return what a request sweeps. Raises NoSuchWarehouse, NoSuchTable, InvalidCatalogRequest."""
-    dry_run = native.parameters_of(call).get("dry_run", "false").lower()
-    if dry_run not in ("true", "false"):
-        raise errors.InvalidCatalogRequest(f"dry_run is true or false, not {dry_run!r}")
+    dry_run = dropping.flag(call, "dry_run")
     object_uuid = None
     if "table" in native.parameters_of(call):
         object_uuid = services.tables.pointer(dropping.named(call)).object_uuid
-    return _SweepOf(
-        table_bucket=call.value["warehouse"], object_uuid=object_uuid, dry_run=dry_run == "true"
-    )
+    return _SweepOf(table_bucket=call.value["warehouse"], object_uuid=object_uuid, dry_run=dry_run)
 
 
 def _report(report: Report) -> dict[str, Any]:

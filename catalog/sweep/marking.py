@@ -331,17 +331,21 @@ class Mark:
         self.metadata_count += 1
         if not named.is_collectable:
             self._kept.add((bucket_id, pointer.object_uuid))
-        for uri in named.files:
+        for number, uri in enumerate(named.files, 1):
             self._reach(uri, owner)
+            if number % ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         for number, uri in enumerate(named.manifest_lists, 1):
             await self._read_list(uri, owner)
             if number % ROWS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # lists that were read before are passed over at once
-        for uri in named.manifests:
+        for number, uri in enumerate(named.manifests, 1):
             entry = manifests.ManifestFile(
                 manifest_path=uri, manifest_length=0, partition_spec_id=0
             )
             await self._read_manifest(entry, owner)
+            if number % ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def _read_list(self, uri: str, owner: Referrer) -> None:
         if self._is_undecodable("list", uri, owner) or not self._is_first(uri):

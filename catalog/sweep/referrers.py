@@ -4,7 +4,8 @@ Deleting a table bucket frees all its files, also those that a table of another 
 deletion looks first: it marks the other buckets as the sweep does (`catalog.sweep.marking`), and is
 refused at the first file of the bucket that exists and that retained metadata names. Its
 transaction refuses if any table bucket has a commit after that mark; then the newer commits are
-read and it is planned again. A bucket without objects loses no file, and nothing is marked.
+read and it is planned again. A bucket without objects loses no file, and nothing is marked. Files
+that only a damaged metadata file or manifest names are not seen.
 """
 
 from __future__ import annotations
@@ -90,13 +91,35 @@ class Look:
     async def hold(self) -> batch.Batch:
         """Return the Batch that writes nothing and expects that no other table has a file here.
 
-        The same transaction must check that the bucket's objects are unchanged. Raises
-        FilesReferenced, and DecodingInterrupted if a file of another bucket was not decoded for
-        want of time or memory. Committing it raises ExpectationFailed if a table bucket has a
-        commit that was not read; then call this again.
+        Raises FilesReferenced, and DecodingInterrupted if a file of another bucket was not decoded
+        for want of time or memory. Committing it raises ExpectationFailed if an object of the
+        bucket has changed since, or a table bucket has a commit that was not read; then call this
+        again.
         """
-        if not self._has_objects():
-            return batch.Batch()
+        # Counted before the objects are looked at.
+        changes = self._store.index.object_changes(self._bucket.bucket_id)
+        mark = await self._read_on() if self._has_objects() else None
+
+        def check(reading: batch.Reading) -> Sequence[batch.Write]:
+            if self._store.index.object_changes(self._bucket.bucket_id) != changes:
+                raise storage_errors.ExpectationFailed(
+                    "an object of the table bucket has changed",
+                    store=batch.Store.BUCKETS,
+                    key=self._bucket.name.encode(),
+                )
+            if mark is not None:
+                try:
+                    mark.check(reading)
+                except marking.Moved:
+                    raise storage_errors.ExpectationFailed(
+                        "a table bucket has a newer commit", store=batch.Store.REFS, key=b""
+                    ) from None
+            return ()
+
+        return batch.Batch(derive=(check,), makes_room=mark is not None)
+
+    async def _read_on(self) -> marking.Mark:
+        """Return the mark of the other buckets up to their newest commits."""
         self._number += 1
         if self._number == WAITING_FROM:
             self._stack.enter_context(self._store.commits_held())
@@ -118,17 +141,7 @@ class Look:
         await mark.catch_up()
         if mark.interruption is not None:
             raise mark.interruption
-
-        def check(reading: batch.Reading) -> Sequence[batch.Write]:
-            try:
-                mark.check(reading)
-            except marking.Moved:
-                raise storage_errors.ExpectationFailed(
-                    "a table bucket has a newer commit", store=batch.Store.REFS, key=b""
-                ) from None
-            return ()
-
-        return batch.Batch(derive=(check,), makes_room=True)
+        return mark
 
     def _has_objects(self) -> bool:
         """Return whether the bucket has an object, hidden ones included."""

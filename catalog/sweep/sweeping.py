@@ -115,6 +115,11 @@ class Report:
     problems: list[str] = field(default_factory=list)
     problems_count: int = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the run changes files, and those of all tables."""
+        return not self.dry_run and self.object_uuid is None
+
     def note(self, fate: retention.ObjectFate, seen: Sequence[model.Seen]) -> None:
         """List files with what was done to them."""
         if fate is retention.ObjectFate.WAIT:
@@ -301,7 +306,7 @@ class TableSweep:
             report.state, report.phase, report.started_at_ms = "running", "mark", started_at_ms
         try:
             for place, report in work:
-                if not report.dry_run and report.object_uuid is None:
+                if report.is_full:
                     await self._end_dropped(place, started_at_ms)
             await mark.run(now_ms=started_at_ms)
             await mark.catch_up()  # before commits have to wait for it
@@ -367,7 +372,7 @@ class TableSweep:
         """Store the results of runs that were no dry runs, for the time after a restart."""
         now_ms = self._store.now_ms()
         for place, report in work:
-            if report.dry_run or report.object_uuid is not None:
+            if not report.is_full:
                 continue
             row = records.SweepRow(
                 started_at_ms=started_at_ms,
@@ -388,7 +393,7 @@ class TableSweep:
         for place, report in work:
             report.state = "done" if error is None else "failed"
             report.phase, report.error, report.ended_at_ms = "", error, now_ms
-            if not report.dry_run and report.object_uuid is None:
+            if report.is_full:
                 self._finished[place.bucket_id] = report
         if work and not work[0][1].dry_run:
             self.totals.runs["done" if error is None else "failed"] += 1

@@ -18,8 +18,7 @@ from server.access import identityrows as rows
 from storage import batch, errors, index
 from storage import model as storage_model
 
-NANOSECONDS: Final = 1_000_000
-"""In a millisecond."""
+NANOSECONDS_PER_MILLISECOND: Final = 1_000_000
 
 
 class KeyUse(NamedTuple):
@@ -89,13 +88,12 @@ class KeyUses:
             await self._write_all()
 
     async def _write_all(self) -> None:
-        waiting = {access_key: self._row_of(use) for access_key, use in self.recent.items()}
         uses = dict(self.recent)
         self.recent.clear()
-        names = iter(sorted(waiting))
+        names = iter(sorted(uses))
         while keys := list(itertools.islice(names, limits.KEY_USES_AT_ONCE)):
             try:
-                await self._write({access_key: waiting[access_key] for access_key in keys})
+                await self._write({key: self._row_of(uses[key]) for key in keys})
             except errors.StorageError as error:
                 self._log.warning("uses of access keys are not written: %s", error)
                 for access_key in keys:
@@ -126,7 +124,7 @@ class KeyUses:
                 self._log.exception("uses of access keys are not written")
 
     def _row_of(self, use: KeyUse) -> rows.KeyUseRow:
-        ago_ms = (self._monotonic_ns() - use.started_ns) // NANOSECONDS
+        ago_ms = (self._monotonic_ns() - use.started_ns) // NANOSECONDS_PER_MILLISECOND
         return rows.KeyUseRow(
             used_at_ms=self._now_ms() - ago_ms,
             service=use.service or use.door,

@@ -36,8 +36,8 @@ def plan_renames(
 ) -> list[batch.Write]:
     """Return the writes after which policies name a principal by its new ARN.
 
-    keys: as of `find_policies`; a row that is gone, or names the ARN no more, is left as it is. A
-    policy may become longer than one may be that is put: its owner is not asked.
+    keys: as of `find_policies`; a row that is gone, or names the ARN no more, is left as it is. The
+    new name may make a policy longer than one that is put may be.
     """
     reading.weigh(len(keys))
     writes: list[batch.Write] = []

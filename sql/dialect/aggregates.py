@@ -549,7 +549,8 @@ def percentile_disc(call: FunctionCall) -> Expr:
 ENGINES_FRACTION: Final = decimal.Decimal("1e-6")
 """The engine's PERCENTILE_CONT rounds the place between two values to a multiple of this."""
 FRACTION_DIGITS_MAX: Final = 9
-"""Digits after the point of a fraction that is computed in whole numbers."""
+"""A fraction is computed in whole numbers if its denominator, in lowest terms, is at most 10 to the
+power of this."""
 
 
 def _is_short(fraction: decimal.Decimal) -> bool:

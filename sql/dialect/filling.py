@@ -80,8 +80,8 @@ def spell_out(text: str, variables: Mapping[str, str | None]) -> str:
 def fold(text: str) -> str:
     """Return a statement with the names in double quotes in upper case.
 
-    A letter whose upper case is longer stays. Names inside the texts of IDENTIFIER do not change,
-    and neither do the paths of PUT and GET, nor keys of a VARIANT's path.
+    A letter whose upper case is longer stays. The texts of IDENTIFIER, the paths of PUT and GET,
+    and the keys of a VARIANT's path do not change.
     """
     if '"' not in text or MOVES.match(text):
         return text

@@ -77,7 +77,7 @@ def _normal(call: FunctionCall) -> Expr:
 
 
 def _zipf(call: FunctionCall) -> Expr:
-    """ZIPF: a number from 1 to n, of which k is in proportion to 1 / k to the power of s."""
+    """ZIPF: a number from 1 to n; the probability of k is in proportion to 1 / k**s."""
     exponent = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
     count = rewrites.round_half_away(call.arg(1))
     whole = rewrites.as_arrow(count, sqltypes.integer())

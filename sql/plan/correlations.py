@@ -25,7 +25,7 @@ def keyed(select: relations.Rel, new_alias: Callable[[str], str]) -> relations.R
         return select
     where = steps[-1].condition
     own = sharing.aliases_of(source)
-    sides = [side for each in _conjuncts(where) for side in _own_sides(each, own)]
+    sides = [side for each in conjuncts(where) for side in _own_sides(each, own)]
     if not sides:
         return select
     names = {id(side): new_alias("key") for side in sides}
@@ -54,11 +54,11 @@ def keyed(select: relations.Rel, new_alias: Callable[[str], str]) -> relations.R
     return changed
 
 
-def _conjuncts(condition: Any) -> Iterable[code.Infix]:
+def conjuncts(condition: Any) -> Iterable[code.Infix]:
     """Yield those of the conditions joined by AND that are comparisons of two operands."""
     stack = [condition]
     while stack:
-        part = _bare(stack.pop())
+        part = bare(stack.pop())
         if type(part) is not code.Infix:
             continue
         if all(word == "AND" for word in part.operators):
@@ -73,7 +73,7 @@ def _own_sides(comparison: code.Infix, own: set[str]) -> Iterable[Any]:
         return
     left, right = comparison.operands
     for side, other in ((left, right), (right, left)):
-        if type(_bare(side)) is code.ColumnUse or _is_volatile(side):
+        if type(bare(side)) is code.ColumnUse or _is_volatile(side):
             continue
         relations_of_side = _relations([side])
         if relations_of_side and relations_of_side <= own and not _relations([other]) <= own:
@@ -89,7 +89,8 @@ def _is_volatile(part: Any) -> bool:
     return type(part) is Expr and part.is_volatile
 
 
-def _bare(part: Any) -> Any:
+def bare(part: Any) -> Any:
+    """Return the code of an expression."""
     while type(part) is Expr:
         part = part.code
     return part

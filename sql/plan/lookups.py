@@ -20,10 +20,10 @@ subtracted or multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from sql.plan import code, relations, sharing, substitution
+from sql.plan import code, correlations, relations, sharing, substitution
 from sql.plan.expressions import Expr
 
 COMPARISONS: Final = frozenset({"=", "<", "<=", ">", ">=", "<>", "!="})
@@ -57,7 +57,7 @@ def looked_up(
             return None
     own = sharing.aliases_of(source)
     uses = _outer_uses(condition, own)
-    if not uses or uses.keys() == _keyed(condition, own):
+    if not uses or uses.keys() == _keyed(condition, uses):
         return None
     tables = {relation for relation, _ in uses}
     if len(tables) > 1 or not tables <= outer.keys() or any(uses.values()):
@@ -168,29 +168,19 @@ def _cannot_fail(part: Any, own: set[str]) -> bool:
 
 def _conjuncts(condition: Any) -> list[code.Infix]:
     """Return the comparisons of two operands that AND joins."""
-    comparisons = []
-    stack = [condition]
-    while stack:
-        part = _bare(stack.pop())
-        if type(part) is not code.Infix:
-            continue
-        if all(word == "AND" for word in part.operators):
-            stack += part.operands
-        elif len(part.operands) == 2 and part.operators[0] in COMPARISONS:
-            comparisons.append(part)
-    return comparisons
+    return [each for each in correlations.conjuncts(condition) if each.operators[0] in COMPARISONS]
 
 
-def _keyed(condition: Any, own: set[str]) -> set[tuple[str, str]]:
+def _keyed(condition: Any, uses: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """Return the outer columns that are only compared by `=`, as the engine joins by them."""
     by_equality: set[tuple[str, str]] = set()
-    counts = dict.fromkeys(_outer_uses(condition, own), 0)
+    counts = dict.fromkeys(uses, 0)
     for node in substitution.nodes([condition]):
         if type(node) is code.ColumnUse and (node.relation, node.name) in counts:
             counts[node.relation, node.name] += 1
     for comparison in _conjuncts(condition):
         for side in comparison.operands:
-            column = _bare(side)
+            column = correlations.bare(side)
             if type(column) is not code.ColumnUse:
                 continue
             key = (column.relation, column.name)
@@ -212,7 +202,7 @@ def _compared(condition: Any) -> set[tuple[str, str]]:
 
 
 def _is_count(value: Any) -> bool:
-    call = _bare(value)
+    call = correlations.bare(value)
     return type(call) is code.FunctionUse and call.name == "count"
 
 
@@ -231,10 +221,4 @@ def _is_null_of_no_rows(value: Any) -> bool:
 def _uncast(part: Any) -> Any:
     while type(part) in (Expr, code.Cast):
         part = part.code if type(part) is Expr else part.operand
-    return part
-
-
-def _bare(part: Any) -> Any:
-    while type(part) is Expr:
-        part = part.code
     return part

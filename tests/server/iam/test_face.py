@@ -582,7 +582,7 @@ def test_a_managed_policy_is_in_force_at_once_in_its_default_version(
     assert attached == [{"PolicyName": f"p-{name}", "PolicyArn": arn}]
     entities = iam.list_entities_for_policy(PolicyArn=arn)
     assert [user["UserName"] for user in entities["PolicyUsers"]] == [name]
-    nobody = {"PolicyUsers": [], "PolicyRoles": [], "PolicyGroups": [], "IsTruncated": False}
+    none = {"PolicyUsers": [], "PolicyRoles": [], "PolicyGroups": [], "IsTruncated": False}
     iam.update_user(UserName=name, NewPath="/eng/web/")
     for filters, holds in (
         ({"PathPrefix": "/eng/"}, True),
@@ -593,9 +593,9 @@ def test_a_managed_policy_is_in_force_at_once_in_its_default_version(
     ):
         answer = iam.list_entities_for_policy(PolicyArn=arn, **filters)
         del answer["ResponseMetadata"]
-        assert answer == (
-            {**nobody, "PolicyUsers": entities["PolicyUsers"]} if holds else nobody
-        ), filters
+        assert answer == ({**none, "PolicyUsers": entities["PolicyUsers"]} if holds else none), (
+            filters
+        )
     for usage, lists in (("PermissionsPolicy", True), ("PermissionsBoundary", False)):
         listed = iam.list_policies(Scope="Local", PolicyUsageFilter=usage)["Policies"]
         assert (arn in [each["Arn"] for each in listed]) is lists
