@@ -301,7 +301,8 @@ def _change_column(
 
 def _change_type(draft: _Draft, field: Json, ident: names.Ident, wanted: sqltypes.SqlType) -> None:
     own = tabletypes.sql_type(field["type"], draft.declared.get(field["id"]))
-    if sqltypes.shown(own) == sqltypes.shown(wanted):
+    # Digits that a declaration names cut a value of more; those of a bare type refuse it.
+    if sqltypes.shown(own) == sqltypes.shown(wanted) and own.digits == wanted.digits:
         return
     new_type = tabletypes.iceberg_type(wanted)
     fits = own.name == wanted.name and (

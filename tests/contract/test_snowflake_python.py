@@ -281,7 +281,7 @@ def test_a_timestamp_of_the_sessions_zone_is_right_in_summer_and_in_winter(
     assert said[:2] == [[[*expected, "None"]], [[*expected, "NaT"]]]
     # The results of SHOW and SELECT are relations of later statements.
     assert said[2] == [[["TIMEZONE", "America/New_York", "int:1"]]]
-    assert said[3] == [[["TIMESTAMP_LTZ_OUTPUT_FORMAT", "TIMESTAMP_LTZ_OUTPUT_FORMAT"]]]
+    assert said[3] == [[["TIMESTAMP_DAY_IS_ALWAYS_24H", "TIMESTAMP_DAY_IS_ALWAYS_24H"]]]
     assert said[4] == [expected[:2]]
 
 

@@ -47,6 +47,9 @@ class Table:
     def counting(self, *, is_writing: bool) -> Any:
         return lambda: None
 
+    def properties(self) -> Any:
+        return Java(keySet=JavaList)
+
     def snapshots(self) -> JavaList:
         return JavaList(Java(snapshotId=lambda each=each: each) for each in self.ids)
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from pipeline import session
+from tests.kit import s3
 from tests.kit import server as server_kit
+from tests.pipeline import lake
 
 MALFORMED = (
     "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected in record "
@@ -87,24 +89,33 @@ def test_spark_serves_its_pages_and_its_log_is_kept_without_secrets(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    ("master", "reason"),
+    [
+        ("local[nonsense]", "Could not parse Master URL: 'local[nonsense]'"),
+        ("yarn", "HADOOP_CONF_DIR or YARN_CONF_DIR must be set"),
+    ],
+)
 def test_an_invalid_spark_master_fails_with_one_sentence(
-    server: server_kit.Running, tmp_path: Path
+    server: server_kit.Running, tmp_path: Path, master: str, reason: str
 ) -> None:
-    arguments = ("compact", "--table", "lake.a.b", "--master", "nonsense")
+    raw = lake.Raw(s3.client(server), f"masters-{master[:4]}")
+    raw.put("a.csv", "a\n1\n")
+    arguments = ("ingest", "--from", raw.uri("a.csv"), "--to", "lake.masters.t")
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline", *arguments, "--data", str(server.data)],
+        [sys.executable, "-m", "pipeline", *arguments, "--engine", "spark", "--master", master,
+         "--data", str(server.data)],
         cwd=server_kit.ROOT,
         env={**server_kit.client_environment(), "BOATHOUSE_LOGS": str(tmp_path / "logs")},
         capture_output=True,
         text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 1
     (log,) = (tmp_path / "logs").iterdir()
-    assert "Master must either be yarn" in log.read_text()
+    assert reason in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    assert done.stderr.splitlines()[1:] == [
-        f"pipeline: Spark's log: {log}",
-        "pipeline: compact failed: Spark's JVM did not start: "
-        "Master must either be yarn or start with spark, k8s, or local",
-    ]
+    _, place, sentence = done.stderr.splitlines()
+    assert place == f"pipeline: Spark's log: {log}"
+    assert sentence.startswith("pipeline: ingest failed: Spark")
+    assert reason in sentence

@@ -87,7 +87,7 @@ def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
         ("show user functions", []),
         ("show functions like 'greatest%'", ["GREATEST", "GREATEST_IGNORE_NULLS"]),
         ("show functions like '%_SHA%' in account", []),
-        ("show builtin functions starts with 'BITA'", ["BITAND", "BITAND_AGG"]),
+        ("show builtin functions starts with 'BITA'", ["BITAND", "BITANDAGG", "BITAND_AGG"]),
         ("show functions starts with 'bita'", []),
         ("show functions limit 2 from 'COSH'", ["COT", "COUNT"]),
         ("show functions in schema ns", []),
