@@ -295,9 +295,7 @@ class Connection(asyncio.Protocol):
         headers = self._headers
         target = self._target
         if target[:1] != b"/" or method == b"CONNECT":
-            authority, target = targets.parse(method, target)
-            if authority is not None:
-                headers = _with_host(headers, authority)
+            target, headers = _with_path(method, target, headers)
         if b"#" in target:
             target = target.partition(b"#")[0]
         path, _, query = target.partition(b"?")
@@ -484,11 +482,9 @@ class Connection(asyncio.Protocol):
         target, headers = self._target, self._headers
         if target[:1] != b"/":
             try:
-                authority, target = targets.parse(self._parser.get_method(), target)
+                target, headers = _with_path(self._parser.get_method(), target, headers)
             except errors.MalformedRequest:
                 return False
-            if authority is not None:
-                headers = _with_host(headers, authority)
         return self._face_of_head(target, headers) == dispatch.ICEBERG
 
     # What `transport.watch` calls.
@@ -801,6 +797,15 @@ def _size_of(target: bytes, headers: Headers) -> int:
     """Return about how much memory a head takes."""
     size_bytes = sum([len(name) + len(value) for name, value in headers])
     return len(target) + size_bytes + len(headers) * limits.HEADER_OVERHEAD_BYTES
+
+
+def _with_path(method: bytes, target: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    """Return path and query of a target that is no path, and the headers with its host.
+
+    Raises MalformedRequest.
+    """
+    authority, path = targets.parse(method, target)
+    return path, headers if authority is None else _with_host(headers, authority)
 
 
 def _with_host(headers: Headers, authority: bytes) -> Headers:
