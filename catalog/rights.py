@@ -104,6 +104,13 @@ def demands(actions: Iterable[str], subject: Subject, *, resource: str) -> tuple
     )
 
 
+def in_request(demand: model.Demand, context: model.Context) -> model.Demand:
+    """Return a demand with condition keys of its request."""
+    if not context:
+        return demand
+    return msgspec.structs.replace(demand, context={**demand.context, **context})
+
+
 def account_of(bucket: storage_model.BucketInfo, account_id: str) -> str:
     """Return the account that owns a bucket. account_id: of buckets that name no owner."""
     return bucket.owner or account_id

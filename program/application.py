@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import dataclasses
 import functools
 import importlib.util
 import os
@@ -381,6 +382,10 @@ def _build_rights(
             return stored.side_of(demand)
         if demand.resource.startswith(_OWN_POLICIES):
             return decide.ResourceSide(account=settings.account)
+        if demand.resource.startswith("arn:aws:iam:"):
+            side = owners.side_of(demand)
+            tags = functools.partial(stored.tags_of, demand.resource)
+            return dataclasses.replace(side, tags=tags)
         return owners.side_of(demand)
 
     return _Rights(
@@ -392,6 +397,7 @@ def _build_rights(
         audit_log=log,
         authoriser=decide.Authoriser(
             now_ms=now_ms,
+            region=settings.region,
             resource_sides=side_of,
             record=log.record,
             record_read=log.record_read if settings.audit == "all" else None,

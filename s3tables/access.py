@@ -1,21 +1,23 @@
 """engine: the permissions that an operation needs, as far as its path and query determine them.
 
 Each operation demands the action of its own name on the table or bucket it names. Permissions that
-depend on the body (a new name, a target) are demanded by the handler, before it changes anything.
+depend on the body (a new name, a target, tags) are demanded by the handler, before it changes
+anything.
 A missing table is answered 404 only to a caller who may list its bucket; for any other caller the
 answer is the one for a table that they may not access.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from catalog import errors as catalog_errors
 from catalog import rights
 from s3tables import errors, names
 from s3tables.resources import Resources, TableResource, subject_of
 from server import calls
-from server.access import model
+from server.access import decide, model
 
 _ABSENT = (errors.NotFound, catalog_errors.CatalogError)
 
@@ -25,9 +27,29 @@ def demands(
 ) -> tuple[model.Demand, ...]:
     """Return the demands for actions on the resource that a call's path and query name.
 
-    actions: the first is the operation's own name. Members may still be malformed.
+    actions: the first is the operation's own name. Members may still be malformed, and without the
+    body's.
     """
-    members = call.value.members
+    context = context_of(call.value.members)
+    named = _named(resources, call.value.members, actions)
+    return tuple([rights.in_request(demand, context) for demand in named])
+
+
+def context_of(members: Mapping[str, Any]) -> model.Context:
+    """Return the condition keys of a request's tags and encryption."""
+    context = decide.request_tags(members.get("tags") or {})
+    if members.get("tagKeys"):
+        context["aws:TagKeys"] = tuple(members["tagKeys"])
+    encryption = members.get("encryptionConfiguration") or {}
+    for member, key in (("sseAlgorithm", "SSEAlgorithm"), ("kmsKeyArn", "KMSKeyArn")):
+        if member in encryption:
+            context[f"s3tables:{key}"] = encryption[member]
+    return context
+
+
+def _named(
+    resources: Resources, members: Mapping[str, Any], actions: Sequence[str]
+) -> tuple[model.Demand, ...]:
     operation = actions[0]
     resource_arn = members.get("tableArn") or members.get("tableARN") or members.get("resourceArn")
     if resource_arn is not None:

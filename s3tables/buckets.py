@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog import rights
-from s3tables import errors, labels, listings, names, settings
+from s3tables import access, errors, labels, listings, names, settings
 from s3tables.resources import Resources, format_bucket_id
 from server import calls
 from server.access import arns
@@ -23,10 +23,11 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
     name = members["name"]
     account = principal.account_id
     arn = arns.table_bucket_arn(resources.region, account, name)
-    resources.check(principal, "CreateTableBucket", rights.of_bucket(arn))
     tags = members.get("tags", {})
-    if tags:
-        resources.check(principal, "TagResource", rights.of_bucket(arn))
+    context = access.context_of(members)
+    for action in ("CreateTableBucket", *(("TagResource",) if tags else ())):
+        demand = rights.in_request(rights.demand(action, rights.of_bucket(arn)), context)
+        resources.access.check(principal, (demand,))
     names.check_tags(tags)
     settings.check_storage(members, encrypted_disk=resources.encrypted_disk)
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from s3tables import errors, settings
+from s3tables import access, errors, settings
 from s3tables.resources import Resources
 from server import calls
 
@@ -30,6 +30,8 @@ async def get_bucket_encryption(resources: Resources, call: calls.Call) -> Membe
 
 async def put_bucket_encryption(resources: Resources, call: calls.Call) -> Members:
     """PutTableBucketEncryption: AES256, which every bucket on an encrypted disk has."""
+    needed = access.demands(resources, call, actions=("PutTableBucketEncryption",))
+    resources.access.check(call.principal, needed)
     _find_bucket(resources, call)
     settings.check_storage(call.value.members, encrypted_disk=resources.encrypted_disk)
     return {}

@@ -54,7 +54,7 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
         _row("ListTableBuckets", buckets.list_table_buckets),
         _row("GetTableBucket", buckets.get_table_bucket),
         _row("GetTableBucketEncryption", configurations.get_bucket_encryption),
-        _row("PutTableBucketEncryption", configurations.put_bucket_encryption),
+        _row_of_body("PutTableBucketEncryption", configurations.put_bucket_encryption),
         _row("DeleteTableBucketEncryption", configurations.delete_bucket_encryption),
         _row("GetTableBucketStorageClass", configurations.get_bucket_storage_class),
         _row("PutTableBucketStorageClass", configurations.put_bucket_storage_class),
@@ -108,7 +108,7 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
             tables.update_table_metadata_location,
             *rights.FILE_ACTIONS,
         ),
-        _row("TagResource", tags.tag_resource),
+        _row_of_body("TagResource", tags.tag_resource),
         _row("UntagResource", tags.untag_resource),
         _row("ListTagsForResource", tags.list_tags_for_resource),
     )

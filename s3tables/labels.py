@@ -12,16 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from catalog import commit, errors, records
-from storage import batch, model
-from storage import errors as storage_errors
+from storage import batch, model, tags
 from storage.buckets import Buckets
 from storage.index import Index
 
-FORMAT: Final = b"\x01"
-BUCKET_SETTING: Final = "tags"
+BUCKET_SETTING: Final = tags.BUCKET_SETTING
 
 Tags: TypeAlias = dict[str, str]
 Change: TypeAlias = Callable[[Tags], Tags]
@@ -38,12 +34,6 @@ class TableKey:
     def encode(self) -> bytes:
         """Return the key of the row in TAGS."""
         return self.bucket_id.to_bytes(4, "big") + uuid.UUID(self.object_uuid).bytes
-
-
-class TagsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A table's tags. A row of TAGS; a table without tags has none."""
-
-    tags: dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +65,7 @@ class Labels:
 
     def of_table(self, key: TableKey) -> Tags:
         """Return a table's tags."""
-        return _decode(self.index.get(batch.Store.TAGS, key.encode()))
+        return tags.read(self.index, key.encode())
 
     async def change_table(
         self,
@@ -101,28 +91,13 @@ class Labels:
         row_key = key.encode()
 
         def derive(reading: batch.Reading) -> Sequence[batch.Write]:
-            after = change(_decode(reading.get(batch.Store.TAGS, row_key)))
+            after = change(tags.decode(reading.get(batch.Store.TAGS, row_key)))
             if not after:
                 return (batch.Delete(store=batch.Store.TAGS, key=row_key),)
-            return (batch.Put(store=batch.Store.TAGS, key=row_key, value=_encode(after)),)
+            return (batch.Put(store=batch.Store.TAGS, key=row_key, value=tags.encode(after)),)
 
         return batch.Batch(derive=(derive,))
 
 
 def _of_settings(settings: Mapping[str, Any]) -> Tags:
     return dict(settings.get(BUCKET_SETTING, {}))
-
-
-def _encode(tags: Tags) -> bytes:
-    return FORMAT + msgspec.msgpack.encode(TagsRow(tags=tags))
-
-
-def _decode(value: bytes | None) -> Tags:
-    if value is None:
-        return {}
-    if value[:1] != FORMAT:
-        raise storage_errors.CorruptRecord(f"A TagsRow has the unknown format {value[:1]!r}")
-    try:
-        return msgspec.msgpack.decode(value[1:], type=TagsRow).tags
-    except msgspec.MsgspecError as error:
-        raise storage_errors.CorruptRecord(f"A TagsRow cannot be read: {error}") from error

@@ -6,7 +6,7 @@ request; nothing is cached.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -139,15 +139,19 @@ class Resources:
         call: calls.Call,
         bucket: storage_model.BucketInfo,
         change: Callable[[batch.Expect], Awaitable[None]],
+        *,
+        demands: Callable[[], Sequence[model.Demand]] | None = None,
     ) -> None:
         """Make a change while the policies of a table bucket are those that allow the call.
 
-        change: commits with the expectation, and is called again if a policy changed. Raises
-        AccessDenied if a newer policy refuses the call.
+        change: commits with the expectation, and is called again if a policy changed. demands:
+        returns those of the call, if its row has none. Raises AccessDenied if a newer policy
+        refuses the call.
         """
         for _ in range(ATTEMPTS_MAX):
             policies = settings.expect_policies(self.index, bucket.bucket_id)
-            self.access.recheck(call.principal, call.operation.demands(self, call))
+            needed = call.operation.demands(self, call) if demands is None else demands()
+            self.access.recheck(call.principal, needed)
             try:
                 await change(policies)
             except storage_errors.ExpectationFailed:

@@ -11,7 +11,17 @@ from typing import Any
 
 from catalog import errors as catalog_errors
 from catalog import idents, records, rights
-from s3tables import errors, labels, listings, names, namespaces, schemas, settings, tokens
+from s3tables import (
+    access,
+    errors,
+    labels,
+    listings,
+    names,
+    namespaces,
+    schemas,
+    settings,
+    tokens,
+)
 from s3tables.resources import (
     Resources,
     TableResource,
@@ -248,7 +258,8 @@ def _creation_demands(members: Members) -> tuple[model.Demand, ...]:
         demands.append(rights.demand(rights.WRITE_DATA, any_table))
     if members.get("tags"):
         demands.append(rights.demand("TagResource", any_table))
-    return tuple(demands)
+    context = access.context_of(members)
+    return tuple([rights.in_request(demand, context) for demand in demands])
 
 
 def _idents(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from catalog import records
-from s3tables import labels, names
+from s3tables import access, labels, names
 from s3tables.resources import Resources
 from server import calls
+from server.access import model
 from storage import batch
 
 Members = Mapping[str, Any]
 
 
 async def tag_resource(resources: Resources, call: calls.Call) -> Members:
-    """TagResource: adds tags, and replaces those with the same keys."""
+    """TagResource: adds tags, and replaces those with the same keys. They are in the body."""
     members = call.value.members
+    demands = functools.partial(access.demands, resources, call, actions=("TagResource",))
+    resources.access.check(call.principal, demands())
     added: Mapping[str, str] = members["tags"]
 
     def add(old: labels.Tags) -> labels.Tags:
@@ -24,7 +28,7 @@ async def tag_resource(resources: Resources, call: calls.Call) -> Members:
         names.check_tags(new)
         return new
 
-    await _change(resources, call, add)
+    await _change(resources, call, add, demands=demands)
     return {}
 
 
@@ -49,7 +53,13 @@ async def list_tags_for_resource(resources: Resources, call: calls.Call) -> Memb
     return {"tags": resources.labels.of_bucket(resources.bucket(arn).name)}
 
 
-async def _change(resources: Resources, call: calls.Call, change: labels.Change) -> None:
+async def _change(
+    resources: Resources,
+    call: calls.Call,
+    change: labels.Change,
+    *,
+    demands: Callable[[], Sequence[model.Demand]] | None = None,
+) -> None:
     arn = call.value.members["resourceArn"]
     table = resources.table_by_arn(arn) if names.is_table_arn(arn) else None
     bucket = resources.bucket(arn) if table is None else table.bucket
@@ -62,4 +72,4 @@ async def _change(resources: Resources, call: calls.Call, change: labels.Change)
         object_uuid = table.pointer.object_uuid
         await resources.labels.change_table(place, object_uuid, change, expects=(policies,))
 
-    await resources.change_judged(call, bucket, commit)
+    await resources.change_judged(call, bucket, commit, demands=demands)

@@ -51,6 +51,7 @@ async def explain_access(services: TablesServices, call: calls.Call) -> asgi.Res
             authoriser.side_of(demand),
             names=person.policy_names,
             now_ms=authoriser.now_ms(),
+            region=authoriser.region,
         )
     )
 

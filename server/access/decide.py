@@ -12,7 +12,7 @@ the same decision for every protocol.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
@@ -30,6 +30,9 @@ SIMULATION: Final = "iam:SimulatePrincipalPolicy"
 """The action of questions about decisions, which changes nothing."""
 
 
+ReadTags: TypeAlias = Callable[[], policies.Values]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResourceSide:
     """A resource's own policies. account: the account that owns it, None for the caller's.
@@ -38,6 +41,7 @@ class ResourceSide:
     no such restriction. grants: of its access control list. only_denies: the policies are those of
     a bucket, whose owner does not own the object in it: what they allow does not count.
     is_trust: the policy is a role's, without which no policy of the caller allows anything.
+    tags: returns the condition keys of the resource's tags; called if a policy tests them.
     """
 
     policies: tuple[policies.CompiledPolicy, ...] = ()
@@ -46,6 +50,7 @@ class ResourceSide:
     grants: acls.Grants | None = None
     only_denies: bool = False
     is_trust: bool = False
+    tags: ReadTags | None = None
 
 
 ResourceSides: TypeAlias = Callable[[model.Demand], ResourceSide]
@@ -64,20 +69,27 @@ def authorise(
     grants: acls.Grants | None = None,
     only_denies: bool = False,
     is_trust: bool = False,
+    tags: policies.Values | None = None,
     now_ms: int | None = None,
+    region: str = "",
 ) -> model.Decision:
     """Return whether principal may do the demanded action, and why.
 
     resource_account: the resource's owner; None means the principal's own account.
-    restricted_to, grants, only_denies, is_trust: as of a ResourceSide.
-    now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
+    restricted_to, grants, only_denies, is_trust: as of a ResourceSide. tags: condition keys of the
+    resource's tags.
+    now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it. region: for
+    aws:RequestedRegion.
     """
     if principal.type == "root":
         if principal.scopes is not None and not in_scope(principal.scopes, demand):
             return model.Decision(allow=False, reason="scope")
         return _ROOT
-    values = condition_values(principal, demand, now_ms=now_ms)
-    values["aws:resourceaccount"] = (resource_account or principal.account_id,)
+    values = condition_values(principal, demand, now_ms=now_ms, region=region)
+    owner = (resource_account or principal.account_id,)
+    values["aws:resourceaccount"] = values["s3:resourceaccount"] = owner
+    if tags:
+        values.update(tags)
     own = _Verdicts.of(principal.policies, principal, demand, values)
     theirs = _Verdicts.of(resource_policies, principal, demand, values)
     session = _NO_VERDICTS
@@ -156,7 +168,11 @@ def in_scope(scopes: Iterable[model.Scope], demand: model.Demand) -> bool:
 
 
 def condition_values(
-    principal: model.Principal, demand: model.Demand, *, now_ms: int | None = None
+    principal: model.Principal,
+    demand: model.Demand,
+    *,
+    now_ms: int | None = None,
+    region: str = "",
 ) -> dict[str, tuple[str, ...]]:
     """Return the condition keys of a demand: of the request, the principal and the demand."""
     values: dict[str, tuple[str, ...]] = {}
@@ -174,6 +190,10 @@ def condition_values(
             values["aws:principalarn"] = (principal.arn,)
         values["aws:userid"] = (principal.principal_id or principal.name,)
         values["aws:principalaccount"] = (principal.account_id,)
+        values["aws:principalisawsservice"] = values["aws:viaawsservice"] = _FALSE
+        values["aws:principaltype"] = _ASSUMED_ROLE if principal.role_arn else _USER
+    for name, text in principal.tags.items():
+        values[f"aws:principaltag/{name.lower()}"] = (text,)
     if principal.session is not None:
         issued_at = datetime.fromtimestamp(principal.session.issued_at_ms / 1000, tz=UTC)
         values["aws:tokenissuetime"] = (issued_at.isoformat(),)
@@ -181,25 +201,57 @@ def condition_values(
         moment = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
         values["aws:currenttime"] = (moment.isoformat(),)
         values["aws:epochtime"] = (str(now_ms // 1000),)
+    if region:
+        values["aws:requestedregion"] = (region,)
     return values
+
+
+_FALSE: Final = ("false",)
+_USER: Final = ("User",)
+_ASSUMED_ROLE: Final = ("AssumedRole",)
+
+
+def tags_of(principal: model.Principal, side: ResourceSide) -> policies.Values:
+    """Return the condition keys of a resource's tags, none if no policy tests them."""
+    if side.tags is None:
+        return {}
+    documents = (*principal.documents, *side.policies)
+    return side.tags() if any(each.reads_resource_tags for each in documents) else {}
+
+
+def tag_keys(prefixes: Iterable[str], tags: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the condition keys of tags, one for each prefix such as `aws:ResourceTag/`."""
+    return {
+        f"{prefix}{name}".lower(): (text,) for prefix in prefixes for name, text in tags.items()
+    }
+
+
+def request_tags(tags: Mapping[str, str]) -> dict[str, model.ContextValue]:
+    """Return the condition keys of the tags that a request gives a resource, none without tags."""
+    if not tags:
+        return {}
+    return {**tag_keys(("aws:RequestTag/",), tags), "aws:TagKeys": tuple(tags)}
 
 
 class Authoriser:
     """`authorise` with the clock and the resources' policies passed in once.
 
-    resource_sides: returns a demand's resource's own policies. record: called for every denial and
-    every allowed write. record_read: for every allowed read; without one, reads are not recorded.
+    region: of the server, for aws:RequestedRegion. resource_sides: returns a demand's resource's
+    own policies. record: called for every denial and every allowed write. record_read: for every
+    allowed read; without one, reads are not recorded.
     """
 
     def __init__(
         self,
         *,
         now_ms: storage_model.NowMs,
+        region: str = "",
         resource_sides: ResourceSides | None = None,
         record: Recorder | None = None,
         record_read: Recorder | None = None,
     ) -> None:
         self._now_ms = now_ms
+        self.region = region
         self._resource_sides = resource_sides
         self._record = record
         self._record_read = record_read
@@ -227,7 +279,9 @@ class Authoriser:
             grants=side.grants,
             only_denies=side.only_denies,
             is_trust=side.is_trust,
+            tags=tags_of(principal, side),
             now_ms=self._now_ms(),
+            region=self.region,
         )
 
     def side_of(self, demand: model.Demand) -> ResourceSide:

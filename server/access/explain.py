@@ -20,13 +20,16 @@ def explain(
     *,
     names: Sequence[str],
     now_ms: int,
+    region: str = "",
 ) -> dict[str, Any]:
     """Return a decision with the policies and statements that were looked at.
 
     names: of the principal's own policies, in their order.
     """
-    values = decide.condition_values(principal, demand, now_ms=now_ms)
-    values["aws:resourceaccount"] = (side.account or principal.account_id,)
+    values = decide.condition_values(principal, demand, now_ms=now_ms, region=region)
+    owner = (side.account or principal.account_id,)
+    values["aws:resourceaccount"] = values["s3:resourceaccount"] = owner
+    values.update(decide.tags_of(principal, side))
     own = zip(names, principal.policies, strict=True)
     theirs = [("policy of the resource", each) for each in side.policies]
     shown = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import hmac
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -262,8 +263,31 @@ class Identities:
         """Return the trust policy of the role that a demand for assuming it names."""
         role = self.by_role_arn(demand.resource)
         return decide.ResourceSide(
-            account=self.account, policies=() if role is None else (role.trust,), is_trust=True
+            account=self.account,
+            policies=() if role is None else (role.trust,),
+            is_trust=True,
+            tags=functools.partial(self.tags_of, demand.resource),
         )
+
+    def tags_of(self, arn: str) -> policies.Values:
+        """Return the condition keys of the tags of a user, a role, a managed policy or a provider;
+        none for an ARN that nothing has."""
+        row_type, _, name = arn.rpartition(":")[2].partition("/")
+        row: UserRow | RoleRow | PolicyRow | ProviderRow | None = None
+        if row_type == "user":
+            user = self.user(name.rpartition("/")[2])
+            row = None if user is None else user.row
+        elif row_type == "role":
+            role = self.by_role_arn(arn)
+            row = None if role is None else role.row
+        elif row_type == "policy":
+            row = self.policy(name.rpartition("/")[2])
+        elif row_type == "oidc-provider":
+            provider = self.provider(name)
+            row = None if provider is None else provider.row
+        if row is None:
+            return {}
+        return decide.tag_keys(("aws:ResourceTag/", "iam:ResourceTag/"), row.tags)
 
     def build_session(self, role: StoredRole, claims: Mapping[str, Any]) -> model.Principal:
         """Return the principal of a role's session. claims: those of `session_claims`."""
@@ -286,6 +310,7 @@ class Identities:
             display_name=name,
             policies=role.policies,
             principal_id=f"{row.role_id}:{claims['ses']}",
+            tags=row.tags,
             access_key=claims.get("key", ""),
             session_policies=bounds,
             role_arn=self.arn_of_role(row),
@@ -397,6 +422,7 @@ class Identities:
             display_name=row.name,
             policies=self._policies_of(view, row),
             principal_id=row.user_id,
+            tags=row.tags,
         )
         secrets = {
             key.access_key: self._unseal(key) for key in row.keys if key.active and not row.disabled

@@ -63,7 +63,8 @@ class Principal:
     principal_id: the identity's unique id, which a new identity of the same name does not get; the
     name, if it has none. access_key: the long-term one that the caller's credential comes from.
     session: None for long-term credentials. session_policies: None for no such bound; otherwise one
-    of them must also allow every demand. role_arn: of an assumed role.
+    of them must also allow every demand. role_arn: of an assumed role. tags: of the user, or of the
+    role that is assumed.
     """
 
     type: PrincipalType
@@ -81,6 +82,7 @@ class Principal:
     session: CredentialSession | None = None
     session_policies: Documents | None = None
     role_arn: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def documents(self) -> Documents:

@@ -52,6 +52,8 @@ _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
 EXISTING_TAG: Final = "s3:existingobjecttag/"
 """The beginning of the condition keys of an object's tags, in lower case."""
+RESOURCE_TAGS: Final = ("resourcetag/", "s3tables:tablebuckettag/")
+"""Beginnings of the condition keys of other tags: `aws:ResourceTag/`, `iam:ResourceTag/`."""
 PARSED_VALUES_REMEMBERED: Final = 16
 """Values of requests that are remembered parsed: each is compared with many of a policy."""
 
@@ -221,11 +223,13 @@ class CompiledPolicy:
     """A checked document, ready for evaluation.
 
     reads_tags: a condition or a variable in it is about the tags that an object has.
+    reads_resource_tags: one is about those of another resource, or of a table bucket.
     """
 
     statements: tuple[Statement, ...]
     policy_type: PolicyType
     reads_tags: bool = False
+    reads_resource_tags: bool = False
 
 
 def parse_policy(
@@ -277,10 +281,12 @@ def parse_policy(
         statements.append(statement)
     if is_clients or policy_type != "identity":
         _check_variables_count(document)
+    text = str(document).lower()
     return CompiledPolicy(
         statements=tuple(statements),
         policy_type=policy_type,
-        reads_tags=EXISTING_TAG in str(document).lower(),
+        reads_tags=EXISTING_TAG in text,
+        reads_resource_tags=any(key in text for key in RESOURCE_TAGS),
     )
 
 

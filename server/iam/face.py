@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from server import calls
-from server.access import arns, model
+from server.access import arns, decide, model
 from server.access import errors as access_errors
 from server.aws import face, queryface
 from server.aws import model as aws_model
@@ -107,11 +107,15 @@ def _of_policies(iam: IamServices, call: calls.Call) -> str:
 def _demands(
     name: str, resource_of: ResourceOf, iam: IamServices, call: calls.Call
 ) -> tuple[model.Demand, ...]:
+    members = call.value.members
     resource = resource_of(iam, call)
-    arn = call.value.members.get("PolicyArn")
+    context = decide.request_tags({tag["Key"]: tag["Value"] for tag in members.get("Tags", ())})
+    if "TagKeys" in members:
+        context["aws:TagKeys"] = tuple(members["TagKeys"])
+    arn = members.get("PolicyArn")
     if arn is not None and resource != arn:
-        return services.demand(name, resource, **{"iam:PolicyARN": arn})
-    return services.demand(name, resource)
+        context["iam:PolicyARN"] = arn
+    return services.demand(name, resource, **context)
 
 
 def _demands_of_update(iam: IamServices, call: calls.Call) -> tuple[model.Demand, ...]:

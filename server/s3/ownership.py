@@ -10,12 +10,13 @@ table, its own policy apply to it.
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Final
 
 from server.access import acls, arns, decide, model, policies
 from server.access import errors as access_errors
 from server.s3 import bucketacls
-from storage import batch, buckets, errors, objects
+from storage import batch, buckets, errors, objects, tags
 from storage import model as storage_model
 from storage import settings as stored_settings
 
@@ -54,7 +55,9 @@ class Ownership:
             return decide.NO_POLICY
         if named.account:
             return decide.ResourceSide(
-                account=named.account, policies=tuple(map(self._compile, self._tables_texts(named)))
+                account=named.account,
+                policies=tuple(map(self._compile, self._tables_texts(named))),
+                tags=functools.partial(self._tags_of, named),
             )
         if named.service != "s3":
             return decide.NO_POLICY
@@ -87,20 +90,46 @@ class Ownership:
 
     def _tables_texts(self, named: arns.ARN) -> tuple[str, ...]:
         """Return the policies of a table bucket and of a table in it that an ARN names."""
+        bucket, table_key = self._tables_resource(named)
+        if bucket is None:
+            return ()
+        keys = [stored_settings.bucket_key(bucket.bucket_id)]
+        if table_key is not None:
+            keys.append(table_key)
+        rows = (stored_settings.read(self._index, key) for key in keys)
+        return tuple(row[POLICY] for row in rows if POLICY in row)
+
+    def _tags_of(self, named: arns.ARN) -> policies.Values:
+        """Return the condition keys of the tags of a table bucket or of a table in it."""
+        bucket, table_key = self._tables_resource(named)
+        if bucket is None:
+            return {}
+        of_bucket = bucket.settings.get(tags.BUCKET_SETTING, {})
+        own = of_bucket if "/table/" not in named.resource else {}
+        if table_key is not None:
+            own = tags.read(self._index, table_key)
+        return {
+            **decide.tag_keys(("aws:ResourceTag/",), own),
+            **decide.tag_keys(("s3tables:TableBucketTag/",), of_bucket),
+        }
+
+    def _tables_resource(
+        self, named: arns.ARN
+    ) -> tuple[storage_model.BucketInfo | None, bytes | None]:
+        """Return the table bucket that an ARN of S3 Tables names, and the key of the rows of a
+        table in it."""
         of_bucket, separator, object_uuid = named.resource.partition("/table/")
         resource_type, _, name = of_bucket.partition("/")
         if named.service != "s3tables" or resource_type != "bucket":
-            return ()
+            return None, None
         try:
             bucket = self._buckets.get(name)
         except errors.NoSuchBucket:
-            return ()
-        keys = [stored_settings.bucket_key(bucket.bucket_id)]
+            return None, None
         if separator:
             with contextlib.suppress(ValueError):  # a table that is yet to be made has no uuid
-                keys.append(stored_settings.table_key(bucket.bucket_id, object_uuid))
-        rows = (stored_settings.read(self._index, key) for key in keys)
-        return tuple(row[POLICY] for row in rows if POLICY in row)
+                return bucket, stored_settings.table_key(bucket.bucket_id, object_uuid)
+        return bucket, None
 
     def _granted(
         self, bucket: storage_model.BucketInfo, key: str, demand: model.Demand

@@ -684,6 +684,31 @@ def resource_policies(
         client.delete_table_policy(**table)
 
 
+@contextmanager
+def tagged(doors: Doors, scene: Scene, situation: access_table.Situation) -> Iterator[None]:
+    """Put the tags of a situation on the table, its bucket and the caller."""
+    tables, iam = doors.server.client("s3tables"), doors.server.client("iam")
+    listed = [
+        {"Key": key, "Value": value} for key, value in situation.tags.get("caller", {}).items()
+    ]
+    keys = [tag["Key"] for tag in listed]
+    is_role = situation.caller == "session"
+    if listed and is_role:
+        iam.tag_role(RoleName=scene["r"], Tags=listed)
+    elif listed:
+        iam.tag_user(UserName="exactly", Tags=listed)
+    for name, arn in (("table", scene["arn"]), ("bucket", BUCKET)):
+        if name in situation.tags:
+            tables.tag_resource(resourceArn=arn, tags=situation.tags[name])
+    try:
+        yield
+    finally:
+        if listed and not is_role:
+            iam.untag_user(UserName="exactly", TagKeys=keys)
+        if "bucket" in situation.tags:
+            tables.untag_resource(resourceArn=BUCKET, tagKeys=[*situation.tags["bucket"]])
+
+
 @pytest.mark.parametrize("situation", access_table.SITUATIONS, ids=lambda each: each.name)
 def test_the_same_policies_decide_alike_at_every_door(
     doors: Doors, situation: access_table.Situation
@@ -692,7 +717,7 @@ def test_the_same_policies_decide_alike_at_every_door(
     scene.fill("{key} {arn2} {e}")
     keys, arn = caller_of(doors, scene, situation)
     has_password = situation.caller != "session"
-    with resource_policies(doors, scene, situation, arn):
+    with resource_policies(doors, scene, situation, arn), tagged(doors, scene, situation):
         verdicts = {
             door: doors.verdict(keys, request, scene)
             for door, request in access_table.READS.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 Door = Literal["s3", "s3tables", "rest", "sql", "native", "iam", "sts"]
@@ -822,7 +822,7 @@ class Situation:
     identity, bucket, table, session: statements; a resource policy's apply to the caller unless
     they name a principal. caller: `user`, `root`, `session` of a role that the identity statements
     belong to, or `foreigner` and `stranger` of another account, whose own policies allow everything
-    and nothing.
+    and nothing. tags: of the `table`, its `bucket` and the `caller`.
     """
 
     name: str
@@ -832,6 +832,7 @@ class Situation:
     table: tuple[Mapping[str, Any], ...] = ()
     session: tuple[Mapping[str, Any], ...] | None = None
     caller: Literal["user", "root", "session", "foreigner", "stranger"] = "user"
+    tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def _statement(effect: str, resource: Any, **more: Any) -> Mapping[str, Any]:
@@ -841,6 +842,10 @@ def _statement(effect: str, resource: Any, **more: Any) -> Mapping[str, Any]:
 EVERYTHING: Final = _statement("Allow", "*")
 ALLOW_T: Final = _statement("Allow", "{arn}")
 DENY_T: Final = _statement("Deny", "{arn}")
+SECRET: Final = {"StringEquals": {"aws:ResourceTag/class": "secret"}}
+TEST: Final = {"StringEquals": {"s3tables:TableBucketTag/stage": "test"}}
+TEAM: Final = {"StringEquals": {"aws:ResourceTag/team": "${{aws:PrincipalTag/team}}"}}
+RED: Final = {"StringEquals": {"aws:PrincipalTag/team": "red"}}
 ANOTHER: Final = {"Principal": {"AWS": "arn:aws:iam::000000000000:user/all_but"}}
 
 SITUATIONS: Final = (
@@ -872,6 +877,91 @@ SITUATIONS: Final = (
             EVERYTHING,
             _statement("Deny", "*", Condition={"StringEquals": {"s3tables:namespace": "{e}"}}),
         ),
+        allows=True,
+    ),
+    Situation(
+        name="own policy denies other regions",
+        identity=(
+            EVERYTHING,
+            _statement(
+                "Deny", "*", Condition={"StringNotEquals": {"aws:RequestedRegion": "us-east-1"}}
+            ),
+        ),
+        allows=True,
+    ),
+    Situation(
+        name="own policy denies this region to users and not to services",
+        identity=(
+            EVERYTHING,
+            _statement(
+                "Deny",
+                "*",
+                Condition={
+                    "StringEquals": {
+                        "aws:RequestedRegion": "us-east-1",
+                        "aws:PrincipalType": "User",
+                    },
+                    "Bool": {"aws:PrincipalIsAWSService": "false", "aws:ViaAWSService": "false"},
+                },
+            ),
+        ),
+        allows=False,
+    ),
+    Situation(
+        name="own policy denies tables with the table's tag",
+        identity=(EVERYTHING, _statement("Deny", "*", Condition=SECRET)),
+        tags={"table": {"Class": "secret"}},
+        allows=False,
+    ),
+    Situation(
+        name="own policy denies tables with a tag that the bucket alone has",
+        identity=(EVERYTHING, _statement("Deny", "*", Condition=SECRET)),
+        tags={"table": {"class": "open"}, "bucket": {"class": "secret"}},
+        allows=True,
+    ),
+    Situation(
+        name="own policy allows tables of buckets with the bucket's tag",
+        identity=(_statement("Allow", "*", Condition=TEST),),
+        tags={"bucket": {"stage": "test"}},
+        allows=True,
+    ),
+    Situation(
+        name="own policy allows tables of buckets with another tag",
+        identity=(_statement("Allow", "*", Condition=TEST),),
+        tags={"bucket": {"stage": "live"}, "table": {"stage": "test"}},
+        allows=False,
+    ),
+    Situation(
+        name="own policy allows tables with the user's own tag",
+        identity=(_statement("Allow", "*", Condition=TEAM),),
+        tags={"table": {"team": "red"}, "caller": {"team": "red"}},
+        allows=True,
+    ),
+    Situation(
+        name="own policy allows tables with the user's tag and the user has another",
+        identity=(_statement("Allow", "*", Condition=TEAM),),
+        tags={"table": {"team": "red"}, "caller": {"team": "blue"}},
+        allows=False,
+    ),
+    Situation(
+        name="a session has the tags of its role",
+        identity=(_statement("Allow", "*", Condition=TEAM),),
+        tags={"table": {"team": "red"}, "caller": {"team": "red"}},
+        caller="session",
+        allows=True,
+    ),
+    Situation(
+        name="the bucket policy denies callers with the user's tag",
+        identity=(EVERYTHING,),
+        bucket=({**DENY_T, "Condition": RED},),
+        tags={"caller": {"team": "red"}},
+        allows=False,
+    ),
+    Situation(
+        name="the table policy allows callers with the role's tag",
+        table=({**ALLOW_T, "Condition": RED},),
+        tags={"caller": {"team": "red"}},
+        caller="session",
         allows=True,
     ),
     Situation(
@@ -982,7 +1072,6 @@ ABSENT: Final[Mapping[Door, Request]] = {
 LISTING: Final = (("s3tables:ListTables", "N"), ("s3tables:GetTableData", "T"))
 """The rights that tell what is absent: a table in its namespace, a file below its table."""
 
-# Denied; absent for a caller who may list the parent; absent for one who may not.
 # Denied; absent for a caller who may list the parent; absent for one who may not.
 ANSWERS: Final[Mapping[Door, tuple[str, str, str]]] = {
     "s3": ("403 AccessDenied", "404 NoSuchKey", "403 AccessDenied"),

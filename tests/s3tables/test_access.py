@@ -60,6 +60,28 @@ USERS: dict[str, list[dict[str, Any]]] = {
         )
     ],
     "tagger": [policy(allow(["s3tables:TagResource", "s3tables:ListTagsForResource"], TABLES))],
+    "labeller": [
+        policy(
+            allow(
+                ["s3tables:TagResource", "s3tables:UntagResource", "s3tables:CreateTableBucket"],
+                "*",
+                Condition={
+                    "ForAllValues:StringEquals": {"aws:TagKeys": ["stage"]},
+                    "Null": {"aws:TagKeys": "false"},
+                    "StringEqualsIfExists": {"aws:RequestTag/stage": ["test", "dev"]},
+                },
+            )
+        )
+    ],
+    "encrypter": [
+        policy(
+            allow(
+                ["s3tables:CreateTableBucket", "s3tables:PutTableBucketEncryption"],
+                "*",
+                Condition={"StringEquals": {"s3tables:SSEAlgorithm": "AES256"}},
+            )
+        )
+    ],
     "builder": [policy(allow("s3tables:CreateTableBucket", bucket_arn("built-*")))],
 }
 
@@ -273,3 +295,43 @@ def test_the_metrics_count_denials_by_principal(guarded: TablesService) -> None:
         assert denied(guarded.client("powerless").list_table_buckets)
     guarded.client().list_table_buckets()
     assert counted() == before + 2
+
+
+@pytest.mark.parametrize("resource", ["bucket", "table"])
+def test_the_tags_that_a_request_gives_or_removes_are_conditions(
+    guarded: TablesService, resource: str
+) -> None:
+    root, client = guarded.client(), guarded.client("labeller")
+    arn = BUCKET if resource == "bucket" else root.get_table(**ORDERS)["tableARN"]
+    for tags in ({"stage": "live"}, {"team": "a"}, {"stage": "dev", "team": "a"}):
+        assert denied(client.tag_resource, resourceArn=arn, tags=tags) == "s3tables:TagResource"
+    assert root.list_tags_for_resource(resourceArn=arn)["tags"] == {}
+    client.tag_resource(resourceArn=arn, tags={"stage": "dev"})
+    root.tag_resource(resourceArn=arn, tags={"team": "a"})
+    untagged = {"resourceArn": arn, "tagKeys": ["team", "stage"]}
+    assert denied(client.untag_resource, **untagged) == "s3tables:UntagResource"
+    client.untag_resource(resourceArn=arn, tagKeys=["stage"])
+    assert root.list_tags_for_resource(resourceArn=arn)["tags"] == {"team": "a"}
+    root.untag_resource(resourceArn=arn, tagKeys=["team"])
+
+
+def test_the_tags_and_the_encryption_of_a_new_bucket_are_conditions(
+    guarded: TablesService,
+) -> None:
+    create = guarded.client("labeller").create_table_bucket
+    assert denied(create, name="labelled") == "s3tables:CreateTableBucket"
+    assert denied(create, name="labelled", tags={"stage": "live"}) == "s3tables:CreateTableBucket"
+    arn = create(name="labelled", tags={"stage": "test"})["arn"]
+    client = guarded.client("encrypter")
+    assert denied(client.create_table_bucket, name="unlocked") == "s3tables:CreateTableBucket"
+    encrypted = {"encryptionConfiguration": {"sseAlgorithm": "AES256"}}
+    # Allowed, and refused for what the disk is.
+    status, code, _ = refused(client.create_table_bucket, name="locked", **encrypted)
+    assert (status, code) == (400, "BadRequestException")
+    status, code, _ = refused(client.put_table_bucket_encryption, tableBucketARN=arn, **encrypted)
+    assert (status, code) == (400, "BadRequestException")
+    by_kms = {"sseAlgorithm": "aws:kms", "kmsKeyArn": f"arn:aws:kms:us-east-1:{'0' * 12}:key/k"}
+    put = client.put_table_bucket_encryption
+    refusal = denied(put, tableBucketARN=arn, encryptionConfiguration=by_kms)
+    assert refusal == "s3tables:PutTableBucketEncryption"
+    guarded.client().delete_table_bucket(tableBucketARN=arn)

@@ -195,6 +195,9 @@ def test_condition_values_come_from_connection_principal_demand_and_clock():
         "aws:userid": ("alice",),
         "aws:principalarn": (who.arn,),
         "aws:principalaccount": (HERE,),
+        "aws:principaltype": ("User",),
+        "aws:principalisawsservice": ("false",),
+        "aws:viaawsservice": ("false",),
         "aws:currenttime": ("2025-11-21T16:00:00+00:00",),
         "aws:epochtime": ("1763740800",),
     }

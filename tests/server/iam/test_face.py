@@ -787,6 +787,53 @@ def test_rights_on_identities_follow_their_arns_and_the_policy_that_is_attached(
     assert aws.refusal(call, UserName=name, PolicyArn=arn) == (403, "AccessDenied")
 
 
+def test_rights_on_identities_follow_their_tags_and_the_tags_of_the_request(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    ours = {"Key": "team", "Value": "ours"}
+    other, tagged = f"{name}-other", f"{name}-tagged"
+    iam.create_user(UserName=other)
+    iam.create_user(UserName=tagged, Tags=[ours])
+    statements = [
+        ("iam:GetUser", {"StringEquals": {"aws:ResourceTag/Team": "ours"}}),
+        ("iam:ListUserTags", {"StringEquals": {"iam:ResourceTag/team": "ours"}}),
+        (
+            ["iam:CreateUser", "iam:TagUser"],
+            {
+                "StringEquals": {"aws:RequestTag/team": "${aws:PrincipalTag/team}"},
+                "ForAllValues:StringEquals": {"aws:TagKeys": ["team", "note"]},
+            },
+        ),
+        ("iam:UntagUser", {"ForAllValues:StringNotEquals": {"aws:TagKeys": "team"}}),
+    ]
+    document = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Action": action, "Resource": "*", "Condition": condition}
+            for action, condition in statements
+        ],
+    }
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=json.dumps(document))
+    mine, denied = server.client("iam", keys), (403, "AccessDenied")
+    mine.get_user(UserName=tagged)
+    assert mine.list_user_tags(UserName=tagged)["Tags"] == [ours]
+    assert aws.refusal(mine.get_user, UserName=other) == denied
+    assert aws.refusal(mine.list_user_tags, UserName=other) == denied
+
+    new = f"{name}-new"
+    assert aws.refusal(mine.create_user, UserName=new, Tags=[ours]) == denied
+    iam.tag_user(UserName=name, Tags=[ours])
+    assert aws.refusal(mine.create_user, UserName=new) == denied
+    more = {"Key": "more", "Value": "x"}
+    assert aws.refusal(mine.create_user, UserName=new, Tags=[ours, more]) == denied
+    mine.create_user(UserName=new, Tags=[ours])
+    mine.tag_user(UserName=other, Tags=[ours, {"Key": "note", "Value": "x"}])
+    assert aws.refusal(mine.untag_user, UserName=other, TagKeys=["note", "team"]) == denied
+    mine.untag_user(UserName=other, TagKeys=["note"])
+    assert iam.list_user_tags(UserName=other)["Tags"] == [ours]
+
+
 def test_roles_have_trust_policies_and_policies(iam: Any) -> None:
     created = iam.create_role(
         RoleName="Etl",

@@ -156,6 +156,31 @@ def test_an_external_id_is_a_condition_of_the_trust_policy(server: aws.Server) -
     assert may_read(server, assumed(server, carol, arn, ExternalId="contract-7"))
 
 
+def test_tags_of_caller_and_role_are_conditions(server: aws.Server) -> None:
+    iam = server.client("iam")
+    iam.create_user(UserName="tess", Tags=[{"Key": "team", "Value": "red"}])
+    keys = aws.Keys.of(iam.create_access_key(UserName="tess"))
+    condition = {"StringEquals": {"aws:PrincipalTag/team": "red"}}
+    arn = role_of(server, trust(f"{HERE}:user/tess", Condition=condition))
+    assert may_read(server, assumed(server, keys, arn))
+    iam.tag_user(UserName="tess", Tags=[{"Key": "team", "Value": "blue"}])
+    assert refused(server, keys, arn) == DENIED
+
+    arn = role_of(server, trust(f"{HERE}:user/tess"))
+    denial = {
+        "Effect": "Deny",
+        "Action": "sts:AssumeRole",
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:ResourceTag/use": "night"}},
+    }
+    iam.put_user_policy(
+        UserName="tess", PolicyName="no", PolicyDocument=json.dumps(document(denial))
+    )
+    assert may_read(server, assumed(server, keys, arn))
+    iam.tag_role(RoleName=arn.rpartition("/")[2], Tags=[{"Key": "use", "Value": "night"}])
+    assert refused(server, keys, arn) == DENIED
+
+
 def test_an_absent_role_looks_like_one_that_may_not_be_assumed(server: aws.Server) -> None:
     assert refused(server, aws.keys_of("carol"), f"{HERE}:role/no-such-role") == DENIED
     assert refused(server, aws.ROOT, f"{HERE}:role/no-such-role") == DENIED
