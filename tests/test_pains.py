@@ -202,6 +202,8 @@ TROUBLES: Final[Mapping[int, tuple[str, tuple[str, ...]]]] = {
         (
             "catalog/rest/test_tables.py::"
             "test_load_table_is_no_304_once_the_vended_keys_are_about_to_expire",
+            "contract/test_spark.py::"
+            "test_a_loaded_table_is_read_with_newer_keys_once_those_of_its_load_have_ended",
         ),
     ),
     30: (

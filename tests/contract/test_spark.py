@@ -5,12 +5,16 @@ PyIceberg, DuckDB and SQL read back what Spark wrote.
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.kit import lake_client
+from catalog.rest import credentials
+from tests.kit import aws, lake_client, rest, waits
 from tests.kit import s3 as s3_kit
 from tests.kit import server as server_kit
 from tests.kit.engines import Engines
@@ -528,6 +532,54 @@ def test_spark_lets_the_catalog_plan_its_scans(engines: Engines) -> None:
         assert planned == read, condition
         assert read
     assert sql(f"SELECT count(*) FROM planned.{table}") == [(38,)]
+
+
+def test_a_loaded_table_is_read_with_newer_keys_once_those_of_its_load_have_ended(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "LIFETIME_SECONDS", 4)
+    monkeypatch.setattr(credentials, "WINDOW_MS", 1_000)
+    with aws.serving(tmp_path / "data", sql_workers=0) as server:
+        for path, body in (
+            ("namespaces", {"namespace": ["ns"]}),
+            ("namespaces/ns/tables", {"name": "t", "schema": rest.SCHEMA}),
+        ):
+            created = aws.signed(server, aws.ROOT, "POST", f"/iceberg/v1/lake/{path}", body)
+            assert created[0] == 200, created
+        prefix = "spark.sql.catalog.ending"
+        for name, value in {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            ".type": "rest",
+            ".uri": f"{server.url}/iceberg",
+            ".warehouse": "lake",
+            ".credential": f"{aws.ROOT.access_key}:{aws.ROOT.secret_key}",
+        }.items():
+            spark.session.conf.set(prefix + name, value)
+        java, session = spark.jvm, spark.session._jsparkSession
+        table = java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, "ending.ns.t")
+        metadata_file = table.operations().current().metadataFileLocation()
+        assert table.io().newInputFile(metadata_file).getLength() > 0
+
+        _, loaded = aws.signed(server, aws.ROOT, "GET", "/iceberg/v1/lake/namespaces/ns/tables/t")
+        keys = aws.Keys(
+            access_key=loaded["config"]["s3.access-key-id"],
+            secret_key=loaded["config"]["s3.secret-access-key"],
+            token=loaded["config"]["s3.session-token"],
+        )
+        client, key = server.client("s3", keys), metadata_file.removeprefix("s3://lake/")
+
+        def are_ended() -> bool:
+            try:
+                client.head_object(Bucket="lake", Key=key)
+            except client.exceptions.ClientError:
+                return True
+            return False
+
+        deadline = time.monotonic() + waits.WAIT_SECONDS
+        while not are_ended():
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert table.io().newInputFile(metadata_file).getLength() > 0
 
 
 def test_spark_writes_and_replaces_files_of_a_bucket_through_s3a(engines: Engines) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg import schema, types
 
-from pipeline import errors, expiry, maintenance, previews, progress, settings
+from pipeline import errors, expiry, maintenance, previews, progress, settings, sources
 from tests.kit import waits
+from tests.pipeline import handwritten
 from tests.pipeline.lake import Lake, Raw, Watched
 
 pytestmark = pytest.mark.spark
@@ -195,6 +197,36 @@ def test_sorting_a_table_without_a_sort_order_is_refused_and_changes_nothing(
             say=print,
         )
     assert lake.state(f"ordered.{name}") == before
+
+
+def test_a_compaction_copies_no_row_of_a_file_that_another_table_owns(lake: Lake) -> None:
+    """A writer may name any file in a manifest; the keys of its table do not open it."""
+    catalog, s3 = lake.catalog, sources.client(lake.server)
+    catalog.create_namespace("deputy")
+    columns = schema.Schema(
+        types.NestedField(1, "id", types.LongType()),
+        types.NestedField(2, "name", types.StringType()),
+    )
+    victim, mine = [catalog.create_table(f"deputy.{name}", columns) for name in ("victim", "mine")]
+
+    def put(table: Any, number: int, name: str) -> handwritten.File:
+        written = (handwritten.LONG, handwritten.TEXT)
+        return handwritten.put(s3, table, written, [(number, name)], content=handwritten.DATA)
+
+    secret = put(victim, 7, "secret")
+    handwritten.commit(s3, catalog, victim, [secret])
+    handwritten.commit(s3, catalog, mine, [put(mine, 1, "a"), put(mine, 2, "b"), secret])
+    before = catalog.load_table("deputy.mine").metadata_location
+    with pytest.raises(errors.SparkJobFailed, match=r"Access Denied|Forbidden|403"):
+        maintenance.compact(
+            settings.parse_table("lake.deputy.mine"),
+            target_file_size_mib=64,
+            min_input_files=2,
+            open_spark=lake.open_spark,
+            say=print,
+        )
+    assert catalog.load_table("deputy.mine").metadata_location == before
+    assert lake.rows("deputy.victim") == [{"id": 7, "name": "secret"}]
 
 
 def test_previews_say_what_then_happens_and_change_nothing(lake: Lake) -> None:
