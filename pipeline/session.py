@@ -222,7 +222,12 @@ def started(
                 folder=folder,
                 environment=environment,
                 log=new_log(),
-                jvm_options=(*archive.options(runtime, folder_of_jars), *java.LATE_OPTIMISATION),
+                jvm_options=(
+                    # What Spark and its libraries write ends with the folder, also if it is killed.
+                    f"-Djava.io.tmpdir={folder}",
+                    *archive.options(runtime, folder_of_jars),
+                    *java.LATE_OPTIMISATION,
+                ),
             ) as kill_jvm,
         ):
             yield kill_jvm
@@ -245,14 +250,14 @@ def started(
     with (
         running(wanted) as kill_jvm,
         servers.watched(server, give_up=kill_jvm),
-        opened(master) as spark,
+        opened(master, end=kill_jvm) as spark,
     ):
         if ui:
             say(f"Spark's pages: {spark.session.sparkContext.uiWebUrl}")
         try:
             yield spark
         finally:
-            # Without this the JVM waits ten seconds for the catalog to renew its token.
+            # It sends the last reports of metrics.
             with contextlib.suppress(Exception):
                 spark.catalog(warehouse).close()
 
@@ -273,6 +278,7 @@ def _connected(
         try:
             with failures(), _own_interrupts():
                 java_gateway = block.enter_context(connect.gateway())
+                block.callback(kill_jvm)  # once the catalogs are closed: see `opened`
                 session = block.enter_context(
                     connect.opened(address, settings.connect_settings(server, warehouse), conf)
                 )
@@ -301,8 +307,12 @@ def _connected(
 
 
 @contextmanager
-def opened(master: str) -> Iterator[Spark]:
-    """Open a session in the JVM that runs; end it with the block. Raises SparkFailed."""
+def opened(master: str, *, end: Callable[[], None] = lambda: None) -> Iterator[Spark]:
+    """Open a session in the JVM that runs; end it with the block. Raises SparkFailed.
+
+    end: ends the JVM once the session has stopped. Left alone it waits ten seconds more, for
+    Iceberg's renewals of keys that no file asks for by then.
+    """
     # Imported here: PySpark takes a second to import, and `--help` does not need it.
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -326,6 +336,7 @@ def opened(master: str) -> Iterator[Spark]:
         # After an interrupted call py4j may refuse both; the JVM ends with its standard input.
         with contextlib.suppress(Exception):
             session.stop()
+            end()
         spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps no other reference
         if spark_gateway is not None:
             with contextlib.suppress(Exception):

@@ -65,25 +65,37 @@ def test_a_failure_of_any_length_is_cut() -> None:
 def test_spark_serves_its_pages_and_its_log_is_kept_without_secrets(
     server: server_kit.Running, tmp_path: Path
 ) -> None:
-    log = tmp_path / "spark.log"
+    log, temporary = tmp_path / "spark.log", tmp_path / "temporary"
+    temporary.mkdir()
     lines = [
-        "import os, pathlib, sys, urllib.request",
+        "import os, pathlib, sys, time, urllib.request",
         "from pipeline import resources, servers, session",
         "said = []",
         "server = servers.find(url=None, data=sys.argv[1], environment={}, region=None)",
         "gets = resources.SparkResources(master='local[1]')",
         "log = lambda: pathlib.Path(sys.argv[2])",
         "options = {'gets': gets, 'ui': True, 'new_log': log}",
-        "with session.started(server, 'lake', say=said.append, **options):",
+        "with session.started(server, 'lake', say=said.append, **options) as spark:",
         "    address = said[-1].partition('pages: ')[2]",
         "    print(address, urllib.request.urlopen(address).status)",
+        "    spark.session.sql('CREATE NAMESPACE IF NOT EXISTS lake.pages')",
+        "    spark.session.sql('CREATE OR REPLACE TABLE lake.pages.t (a int)')",
+        "    spark.session.sql('INSERT INTO lake.pages.t VALUES (1)')",
+        "    assert list(pathlib.Path(os.environ['TMPDIR']).glob('*/blockmgr-*'))",
+        "    stopping = time.monotonic()",
+        "print(time.monotonic() - stopping)",
     ]
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines), str(server.data), str(log)],
         capture_output=True, text=True, check=False, cwd=server_kit.ROOT,
+        env={**server_kit.client_environment(), "TMPDIR": str(temporary)},
     )  # fmt: skip
     assert done.stdout.startswith("http://127.0.0.1:"), done.stderr
-    assert done.stdout.endswith(" 200\n")
+    answered, seconds = done.stdout.splitlines()
+    assert answered.endswith(" 200")
+    # Neither the ten seconds that Iceberg's threads would wait, nor a file.
+    assert float(seconds) < 10
+    assert not list(temporary.iterdir())
     assert "WARN" in log.read_text()
     assert server.secret_key not in log.read_text()
 
