@@ -173,6 +173,9 @@ ROLES_MAX: Final = 1_000
 MANAGED_POLICIES_MAX: Final = 1_500
 POLICY_VERSIONS_MAX: Final = 5
 ACCESS_KEYS_MAX: Final = 2
+PROGRAMMATIC_TOKENS_MAX: Final = 15
+"""Programmatic access tokens of one user that have not expired, and as many that have."""
+PROGRAMMATIC_TOKEN_CHARS_MAX: Final = 256
 ATTACHED_POLICIES_MAX: Final = 10
 USER_POLICIES_CHARS_MAX: Final = 2_048
 ROLE_POLICIES_CHARS_MAX: Final = 10_240

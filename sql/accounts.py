@@ -152,9 +152,9 @@ class Accounts:
         """Return the properties of a user; raises SqlError 002003 for one that is hidden."""
         name = statement.name.text
         row = self._iam.user(name)
-        login = execution.session.login
+        login, principal = execution.session.login, execution.session.principal
         is_own = row is not None and row.name.casefold() == login.name.casefold()
-        if row is None or not (is_own or self._may(login, "GetUser", self._iam.arn_of(row))):
+        if row is None or not (is_own or self._may(principal, "GetUser", self._iam.arn_of(row))):
             raise errors.described_does_not_exist("User", statement.name.folded)
         keys = [*row.public_keys, "", ""]
         described = [
@@ -283,6 +283,8 @@ class Accounts:
             self._check(execution, f"Detach{noun}Policy", arn)
         if isinstance(checked, rows.UserRow) and checked.keys:
             self._check(execution, "DeleteAccessKey", arn)
+        if isinstance(checked, rows.UserRow) and checked.tokens:
+            self._check(execution, "DeleteServiceSpecificCredential", arn)
 
         def plan(draft: identities.IdentityDraft) -> None:
             row: rows.UserRow | rows.RoleRow
@@ -292,6 +294,8 @@ class Accounts:
                 counts = msgspec.structs.replace(counts, users=counts.users - 1)
                 for key in row.keys:
                     draft.delete(rows.access_key_key(key.access_key))
+                for token in row.tokens:
+                    draft.delete(rows.token_key(token.token_id))
             else:
                 row = iam_roles.same_role(draft, name, checked)
                 counts = msgspec.structs.replace(counts, roles=counts.roles - 1)
@@ -410,8 +414,10 @@ class Accounts:
 
 
 def _parts_of(row: rows.UserRow | rows.RoleRow) -> tuple[Any, ...]:
-    keys = row.keys if isinstance(row, rows.UserRow) else ()
-    return bool(row.inline), row.attached, tuple(key.access_key for key in keys)
+    if isinstance(row, rows.RoleRow):
+        return bool(row.inline), row.attached
+    credentials = [*(key.access_key for key in row.keys), *(each.token_id for each in row.tokens)]
+    return bool(row.inline), row.attached, credentials
 
 
 def _changed(
@@ -437,12 +443,16 @@ def _changed(
             properties[name] = value
         else:
             properties.pop(name, None)
+    tokens = row.tokens
+    if changes.disabled:  # they stay so when the user is enabled again
+        tokens = tuple(msgspec.structs.replace(each, disabled=True) for each in tokens)
     return msgspec.structs.replace(
         row,
         password=row.password if hashed is None else hashed,
         public_keys=tuple(public_keys) if any(public_keys) else (),
         disabled=row.disabled if changes.disabled is None else changes.disabled,
         properties=properties,
+        tokens=tokens,
     )
 
 

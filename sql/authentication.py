@@ -1,7 +1,8 @@
 """engine: authentication for the Snowflake face.
 
-It maps Snowflake's names to the access model: a SQL password is a principal's secret key, a
-programmatic token is an access token of the OAuth endpoint.
+It maps Snowflake's names to the access model: a SQL password is a user's password, or a principal's
+secret key. A programmatic access token is one of a user's row, or an access token of the OAuth
+endpoint.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from server.access import errors, model, passwords, principals, tokens
+from server.access import errors, model, passwords, principals, programmatic, tokens
 from sql import errors as sql_errors
 from sql import limits
 from storage import model as storage_model
@@ -49,11 +50,17 @@ class Authenticator:
     ) -> model.Principal:
         """Return the principal of a name and password, or of a name or access key and secret key.
 
+        The user's programmatic access tokens are passwords too.
         Raises WrongPassword, and SessionFault if too many logins wait, those of this name or of
         this address among them.
         """
         if self._open_to_all:
             return self._principals.root
+        if programmatic.id_of(password):
+            with contextlib.suppress(errors.InvalidPAT, errors.ExpiredPAT):
+                principal = self._principals.check_programmatic_token(password)
+                if principal.name.casefold() == user.casefold():
+                    return principal
         try:
             return self._principals.check_password(user, password, door=DOOR)
         except errors.WrongPassword:
@@ -84,6 +91,20 @@ class Authenticator:
             self._counts.subtract(bounds.keys())
             self._counts += collections.Counter()  # without those that are zero
 
+    def check_programmatic_token(self, token: str) -> model.Principal:
+        """Return the principal of a user's programmatic access token, or of `check_token`.
+
+        Raises InvalidPAT, ExpiredPAT, InvalidJWT or ExpiredJWT.
+        """
+        if programmatic.id_of(token) and not self._open_to_all:
+            return self._principals.check_programmatic_token(token)
+        return self.check_token(token)
+
+    def role_restriction(self, principal: model.Principal) -> str:
+        """Return the only role that a login's sessions may be in; "" for any."""
+        token = self._principals.token_of(principal)
+        return "" if token is None else token.row.role
+
     def check_token(self, token: str) -> model.Principal:
         """Return the principal of an access token. Raises InvalidJWT or ExpiredJWT."""
         if self._open_to_all:
@@ -112,16 +133,14 @@ class Authenticator:
     ) -> model.Principal | None:
         """Return the current principal with a name, in a connection's context.
 
-        access_key: the key pair of the login, if there is one: None if it is no longer the user's.
+        access_key: the key pair or the programmatic access token of the login, if there is one:
+        None if it is no longer the user's, or is not valid any more.
         """
-        try:
-            entry = (
-                self._principals.by_access_key(access_key)
-                if access_key
-                else self._principals.by_name(name)
-            )
-        except errors.NoSuchAccessKey:
-            return None
+        entry = (
+            self._principals.by_credential(access_key)
+            if access_key
+            else self._principals.by_name(name)
+        )
         if entry is None or entry.is_disabled:
             return None
         principal = entry.principal

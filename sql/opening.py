@@ -68,6 +68,7 @@ from sql import (
     temporary_tables,
     transactions,
     unloading,
+    user_tokens,
     views,
     warehouserows,
     warehouses,
@@ -397,6 +398,7 @@ def open_statements(
         ),
         roles=all_roles,
         accounts=all_accounts,
+        user_tokens=user_tokens.UserTokens(iam=iam, roles=all_roles, replays=all_replays),
         ddl_texts=ddl_texts.DdlTexts(places=all_places, described=described),
         granting=granting.Granting(
             iam=iam,

@@ -2,7 +2,7 @@
 
 A session in a stored role acts with the role's rights alone. The trust policy of the role says who
 may be in it, as for AssumeRole. Snowflake's own roles change nothing: in them a session acts with
-the rights of its user.
+the rights of its user. A session of a programmatic access token with a role stays in that role.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ class Roles:
 
     async def available(self, user: model.Principal) -> list[str]:
         """Return the roles that a user may be in, in upper case: stored ones, and PUBLIC."""
+        token = self._principals.token_of(user)
+        if token is not None and token.row.role:
+            is_open = token.row.role in sessions.SYSTEM_ROLES
+            return [token.row.role] if is_open or self.in_role(user, token.row.role) else []
         available = []
         for number, name in enumerate(self._principals.role_names()):
             if number % limits.ROLES_AT_ONCE == 0:
@@ -52,6 +56,9 @@ class Roles:
     def enter(self, session: sessions.Session, role: str) -> None:
         """Let a session act in a role from now on. Raises SqlError for one that it may not use."""
         user = session.login
+        token = self._principals.token_of(user)
+        if token is not None and token.row.role not in ("", role):
+            raise errors.does_not_exist("Role", role)
         if role in sessions.SYSTEM_ROLES:
             session.user, session.principal, session.role = None, user, role
             return

@@ -66,6 +66,7 @@ from sql import (
     templates,
     transactions,
     transfers,
+    user_tokens,
     views,
     warehouses,
 )
@@ -120,6 +121,7 @@ class Statements:
         numbering: numbering.Numbering,
         roles: roles.Roles,
         accounts: accounts.Accounts,
+        user_tokens: user_tokens.UserTokens,
         granting: granting.Granting,
         ddl_texts: ddl_texts.DdlTexts,
         now_ms: storage_model.NowMs,
@@ -149,6 +151,7 @@ class Statements:
         self._numbering = numbering
         self._roles = roles
         self._accounts = accounts
+        self._user_tokens = user_tokens
         self._granting = granting
         self._ddl_texts = ddl_texts
         self._now_ms = now_ms
@@ -402,6 +405,7 @@ class Statements:
             _row(operations.Describe, self._describe, describes=True),
             _row(operations.DescribeResult, self._shows.describe_result, describes=True),
             _row(operations.DescribeUser, self._accounts.describe_user, describes=True),
+            _row(operations.ShowTokens, self._user_tokens.show, describes=True),
             _row(operations.ExecuteImmediate, self._execute_immediate, describes=True),
             _row(operations.Insert, self._inserts.insert, describes=True),
             _row(operations.InsertAll, self._multi_inserts.insert, describes=True),
@@ -453,6 +457,10 @@ class Statements:
             _ddl(operations.DropWarehouse, self._warehouses.drop),
             _ddl(operations.CreateUser, self._accounts.create_user),
             _ddl(operations.AlterUser, self._accounts.alter_user),
+            _ddl(operations.AddToken, self._user_tokens.add),
+            _ddl(operations.ModifyToken, self._user_tokens.modify),
+            _ddl(operations.RotateToken, self._user_tokens.rotate),
+            _ddl(operations.RemoveToken, self._user_tokens.remove),
             _ddl(operations.CreateRole, self._accounts.create_role),
             _ddl(operations.AlterRole, self._accounts.alter_role),
             _ddl(operations.DropIdentity, self._accounts.drop),

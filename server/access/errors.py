@@ -46,6 +46,14 @@ class ExpiredJWT(AccessError):
     """A token of this server has expired."""
 
 
+class InvalidPAT(AccessError):
+    """A programmatic access token does not exist, or it is disabled."""
+
+
+class ExpiredPAT(AccessError):
+    """A programmatic access token has expired."""
+
+
 class CorruptKeys(AccessError):
     """root.json or keys.json cannot be read; `path` is the file."""
 

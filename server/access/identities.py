@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import aead
 
 from server import limits
-from server.access import arns, canned, decide, model, policies, rootkeys, tokens
+from server.access import arns, canned, decide, model, policies, programmatic, rootkeys, tokens
 from server.access.identityrows import (
     COUNTS,
     OWN_PREFIX,
@@ -33,6 +33,7 @@ from server.access.identityrows import (
     PolicyRow,
     ProviderRow,
     RoleRow,
+    TokenRow,
     UserRow,
     access_key_key,
     attachments_of,
@@ -40,6 +41,7 @@ from server.access.identityrows import (
     encode,
     key_of,
     provider_key,
+    token_key,
 )
 from storage import batch, index
 from storage import model as storage_model
@@ -52,11 +54,26 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StoredToken:
+    """A programmatic access token. entry: its user, whose access_key is the token's id."""
+
+    row: TokenRow
+    entry: model.KeyedPrincipal
+
+    def is_valid(self, *, now_ms: int) -> bool:
+        """Return whether it opens sessions, and its sessions go on."""
+        is_disabled = self.row.disabled or self.entry.is_disabled
+        return not is_disabled and not programmatic.is_expired(self.row, now_ms=now_ms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredUser:
-    """A user as requests need it. entries: one for each active key, or one without a key."""
+    """A user as requests need it. entries: one for each active key, or one without a key. tokens:
+    by id."""
 
     row: UserRow
     entries: tuple[model.KeyedPrincipal, ...]
+    tokens: Mapping[str, StoredToken]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,6 +224,14 @@ class Identities:
             return None
         value = self._index.get(batch.Store.IDENTITIES, access_key_key(access_key))
         return None if value is None else value.decode()
+
+    def token(self, token_id: str) -> StoredToken | None:
+        """Return a programmatic access token by its id; it may be disabled, or have expired."""
+        if not token_id.isascii() or len(token_id) > ACCESS_KEY_CHARS_MAX:
+            return None
+        value = self._index.get(batch.Store.IDENTITIES, token_key(token_id))
+        stored = None if value is None else self.user(value.decode())
+        return None if stored is None else stored.tokens.get(token_id)
 
     def role(self, name: str) -> StoredRole | None:
         """Return a role by name, which is compared without case."""
@@ -446,7 +471,17 @@ class Identities:
             password_hash=row.password,
             is_disabled=row.disabled,
         )
-        return StoredUser(row=row, entries=tuple(entries) or (keyless,))
+        by_token = {
+            token.token_id: StoredToken(
+                row=token,
+                entry=dataclasses.replace(
+                    keyless,
+                    principal=dataclasses.replace(principal, access_key=token.token_id),
+                ),
+            )
+            for token in row.tokens
+        }
+        return StoredUser(row=row, entries=tuple(entries) or (keyless,), tokens=by_token)
 
     def _policies_of(
         self, view: batch.Lookup, row: UserRow | RoleRow

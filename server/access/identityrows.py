@@ -21,6 +21,7 @@ POLICY: Final = b"p"
 PROVIDER: Final = b"o"
 ACCESS_KEY: Final = b"k"
 KEY_USE: Final = b"l"
+TOKEN: Final = b"t"
 ATTACHMENT: Final = b"a"
 COUNTS: Final = b"n"
 """The first byte of a key says what the row is."""
@@ -44,11 +45,33 @@ class KeyUseRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     region: str
 
 
+class TokenRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One programmatic access token of a user. digest: of its text, which is not stored.
+
+    name: in upper case. role: the only one that its sessions may be in, in upper case; "" for any.
+    days: its lifetime, which a rotation gives to its successor. created_by: a user's name.
+    rotated_to: the name of its successor; "" for none.
+    """
+
+    token_id: str
+    name: str
+    digest: bytes
+    role: str
+    comment: str
+    created_at_ms: int
+    created_by: str
+    days: int
+    expires_at_ms: int
+    disabled: bool = False
+    rotated_to: str = ""
+
+
 class UserRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A user. inline: policy documents by name. attached: references of managed policies.
 
     password: an argon2id hash, for SQL logins; "" for none. public_keys: PEM texts, for them too.
     disabled: no credential of the user works. properties: what SQL stores of the user beside that.
+    tokens: programmatic access tokens, for SQL logins too.
     """
 
     name: str
@@ -63,6 +86,7 @@ class UserRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     public_keys: tuple[str, ...] = ()
     disabled: bool = False
     properties: dict[str, str] = {}
+    tokens: tuple[TokenRow, ...] = ()
 
 
 class RoleRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -154,6 +178,11 @@ def provider_key(name: str) -> bytes:
 def access_key_key(access_key: str) -> bytes:
     """Return the key of the row that says whose an access key is."""
     return ACCESS_KEY + access_key.encode()
+
+
+def token_key(token_id: str) -> bytes:
+    """Return the key of the row that says whose a programmatic access token is."""
+    return TOKEN + token_id.encode()
 
 
 def key_use_key(access_key: str) -> bytes:

@@ -61,7 +61,8 @@ class Principal:
     scopes: None for a credential with all of its principal's rights; otherwise every demand must
     also be inside one of them. context: condition keys that hold for the whole request.
     principal_id: the identity's unique id, which a new identity of the same name does not get; the
-    name, if it has none. access_key: the long-term one that the caller's credential comes from.
+    name, if it has none. access_key: the long-term one that the caller's credential comes from, or
+    the id of a programmatic access token.
     session: None for long-term credentials. session_policies: None for no such bound; otherwise one
     of them must also allow every demand. role_arn: of an assumed role. tags: of the user, or of the
     role that is assumed.

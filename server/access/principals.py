@@ -26,6 +26,7 @@ from server.access import (
     keyuses,
     model,
     policies,
+    programmatic,
     rootkeys,
     tokens,
 )
@@ -111,6 +112,34 @@ class Principals:
             raise errors.NoSuchAccessKey("no such access key", access_key=access_key)
         return entry
 
+    def by_credential(self, credential_id: str) -> model.KeyedPrincipal | None:
+        """Return the principal of an access key, or of the id of a programmatic access token; None
+        if the credential is not valid now."""
+        entry = self._find(credential_id)
+        if entry is not None or self._stored is None:
+            return entry
+        token = self._stored.token(credential_id)
+        is_valid = token is not None and token.is_valid(now_ms=self._stored.now_ms())
+        return token.entry if token is not None and is_valid else None
+
+    def check_programmatic_token(self, text: str) -> model.Principal:
+        """Return the user of a programmatic access token. Raises InvalidPAT, ExpiredPAT."""
+        token_id = programmatic.id_of(text)
+        token = None if self._stored is None or not token_id else self._stored.token(token_id)
+        if self._stored is None or token is None or not programmatic.matches(token.row, text):
+            raise errors.InvalidPAT("no programmatic access token has this text")
+        if programmatic.is_expired(token.row, now_ms=self._stored.now_ms()):
+            raise errors.ExpiredPAT("the programmatic access token has expired")
+        if not token.is_valid(now_ms=self._stored.now_ms()):
+            raise errors.InvalidPAT("the programmatic access token is disabled")
+        return token.entry.principal
+
+    def token_of(self, principal: model.Principal) -> identities.StoredToken | None:
+        """Return the programmatic access token that a principal's credential comes from."""
+        if self._stored is None or not principal.access_key:
+            return None
+        return self._stored.token(principal.access_key)
+
     def by_name(self, name: str) -> model.KeyedPrincipal | None:
         """Return the principal with a name, or None."""
         entry = self._by_name.get(name.casefold())
@@ -190,9 +219,11 @@ class Principals:
             name = entry.principal.display_name
             provider = None if self._stored is None else self._stored.provider(name)
             return provider is not None and provider.entry is entry
-        if not entry.access_key:
-            return self.by_name(entry.principal.name) is entry
-        return self._find(entry.access_key) is entry
+        if entry.access_key:
+            return self._find(entry.access_key) is entry
+        if entry.principal.access_key:
+            return self.by_credential(entry.principal.access_key) is entry
+        return self.by_name(entry.principal.name) is entry
 
     def admit_job(self, job_id: str, principal: model.Principal, *, is_servant: bool) -> None:
         """Let tokens with a job's id be accepted until `dismiss_job`, with a principal's rights.
@@ -226,7 +257,10 @@ class Principals:
         if "idp" in claims.extra:
             return self._of_provider(claims.extra)
         access_key = claims.extra.get("key")
-        entry = self.by_name(claims.subject) if access_key is None else self._find(access_key)
+        if access_key is None:
+            entry = self.by_name(claims.subject)
+        else:
+            entry = self.by_credential(access_key)
         if entry is None or entry.is_disabled:
             return None
         # A stored key pair stays with its user, who may have been renamed; one of mini.toml may

@@ -109,6 +109,9 @@ async def update_user(iam: IamServices, call: calls.Call) -> services.Members:
             for key in row.keys:
                 owner = wanted.name.lower().encode()
                 draft.put_value(rows.access_key_key(key.access_key), owner)
+            for token in row.tokens:
+                owner = wanted.name.lower().encode()
+                draft.put_value(rows.token_key(token.token_id), owner)
             for reference in row.attached:
                 draft.delete(rows.attachment_key(reference, rows.USER, name))
                 draft.put_value(rows.attachment_key(reference, rows.USER, wanted.name), b"")
@@ -131,6 +134,8 @@ async def delete_user(iam: IamServices, call: calls.Call) -> services.Members:
         if row.keys:
             raise errors.DeleteConflict("Cannot delete entity, must delete access keys first.")
         check_bare(row)
+        for token in row.tokens:
+            draft.delete(rows.token_key(token.token_id))
         counts = draft.counts()
         draft.put(rows.COUNTS, msgspec.structs.replace(counts, users=counts.users - 1))
         draft.delete(rows.key_of(rows.USER, name))

@@ -20,6 +20,7 @@ PROPERTIES: Final[dict[str, str]] = {
 """Properties of users that are stored as texts."""
 
 CREDENTIALS: Final = ("PASSWORD", "RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")
+TOKEN_WORDS: Final = (("PROGRAMMATIC", "ACCESS", "TOKEN"), ("PAT",))
 OBJECT_TYPES: Final = ("TABLE", "VIEW", "SCHEMA", "DATABASE")
 PRIVILEGE_WORDS_MAX: Final = 4
 
@@ -32,10 +33,16 @@ def read_create_user(reader: reading.TokenReader) -> operations.CreateUser:
     return operations.CreateUser(name=name, changes=changes, if_not_exists=if_not_exists)
 
 
-def read_alter_user(reader: reading.TokenReader) -> operations.AlterUser:
-    """Return the ALTER USER whose name comes next."""
+def read_alter_user(reader: reading.TokenReader) -> operations.Operation:
+    """Return the ALTER USER whose name comes next; a change of a token may leave it out."""
     if_exists = reader.accept("IF", "EXISTS")
+    verb = _read_token_verb(reader)
+    if verb:
+        return _read_token_change(reader, verb, None, if_exists=if_exists)
     name = reader.ident()
+    verb = _read_token_verb(reader)
+    if verb:
+        return _read_token_change(reader, verb, name, if_exists=if_exists)
     if reader.accept("UNSET"):
         removed = [_read_removed(reader)]
         while reader.accept(","):
@@ -47,6 +54,16 @@ def read_alter_user(reader: reading.TokenReader) -> operations.AlterUser:
     else:
         raise errors.unsupported(f"ALTER USER ... {reader.peek_word()}")
     return operations.AlterUser(name=name, changes=changes, if_exists=if_exists)
+
+
+def read_show_tokens(reader: reading.TokenReader) -> operations.ShowTokens:
+    """Return the SHOW USER PROGRAMMATIC ACCESS TOKENS whose clause comes next."""
+    user = None
+    if reader.accept("FOR"):
+        reader.expect("USER")
+        user = reader.ident()
+    reader.finish()
+    return operations.ShowTokens(user=user)
 
 
 def read_drop(
@@ -232,6 +249,107 @@ def _read_properties(reader: reading.TokenReader, statement: str) -> operations.
     if not values and statement != "CREATE USER":
         raise reader.unexpected()
     return _changes(values)
+
+
+def _read_token_verb(reader: reading.TokenReader) -> str:
+    """Return what is to be done with a programmatic access token; "" if none comes next."""
+    for verb in ("ADD", "MODIFY", "ROTATE", "REMOVE"):
+        for words in TOKEN_WORDS:
+            if reader.accept(verb, *words):
+                return verb
+    return ""
+
+
+def _read_token_change(
+    reader: reading.TokenReader, verb: str, user: names.Ident | None, *, if_exists: bool
+) -> operations.Operation:
+    token = reader.ident()
+    match verb:
+        case "ADD":
+            values = _read_token_values(reader, ("ROLE_RESTRICTION", "DAYS_TO_EXPIRY", "COMMENT"))
+            return operations.AddToken(
+                user=user,
+                token=token,
+                role=names.parse(str(values.get("ROLE_RESTRICTION", ""))).folded,
+                days=_whole(values, "DAYS_TO_EXPIRY"),
+                comment=str(values.get("COMMENT", "")),
+                if_exists=if_exists,
+            )
+        case "ROTATE":
+            values = _read_token_values(reader, ("EXPIRE_ROTATED_TOKEN_AFTER_HOURS",))
+            return operations.RotateToken(
+                user=user,
+                token=token,
+                hours=_whole(values, "EXPIRE_ROTATED_TOKEN_AFTER_HOURS"),
+                if_exists=if_exists,
+            )
+        case "REMOVE":
+            reader.finish()
+            return operations.RemoveToken(user=user, token=token, if_exists=if_exists)
+    new_name = None
+    values = {}
+    if reader.accept("RENAME", "TO"):
+        new_name = reader.ident()
+        reader.finish()
+    elif reader.accept("UNSET"):
+        values = _read_unset_token_values(reader)
+    else:
+        reader.expect("SET")
+        values = _read_token_values(reader, ("DISABLED", "COMMENT"))
+        if not values:
+            raise reader.unexpected()
+    disabled = values.get("DISABLED")
+    if disabled is not None and not isinstance(disabled, bool):
+        raise errors.invalid_parameter("DISABLED", disabled)
+    comment = values.get("COMMENT")
+    return operations.ModifyToken(
+        user=user,
+        token=token,
+        new_name=new_name,
+        disabled=disabled,
+        comment=None if comment is None else str(comment),
+        if_exists=if_exists,
+    )
+
+
+def _read_token_values(
+    reader: reading.TokenReader, properties: tuple[str, ...]
+) -> dict[str, str | int | bool]:
+    values: dict[str, str | int | bool] = {}
+    while not reader.is_finished:
+        if reader.peek_word() in values:
+            raise reader.unexpected()
+        word = reader.next_word()
+        if word not in properties:
+            raise errors.unsupported(f"ALTER USER ... PROGRAMMATIC ACCESS TOKEN ... {word}")
+        reader.expect("=")
+        is_text = word in ("ROLE_RESTRICTION", "COMMENT")
+        values[word] = reader.string() if is_text else reader.value()
+        reader.accept(",")
+    reader.finish()
+    return values
+
+
+def _read_unset_token_values(reader: reading.TokenReader) -> dict[str, str | int | bool]:
+    values: dict[str, str | int | bool] = {}
+    while True:
+        word = reader.next_word()
+        if word not in ("DISABLED", "COMMENT"):
+            raise errors.unsupported(f"ALTER USER ... PROGRAMMATIC ACCESS TOKEN ... UNSET {word}")
+        values[word] = False if word == "DISABLED" else ""
+        if not reader.accept(","):
+            reader.finish()
+            return values
+
+
+def _whole(values: dict[str, str | int | bool], word: str) -> int | None:
+    """Return the number of a property; raises SqlError for another value."""
+    value = values.get(word)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise errors.invalid_parameter(word, value)
+    return value
 
 
 def _read_removed(reader: reading.TokenReader) -> tuple[str, str]:

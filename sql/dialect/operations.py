@@ -571,6 +571,56 @@ class AlterUser:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AddToken:
+    """ALTER USER ... ADD PROGRAMMATIC ACCESS TOKEN. user: None for the caller. role: "" for any."""
+
+    user: names.Ident | None
+    token: names.Ident
+    role: str = ""
+    days: int | None = None
+    comment: str = ""
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModifyToken:
+    """The same with MODIFY. Members that are None do not change."""
+
+    user: names.Ident | None
+    token: names.Ident
+    new_name: names.Ident | None = None
+    disabled: bool | None = None
+    comment: str | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RotateToken:
+    """The same with ROTATE. hours: how long the text of before stays valid; None: not said."""
+
+    user: names.Ident | None
+    token: names.Ident
+    hours: int | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoveToken:
+    """The same with REMOVE."""
+
+    user: names.Ident | None
+    token: names.Ident
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowTokens:
+    """SHOW USER PROGRAMMATIC ACCESS TOKENS. user: None for the caller."""
+
+    user: names.Ident | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CreateRole:
     name: names.Ident
     comment: str = ""
@@ -826,6 +876,11 @@ Operation: TypeAlias = (
     | AlterSchema
     | CreateUser
     | AlterUser
+    | AddToken
+    | ModifyToken
+    | RotateToken
+    | RemoveToken
+    | ShowTokens
     | CreateRole
     | AlterRole
     | DropIdentity

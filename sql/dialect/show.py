@@ -15,15 +15,21 @@ from sql.dialect import accounts, names, operations, reading
 LISTING_WORDS_MAX = 4
 CLAUSES = reading.words("HISTORY LIKE IN FOR STARTS LIMIT ON OF TO")
 """Words that end the name of the listing."""
+TOKENS = (("USER", "PROGRAMMATIC", "ACCESS", "TOKENS"), ("USER", "PATS"))
 
 SCOPES: tuple[Literal["database", "schema", "table"], ...] = ("database", "schema", "table")
 
 
-def read_show(reader: reading.TokenReader) -> operations.Show | operations.ShowGrants:
+def read_show(
+    reader: reading.TokenReader,
+) -> operations.Show | operations.ShowGrants | operations.ShowTokens:
     """Return the SHOW statement that starts here."""
     reader.expect("SHOW")
     if reader.accept("GRANTS"):
         return accounts.read_show_grants(reader)
+    for words in TOKENS:
+        if reader.accept(*words):
+            return accounts.read_show_tokens(reader)
     terse = reader.accept("TERSE")
     listing = _read_listing(reader)
     history = reader.accept("HISTORY")

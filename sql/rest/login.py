@@ -1,8 +1,8 @@
 """face: logins: which authenticator a request uses, and the context in which the session starts.
 
-A user logs in by name and password, by access key and secret key, by a token of this server's OAuth
-endpoint, or by a JWT signed with a registered key. Other authenticators are refused by name. This
-module chooses the check; the access model does it.
+A user logs in by name and password, by access key and secret key, by a programmatic access token,
+by a token of this server's OAuth endpoint, or by a JWT signed with a registered key. Other
+authenticators are refused by name. This module chooses the check; the access model does it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from storage import model
 
 ACCEPTED = (
     "SNOWFLAKE (password, or access key and secret key), SNOWFLAKE_JWT (a registered key pair), "
-    "OAUTH and PROGRAMMATIC_ACCESS_TOKEN (a token of this server's OAuth endpoint)"
+    "PROGRAMMATIC_ACCESS_TOKEN (a token of ALTER USER ... ADD PROGRAMMATIC ACCESS TOKEN) and "
+    "OAUTH (a token of this server's OAuth endpoint)"
 )
 
 
@@ -39,6 +40,14 @@ class CredentialChecker(Protocol):
 
     def check_token(self, token: str) -> access.Principal:
         """Return the principal of an access token. Raises InvalidJWT or ExpiredJWT."""
+
+    def check_programmatic_token(self, token: str) -> access.Principal:
+        """Return the principal of a programmatic access token, or of an access token.
+
+        Raises InvalidPAT, ExpiredPAT, InvalidJWT or ExpiredJWT."""
+
+    def role_restriction(self, principal: access.Principal) -> str:
+        """Return the only role that a login's sessions may be in; "" for any."""
 
     def properties_of(self, principal: access.Principal) -> Mapping[str, str]:
         """Return the user's stored properties, such as `default_role`."""
@@ -90,6 +99,10 @@ class Logins:
         default_role = names.parse(stored.get("default_role", "")).folded
         if not operation.role and self._roles.in_role(principal, default_role) is not None:
             role = default_role
+        restriction = self._credentials.role_restriction(principal)
+        if restriction and operation.role and role != restriction:
+            raise errors.role_refused(role)
+        role = restriction or role
         acting = principal
         if role not in sessions.SYSTEM_ROLES:
             in_role = self._roles.in_role(principal, role)
@@ -156,8 +169,11 @@ class Logins:
     def _by_token(self, request: wire.LoginRequest) -> access.Principal:
         is_oauth = request.authenticator == "OAUTH"
         try:
-            principal = self._credentials.check_token(request.token)
-        except access_errors.ExpiredJWT:
+            if is_oauth:
+                principal = self._credentials.check_token(request.token)
+            else:
+                principal = self._credentials.check_programmatic_token(request.token)
+        except (access_errors.ExpiredJWT, access_errors.ExpiredPAT):
             code = "390318" if is_oauth else "394400"
             raise errors.SessionFault(code, "The access token has expired.", "28000") from None
         except access_errors.AccessError:

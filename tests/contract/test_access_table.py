@@ -281,6 +281,10 @@ class Scene(dict[str, str]):
         created = self._server.client("iam").create_access_key(UserName=self["u"])
         return str(created["AccessKey"]["AccessKeyId"])
 
+    def _set_up_u_token(self) -> str:
+        self._sql('alter user "{u}" add programmatic access token nightly')
+        return "nightly"
+
     def _set_up_r(self) -> str:
         name = f"role-{self._number}"
         self._server.client("iam").create_role(

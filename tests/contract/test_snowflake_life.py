@@ -75,6 +75,29 @@ def a_session_goes_on(client: Session) -> Story:
     assert client.query("select 1").code == "390111"
 
 
+def a_session_of_a_token_goes_on_until_the_token_is_removed(client: Session) -> Story:
+    client.query("create user of_token")
+    added = client.query("alter user of_token add pat nightly").data["rowset"]
+    text = added[0][1]
+
+    def with_token() -> Session:
+        session = Session(url=client.url)
+        login = {"AUTHENTICATOR": "PROGRAMMATIC_ACCESS_TOKEN", "TOKEN": text, "PASSWORD": None}
+        assert session.login(LOGIN_NAME="OF_TOKEN", **login).body["success"]
+        return session
+
+    before = with_token()
+    yield
+    after = with_token()
+    before.url = client.url
+    for session in (before, after):
+        shown = session.query("select current_user()", parameters=JSON).data["rowset"]
+        assert shown == [["OF_TOKEN"]]
+    assert client.query("alter user of_token remove pat nightly").body["success"]
+    for session in (before, after):
+        assert session.query("select 1").code == "390111"
+
+
 def a_temporary_table_ends(client: Session, *, schema: str, logs_out: bool = False) -> Story:
     client.query(f"create schema {schema}")
     client.query(f"use schema {schema}")
@@ -168,6 +191,7 @@ def a_statement_has_its_first_answer_when_it_is_repeated(
 STORIES: dict[str, dict[str, Callable[[Session], Story]]] = {
     "stop": {
         "a session goes on": a_session_goes_on,
+        "a session of a token goes on": a_session_of_a_token_goes_on_until_the_token_is_removed,
         "temporary tables end with a logout": lambda client: a_temporary_table_ends(
             client, schema="out", logs_out=True
         ),

@@ -386,6 +386,26 @@ for namespace in (f"lake.{SCHEMA}", f'"lake".{SCHEMA}', f"'lake.{SCHEMA}'", "lak
     other = connect(user=name, password="a password")
     say(other.cursor().execute("select current_database(), current_schema()").fetchall())
     other.close()
+cursor.execute(f"alter user {name} add programmatic access token nightly days_to_expiry = 1")
+text = cursor.fetchone()[1]
+wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
+by_token = {"authenticator": "PROGRAMMATIC_ACCESS_TOKEN", "token": text, "password": None}
+opened = [connect(user=name, **by_token), connect(user=name, password=text)]
+say([each.cursor().execute("select current_user()").fetchall() for each in opened])
+cursor.execute(f"show user programmatic access tokens for user {name}")
+say([column[0] for column in cursor.description][:5], [row[4] for row in cursor.fetchall()])
+cursor.execute(f"alter user {name} remove programmatic access token nightly")
+say(cursor.fetchall())
+for each in opened:
+    try:
+        each.cursor().execute("select 1")
+    except snowflake.connector.errors.Error as error:
+        say("gone", error.errno)
+for more in (by_token, {**by_token, "token": wrong}, {"password": text}):
+    try:
+        connect(user=name, **more)
+    except snowflake.connector.errors.Error as error:
+        say("refused", error.errno)
 cursor.execute(f"drop user {name}")
 cursor.execute(
     "create table d (a int, u varchar default current_user(),"
@@ -431,8 +451,15 @@ def test_generators_by_time_describes_of_several_statements_and_defaults(
         assert "Multi-statement queries cannot be prepared" in said[4][0]
     assert said[5] == [[]]
     assert said[6:10] == [*[[[["LAKE", schema.upper()]]]] * 3, [[["LAKE", None]]]]
-    assert said[10] == [[["int:1", True, True, True], ["int:2", True, True, True]]]
-    assert said[11:] == [["int:2"]] * 3
+    user = f"U_{schema.upper()}"
+    assert said[10] == [[[[user]], [[user]]]]
+    listed = ["name", "user_name", "role_restriction", "expires_at", "status"]
+    assert said[11] == [listed, ["ACTIVE"]]
+    assert said[12] == [[["Programmatic access token NIGHTLY successfully removed."]]]
+    assert said[13:15] == [["gone", "int:390111"]] * 2
+    assert said[15:18] == [*[["refused", "int:394400"]] * 2, ["refused", "int:390100"]]
+    assert said[18] == [[["int:1", True, True, True], ["int:2", True, True, True]]]
+    assert said[19:] == [["int:2"]] * 3
 
 
 ORDER_LINES = """

@@ -275,6 +275,31 @@ SQL_ROWS: Final[tuple[Row, ...]] = (
         "iam:UpdateLoginProfile on user",
         sql("alter user \"{u}\" set password = 'a-long-password'"),
     ),
+    row(
+        "add a programmatic access token",
+        "iam:CreateServiceSpecificCredential on user",
+        sql('alter user "{u}" add programmatic access token p'),
+    ),
+    row(
+        "change a programmatic access token",
+        "iam:UpdateServiceSpecificCredential on user",
+        sql("alter user \"{u}\" modify programmatic access token {u_token} set comment = 'x'"),
+    ),
+    row(
+        "rotate a programmatic access token",
+        "iam:ResetServiceSpecificCredential on user",
+        sql('alter user "{u}" rotate programmatic access token {u_token}'),
+    ),
+    row(
+        "remove a programmatic access token",
+        "iam:DeleteServiceSpecificCredential on user",
+        sql('alter user "{u}" remove programmatic access token {u_token}'),
+    ),
+    row(
+        "show the programmatic access tokens of a user",
+        "iam:ListServiceSpecificCredentials on user",
+        sql('show user programmatic access tokens for user "{u}"', SQL_HIDDEN),
+    ),
 )
 """Statements with the rights that each needs and no further one."""
 

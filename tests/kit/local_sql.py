@@ -82,6 +82,7 @@ from sql import (
     temporary_tables,
     transactions,
     unloading,
+    user_tokens,
     views,
     warehouserows,
     warehouses,
@@ -555,6 +556,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         ),
         roles=all_roles,
         accounts=all_accounts,
+        user_tokens=user_tokens.UserTokens(iam=iam, roles=all_roles, replays=stored_replays),
         ddl_texts=ddl_texts.DdlTexts(places=resolver, described=described),
         granting=granting.Granting(
             iam=iam,

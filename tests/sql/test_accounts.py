@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import uuid
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from server import limits
-from server.access import passwords
-from sql import errors, grants
+from server.access import errors as access_errors
+from server.access import passwords, tokens
+from sql import authentication, errors, grants
 from tests.kit import lakes, local_sql
 
 PASSWORD = "correct horse"
@@ -448,6 +450,10 @@ def test_rights_on_users_and_roles_are_those_of_iam(tmp_path: Path) -> None:
             "create user carol": "iam:CreateUser",
             "alter user bob set password = 'long enough'": "iam:UpdateLoginProfile",
             "alter user bob set disabled = true": "iam:UpdateUser",
+            "alter user bob add pat p": "iam:CreateServiceSpecificCredential",
+            "alter user bob modify pat p set comment = 'x'": "iam:UpdateServiceSpecificCredential",
+            "alter user bob rotate pat p": "iam:ResetServiceSpecificCredential",
+            "alter user bob remove pat p": "iam:DeleteServiceSpecificCredential",
             "create role r2": "iam:CreateRole",
             "alter role etl set comment = 'x'": "iam:UpdateRole",
             "grant role etl to user bob": "iam:UpdateAssumeRolePolicy",
@@ -476,3 +482,224 @@ def test_a_policy_of_grants_that_was_changed_by_other_means_is_refused() -> None
     for other in (json.dumps(changed, separators=(",", ":")), "{}", "[]", "x", '{"Statement":[1]}'):
         with pytest.raises(grants.Malformed):
             grants.parse(other)
+
+
+async def new_token(local: local_sql.LocalSql, text: str) -> str:
+    """Run ADD or ROTATE, and return the token's text."""
+    return str((await local.rows(text))[0][1])
+
+
+def logins_of(local: local_sql.LocalSql) -> authentication.Authenticator:
+    return authentication.Authenticator(
+        principals=local.iam.principals,
+        ring=tokens.KeyRing(keys=(), master=b""),
+        now_ms=local.lake.clock,
+    )
+
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+def test_a_token_opens_sessions_until_it_is_removed_disabled_or_expired(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        logins = logins_of(local)
+        await local.run("create user alice")
+        await local.run("create user bob")
+        (row,) = await local.rows("alter user alice add programmatic access token nightly")
+        name, text = row
+        assert name == "NIGHTLY"
+        principal = logins.check_programmatic_token(text)
+        assert principal.name.upper() == "ALICE"
+        assert (await logins.check_password("Alice", text)).name == principal.name
+        with pytest.raises(access_errors.WrongPassword):
+            await logins.check_password("bob", text)
+        for wrong in (text[:-1], text + "A", text.partition(".")[0] + ".", "BHPT.x"):
+            with pytest.raises(access_errors.AccessError):
+                logins.check_programmatic_token(wrong)
+
+        def goes_on() -> bool:
+            return logins.principal_of(principal.name, {}, principal.access_key) is not None
+
+        assert goes_on()
+        await local.run("alter user alice modify pat nightly set disabled = true")
+        assert not goes_on()
+        with pytest.raises(access_errors.InvalidPAT):
+            logins.check_programmatic_token(text)
+        await local.run("alter user alice modify pat nightly unset disabled")
+        assert goes_on()
+        await local.run("alter user alice set disabled = true")
+        assert not goes_on()
+        await local.run("alter user alice set disabled = false")
+        assert not goes_on()  # Snowflake leaves the tokens of such a user disabled
+        await local.run("alter user alice modify pat nightly set disabled = false")
+        local.lake.clock.now_ms += 15 * DAY_MS - 1
+        assert goes_on()
+        local.lake.clock.now_ms += 1
+        assert not goes_on()
+        with pytest.raises(access_errors.ExpiredPAT):
+            logins.check_programmatic_token(text)
+        other = await new_token(local, "alter user if exists alice add pat other")
+        assert logins.check_programmatic_token(other).name == principal.name
+        answer = await local.one("alter user alice remove programmatic access token other")
+        assert answer == "Programmatic access token OTHER successfully removed."
+        with pytest.raises(access_errors.InvalidPAT):
+            logins.check_programmatic_token(other)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_text_of_a_token_is_stored_nowhere(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> str:
+        await local.run("create user alice")
+        return await new_token(local, "alter user alice add pat nightly comment = 'of the night'")
+
+    text = local_sql.run_local(tmp_path, work)
+    secret = text.partition(".")[2].encode()
+    assert len(secret) == 43  # 256 bits in base64
+    stored = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"of the night" in each for each in stored)
+    assert not any(secret in each for each in stored)
+
+
+def test_a_rotated_token_has_a_new_text_and_the_old_one_some_hours(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        logins, clock = logins_of(local), local.lake.clock
+        await local.run("create user alice")
+        old = await new_token(local, "alter user alice add pat nightly days_to_expiry = 30")
+        clock.now_ms += 10 * DAY_MS
+        at = clock.now_ms
+        (row,) = await local.rows("alter user alice rotate programmatic access token nightly")
+        assert (row[0], row[2]) == ("NIGHTLY", f"NIGHTLY_ROTATED_{at}")
+        listed = {
+            row[0]: (row[1], row[3].timestamp() * 1000, row[4], row[9])
+            for row in await local.rows("show user programmatic access tokens for user alice")
+        }
+        assert listed == {
+            "NIGHTLY": ("ALICE", at + 30 * DAY_MS, "ACTIVE", None),
+            f"NIGHTLY_ROTATED_{at}": ("ALICE", at + DAY_MS, "ACTIVE", "NIGHTLY"),
+        }
+        assert logins.check_programmatic_token(old).name == "ALICE".lower()
+        for change in ("rotate pat {}", "modify pat {} set comment = 'x'"):
+            text = f"alter user alice {change.format(row[2])}"
+            assert (await refused(local, text))[0] == "001008", text
+        clock.now_ms += DAY_MS
+        with pytest.raises(access_errors.ExpiredPAT):
+            logins.check_programmatic_token(old)
+        newest = await new_token(
+            local, "alter user alice rotate pat nightly expire_rotated_token_after_hours = 0"
+        )
+        with pytest.raises(access_errors.ExpiredPAT):
+            logins.check_programmatic_token(row[1])
+        assert logins.check_programmatic_token(newest).name == "alice"
+        beyond = "alter user alice rotate pat nightly expire_rotated_token_after_hours = 721"
+        assert (await refused(local, beyond))[0] == "001008"
+        statuses = [row[4] for row in await local.rows("show user pats for user alice")]
+        assert sorted(statuses) == ["ACTIVE", "EXPIRED", "EXPIRED"]
+        clock.now_ms += 7 * DAY_MS
+        assert len(await local.rows("show user pats for user alice")) == 1
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_token_with_a_role_keeps_its_sessions_in_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        logins = logins_of(local)
+        for text in ("create user alice", "create role etl", "create role other"):
+            await local.run(text)
+        adding = "alter user alice add pat nightly role_restriction = 'etl'"
+        assert (await refused(local, adding))[0] == "002003"
+        for role in ("etl", "other"):
+            await local.run(f"grant role {role} to user alice")
+        text = await new_token(local, adding)
+        (row,) = await local.rows("show user pats for user alice")
+        assert row[2] == "ETL"
+        principal = logins.check_programmatic_token(text)
+        assert logins.role_restriction(principal) == "ETL"
+        local.session.user, local.session.principal = None, principal
+        local.roles.enter(local.session, "ETL")
+        assert await local.one("select current_available_roles()") == '["ETL"]'
+        for role in ("other", "public", "accountadmin"):
+            assert (await refused(local, f"use role {role}"))[0] == "002003", role
+        await local.run("use role etl")
+        assert local.session.principal.access_key == principal.access_key
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_session_of_a_token_changes_no_token_of_its_user(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        for text in ("create user alice", "create user bob", "alter user bob add pat other"):
+            await local.run(text)
+        text = await new_token(local, "alter user alice add pat nightly")
+        principal = logins_of(local).check_programmatic_token(text)
+        rights = local_sql.user("alice", [everything]).policies
+        local.session.user = None
+        local.session.principal = dataclasses.replace(principal, policies=rights)
+        for change in (
+            "add pat another",
+            "rotate pat nightly",
+            "modify pat nightly set comment = 'x'",
+            "remove pat nightly",
+        ):
+            for user in ("", "alice "):
+                assert (await refused(local, f"alter user {user}{change}"))[0] == "003001", change
+        assert [row[0] for row in await local.rows("show user pats")] == ["NIGHTLY"]
+        await local.run("alter user bob rotate pat other")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_tokens_follow_their_user_and_go_with_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        logins = logins_of(local)
+        await local.run("create user alice")
+        text = await new_token(local, "alter user alice add pat nightly")
+        again = await new_token(local, "alter user alice add pat weekly")
+        await local.run("alter user alice modify pat weekly rename to monthly")
+        listed = [row[0] for row in await local.rows("show user pats for user alice")]
+        assert listed == ["MONTHLY", "NIGHTLY"]
+        assert logins.check_programmatic_token(again).name == "alice"
+        await local.run("drop user alice")
+        await local.run("create user alice")
+        assert await local.rows("show user pats for user alice") == []
+        with pytest.raises(access_errors.InvalidPAT):
+            logins.check_programmatic_token(text)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_what_is_no_statement_of_tokens_is_refused(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create user alice")
+        await local.run("alter user alice add pat nightly")
+        for text, code in {
+            "alter user alice add pat nightly": "002002",
+            "alter user alice add pat days days_to_expiry = 0": "001008",
+            "alter user alice add pat days days_to_expiry = 366": "001008",
+            "alter user alice add pat days days_to_expiry = 'x'": "001008",
+            "alter user alice add pat p mins_to_bypass_network_policy_requirement = 5": "000002",
+            'alter user alice add pat "a b"': "001008",
+            "alter user alice add pat": "001003",
+            "alter user alice add pat p comment = 5": "001003",
+            "alter user alice modify pat nightly": "001003",
+            "alter user alice modify pat nightly set": "001003",
+            "alter user alice modify pat absent set comment = 'x'": "002003",
+            "alter user alice rotate pat absent": "002003",
+            "alter user alice remove pat absent": "002003",
+            "alter user bob add pat p": "002003",
+            "alter user root add pat p": "003001",
+            "alter user add pat p": "003001",  # root's row is the configuration
+            "show user pats for user bob": "002003",
+            "show user pats for alice": "001003",
+        }.items():
+            assert (await refused(local, text))[0] == code, text
+        await local.run("alter user if exists bob add pat p")
+        for number in range(14):
+            await local.run(f"alter user alice add pat p{number}")
+        assert (await refused(local, "alter user alice add pat p14"))[0] == "000625"
+        assert (await refused(local, "alter user alice rotate pat p1"))[0] == "000625"
+        local.lake.clock.now_ms += 15 * DAY_MS
+        await local.run("alter user alice add pat p14")
+
+    local_sql.run_local(tmp_path, work)
