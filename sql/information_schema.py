@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ from sql import (
     sessions,
     stagerows,
     stages,
+    statement_log,
     stored_views,
     tabletypes,
     temporary_names,
@@ -230,6 +231,8 @@ class InformationSchema:
         match source:
             case "tables" | "loads" | "nothing":
                 return ()
+            case "statements":
+                return (catalog.sees_all_statements(),)  # `relation` looks up the statements
             case "own role":
                 return (listings.NamedRole(name=session.role),)
             case "roles":
@@ -330,15 +333,24 @@ class InformationSchema:
         return loads
 
     async def relation(
-        self, gathered: Gathered, name: str, *, zone: str
+        self,
+        gathered: Gathered,
+        name: str,
+        *,
+        zone: str,
+        recorded: Callable[[bool], Sequence[statement_log.RecordedStatement]],
     ) -> tuple[shapes.TableShape, engine.Relation]:
         """Return a view of INFORMATION_SCHEMA as a table's shape and its relation with rows.
 
-        zone: the session's, in which the engine shows instants.
+        zone: the session's, in which the engine shows instants. recorded: returns the statements of
+        the session's user, or of all users for True.
         """
         view = information_views.INFORMATION_VIEWS[gathered.view]
         if view.source == "roles":
             gathered = dataclasses.replace(gathered, objects=await self._roles_of(gathered))
+        if view.source == "statements":
+            (sees_all,) = gathered.objects
+            gathered = dataclasses.replace(gathered, objects=recorded(sees_all))
         if view.source == "loads":
             loads = await self._loads_of(gathered.tables)
             gathered = dataclasses.replace(gathered, objects=loads, tables=())

@@ -22,6 +22,7 @@ Source = Literal[
     "loads",
     "own role",
     "roles",
+    "statements",
     "nothing",
 ]
 
@@ -52,6 +53,10 @@ def _table_type(each: Any) -> str:
 
 def _database_of(each: Any) -> str:
     return names.shown_database(each.ident.table_bucket)
+
+
+def _elapsed_ms(each: Any) -> int | None:
+    return None if each.ended_at_ms is None else each.ended_at_ms - each.started_at_ms
 
 
 def _schema_of(each: Any) -> str:
@@ -329,6 +334,42 @@ LOAD_HISTORY = (
     number("error_count", lambda each: each.errors),
     number("error_limit", lambda each: each.error_limit),
 )
+QUERY_HISTORY = (
+    text("query_id", lambda each: each.query_id),
+    text("query_text", lambda each: each.text),
+    text("database_name", lambda each: each.database),
+    text("schema_name", lambda each: each.schema),
+    text("query_type", lambda each: each.statement_type),
+    number("session_id", lambda each: each.session_id),
+    text("user_name", lambda each: each.user),
+    text("role_name", lambda each: each.role),
+    text("warehouse_name", lambda each: each.warehouse),
+    text("warehouse_size", None),
+    text("warehouse_type", None),
+    number("cluster_number"),
+    text("query_tag", lambda each: each.tag),
+    text("execution_status", lambda each: each.status),
+    text("error_code", lambda each: each.error_code),
+    text("error_message", lambda each: each.error_message),
+    moment("start_time", lambda each: each.started_at_ms),
+    moment("end_time", lambda each: each.ended_at_ms),
+    number("total_elapsed_time", _elapsed_ms),
+    number("bytes_scanned"),
+    number("rows_produced", lambda each: each.rows),
+    number("compilation_time"),
+    number("execution_time"),
+    number("queued_provisioning_time", 0),
+    number("queued_repair_time", 0),
+    number("queued_overload_time"),
+    number("transaction_blocked_time", 0),
+    text("outbound_data_transfer_cloud", None),
+    text("outbound_data_transfer_region", None),
+    number("outbound_data_transfer_bytes", 0),
+    text("inbound_data_transfer_cloud", None),
+    text("inbound_data_transfer_region", None),
+    number("inbound_data_transfer_bytes", 0),
+    number("credits_used_cloud_services", 0),
+)
 FUNCTIONS = (
     *map(text, ("function_catalog", "function_schema", "function_name", "function_owner")),
     *RESULT_COLUMNS,
@@ -378,6 +419,7 @@ INFORMATION_VIEWS: Mapping[str, InformationView] = {
     "applicable_roles": InformationView(columns=APPLICABLE_ROLES, source="roles"),
     "enabled_roles": InformationView(columns=ENABLED_ROLES, source="own role"),
     "load_history": InformationView(columns=LOAD_HISTORY, source="loads", object_types=("table",)),
+    "query_history": InformationView(columns=QUERY_HISTORY, source="statements"),
     "functions": InformationView(columns=FUNCTIONS, source="nothing"),
     "procedures": InformationView(columns=PROCEDURES, source="nothing"),
 }

@@ -204,6 +204,8 @@ PENDING_OF_ONE_BYTES_MAX: Final = 256 << 20
 """Memory of the texts and binds of running statements, of all and of one principal."""
 BOUND_VALUE_BYTES: Final = 100
 """About the memory of one bound value."""
+RECORDED_STATEMENTS_MAX: Final = 10_000
+"""Statements that INFORMATION_SCHEMA.QUERY_HISTORY lists at most, of all users together."""
 TEXT_KEPT_LENGTH_MAX: Final = 4096
 """Characters of a finished statement's text that are stored for monitoring. A repeated request is
 recognised by the text's digest."""

@@ -18,6 +18,7 @@ from catalog import access as catalog_access
 from catalog import departures, idents, owners, records, rights, sequences, table_buckets
 from catalog import errors as catalog_errors
 from catalog import store as catalog_store
+from jobs import visibility
 from server.access import arns
 from server.access import errors as access_errors
 from server.access import model as access_model
@@ -425,6 +426,10 @@ class CatalogView:
             Schema(database=database, name=idents.dotted(each), namespace=each)
             for each in namespaces
         ]
+
+    def sees_all_statements(self) -> bool:
+        """Return whether the caller sees the statements of all users: who administers all."""
+        return self._access.permits(self._principal, (visibility.ADMIN,))
 
     def may_describe(self, table: NamedTable) -> bool:
         """Return whether the caller may load a table; else it may know its name and times alone."""

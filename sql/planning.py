@@ -505,7 +505,12 @@ class Planning:
                 continue
             if isinstance(named, information_schema.Gathered):
                 shape, ready[use.index] = await self._described.relation(
-                    named, name, zone=execution.zone
+                    named,
+                    name,
+                    zone=execution.zone,
+                    recorded=lambda sees_all: execution.results.recorded(
+                        session, sees_all=sees_all
+                    ),
                 )
                 described.append(shape)
                 stored.append(None)

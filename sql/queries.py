@@ -40,10 +40,11 @@ from sql import (
     results,
     sessions,
     shelves,
+    statement_log,
     transfers,
     warehouserows,
 )
-from sql.dialect import filling, parse
+from sql.dialect import filling, names, parse
 from storage import errors as storage_errors
 from storage import model
 
@@ -161,7 +162,7 @@ class SubmittedQuery:
     """One statement, from its submission until its result is dropped. Mutable.
 
     unfetched: chunks that no client has fetched yet. touched_at_ms: the time of the last fetch, or
-    of the session's end.
+    of the session's end. user, role, database, schema, tag: the session's when it began.
     """
 
     id: str
@@ -170,6 +171,11 @@ class SubmittedQuery:
     warehouse: str
     submission: Submission
     started_at_ms: int
+    user: str
+    role: str
+    database: str | None
+    schema: str | None
+    tag: str
     ended_at_ms: int | None = None
     result: Result | None = None
     error: errors.SqlError | None = None
@@ -220,6 +226,7 @@ class Queries:
         self.limits = limits or ResultLimits()
         self._queries: dict[str, SubmittedQuery] = {}
         self._kept = KeptQueries()
+        self._recorded = statement_log.StatementLog()
         self._growing_bytes: Counter[str] = Counter()
         self._pending = RunningQueries()
         self._requests: dict[int, OrderedDict[str, tuple[str, bytes]]] = {}
@@ -394,6 +401,11 @@ class Queries:
             warehouse=session.warehouse,
             submission=submission,
             started_at_ms=self._now_ms(),
+            user=session.login.name,
+            role=session.role,
+            database=session.database,
+            schema=session.schema,
+            tag=str(submission.parameters.get("QUERY_TAG", session.parameter("QUERY_TAG"))),
         )
         self._queries[query.id] = query
         return query
@@ -586,6 +598,46 @@ class Queries:
             chunks=tuple(chunk.kept for chunk in result.chunks),
         )
 
+    def recorded(
+        self, session: sessions.Session, *, sees_all: bool
+    ) -> list[statement_log.RecordedStatement]:
+        """Return the statements that have ended or run; see `results.StoredResults`."""
+        owner = None if sees_all else session.owner
+        running = [
+            self._record_of(query)
+            for query in self._queries.values()
+            if not query.is_finished
+            and not query.submission.describe_only
+            and owner in (None, query.owner)
+        ]
+        return [*self._recorded.listed(owner), *running]
+
+    def _record_of(self, query: SubmittedQuery) -> statement_log.RecordedStatement:
+        result, error = query.result, query.error
+        status = self.status(query)
+        text = query.submission.text
+        return statement_log.RecordedStatement(
+            query_id=query.id,
+            owner=query.owner,
+            text=statement_log.shown_text(text),
+            statement_type=statement_log.type_of(
+                text, None if result is None else result.statement_type_id
+            ),
+            session_id=query.session_id,
+            user=query.user.upper(),
+            role=query.role,
+            warehouse=query.warehouse,
+            database=None if query.database is None else names.shown_database(query.database),
+            schema=None if query.schema is None else names.shown(query.schema),
+            tag=query.tag,
+            status="FAILED_WITH_ERROR" if error is not None else status,
+            started_at_ms=query.started_at_ms,
+            ended_at_ms=query.ended_at_ms,
+            error_code=None if error is None else error.code,
+            error_message=None if error is None else error.message,
+            rows=None if result is None else _rows_of(result),
+        )
+
     async def _ended(self, session: sessions.Session, query_id: str) -> SubmittedQuery:
         """Return a query of the session's user that has a result, as soon as it has ended."""
         query = self.find(session, query_id)
@@ -742,6 +794,7 @@ class Queries:
         query.submission = replace(query.submission, text=head, bindings={})
         if not query.submission.describe_only:
             session.query_ids.append(query.id)
+            self._recorded.add(self._record_of(query))
         self._sessions.note(session)
         self._kept.add(query)
         bounds: tuple[tuple[Measure, int], ...] = (
@@ -878,6 +931,14 @@ async def _shared(
         return [(text, {}) for text in texts]
     shared = await asyncio.to_thread(filling.share, texts, submission.bindings)
     return list(zip(texts, shared, strict=True))
+
+
+def _rows_of(result: Result) -> int:
+    """Return how many rows a statement has returned or changed."""
+    stats = result.stats
+    if stats is None:
+        return result.total
+    return stats.rows_inserted + stats.rows_updated + stats.rows_deleted
 
 
 def _digest(text: str) -> bytes:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from sql import decode, engine, errors, ipc, limits, outcomes, sessions, shelves
+from sql import decode, engine, errors, ipc, limits, outcomes, sessions, shelves, statement_log
 from sql.dialect import shapes
 from storage import model
 
@@ -40,6 +40,11 @@ class StoredResults(Protocol):
 
         Raises SqlError 000709 for one that is not stored, and the error of a query that failed.
         """
+
+    def recorded(
+        self, session: sessions.Session, *, sees_all: bool
+    ) -> list[statement_log.RecordedStatement]:
+        """Return the statements of the session's user, or of all users, that ran or run."""
 
 
 def check_size(size_bytes: int) -> None:

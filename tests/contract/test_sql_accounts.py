@@ -12,6 +12,7 @@ import pytest
 
 from sql import shell
 from tests.kit import server as server_kit
+from tests.sql.rest import raw
 
 PASSWORD = "a password of alice"
 
@@ -98,3 +99,66 @@ def test_a_grant_in_sql_is_a_right_at_every_face_until_it_is_revoked(
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
     code, said = run_as(server, f"drop user {user}; drop role {role}")
     assert code == 0, said
+
+
+def session_of(server: server_kit.Running, user: str = "", password: str = "") -> raw.Client:
+    client = raw.Client(url=server.url)
+    login = {
+        "LOGIN_NAME": user or server.access_key,
+        "PASSWORD": password or server.secret_key,
+        "SESSION_PARAMETERS": {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
+    }
+    assert client.login(query="databaseName=lake", **login).body["success"]
+    return client
+
+
+def test_query_history_has_the_statements_that_the_caller_may_see(
+    server: server_kit.Running,
+) -> None:
+    suffix = uuid.uuid4().hex[:8]
+    user, schema = f"teller{suffix}", f"history_{suffix}"
+    root = session_of(server)
+    for text in (
+        f"create user {user} password = '{PASSWORD}'",
+        f"create schema {schema}",
+        f"use schema {schema}",
+        f"grant usage on database lake to user {user}",
+        "alter session set query_tag = 'nightly'",
+        "create table t (a int)",
+        "insert into t values (1), (2), (3)",
+    ):
+        assert root.query(text).body["success"], text
+    failed = root.query("select a / 0 from t")
+    assert failed.code == "100051"
+    teller = session_of(server, user, PASSWORD)
+    assert teller.query(f"select 'of {suffix}'").body["success"]
+
+    def history(client: raw.Client, call: str, columns: str) -> list[list[str | None]]:
+        of = f"table(lake.information_schema.query_history{call})"
+        answer = client.query(f"select {columns} from {of} where query_text not like '%history%'")
+        rows: list[list[str | None]] = answer.data["rowset"]
+        return rows
+
+    columns = (
+        "query_text, query_type, execution_status, rows_produced, error_code, query_tag,"
+        " schema_name, database_name, session_id, user_name, end_time >= start_time"
+    )
+    about = ["nightly", schema.upper(), "LAKE", str(root.session_id), "ROOT", "1"]
+    assert history(root, "_by_session(result_limit => 4)", columns) == [
+        ["select a / 0 from t", "SELECT", "FAILED_WITH_ERROR", None, "100051", *about],
+        ["insert into t values (1), (2), (3)", "INSERT", "SUCCESS", "3", None, *about],
+        ["create table t (a int)", "CREATE", "SUCCESS", "1", None, *about],
+    ]
+    created = f"create user {user} password = '********'"
+    own = f"_by_session(session_id => {root.session_id}, result_limit => 100)"
+    assert [created] in history(root, own, "query_text")
+    assert PASSWORD not in str(history(root, "(result_limit => 10000)", "query_text"))
+    later = "(end_time_range_start => dateadd(hour, 1, current_timestamp()))"
+    assert history(root, later, "query_text") == []
+
+    seen = [[f"select 'of {suffix}'"]]
+    assert history(teller, "()", "query_text") == seen
+    assert history(teller, f"_by_session(session_id => {root.session_id})", "1") == []
+    assert history(root, f"_by_user(user_name => '{user.upper()}')", "query_text")[-1:] == seen
+    root.query(f"drop user {user}")
+    root.query(f"drop schema {schema} cascade")

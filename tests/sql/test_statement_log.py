@@ -1,0 +1,63 @@
+"""The record of statements: what it keeps, and of whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql import outcomes, statement_log
+
+
+def recorded(owner: str, number: int) -> statement_log.RecordedStatement:
+    return statement_log.RecordedStatement(
+        query_id=str(number),
+        owner=owner,
+        text="",
+        statement_type="SELECT",
+        session_id=1,
+        user=owner,
+        role="PUBLIC",
+        warehouse="LOCAL",
+        database=None,
+        schema=None,
+        tag="",
+        status="SUCCESS",
+        started_at_ms=number,
+    )
+
+
+def test_the_owner_with_the_most_statements_makes_room() -> None:
+    log = statement_log.StatementLog(statements_max=5)
+    log.add(recorded("few", 0))
+    for number in range(1, 10):
+        log.add(recorded("many", number))
+    assert [each.query_id for each in log.listed("few")] == ["0"]
+    assert [each.query_id for each in log.listed("many")] == ["6", "7", "8", "9"]
+    assert len(list(log.listed(None))) == 5
+    assert list(log.listed("nobody")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("create user u password = 'it''s' x", "create user u password = '********' x"),
+        (r"alter user u set PASSWORD='a\'b', c", "alter user u set PASSWORD='********', c"),
+        ("alter user u set password\n= $$a$$", "alter user u set password\n= '********'"),
+        ("alter user u set password = 'no end", "alter user u set password = '********'"),
+        ("select 'password'", "select 'password'"),
+    ],
+)
+def test_passwords_are_not_recorded(text: str, shown: str) -> None:
+    assert statement_log.shown_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "name"),
+    [
+        ("select 1", outcomes.StatementType.SELECT, "SELECT"),
+        ("/* x */ -- y\n create table t", outcomes.StatementType.DDL, "CREATE"),
+        ("selec", None, "SELEC"),
+        ("'", None, "UNKNOWN"),
+    ],
+)
+def test_the_type_of_a_statement(text: str, number: int | None, name: str) -> None:
+    assert statement_log.type_of(text, number) == name
