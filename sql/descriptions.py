@@ -27,7 +27,7 @@ class Description:
     cluster_columns: of the clustering key, as reported. definition: the statement that creates a
     view. is_declared: a table that was created as an ICEBERG one, or by a client of another API.
     is_temporary: a table of the session alone. is_transient: a table that was created as such.
-    retention_days: DATA_RETENTION_TIME_IN_DAYS, where it is set.
+    retention_days: DATA_RETENTION_TIME_IN_DAYS, where it is set. dropped_at_ms: of a dropped table.
     """
 
     ident: idents.TableIdent
@@ -47,6 +47,7 @@ class Description:
     is_temporary: bool = False
     is_transient: bool = False
     retention_days: int | None = None
+    dropped_at_ms: int | None = None
 
     @property
     def cluster_by(self) -> str:

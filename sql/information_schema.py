@@ -57,11 +57,12 @@ UNREADABLE = (
 class Listed:
     """A table or view in a listing, before its metadata is read.
 
-    may_describe: the caller may load it.
+    may_describe: the caller may load it. dropped_at_ms: of a dropped table.
     """
 
     table: places.NamedTable
     may_describe: bool
+    dropped_at_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +101,12 @@ class InformationSchema:
 
         with_columns: a description without them is small.
         """
+        description = await self._describe(listed, with_columns=with_columns)
+        if listed.dropped_at_ms is None:
+            return description
+        return dataclasses.replace(description, dropped_at_ms=listed.dropped_at_ms)
+
+    async def _describe(self, listed: Listed, *, with_columns: bool) -> descriptions.Description:
         if listed.may_describe and listed.table.pointer.metadata_location is not None:
             try:
                 return await self._described(listed.table, with_columns=with_columns)

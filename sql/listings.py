@@ -41,17 +41,22 @@ class ListedDatabase:
     is_default: bool = False
     is_current: bool = False
     comment: str = ""
+    dropped_at_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedSchema:
-    """database, name: as stored. created_at_ms: None for INFORMATION_SCHEMA in its own views."""
+    """database, name: as stored. created_at_ms: None for INFORMATION_SCHEMA in its own views.
+
+    dropped_at_ms: of a dropped schema.
+    """
 
     database: str
     name: str
     created_at_ms: int = 0
     is_current: bool = False
     comment: str = ""
+    dropped_at_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -283,6 +283,15 @@ def refused_as_sql() -> Iterator[None]:
         raise errors.not_authorized(str(denied)) from None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DroppedSchema:
+    """A dropped namespace that can be restored. row: as it was."""
+
+    namespace: idents.Namespace
+    row: records.NamespaceRow
+    dropped_at_ms: int
+
+
 class CatalogView:
     """The catalog at one moment, limited to what one principal may see."""
 
@@ -316,6 +325,46 @@ class CatalogView:
             for namespace in sorted(self._namespaces(database))
             if self._permits(self._access.on_namespace(database, namespace, "GetNamespace"))
         ]
+
+    def dropped_schemas(self, database: str) -> Iterator[DroppedSchema]:
+        """Yield the dropped namespaces of a database that UNDROP can restore and the caller may
+        see, each path's in the order of their drops."""
+        place = self._place(database)
+        if place is None or not self._permits(self._access.on_bucket(database, "ListNamespaces")):
+            return
+        prefix = records.dropped_namespace_range(place)
+        rows = self._reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix))
+        for _, value in rows:
+            dropped = records.decode(value, records.DroppedNamespace)
+            namespace, row = dropped.namespaces[0]
+            demand = self._access.on_namespace(database, namespace, "GetNamespace")
+            if self._permits(demand):
+                yield DroppedSchema(
+                    namespace=namespace, row=row, dropped_at_ms=dropped.dropped_at_ms
+                )
+
+    def dropped_tables(
+        self, database: str, namespace: idents.Namespace
+    ) -> Iterator[tuple[NamedTable, int]]:
+        """Yield the dropped tables of a namespace that UNDROP can restore, and when they were
+        dropped, in Unix milliseconds; none unless the caller may list the tables."""
+        place = self._place(database)
+        demand = self._access.on_namespace(database, namespace, "ListTables")
+        if place is None or not self._permits(demand):
+            return
+        namespace_id = self._store.namespace_id(self._reading, place, namespace)
+        if not namespace_id:
+            return
+        prefix = records.dropped_range(place, namespace_id)
+        rows = self._reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix))
+        for key, value in rows:
+            dropped = records.decode(value, records.Dropped)
+            if dropped.pointer.object_type != "table" or dropped.how != "drop":
+                continue
+            ident = idents.TableIdent(
+                table_bucket=database, namespace=namespace, name=records.dropped_name(key)[1]
+            )
+            yield NamedTable(ident=ident, pointer=dropped.pointer), dropped.dropped_at_ms
 
     def lists_schema(self, database: str, namespace: idents.Namespace) -> bool:
         """Return whether a namespace is among `schemas`, without listing them."""

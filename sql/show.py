@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -81,8 +82,9 @@ class Shows:
         listing = show_listings.LISTINGS.get(statement.listing)
         if listing is None:
             raise errors.unsupported(f"SHOW {statement.listing}")
-        if statement.history:
-            raise errors.unsupported(f"SHOW {statement.listing} HISTORY")
+        if statement.history and (statement.terse or not listing.has_history):
+            terse = "TERSE " if statement.terse else ""
+            raise errors.unsupported(f"SHOW {terse}{statement.listing} HISTORY")
         objects: Sequence[Any]
         if listing.source == "users":
             objects = await self._accounts.users(session)
@@ -97,6 +99,8 @@ class Shows:
         else:
             objects = await self._objects_of_tables(listing, session, statement)
         columns = listing.terse if statement.terse and listing.terse else listing.columns
+        if statement.history:
+            columns = listing.with_history()
         return await _in_thread_if_many(
             objects, functools.partial(_outcome, objects, listing, columns, statement)
         )
@@ -363,6 +367,17 @@ def _schemas(
                 is_current=database == session.database and name == session.schema,
                 comment=catalog.comment(database, namespace) if namespace else "",
             )
+        if statement.history:
+            for dropped in itertools.islice(
+                catalog.dropped_schemas(database), limits.SHOWN_ROWS_MAX
+            ):
+                yield listings.ListedSchema(
+                    database=database,
+                    name=idents.dotted(dropped.namespace),
+                    created_at_ms=dropped.row.created_at_ms,
+                    comment=dropped.row.properties.get("comment", ""),
+                    dropped_at_ms=dropped.dropped_at_ms,
+                )
 
 
 def _functions() -> Iterator[listings.ListedFunction]:
@@ -487,6 +502,17 @@ def _tables_in(
         for listed in information_schema.list_objects(catalog, database, namespace, object_types):
             if _may_match(listed.table.ident.name, statement):
                 yield listed
+        if statement.history:
+            dropped = itertools.islice(
+                catalog.dropped_tables(database, namespace), limits.SHOWN_ROWS_MAX
+            )
+            for table, dropped_at_ms in dropped:
+                if _may_match(table.ident.name, statement):
+                    yield information_schema.Listed(
+                        table=table,
+                        may_describe=catalog.may_describe(table),
+                        dropped_at_ms=dropped_at_ms,
+                    )
 
 
 def _schemas_in(

@@ -6,6 +6,7 @@ Listings of objects that Boathouse does not have are empty, with Snowflake's col
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Listing:
     LIMIT FROM compare. is_sorted: by that column, else in the order of the source. terse: the
     columns of SHOW TERSE; empty if it has the others. is_of_one_table: IN names the table whose
     columns or keys are listed. is_of_referencing: the keys of other tables that reference the
-    tables in scope.
+    tables in scope. has_history: HISTORY lists dropped objects too.
     """
 
     columns: Sequence[ListedColumn]
@@ -56,6 +57,13 @@ class Listing:
     terse: Sequence[ListedColumn] = ()
     is_of_one_table: bool = False
     is_of_referencing: bool = False
+    has_history: bool = False
+
+    def with_history(self) -> Sequence[ListedColumn]:
+        """Return the columns of HISTORY: those of the listing, and when an object was dropped."""
+        dropped = moment("dropped_on", lambda each: each.dropped_at_ms)
+        place = [column.name for column in self.columns].index("retention_time") + 1
+        return (*self.columns[:place], dropped, *self.columns[place:])
 
     @property
     def name_of(self) -> listings.Value:
@@ -577,10 +585,12 @@ def _listing_of_keys(key_type: keys.KeyType) -> Listing:
 
 
 LISTINGS: Mapping[str, Listing] = {
-    "DATABASES": Listing(columns=DATABASES, source="databases", terse=TERSE_DATABASES),
-    "SCHEMAS": Listing(columns=SCHEMAS, source="schemas", terse=TERSE_SCHEMAS),
+    "DATABASES": Listing(
+        columns=DATABASES, source="databases", terse=TERSE_DATABASES, has_history=True
+    ),
+    "SCHEMAS": Listing(columns=SCHEMAS, source="schemas", terse=TERSE_SCHEMAS, has_history=True),
     "OBJECTS": Listing(columns=OBJECTS, source="tables", terse=TERSE_OBJECTS),
-    "TABLES": _LISTING_OF_TABLES,
+    "TABLES": dataclasses.replace(_LISTING_OF_TABLES, has_history=True),
     "ICEBERG TABLES": _LISTING_OF_TABLES,
     "VIEWS": Listing(columns=VIEWS, source="tables", object_types=("view",), terse=TERSE_OBJECTS),
     "COLUMNS": Listing(

@@ -173,3 +173,59 @@ def test_restoring_a_schema_needs_the_rights_of_its_tables_too(tmp_path: Path) -
         assert await local.rows("undrop schema s") == [("Schema S successfully restored.",)]
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_show_history_lists_what_undrop_can_restore(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        clock = local.lake.clock
+        await local.run("create table t as select column1 as a from values (1), (2)")
+        await local.run("create table other (a int)")
+        clock.now_ms += 1000
+        first = clock.now_ms
+        await local.run("drop table t")
+        await local.run("create table t (a int)")
+        clock.now_ms += 1000
+        second = clock.now_ms
+        await local.run("drop table t")
+        await local.run("create view v as select 1 as a")
+        await local.run("drop view v")
+        outcome = await local.run("show tables history in schema ns")
+        names = [column.name for column in outcome.columns]
+        place = names.index("dropped_on")
+        assert names[place - 1] == "retention_time"
+        plain = [column.name for column in (await local.run("show tables")).columns]
+        assert [name for name in names if name != "dropped_on"] == plain
+        assert outcome.rows is not None
+        listed = [
+            (row[1], row[names.index("rows")], row[place] and row[place].timestamp() * 1000)
+            for row in outcome.rows
+        ]
+        assert listed == [("OTHER", 0, None), ("T", 2, first), ("T", 0, second)]
+        assert [row[1] for row in await local.rows("show tables in schema ns")] == ["OTHER"]
+        assert len(await local.rows("show tables history like 'o%' in schema ns")) == 1
+        await local.run("undrop table t")
+        rows = await local.rows("show tables history like 't' in schema ns")
+        assert [row[place] and row[place].timestamp() * 1000 for row in rows] == [None, first]
+
+        await local.run("create schema gone comment = 'x'")
+        await local.run("drop schema gone")
+        outcome = await local.run("show schemas history like 'gone' in database lake")
+        names = [column.name for column in outcome.columns]
+        assert outcome.rows is not None
+        ((*_, dropped_on, _),) = [row[: names.index("dropped_on") + 2] for row in outcome.rows]
+        assert dropped_on.timestamp() * 1000 == clock.now_ms
+        assert [row[6] for row in outcome.rows] == ["x"]
+        assert await local.rows("show schemas like 'gone' in database lake") == []
+        outcome = await local.run("show databases history")
+        place = [column.name for column in outcome.columns].index("dropped_on")
+        assert [(row[1], row[place]) for row in outcome.rows or ()] == [("LAKE", None)]
+        for text in ("show views history", "show terse tables history"):
+            with pytest.raises(errors.SqlError) as refused:
+                await local.run(text)
+            assert refused.value.code == "000002"
+
+        listing = {"Effect": "Allow", "Action": "s3tables:GetNamespace", "Resource": "*"}
+        local.session.principal = local_sql.user("bob", [listing])
+        assert await local.rows("show tables history in schema lake.ns") == []
+
+    local_sql.run_local(tmp_path, work)
