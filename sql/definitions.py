@@ -6,7 +6,6 @@ gets the first one's answer.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -257,7 +256,7 @@ class Definitions:
             )
         finally:  # a table that is not dropped here ends with the session
             with contextlib.suppress(catalog_errors.CatalogError, storage_errors.StorageError):
-                await asyncio.shield(self._temporary.drop(aside, by=execution.by, receipt=None))
+                await commits.to_the_end(self._temporary.drop(aside, by=execution.by, receipt=None))
         return rows_inserted
 
     async def _declared_defaults(

@@ -147,7 +147,7 @@ class Transactions:
         except catalog_errors.CommitStateUnknown:
             raise  # the changes may be committed, so their files stay
         except BaseException:
-            await asyncio.shield(self._drop(changes))
+            await commits.to_the_end(self._drop(changes))
             raise
 
     def is_kept_as_nothing(self, execution: planning.Execution, ident: idents.TableIdent) -> bool:
@@ -176,7 +176,7 @@ class Transactions:
             try:
                 named.append(await self._writes.name(change))
             except BaseException:
-                await asyncio.shield(self._drop([*named, *changes[number + 1 :]]))
+                await commits.to_the_end(self._drop([*named, *changes[number + 1 :]]))
                 raise
         return named
 
@@ -201,7 +201,7 @@ class Transactions:
         except catalog_errors.CommitStateUnknown:
             raise  # the changes may be committed, so their files stay
         except BaseException:
-            await asyncio.shield(self._drop(changes))
+            await commits.to_the_end(self._drop(changes))
             raise
 
     async def _take(self, execution: planning.Execution, changes: Sequence[writes.Staged]) -> None:
@@ -264,8 +264,7 @@ class Transactions:
                     names_at_commit=not transaction.receipt_id,
                 )
         except BaseException:
-            for ident, pending in added.items():
-                await asyncio.shield(self._staging.take_back(pending, before.get(ident)))
+            await commits.to_the_end(self._take_back(added, before))
             raise
         transaction.pending |= added
         transaction.statements += 1
@@ -276,6 +275,14 @@ class Transactions:
             transaction.size_bytes += sum(file.file_size_in_bytes for file in staged.files)
         if transaction.receipt_id:
             _note(session, transaction, added, query_id)
+
+    async def _take_back(
+        self,
+        added: Mapping[idents.TableIdent, staging.PendingTable],
+        before: Mapping[idents.TableIdent, staging.PendingTable],
+    ) -> None:
+        for ident, pending in added.items():
+            await self._staging.take_back(pending, before.get(ident))
 
     def check_may_purge(self, execution: planning.Execution, count: int) -> None:
         """Raise SqlError where the open transaction cannot remember to remove so many files."""
@@ -364,7 +371,7 @@ class Transactions:
                     lasting[0].ident.table_bucket, transaction.receipt_id, by=session.principal.arn
                 )
             except BaseException:  # its table bucket is gone
-                await asyncio.shield(self._remove(transaction))
+                await commits.to_the_end(self._remove(transaction))
                 raise
         await self._staging.commit(
             pending,

@@ -10,6 +10,7 @@ import pytest
 
 from catalog import errors as catalog_errors
 from catalog import holds, tables
+from catalog.metadata import errors as metadata_errors
 from server.access import model
 from sql import errors, limits, sessions, transactions
 from tests.kit import local_sql, sweeps
@@ -464,6 +465,49 @@ def test_a_statement_that_is_cancelled_twice_while_it_commits_keeps_its_files(
             may_go_on.set()
             await running
         assert await local.rows("select * from t order by a") == CANCELLED_TWICE[text]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_statement_that_is_cancelled_while_it_cleans_up_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its change of the third table fails; the first two are taken back although the client and
+    the statement's time cancel it meanwhile."""
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for name in ("t", "u", "w"):
+            await local.run(f"create table {name} (a int)")
+        await local.run("begin")
+        staging = local.transactions._staging
+        add, take_back = staging.add, staging.take_back
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        async def failing(pending: Any, *arguments: Any, **named: Any) -> Any:
+            if pending.ident.name == "w":
+                raise metadata_errors.RequirementFailed("another commit came first")
+            return await add(pending, *arguments, **named)
+
+        async def slow(*arguments: Any) -> None:
+            begun.set()
+            await gate.wait()
+            await take_back(*arguments)
+
+        monkeypatch.setattr(staging, "add", failing)
+        monkeypatch.setattr(staging, "take_back", slow)
+        several = "insert all into t values (a) into u values (a) into w values (a) select 1 as a"
+        statement = asyncio.create_task(local.run(several))
+        await begun.wait()
+        for _ in range(3):
+            statement.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(statement, return_exceptions=True)
+        for name in ("t", "u", "w"):
+            assert files_of(local, f"ns.{name}") == set(), name
+            assert not any("snap-" in each for each in files_of(local, f"ns.{name}", "metadata"))
+        await local.run("rollback")
 
     local_sql.run_local(tmp_path, work)
 
