@@ -140,12 +140,15 @@ def statement_count_differs(actual: int, desired: int) -> SqlError:
 # Names
 
 
+DOES_NOT_EXIST = "002003"
+
+
 def does_not_exist(
     object_type: str, name: str, *, line: int | None = None, position: int | None = None
 ) -> SqlError:
     """A table, schema or database is absent or hidden. object_type: as in messages, `Table`."""
     return _compilation(
-        "002003",
+        DOES_NOT_EXIST,
         "42S02",
         f"{object_type} '{name}' does not exist or not authorized.",
         line,

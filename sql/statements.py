@@ -436,7 +436,7 @@ class Statements:
             _row(operations.Unload, staged.run, statement_type=types.UNLOAD),
             # DDL commits the open transaction first.
             _ddl(operations.CreateTable, self._create_table),
-            _ddl(operations.AlterTable, self._alterations.alter_table),
+            _ddl(operations.AlterTable, self._alter_table),
             _ddl(operations.DropTable, self._definitions.drop_table),
             _ddl(operations.UndropTable, self._definitions.undrop_table),
             _ddl(operations.CreateView, self._views.create),
@@ -486,6 +486,23 @@ class Statements:
         if execution.session.warehouse in self._spark:
             raise errors.unsupported("EXPLAIN in a Spark warehouse")
         return await self._explaining.explain(execution, operation)
+
+    async def _alter_table(
+        self, execution: planning.Execution, operation: operations.AlterTable
+    ) -> outcomes.Outcome:
+        of_view = operation.of_view
+        if of_view is None:
+            return await self._alterations.alter_table(execution, operation)
+        try:
+            strict = dataclasses.replace(operation, if_exists=False)
+            return await self._alterations.alter_table(execution, strict)
+        except errors.SqlError as missing:
+            if missing.code != errors.DOES_NOT_EXIST:
+                raise
+            try:
+                return await self._views.alter(execution, of_view)
+            except errors.SqlError as error:
+                raise missing if error.code == errors.DOES_NOT_EXIST else error from None
 
     async def _show(
         self, execution: planning.Execution, operation: operations.Show

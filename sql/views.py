@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from catalog import commits, idents, receipts, records, rights, views
 from catalog import errors as catalog_errors
-from catalog import idents, receipts, records, rights, views
+from catalog.metadata import errors as metadata_errors
+from catalog.metadata import views as view_rules
 from sql import (
     definitions,
     errors,
@@ -28,6 +30,7 @@ from sql import (
     stored_views,
     tabletypes,
     threads,
+    transactions,
     writes,
 )
 from sql.dialect import names, operations
@@ -259,7 +262,60 @@ class ViewStatements:
     async def alter(
         self, execution: planning.Execution, statement: operations.AlterView
     ) -> outcomes.Outcome:
-        """Rename a view, or change its comment or its SECURE; raises SqlError."""
+        """Rename a view, or change comments or its SECURE; raises SqlError."""
+        if statement.column_comments:
+            return await transactions.replaced(lambda: self._comment_columns(execution, statement))
+        return await self._alter(execution, statement)
+
+    async def _comment_columns(
+        self, execution: planning.Execution, statement: operations.AlterView
+    ) -> outcomes.Outcome:
+        """Give columns of a view comments. Raises RequirementFailed if another commit came first:
+        the new version has the text of the one before."""
+        success = outcomes.status("Statement executed successfully.")
+        try:
+            target = self._find(execution, statement.name, rights.COMMIT_ACTIONS)
+        except errors.SqlError as error:
+            if statement.if_exists and error.code == "002003":
+                return success
+            raise
+        if target.is_done:
+            return success
+        assert target.existing is not None
+        location = target.existing.pointer.metadata_location
+        loaded = await self._views.fetch_at(target.ident, target.existing.pointer)
+        updates = await commits.run(
+            _commented,
+            loaded.data,
+            statement.column_comments,
+            now_ms=int(execution.now.timestamp() * 1000),
+            large=len(loaded.data) > views.SMALL_VIEW_BYTES,
+        )
+        may_commit = self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS)
+
+        def judge(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            may_commit(place, ident, pointer)
+            if pointer is None or pointer.metadata_location != location:
+                raise metadata_errors.RequirementFailed(
+                    f"Requirement failed: the view {ident.dotted()} has changed"
+                )
+
+        await self._views.replace(
+            target.ident,
+            (),
+            updates,
+            by=execution.by,
+            via="sql",
+            judge=judge,
+            receipt=target.receipt,
+        )
+        return success
+
+    async def _alter(
+        self, execution: planning.Execution, statement: operations.AlterView
+    ) -> outcomes.Outcome:
         success = outcomes.status("Statement executed successfully.")
         actions = rights.COMMIT_ACTIONS if statement.new_name is None else ("RenameTable",)
         try:
@@ -367,6 +423,34 @@ class _Content:
         for name in (stored_views.COMMENT, stored_views.SECURE):
             updates += _set_property(name, self.properties.get(name, ""))
         return updates
+
+
+def _commented(
+    data: bytes, comments: Sequence[tuple[names.Ident, str]], *, now_ms: int
+) -> list[dict[str, Any]]:
+    """Return the updates that give columns of a view comments, "" for none; raises SqlError.
+
+    data: the view's metadata file, decompressed.
+    """
+    metadata = view_rules.decode(data)
+    schema, version = metadata.current_schema(), metadata.current_version()
+    fields = [dict(field) for field in schema["fields"]]
+    for ident, comment in comments:
+        positions = names.find(ident, [field["name"] for field in fields])
+        if not positions:
+            raise errors.invalid_identifier(ident.folded)
+        field = fields[positions[0]]
+        field.pop("doc", None)
+        if comment:
+            field["doc"] = comment
+    return [
+        {"action": "add-schema", "schema": {**schema, "fields": fields}},
+        {
+            "action": "add-view-version",
+            "view-version": {**version, "schema-id": -1, "timestamp-ms": now_ms},
+        },
+        {"action": "set-current-view-version", "view-version-id": -1},
+    ]
 
 
 def _set_property(name: str, value: str) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def _read_change(
     if reader.accept("DROP"):
         return _read_dropped(reader)
     if reader.accept("ALTER") or reader.accept("MODIFY"):
-        return _read_column_changes(reader)
+        return read_column_changes(reader)
     if reader.accept("CLUSTER", "BY"):
         return operations.ClusterBy(columns=reader.ident_list())
     if reader.accept("SET"):
@@ -109,7 +109,8 @@ def _behaved(reader: reading.TokenReader, dropped: operations.DropKey) -> operat
     return dropped
 
 
-def _read_column_changes(reader: reading.TokenReader) -> operations.ChangeColumns:
+def read_column_changes(reader: reading.TokenReader) -> operations.ChangeColumns:
+    """Return the changes of columns behind ALTER or MODIFY."""
     changes: list[operations.ColumnChange] = []
     in_parentheses = reader.accept("(")
     while True:

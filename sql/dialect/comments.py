@@ -36,6 +36,9 @@ def read_comment(reader: reading.TokenReader) -> operations.Operation:
             name=tuple(table),
             change=operations.ChangeColumns(changes=(change,)),
             if_exists=if_exists,
+            of_view=operations.AlterView(
+                name=tuple(table), column_comments=((column, comment),), if_exists=if_exists
+            ),
         )
     name = reader.name()
     comment = _read_text(reader)

@@ -208,11 +208,15 @@ SchemaChange: TypeAlias = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlterTable:
-    """ALTER [ICEBERG] TABLE, and COMMENT ON TABLE or COLUMN."""
+    """ALTER [ICEBERG] TABLE, and COMMENT ON TABLE or COLUMN.
+
+    of_view: what COMMENT ON COLUMN changes where the name is a view's.
+    """
 
     name: names.Name
     change: SchemaChange | RenameTable | SwapTables
     if_exists: bool = False
+    of_view: AlterView | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -377,13 +381,17 @@ class DropView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlterView:
-    """ALTER VIEW: one of its changes. comment "" removes the comment."""
+    """ALTER VIEW: one of its changes. comment "" removes the comment.
+
+    column_comments: columns with their new comments.
+    """
 
     name: names.Name
     if_exists: bool = False
     new_name: names.Name | None = None
     comment: str | None = None
     is_secure: bool | None = None
+    column_comments: tuple[tuple[names.Ident, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sql import errors
-from sql.dialect import names, operations, reading
+from sql.dialect import alterations, names, operations, reading
 
 ReadQuery = Callable[[reading.TokenReader], Any]
 
@@ -133,6 +133,7 @@ def read_alter(reader: reading.TokenReader) -> operations.AlterView:
     new_name: names.Name | None = None
     comment: str | None = None
     is_secure: bool | None = None
+    column_comments: tuple[tuple[names.Ident, str], ...] = ()
     if reader.accept("RENAME", "TO"):
         new_name = reader.name()
     elif reader.accept("SET", "COMMENT"):
@@ -144,6 +145,8 @@ def read_alter(reader: reading.TokenReader) -> operations.AlterView:
         is_secure = True
     elif reader.accept("UNSET", "SECURE"):
         is_secure = False
+    elif reader.accept("ALTER") or reader.accept("MODIFY"):
+        column_comments = _read_column_comments(reader)
     else:
         word = reader.next_word()
         raise errors.unsupported(f"ALTER VIEW ... {word} {reader.peek_word()}".rstrip())
@@ -154,4 +157,17 @@ def read_alter(reader: reading.TokenReader) -> operations.AlterView:
         new_name=new_name,
         comment=comment,
         is_secure=is_secure,
+        column_comments=column_comments,
     )
+
+
+def _read_column_comments(
+    reader: reading.TokenReader,
+) -> tuple[tuple[names.Ident, str], ...]:
+    """Return columns and their comments; raises SqlError for any other change of a column."""
+    comments = []
+    for change in alterations.read_column_changes(reader).changes:
+        if change != operations.ColumnChange(column=change.column, comment=change.comment):
+            raise errors.unsupported("ALTER VIEW ... ALTER COLUMN without COMMENT")
+        comments.append((change.column, change.comment or ""))
+    return tuple(comments)

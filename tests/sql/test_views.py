@@ -260,6 +260,17 @@ def test_views_are_listed_altered_and_dropped(tmp_path: Path) -> None:
             "select column_name, data_type, comment from information_schema.columns "
             "where table_name = 'V'"
         ) == [("K", "NUMBER", "it's")]
+        for text, comment in {
+            "comment on column v.k is $$by COMMENT ON$$": "by COMMENT ON",
+            "alter view v alter column k comment 'altered'": "altered",
+            "alter view v modify k unset comment": None,
+        }.items():
+            await local.run(text)
+            assert [row[9] for row in await local.rows("describe view v")] == [comment], text
+            assert await local.rows("select max(k) from v") == [(3,)]
+        assert await code_of(local, "alter view v alter column nope comment 'x'") == "000904"
+        assert await code_of(local, "alter view v alter column k set not null") == "000002"
+        assert await code_of(local, "comment on column nowhere.k is 'x'") == "002003"
         await local.run("alter view v set comment = 'd'")
         await local.run("alter view v set secure")
         (row,) = await local.rows("show views")
