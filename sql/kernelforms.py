@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
@@ -102,3 +103,32 @@ def by_row(*arguments: pa.DataType, result: pa.DataType) -> Callable[[Callable[.
 def text_kernel(function: Callable[..., Any], result: pa.DataType) -> Kernel:
     """Return the kernel of a function of one array of texts."""
     return Kernel(function=function, arguments=(pa.string(),), result=result, volatility="volatile")
+
+
+INSTANT: Final = "Instant"
+"""The name of the type of a TIMESTAMP_LTZ, which the session's zone completes."""
+
+ARROW_TYPES: Final[dict[str, pa.DataType]] = {
+    "Utf8": pa.string(),
+    "Utf8View": pa.string_view(),
+    "Int64": pa.int64(),
+    "Float64": pa.float64(),
+    "Boolean": pa.bool_(),
+    "Date32": pa.date32(),
+    "Binary": pa.binary(),
+    "Time64(Microsecond)": pa.time64("us"),
+    "Time64(Nanosecond)": pa.time64("ns"),
+    "Timestamp(Microsecond, None)": pa.timestamp("us"),
+    "Timestamp(Nanosecond, None)": pa.timestamp("ns"),
+}
+DECIMAL: Final = re.compile(r"Decimal128\((\d+), (\d+)\)")
+
+
+def arrow_type(text: str, zone: str) -> pa.DataType:
+    """Return the Arrow type that the name of a kernel names. zone: the session's."""
+    if text.startswith(INSTANT):
+        return pa.timestamp("us" if text == INSTANT else "ns", zone)
+    match = DECIMAL.fullmatch(text)
+    if match is not None:
+        return pa.decimal128(int(match[1]), int(match[2]))
+    return ARROW_TYPES[text]

@@ -31,6 +31,7 @@ from sql import (
     hash_kernels,
     kernelforms,
     moment_kernels,
+    nested_kernels,
     number_kernels,
     outcomes,
     text_kernels,
@@ -573,6 +574,19 @@ def _variant_of_instant(_: re.Match[str], zone: str) -> Kernel:
     return Kernel(function=function, arguments=(pa.timestamp("us", zone),), result=pa.string())
 
 
+def _variant_of_nested(match: re.Match[str], zone: str) -> Kernel:
+    return nested_kernels.as_variant(match[1], zone, functools.partial(kernel, zone=zone))
+
+
+def _field(match: re.Match[str], zone: str) -> Kernel:
+    return nested_kernels.field(match[1], match[2], zone)
+
+
+def _flatten_nested(match: re.Match[str], zone: str) -> Kernel:
+    leaf = functools.partial(kernel, zone=zone)
+    return nested_kernels.flatten(match[2], zone, leaf, is_outer=bool(match[1]))
+
+
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile("_nonzero"), _nonzero),
     (re.compile("_beyond"), _beyond),
@@ -615,5 +629,8 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
     (re.compile("_v_to_(instant)(_cut)?"), _of_variant),
     (re.compile("_v_of_instant"), _variant_of_instant),
+    (re.compile("_field_([0-9]+(?:_[0-9]+)*)_([0-9a-f]+)"), _field),
+    (re.compile("_v_of_nested_([0-9a-f]+)"), _variant_of_nested),
+    (re.compile("_flatten_nested(_outer)?_([0-9a-f]+)"), _flatten_nested),
     *moment_kernels.FAMILIES_OF_ZONE,
 )

@@ -21,9 +21,6 @@ import pyarrow.compute as pc
 from sql import kernelforms, limits, variant_kernels, variants
 from sql.kernelforms import Kernel
 
-INSTANT: Final = "Instant"
-"""The name of the type of a TIMESTAMP_LTZ, which the session's zone completes."""
-
 NAME: Final = re.compile("_lambda_(filter|transform|reduce)_([0-9a-f]+)")
 
 
@@ -70,8 +67,8 @@ def of_name(text: str) -> tuple[str, Lambda] | None:
 
 def kernel(form: str, computed: Lambda, opened: Opened, *, zone: str) -> Kernel:
     """Return the kernel that calls a lambda. zone: the session's."""
-    arguments = tuple(_arrow_type(each, zone) for each in computed.arguments)
-    result = _arrow_type(computed.result, zone)
+    arguments = tuple(kernelforms.arrow_type(each, zone) for each in computed.arguments)
+    result = kernelforms.arrow_type(computed.result, zone)
 
     def function(arrays: Any, *columns: Any) -> Any:
         rows = [_elements(text) for text in arrays.to_pylist()]
@@ -180,27 +177,3 @@ def _reduced(
         values = pc.replace_with_mask(values, pa.array(chosen, pa.bool_()), following)
         _check_size(values.nbytes)
     return values
-
-
-ARROW_TYPES: Final[dict[str, pa.DataType]] = {
-    "Utf8": pa.string(),
-    "Int64": pa.int64(),
-    "Float64": pa.float64(),
-    "Boolean": pa.bool_(),
-    "Date32": pa.date32(),
-    "Binary": pa.binary(),
-    "Time64(Microsecond)": pa.time64("us"),
-    "Time64(Nanosecond)": pa.time64("ns"),
-    "Timestamp(Microsecond, None)": pa.timestamp("us"),
-    "Timestamp(Nanosecond, None)": pa.timestamp("ns"),
-}
-DECIMAL: Final = re.compile(r"Decimal128\((\d+), (\d+)\)")
-
-
-def _arrow_type(text: str, zone: str) -> pa.DataType:
-    if text == INSTANT:
-        return pa.timestamp("us", zone)
-    match = DECIMAL.fullmatch(text)
-    if match is not None:
-        return pa.decimal128(int(match[1]), int(match[2]))
-    return ARROW_TYPES[text]

@@ -92,10 +92,14 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
             return sqltypes.SqlType(name="binary", length=datatypes.fixed_length(iceberg_type))
         case "binary":
             return sqltypes.SqlType(name="binary", length=_declared_length("BINARY", declared))
-        case "struct" | "map":
-            return sqltypes.SqlType(name="object", is_nested=True)
+        case "struct":
+            members = {field["name"]: sql_type(field["type"]) for field in iceberg_type["fields"]}
+            return sqltypes.structured("struct", members)
         case "list":
-            return sqltypes.SqlType(name="array", is_nested=True)
+            return sqltypes.structured("list", {"element": sql_type(iceberg_type["element"])})
+        case "map":
+            pair = {word: sql_type(iceberg_type[word]) for word in ("key", "value")}
+            return sqltypes.structured("map", pair)
     raise errors.unsupported(f"Iceberg type {name}")
 
 

@@ -126,7 +126,7 @@ def flatten(match: re.Match[str]) -> Kernel:
                 if item != UNDEFINED
             ]
         else:
-            named = [(name, _member_path(path, name), None, value[name]) for name in sorted(value)]
+            named = [(name, member_path(path, name), None, value[name]) for name in sorted(value)]
         this = variants.dumps(value) if is_recursive and named else None
         for name, inner_path, index, item in named:
             rows.add(name, inner_path, index, variants.dumps(item), this)
@@ -210,7 +210,8 @@ class _PartRows:
         return pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), structs)
 
 
-def _member_path(path: str, name: str) -> str:
+def member_path(path: str, name: str) -> str:
+    """Return the path of an object's member, below the path of the object."""
     if PLAIN_NAME.fullmatch(name):
         return f"{path}.{name}" if path else name
     quoted = name.replace("'", "\\'")

@@ -209,7 +209,7 @@ def _extreme(direction: str) -> builders.Builder:
         operand = call.arg(0)
         if operand.type.name == "real" and not call.over:
             return _extreme_of_reals(call, name)
-        if not operand.type.is_variant:
+        if not operand.type.is_variant and not operand.type.is_nested:
             return plain(call)
         if call.over:
             raise call.refuse(f"OVER and {sqltypes.shown(operand.type)}")

@@ -344,6 +344,8 @@ def _of_semistructured(call: FunctionCall, index: int, target: sqltypes.SqlType)
     argument = call.arg(index)
     if argument.type.name == "null":
         return exprs.null(target)
+    if argument.type.structure is not None and argument.type.name == target.name:
+        return rewrites.cast(argument, target)
     if not argument.type.is_variant or argument.type.name not in ("variant", target.name):
         raise call.invalid()
     return exprs.retyped(argument, target)
@@ -406,6 +408,7 @@ SHOWN: Mapping[str, str] = {
     "variant": "VARIANT",
     "array": "ARRAY",
     "object": "OBJECT",
+    "map": "MAP",
     "moment": "TIMESTAMP",
     "word": "VARCHAR",
     "constant": "CONSTANT",

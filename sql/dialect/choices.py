@@ -157,7 +157,7 @@ def _comparable_thrice(operand: Expr, low: Expr, high: Expr) -> list[Expr] | Non
 def extreme(operands: Sequence[Expr], name: str) -> Expr:
     """Return GREATEST or LEAST: NULL if an operand is."""
     parts, sql_type = rewrites.unify(operands, name.upper())
-    if sql_type.is_variant:
+    if sql_type.is_variant or sql_type.is_nested:
         # The engine would compare the texts of values.
         raise errors.unsupported(f"{name.upper()} of {sqltypes.shown(sql_type)}")
     chosen: code.Code = code.call(name, *parts)

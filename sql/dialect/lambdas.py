@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from sql import errors, lambda_kernels, limits
+from sql import errors, kernelforms, lambda_kernels, limits
 from sql.dialect import builders, columns, names, rewrites, shapes, sqltypes
 from sql.dialect.builders import FunctionCall, function
 from sql.plan import code, emit
@@ -228,7 +228,7 @@ def _called(
 
 def _type_name(sql_type: sqltypes.SqlType) -> str:
     if sql_type.name == "timestamp_ltz":
-        return lambda_kernels.INSTANT
+        return kernelforms.INSTANT
     return sqltypes.arrow_name(sql_type)
 
 

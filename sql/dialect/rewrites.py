@@ -64,6 +64,10 @@ def cast(
             return converted
     if target.name == "text" and source.name in FORMATTED:
         return _format(operand, target, forms)
+    if source.structure is not None and target.is_variant and not lenient:
+        if target.name not in ("variant", source.name):
+            raise _no_cast(source, target)
+        return exprs.retyped(to_variant(operand), target)
     rewrite = CASTS.get((source.name, target.name))
     if rewrite is None or source.is_nested != target.is_nested:
         raise _no_cast(source, target)
@@ -536,6 +540,8 @@ def to_variant(operand: Expr) -> Expr:
         if is_of_nanoseconds(operand):
             operand, source = whole_microseconds(operand), sqltypes.TIMESTAMP_NTZ
         written = code.kernel(VARIANT_KERNELS[source.name], as_arrow(operand, source))
+    elif source.structure is not None:
+        written = code.kernel(f"_v_of_nested_{sqltypes.encoded(source)}", operand)
     else:
         raise errors.unsupported(f"{sqltypes.shown(source)} as a VARIANT")
     return exprs.derived(written, sqltypes.VARIANT, [operand])
@@ -1159,7 +1165,9 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         return _real_side(left), _real_side(right)
     if type_names == {"fixed"}:
         return _exact_sides(left, right)
-    if type_names <= sqltypes.SEMISTRUCTURED and not (left.type.is_nested or right.type.is_nested):
+    if type_names <= sqltypes.SEMISTRUCTURED:
+        if left.type.is_nested or right.type.is_nested:
+            _check_same_structure(left.type, right.type)
         return as_variant_order(left), as_variant_order(right)
     if "timestamp_tz" in type_names and "null" not in type_names and "variant" not in type_names:
         # Instants are compared, whatever their offsets are.
@@ -1173,6 +1181,13 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         return comparable(_number_side(left), _number_side(right))
     (left, right), _ = unify([left, right], "comparison")
     return left, right
+
+
+def _check_same_structure(left: sqltypes.SqlType, right: sqltypes.SqlType) -> None:
+    """Raise SqlError if a structured value is compared with one of another type."""
+    is_read = left.structure is not None and right.structure is not None
+    if not is_read or sqltypes.unified([left, right]) is None:
+        raise mismatch(f"comparison of {sqltypes.shown(left)} and {sqltypes.shown(right)}")
 
 
 def _comparable_with_variant(left: Expr, right: Expr) -> tuple[Expr, Expr]:

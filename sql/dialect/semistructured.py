@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sql import variants
-from sql.dialect import builders, rewrites, sqltypes
+from sql.dialect import builders, rewrites, sqltypes, structures
 from sql.dialect.builders import FunctionCall, function, of_values
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -59,6 +59,8 @@ def _constant(text: str, sql_type: sqltypes.SqlType) -> Expr:
 
 def element(value: Expr, index: Expr) -> Expr:
     """Return value[index]: a member by its name, an element by its number from 0."""
+    if value.type.structure is not None:
+        return structures.element(value, index)
     if isinstance(index.literal, str):
         return step_into(value, index.literal)
     if isinstance(index.literal, int) and not isinstance(index.literal, bool):
@@ -75,6 +77,10 @@ def element(value: Expr, index: Expr) -> Expr:
 
 def step_into(value: Expr, *steps: str | int) -> Expr:
     """Return what stands at constant steps in a value; steps in a row are one call."""
+    while steps and value.type.structure is not None:
+        value, steps = structures.step_into(value, steps[0]), steps[1:]
+    if not steps:
+        return value
     inner = value.code
     path = variants.path_text(steps)
     if isinstance(inner, code.FunctionUse) and inner.name == "_v_get_path":
@@ -131,11 +137,11 @@ def _of_keys(name: str) -> builders.Builder:
     """OBJECT_DELETE and OBJECT_PICK."""
 
     def build(call: FunctionCall) -> Expr:
-        members, *keys = call.args
+        members, keys = builders.COERCIONS["object"](call, 0), call.args[1:]
         listed = array_of(keys)
         computed = code.kernel(
             name,
-            rewrites.as_arrow(_semistructured(members), sqltypes.TEXT),
+            rewrites.as_arrow(members, sqltypes.TEXT),
             rewrites.as_arrow(listed, sqltypes.TEXT),
         )
         return exprs.derived(computed, sqltypes.OBJECT, [members, listed])
@@ -153,6 +159,43 @@ def _get(call: FunctionCall) -> Expr:
     return element(call.arg(0), call.arg(1))
 
 
+def _get_ignore_case(call: FunctionCall) -> Expr:
+    value, name = call.arg(0), call.text(1)
+    if value.type.structure is not None:
+        return structures.ignoring_case(value, name)
+    exact = [rewrites.as_arrow(each, sqltypes.TEXT) for each in (rewrites.to_variant(value), name)]
+    computed = code.kernel("_v_get_ignore_case", *exact)
+    return exprs.derived(computed, sqltypes.VARIANT, [value, name], nullable=True)
+
+
+def _array_size(call: FunctionCall) -> Expr:
+    value = call.arg(0)
+    if value.type.structure is not None and value.type.structure.word == "list":
+        return structures.size(value)
+    array = builders.COERCIONS["array"](call, 0)
+    computed = code.kernel("_v_array_size", rewrites.as_arrow(array, sqltypes.TEXT))
+    return builders.small_integer(computed, [array], nullable=True)
+
+
+def _map_size(call: FunctionCall) -> Expr:
+    return structures.size(_map(call, 0))
+
+
+def _map_keys(call: FunctionCall) -> Expr:
+    return structures.keys(_map(call, 0))
+
+
+def _map_contains_key(call: FunctionCall) -> Expr:
+    return structures.contains_key(_map(call, 1), call.arg(0))
+
+
+def _map(call: FunctionCall, index: int) -> Expr:
+    value = call.arg(index)
+    if value.type.structure is None or value.type.structure.word != "map":
+        raise call.invalid()
+    return value
+
+
 def _to_variant(call: FunctionCall) -> Expr:
     return rewrites.to_variant(call.arg(0))
 
@@ -160,7 +203,7 @@ def _to_variant(call: FunctionCall) -> Expr:
 def _to_array(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name == "array":
-        return value
+        return rewrites.cast(value, sqltypes.ARRAY)
     computed = code.kernel("_v_to_array", _variant_text(value))
     return exprs.derived(computed, sqltypes.ARRAY, [value], nullable=True)
 
@@ -252,7 +295,9 @@ def _get_path(call: FunctionCall) -> Expr:
             steps = variants.parse_path(path.literal)
         except ValueError:
             raise call.refuse(f"the path '{path.literal}'") from None
-        return step_into(value, *steps) if steps else rewrites.to_variant(value)
+        if not steps and value.type.structure is None:
+            return rewrites.to_variant(value)
+        return step_into(value, *steps)
     computed = code.kernel(
         "_v_get_path",
         rewrites.as_arrow(_semistructured(value), sqltypes.TEXT),
@@ -295,7 +340,7 @@ SEMISTRUCTURED_FUNCTIONS = (
     function("TYPEOF", "variant", "text", of_values("_v_typeof")),
     function("STRIP_NULL_VALUE", "variant", "variant", of_values("_v_strip_null_value")),
     function("GET", "variant any", "variant", _get),
-    function("GET_IGNORE_CASE", "variant text", "variant", of_values("_v_get_ignore_case")),
+    function("GET_IGNORE_CASE", "variant text", "variant", _get_ignore_case),
     function("GET_PATH", "variant text", "variant", _get_path),
     function("JSON_EXTRACT_PATH_TEXT", "text text", "text", of_values("_v_json_path_text")),
     function("ARRAY_CONSTRUCT", "[any]*999", "array", _array_construct),
@@ -317,7 +362,7 @@ SEMISTRUCTURED_FUNCTIONS = (
     function("ARRAY_REMOVE", "array variant", "array", of_values("_v_array_remove")),
     function("ARRAY_REMOVE_AT", "array whole", "array", of_values("_v_array_remove_at")),
     function("ARRAY_REVERSE", "array", "array", of_values("_v_array_reverse")),
-    function("ARRAY_SIZE", "array", "integer", of_values("_v_array_size")),
+    function("ARRAY_SIZE", "array", "integer", _array_size),
     function("ARRAY_SLICE", "array whole whole", "array", of_values("_v_array_slice")),
     function("ARRAY_SORT", "array [boolean]*2", "array", _array_sort),
     function("ARRAY_TO_STRING", "array text", "text", of_values("_v_array_to_string")),
@@ -334,6 +379,9 @@ SEMISTRUCTURED_FUNCTIONS = (
     function("OBJECT_DELETE", "object any [any]*62", "object", _of_keys("_v_object_delete")),
     function("OBJECT_PICK", "object any [any]*62", "object", _of_keys("_v_object_pick")),
     function("OBJECT_KEYS", "object", "array", of_values("_v_object_keys")),
+    function("MAP_KEYS", "map", "array", _map_keys),
+    function("MAP_SIZE", "map", "integer", _map_size),
+    function("MAP_CONTAINS_KEY", "any map", "boolean", _map_contains_key),
     *(
         function(names, "variant", "boolean", _is_of(*type_names))
         for names, type_names in (

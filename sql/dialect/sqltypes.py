@@ -10,8 +10,10 @@ relies on them is computed of values that the engine has checked (`rewrites.prov
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sql import outcomes
 
@@ -31,10 +33,10 @@ class SqlType:
 
     wide: a fixed value is held as a 128-bit decimal. low, high: bounds of a fixed value of scale 0
     that is not wide. is_claimed: a writer states these bounds, and the values may break them.
-    is_nested: an object or array is held in the engine's own nested type, as
-    Iceberg's struct, map and list are; it can be shown, and not be computed with. digits: of a
-    time that is held in microseconds, how many of a second it is shown with; None means scale. Six
-    are those that a column's declaration names.
+    is_nested: an object or array is held in the engine's own nested type, as Iceberg's struct, map
+    and list are. structure: of a nested value, if SQL reads what is in it. digits: of a time that
+    is held in microseconds, how many of a second it is shown with; None means scale. Six are those
+    that a column's declaration names.
     """
 
     name: TypeName
@@ -46,6 +48,7 @@ class SqlType:
     high: int = INT64_HIGH
     is_claimed: bool = False
     is_nested: bool = False
+    structure: Structure | None = None
     digits: int | None = None
 
     @property
@@ -61,6 +64,21 @@ class SqlType:
     @property
     def is_temporal(self) -> bool:
         return self.name in ("date", "timestamp_ntz", "timestamp_ltz", "timestamp_tz")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Structure:
+    """The types inside a structured OBJECT, ARRAY or MAP.
+
+    members: of a struct its fields by name; of a list `element`; of a map `key` and `value`.
+    """
+
+    word: Literal["struct", "list", "map"]
+    members: tuple[tuple[str, SqlType], ...]
+
+    def member(self, name: str) -> SqlType | None:
+        """Return the type of a member; None if there is none of that name."""
+        return next((of_member for each, of_member in self.members if each == name), None)
 
 
 SEMISTRUCTURED = frozenset({"variant", "object", "array"})
@@ -98,6 +116,15 @@ def integer(
     assert low >= INT64_LOW
     assert high <= INT64_HIGH
     return SqlType(name="fixed", precision=precision, low=low, high=high, is_claimed=is_claimed)
+
+
+def structured(word: Literal["struct", "list", "map"], members: Mapping[str, SqlType]) -> SqlType:
+    """Return a structured OBJECT, ARRAY or MAP with these members."""
+    return SqlType(
+        name="array" if word == "list" else "object",
+        is_nested=True,
+        structure=Structure(word=word, members=tuple(members.items())),
+    )
 
 
 def text(length: int | None) -> SqlType:
@@ -166,6 +193,24 @@ def arrow_name(sql_type: SqlType) -> str:
         case "variant" | "object" | "array" if sql_type.is_variant:
             return "Utf8"
     raise AssertionError(f"{sql_type.name} has no Arrow name")
+
+
+def encoded(sql_type: SqlType) -> str:
+    """Return a nested type as the names of kernels contain it (`sql.nested_kernels`)."""
+    return json.dumps(_form(sql_type), separators=(",", ":")).encode().hex()
+
+
+def _form(sql_type: SqlType) -> Any:
+    structure = sql_type.structure
+    if structure is not None:
+        members = [[name, _form(of_member)] for name, of_member in structure.members]
+        return [structure.word, members]
+    match sql_type.name:
+        case "text":
+            return "Utf8View"
+        case "timestamp_ltz":
+            return "Instant" if sql_type.scale <= MICROSECOND_DIGITS else "Instant(Nanosecond)"
+    return arrow_name(sql_type)
 
 
 def shown(sql_type: SqlType) -> str:
@@ -327,6 +372,8 @@ def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
 def _same_name(left: SqlType, right: SqlType) -> SqlType | None:
     if left.is_nested != right.is_nested:
         return None
+    if left.is_nested:
+        return _same_structure(left, right)
     match left.name:
         case "fixed":
             if left.is_integer and right.is_integer:
@@ -350,10 +397,35 @@ def _same_name(left: SqlType, right: SqlType) -> SqlType | None:
     return left if left.scale >= right.scale else right
 
 
+def _same_structure(left: SqlType, right: SqlType) -> SqlType | None:
+    """Return the common type of two nested types that the engine holds alike; None for others."""
+    if not same_in_engine(left, right):
+        return None
+    if left.structure is None or right.structure is None:
+        return left
+    members = []
+    for (name, ours), (_, theirs) in zip(
+        left.structure.members, right.structure.members, strict=True
+    ):
+        shared = _same_name(ours, theirs)
+        if shared is None:
+            return None
+        members.append((name, shared))
+    structure = dataclasses.replace(left.structure, members=tuple(members))
+    return dataclasses.replace(left, structure=structure)
+
+
 def same_in_engine(left: SqlType, right: SqlType) -> bool:
     """Return whether values of both have the same representation, so that no cast is needed."""
     if left.name != right.name or left.is_nested != right.is_nested:
         return False
+    if left.structure is not None and right.structure is not None:
+        ours, theirs = left.structure, right.structure
+        return (
+            ours.word == theirs.word
+            and [name for name, _ in ours.members] == [name for name, _ in theirs.members]
+            and all(map(same_in_engine, *(map(_type_of, each.members) for each in (ours, theirs))))
+        )
     if left.name == "fixed":
         if left.is_integer or right.is_integer:
             return left.is_integer and right.is_integer
@@ -361,6 +433,10 @@ def same_in_engine(left: SqlType, right: SqlType) -> bool:
     if left.name in ("time", "timestamp_ntz", "timestamp_ltz"):
         return left.scale == right.scale
     return True
+
+
+def _type_of(member: tuple[str, SqlType]) -> SqlType:
+    return member[1]
 
 
 def column(name: str, sql_type: SqlType, *, nullable: bool = True) -> outcomes.Column:

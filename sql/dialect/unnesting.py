@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import columns, expressions, names, rewrites, scopes, sqltypes
+from sql.dialect import columns, expressions, names, rewrites, scopes, sqltypes, structures
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
 from sql.plan import code, relations
 from sql.plan import expressions as exprs
@@ -101,12 +101,14 @@ def bind(call: TableFunction, scope: QueryScope, left: relations.Rel, start: int
 class _Rows:
     """The list of rows of one value, and the columns of its rows.
 
-    beside: columns that are the same for all rows of a value. fields: name, field and type.
+    beside: columns that are the same for all rows of a value. fields: name, field and type. along:
+    further lists, whose elements are the fields of their names.
     """
 
     listed: Expr
     fields: Sequence[tuple[str, str, sqltypes.SqlType]]
     beside: Mapping[str, Expr] = dataclasses.field(default_factory=dict)
+    along: Mapping[str, Expr] = dataclasses.field(default_factory=dict)
 
 
 def _flattened(call: TableFunction, scope: QueryScope) -> _Rows:
@@ -115,14 +117,19 @@ def _flattened(call: TableFunction, scope: QueryScope) -> _Rows:
     value = expressions.bind(call.arguments["input"], scope)
     if value.type.name == "null":
         value = exprs.null(sqltypes.VARIANT)
-    if not value.type.is_variant:
-        raise rewrites.mismatch(f"FLATTEN of {sqltypes.shown(value.type)}")
     path = _constant(call, "path", scope, "")
     mode = str(_constant(call, "mode", scope, "BOTH")).upper()
     is_recursive = _constant(call, "recursive", scope, False)
     is_outer = _constant(call, "outer", scope, False) or call.is_outer
     if mode not in ("BOTH", "ARRAY", "OBJECT") or not isinstance(path, str):
         raise errors.unsupported(f"FLATTEN with MODE => {mode}")
+    if value.type.structure is not None:
+        inner = structures.at_path(value, path)
+        if _keeps_types(inner.type, mode, is_recursive=is_recursive):
+            return _flattened_in_types(inner, path, is_outer=bool(is_outer))
+        value = rewrites.to_variant(value)
+    if not value.type.is_variant:
+        raise rewrites.mismatch(f"FLATTEN of {sqltypes.shown(value.type)}")
     words = [mode.lower(), *(["recursive"] if is_recursive else []), *(["outer"] * bool(is_outer))]
     listed = code.kernel(f"_flatten_{'_'.join(words)}", rewrites.spelled(value), path)
     this = rewrites.to_variant(value)
@@ -140,6 +147,37 @@ def _flattened(call: TableFunction, scope: QueryScope) -> _Rows:
         listed=exprs.derived(listed, sqltypes.ARRAY, [value]),
         fields=fields,
         beside={} if is_recursive else {"THIS": this},
+    )
+
+
+def _keeps_types(sql_type: sqltypes.SqlType, mode: str, *, is_recursive: bool) -> bool:
+    """Whether the elements of a structured value are rows in their own types."""
+    words = {"ARRAY": ("list",), "OBJECT": ("map",)}.get(mode, ("list", "map"))
+    structure = sql_type.structure
+    if structure is None or structure.word not in words or is_recursive:
+        return False
+    return all(structures.is_read_as_held(member) for _, member in structure.members)
+
+
+def _flattened_in_types(value: Expr, path: str, *, is_outer: bool) -> _Rows:
+    """FLATTEN of a structured ARRAY or a MAP."""
+    structure = value.type.structure
+    assert structure is not None
+    name = f"_flatten_nested{'_outer' if is_outer else ''}_{sqltypes.encoded(value.type)}"
+    listed = code.kernel(name, value, path)
+    along = {"value": value}
+    if structure.word == "map":
+        along = {"key": structures.keys(value), "value": structures.values(value)}
+    return _Rows(
+        listed=exprs.derived(listed, sqltypes.ARRAY, [value]),
+        fields=[
+            ("KEY", "key", structure.member("key") or sqltypes.TEXT),
+            ("PATH", "path", sqltypes.TEXT),
+            ("INDEX", "index", sqltypes.integer(10, 0, limits.FLATTENED_MAX)),
+            ("VALUE", "value", structures.value_type(structure)),
+        ],
+        beside={"THIS": value},
+        along=along,
     )
 
 
@@ -191,11 +229,11 @@ def _unnested(
     number_of_row = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
     kept_columns = [(name, binder.written(value)) for name, value in kept]
     kept_columns += [(name, binder.written(value)) for name, value in beside.items()]
+    lists = [("list", binder.written(rows.listed))]
+    lists += [(f"list of {field}", binder.written(value)) for field, value in rows.along.items()]
     listing = relations.Project(
         source=relations.WindowRows(source=left),
-        items=relations.items(
-            [*kept_columns, (SEQUENCE, number_of_row), ("list", binder.written(rows.listed))]
-        ),
+        items=relations.items([*kept_columns, (SEQUENCE, number_of_row), *lists]),
     )
     through = (*(name for name, _ in kept_columns), SEQUENCE)
     rowwise = relations.Unnest(
@@ -203,10 +241,16 @@ def _unnested(
         columns=through,
         listed="list",
         row="row",
+        along=tuple((f"list of {field}", field) for field in rows.along),
     )
     row = code.ColumnUse(relation=middle, name="row")
     fields = relations.items(
-        (f"f{number}", code.call("get_field", row, field))
+        (
+            f"f{number}",
+            code.ColumnUse(relation=middle, name=field)
+            if field in rows.along
+            else code.call("get_field", row, field),
+        )
         for number, (_, field, _) in enumerate(rows.fields)
     )
     query = relations.Project(

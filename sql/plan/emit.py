@@ -372,8 +372,9 @@ def _is_of_one_row(step: relations.Rel) -> bool:
 
 def _unnest(quote: Quote, step: relations.Unnest) -> Pieces:
     through = "".join(f"{quote(name)}, " for name in step.columns)
-    row = f"unnest({quote(step.listed)}) AS {quote(step.row)}"
-    return [f"SELECT {through}{row} FROM ", step.source]
+    lists = ((step.listed, step.row), *step.along)
+    rows = ", ".join(f"unnest({quote(listed)}) AS {quote(row)}" for listed, row in lists)
+    return [f"SELECT {through}{rows} FROM ", step.source]
 
 
 def _set_operation(step: relations.SetOp) -> Pieces:

@@ -116,7 +116,7 @@ def text(value: str) -> Expr:
 
 
 def null(sql_type: sqltypes.SqlType = sqltypes.NULL) -> Expr:
-    if sql_type.name == "null":
+    if sql_type.name == "null" or sql_type.is_nested:
         return Expr(code=code.NULL, type=sql_type, literal=None)
     return Expr(code=code.exactly(code.NULL, sql_type), type=sql_type, literal=None)
 

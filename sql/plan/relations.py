@@ -126,13 +126,15 @@ class Project:
 class Unnest:
     """A row for each element of a list, beside other columns of its source.
 
-    columns: those others; listed: the column of lists; row: the name of the element.
+    columns: those others; listed: the column of lists; row: the name of the element. along: columns
+    of further lists, each with the name of its elements, which stand beside the first list's.
     """
 
     source: Rel
     columns: tuple[str, ...]
     listed: str
     row: str
+    along: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -255,6 +255,12 @@ def test_nested_values_that_pyiceberg_wrote_are_read_and_inserted_around(
         (1, '["a",null]', '{"x":1,"y":null}', b"abc"),
         (2, None, None, b"def"),
     ]
+    assert sql.rows(
+        "select tags[0], counts['x'] + 1, array_size(tags), counts['y'] from nested order by id"
+    ) == [("a", 2, 2, None), (None, None, None, None)]
+    assert sql.rows("select f.value from nested, lateral flatten(counts) f where f.key = 'x'") == [
+        (1,)
+    ]
     table.refresh()
     read = table.scan().to_arrow().sort_by("id")
     assert read["key"].to_pylist() == [b"abc", b"def"]

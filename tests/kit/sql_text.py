@@ -22,6 +22,7 @@ TYPES: Mapping[Any, sqltypes.SqlType] = {
     pa.int32(): sqltypes.integer(10, sqltypes.INT32_LOW, sqltypes.INT32_HIGH),
     pa.float64(): sqltypes.REAL,
     pa.string(): sqltypes.TEXT,
+    pa.string_view(): sqltypes.TEXT,
     pa.bool_(): sqltypes.BOOLEAN,
     pa.date32(): sqltypes.DATE,
     pa.timestamp("us"): sqltypes.TIMESTAMP_NTZ,
@@ -123,6 +124,10 @@ def _read(
 def type_of(arrow_type: pa.DataType) -> sqltypes.SqlType:
     if pa.types.is_decimal(arrow_type):
         return sqltypes.number(arrow_type.precision, arrow_type.scale)
+    nested: Any = arrow_type
+    if pa.types.is_map(nested):
+        pair = {"key": type_of(nested.key_type), "value": type_of(nested.item_type)}
+        return sqltypes.structured("map", pair)
     return TYPES[arrow_type]
 
 

@@ -16,6 +16,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -787,7 +788,7 @@ def test_other_file_formats_are_refused_by_name(tmp_path: Path, file_format: str
     local_sql.run_local(tmp_path, work)
 
 
-def test_nested_columns_are_shown_as_json_and_not_computed_with(tmp_path: Path) -> None:
+def test_nested_columns_are_shown_as_json_and_are_no_texts(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         inner = {"type": "struct", "fields": [field(3, "x", "long"), field(4, "y", "string")]}
         listed = {"type": "list", "element-id": 6, "element": "int", "element-required": False}
@@ -820,6 +821,286 @@ def test_nested_columns_are_shown_as_json_and_not_computed_with(tmp_path: Path) 
         assert await local.rows("select count(s), count(*) from t where l is not null") == [(1, 1)]
         with pytest.raises(errors.SqlError):
             await local.rows("select s || 'x' from t")
+
+    local_sql.run_local(tmp_path, work)
+
+
+STRUCTURED: dict[str, Any] = {
+    "s": {
+        "type": "struct",
+        "fields": [
+            field(10, "x", "int", required=True),
+            field(11, "Name", "string"),
+            field(
+                12,
+                "in",
+                {
+                    "type": "struct",
+                    "fields": [
+                        field(13, "d", "decimal(20,9)", required=True),
+                        field(14, "day", "date"),
+                        field(15, "at", "timestamptz"),
+                    ],
+                },
+            ),
+        ],
+    },
+    "l": {
+        "type": "list",
+        "element-id": 20,
+        "element-required": False,
+        "element": {
+            "type": "struct",
+            "fields": [
+                field(21, "a", "double"),
+                field(
+                    22,
+                    "tags",
+                    {
+                        "type": "list",
+                        "element-id": 23,
+                        "element": "string",
+                        "element-required": False,
+                    },
+                ),
+            ],
+        },
+    },
+    "m": {
+        "type": "map",
+        "key-id": 30,
+        "key": "string",
+        "value-id": 31,
+        "value-required": False,
+        "value": {"type": "struct", "fields": [field(32, "v", "long")]},
+    },
+    "n": {
+        "type": "map",
+        "key-id": 40,
+        "key": "int",
+        "value-id": 41,
+        "value": "string",
+        "value-required": False,
+    },
+}
+"""Iceberg's nested types two deep, with required fields inside optional ones."""
+
+
+def arrow_of(iceberg_type: Any, name: str, field_id: int, *, required: bool = False) -> Any:
+    """Return the Arrow field of a writer that keeps the fields required which are."""
+    primitive = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "date": pa.date32(),
+                 "double": pa.float64(), "decimal(20,9)": pa.decimal128(20, 9),
+                 "timestamptz": pa.timestamp("us", "UTC")}  # fmt: skip
+    arrow_type: Any
+    if isinstance(iceberg_type, str):
+        arrow_type = primitive[iceberg_type]
+    elif iceberg_type["type"] == "struct":
+        arrow_type = pa.struct(
+            [
+                arrow_of(each["type"], each["name"], each["id"], required=each["required"])
+                for each in iceberg_type["fields"]
+            ]
+        )
+    elif iceberg_type["type"] == "list":
+        element = arrow_of(iceberg_type["element"], "element", iceberg_type["element-id"])
+        arrow_type = pa.list_(element)
+    else:
+        arrow_type = pa.map_(
+            arrow_of(iceberg_type["key"], "key", iceberg_type["key-id"], required=True),
+            arrow_of(iceberg_type["value"], "value", iceberg_type["value-id"]),
+        )
+    return pa.field(name, arrow_type, nullable=not required, metadata={IDS: str(field_id)})
+
+
+MOMENT = datetime.datetime(2024, 5, 1, 12, 30, tzinfo=datetime.UTC)
+SMALL = Decimal("0.000000001")
+STRUCTURED_ROWS: list[tuple[Any, ...]] = [
+    (
+        1,
+        {"x": 7, "Name": 'q"', "in": {"d": SMALL, "day": datetime.date(2024, 2, 29), "at": MOMENT}},
+        [{"a": 1.5, "tags": ["b", None]}, None, {"a": None, "tags": None}],
+        [("k", {"v": 3}), ("A b", None)],
+        [(-1, "minus"), (2, None)],
+    ),
+    (2, {"x": 8, "Name": None, "in": None}, [], [], []),
+    (3, None, None, None, None),
+    (4, {"x": -8, "Name": "", "in": {"d": -SMALL, "day": None, "at": None}}, [None], None, None),
+]
+
+
+async def structured(local: local_sql.LocalSql) -> None:
+    """Make table T of STRUCTURED_ROWS, each row in a file of its own."""
+    nested = [field(2 + place, name, of) for place, (name, of) in enumerate(STRUCTURED.items())]
+    maker = await make(local, fields=[field(1, "id", "long"), *nested])
+    stored = maker.metadata.current_schema()["fields"]
+    columns: dict[int, Any] = {1: ("id", pa.int64())}
+    for each in stored[1:]:
+        columns[each["id"]] = (each["name"], arrow_of(each["type"], "", 0).type)
+    await maker.commit(*[await maker.data_file(columns, [row]) for row in STRUCTURED_ROWS])
+
+
+def test_parts_of_nested_columns_have_their_types_and_are_computed_with(tmp_path: Path) -> None:
+    expected: dict[str, list[tuple[Any, ...]]] = {
+        "select s:x, s:Name, s:in.day from t order by id": [
+            (7, 'q"', datetime.date(2024, 2, 29)),
+            (8, None, None),
+            (None, None, None),
+            (-8, "", None),
+        ],
+        # The fields are required inside optional structs: NULL all the same where those are.
+        "select s:in.d, s['in']['d'] * 2 from t order by id": [
+            (SMALL, 2 * SMALL),
+            (None, None),
+            (None, None),
+            (-SMALL, -2 * SMALL),
+        ],
+        "select id from t where s:x = 8": [(2,)],
+        "select id from t where s:in is null order by id": [(2,), (3,)],
+        "select id from t where s:x + 1 > 0 and s:Name is not null": [(1,)],
+        "select sum(s:x), max(s:in.d), count(s:in) from t": [(7, SMALL, 2)],
+        "select get(s, 'x'), get_path(s, 'in.day')::varchar, get_ignore_case(s, 'name') from t"
+        " where id = 1": [(7, "2024-02-29", 'q"')],
+        "select l[0]:a, l[0]:tags[0], l[0].tags[1], l[1]:a, l[2].a, l[9]:a, l[-1]:a from t"
+        " where id = 1": [(1.5, "b", None, None, None, None, None)],
+        "select l[id]:a, l[1 - id]:a, l[-id]:a, get(l, id - 1):tags from t where id = 1": [
+            (None, 1.5, None, '["b",null]')
+        ],
+        "select m['k']:v, m:k.v + 1, m['A b'], m['none'], n[-1], n[2], n[7] from t where id = 1": [
+            (3, 4, None, None, "minus", None, None)
+        ],
+        "select m[lower('K')].v from t order by id": [(3,), (None,), (None,), (None,)],
+        "select map_size(m), map_contains_key('k', m), map_contains_key(2, n), array_size(l)"
+        " from t order by id": [
+            (2, True, True, 3),
+            (0, False, False, 0),
+            (None, None, None, None),
+            (None, None, None, 1),
+        ],
+        "select map_keys(n)[0], array_size(map_keys(m)), object_keys(s)::varchar from t"
+        " where id = 1": [(-1, 2, '["Name","in","x"]')],
+        "select f.index, f.value:a, f.path from t, lateral flatten(input => l) f where id = 1"
+        " order by 1": [(0, 1.5, "[0]"), (1, None, "[1]"), (2, None, "[2]")],
+        "select id, f.value from t, lateral flatten(input => l, path => '[0].tags') f": [
+            (1, "b"),
+            (1, None),
+        ],
+        "select id, f.index, f.this from t, lateral flatten(l, outer => true) f where id > 1"
+        " order by 1": [(2, None, "[]"), (3, None, None), (4, 0, "[null]")],
+        "select f.key, f.value:v, f.path from t, lateral flatten(m) f order by 1": [
+            ("A b", None, "['A b']"),
+            ("k", 3, "k"),
+        ],
+        "select f.key + 1, f.value, f.path from t, table(flatten(n)) f order by 1": [
+            (0, "minus", "['-1']"),
+            (3, None, "['2']"),
+        ],
+        "select f.key, f.value::varchar from t, lateral flatten(s) f where id = 4 order by 1": [
+            ("Name", ""),
+            ("in", '{"at":null,"d":-0.000000001,"day":null}'),
+            ("x", "-8"),
+        ],
+        "select a.id, b.id from t a join t b on a.s:x = -b.s:x order by 1": [(2, 4), (4, 2)],
+        "select s:x, count(*) from t group by s:x order by 1": [
+            (-8, 1), (7, 1), (8, 1), (None, 1)
+        ],
+        "select id from t where l = l order by id": [(1,), (2,), (4,)],
+        # In the order of fields by name, in which a NULL is the greatest.
+        "select min(s):x, max(s):x, map_size(min(m)) from t": [(-8, 8, 0)],
+        "select count(distinct s), count(distinct m) from t": [(3, 2)],
+        "select nullif(m, m), iff(id = 4, null, s):x, coalesce(l, l)[0]:a, nvl2(s, 'y', 'n') from t"
+        " order by id": [
+            (None, 7, 1.5, "y"),
+            (None, 8, None, "y"),
+            (None, None, None, "n"),
+            (None, None, None, "y"),
+        ],
+        "select q.s:x, q.l[0]:a from (select s, l from t union all select s, l from t) q"
+        " where q.s:x = 7": [(7, 1.5), (7, 1.5)],
+        "with c as (select s from t where s:x > 0) select max(s:in.d) from c": [(SMALL,)],
+        "select s:x from t order by s:in.d desc nulls last limit 1": [(7,)],
+        "select (select max(b.s:x) from t b where b.id = a.id) from t a order by a.id": [
+            (7,), (8,), (None,), (-8,)
+        ],
+        "select id from t where s:x in (select s:x from t where s:x < 0)": [(4,)],
+        "select row_number() over (partition by s:x > 0 order by s:x) from t where id < 3"
+        " order by 1": [(1,), (2,)],
+    }  # fmt: skip
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await structured(local)
+        for text, rows in expected.items():
+            assert await local.rows(text) == rows, text
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_nested_columns_become_variants_with_every_digit(tmp_path: Path) -> None:
+    expected: dict[str, list[tuple[Any, ...]]] = {
+        "select to_json(s) from t order by id": [
+            (
+                '{"Name":"q\\"","in":{"at":"2024-05-01 12:30:00.000 +0000","d":0.000000001,'
+                '"day":"2024-02-29"},"x":7}',
+            ),
+            ('{"Name":null,"in":null,"x":8}',),
+            (None,),
+            ('{"Name":"","in":{"at":null,"d":-0.000000001,"day":null},"x":-8}',),
+        ],
+        "select to_json(l::variant), to_json(m::object) from t where id = 1": [
+            (
+                '[{"a":1.500000000000000e+00,"tags":["b",undefined]},undefined,'
+                '{"a":null,"tags":null}]',
+                '{"A b":null,"k":{"v":3}}',
+            )
+        ],
+        "select to_json(n) from t order by id": [
+            ('{"-1":"minus","2":null}',), ("{}",), (None,), (None,)
+        ],
+        "select typeof(s::variant:in.day), typeof(to_variant(l)[0]:a) from t where id = 1": [
+            ("DATE", "DOUBLE")
+        ],
+        "select array_contains(-1, map_keys(n)), array_to_string(l[0]:tags, '+') from t"
+        " where id = 1": [(True, "b+")],
+        "select to_json(object_pick(s, 'x', 'in')), to_json(object_construct(*):N) from t"
+        " where id = 2": [('{"in":null,"x":8}', "{}")],
+        "select array_size(array_agg(s)), max(array_size(to_array(l))) from t": [(3, 3)],
+    }  # fmt: skip
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await structured(local)
+        for text, rows in expected.items():
+            assert await local.rows(text) == rows, text
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_keys_that_a_structured_object_does_not_have_are_errors_of_the_text(
+    tmp_path: Path,
+) -> None:
+    refused = {
+        "select s:X from t": "093201",
+        "select get(s, 'nope') from t": "093201",
+        "select s:in.nope from t": "093201",
+        "select s[s:Name] from t": "000002",
+        "select l:a from t": "001065",
+        "select s:x.y from t": "001065",
+        "select l['a'] from t": "001065",
+        "select s = s::object from t": "001065",
+        "select s = m from t": "001065",
+        "select l::varchar from t": "001065",
+        "select map_size(s) from t": "001044",
+        "select array_size(s) from t": "001044",
+        "select case when id = 1 then s else m end from t": "001065",
+        "select s from t union all select m from t": "001790",
+    }
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await structured(local)
+        codes = {}
+        for text in refused:
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(text)
+            codes[text] = caught.value.code
+        assert codes == refused
 
     local_sql.run_local(tmp_path, work)
 

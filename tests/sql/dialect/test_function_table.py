@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sql import engine, errors
@@ -30,6 +31,7 @@ VALUES = {
     "variant": "to_variant(12)",
     "array": "array_construct(1, 2)",
     "object": "object_construct('a', 1)",
+    "map": "m",
     "lambda": "x -> true",
 }
 """A value of each coercion."""
@@ -61,8 +63,9 @@ CALLS = {
 
 ROWS = [row for rows in functions.GROUPS.values() for row in rows]
 
-FROM = "from table(generator(rowcount => 1))"
-"""What the functions that number rows stand over."""
+FROM = "from table(generator(rowcount => 1)), maps"
+"""What the functions that number rows stand over, and those of a MAP."""
+TABLES = {"maps": pa.table({"m": pa.array([[("12", 1)]], pa.map_(pa.string_view(), pa.int64()))})}
 
 NOT_STRICT = (
     *(
@@ -100,7 +103,7 @@ def call(row: builders.Function, name: str = "") -> str:
 def test_a_function_is_callable_by_each_of_its_names_and_gives_what_its_row_declares() -> None:
     for row in ROWS:
         for name in row.names:
-            bound, _ = sql_text.bind(f"select {call(row, name)} {FROM}")
+            bound, _ = sql_text.bind(f"select {call(row, name)} {FROM}", TABLES)
             (sql_type,) = bound.types
             if row.result in builders.RESULTS:
                 assert sql_type.name == {"integer": "fixed"}.get(row.result, row.result), name
@@ -113,7 +116,7 @@ def test_a_function_is_callable_by_each_of_its_names_and_gives_what_its_row_decl
 def test_a_function_is_volatile_if_its_row_says_so() -> None:
     for row in ROWS:
         text = call(row)
-        bound, _ = sql_text.bind(f"select {text} as x, x = x {FROM}")
+        bound, _ = sql_text.bind(f"select {text} as x, x = x {FROM}", TABLES)
         assert ("shared#" in bound.sql) == row.is_volatile, text
 
 
@@ -140,7 +143,7 @@ def test_each_argument_of_a_call_is_bound_once(monkeypatch: pytest.MonkeyPatch) 
         for text in texts_of(row):
             nodes.clear()
             try:
-                sql_text.bind(f"select {text} {FROM}")
+                sql_text.bind(f"select {text} {FROM}", TABLES)
             except errors.SqlError:
                 assert text != call(row)
             assert len(nodes) == len({id(node) for node in nodes}), text
@@ -182,7 +185,7 @@ def test_the_work_of_binding_grows_with_the_depth_of_calls_and_not_faster(
         for levels in (2, 4, 6):
             count = 0
             try:
-                sql_text.bind(f"select {nested_in_itself(row, index, levels)} {FROM}")
+                sql_text.bind(f"select {nested_in_itself(row, index, levels)} {FROM}", TABLES)
             except errors.SqlError:
                 break  # such a call is no argument of it
             counts.append(count)
@@ -325,7 +328,7 @@ def calls_with_null(row: builders.Function) -> list[str]:
 def test_a_scalar_function_is_null_if_an_argument_is() -> None:
     for calls in filter(None, map(calls_with_null, ROWS)):
         try:
-            (values,) = sql_text.answer(f"select {', '.join(calls)} {FROM}").rows
+            (values,) = sql_text.answer(f"select {', '.join(calls)} {FROM}", TABLES).rows
         except engine.EngineFault as fault:
             raise AssertionError(f"{calls}: {fault}") from fault
         assert set(values) == {None}, calls
@@ -338,7 +341,7 @@ def test_the_names_of_a_function_are_computed_alike() -> None:
         for name in row.names:
             try:
                 bound, _ = sql_text.bind(
-                    f"select {name}{text.removeprefix(row.names[0])} as value {FROM}"
+                    f"select {name}{text.removeprefix(row.names[0])} as value {FROM}", TABLES
                 )
                 outcomes.append((bound.sql, bound.types))
             except errors.SqlError as error:

@@ -1,0 +1,182 @@
+"""rule: access to what is inside structured OBJECTs, ARRAYs and MAPs.
+
+A table that another engine has made may have columns of Iceberg's struct, list and map. A part of
+such a value has the type that the column's definition says. A key that no definition has is an
+error of the text. Source: Snowflake, Structured data types.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sql import errors, variants
+from sql.dialect import builders, rewrites, sqltypes
+from sql.plan import code
+from sql.plan import expressions as exprs
+from sql.plan.expressions import Expr
+
+INDEX_MAX = 1 << 31
+"""No list of the engine has so many elements."""
+
+
+def step_into(value: Expr, step: str | int) -> Expr:
+    """Return a field, an element or a MAP's value at one constant step of a path."""
+    structure = _structure(value)
+    if structure.word == "struct":
+        return _field(value, step)
+    if structure.word == "map":
+        key = exprs.text(step) if isinstance(step, str) else exprs.integer(step)
+        return _of_key(value, key)
+    if isinstance(step, str):
+        raise rewrites.mismatch(f"key '{step}' of a structured ARRAY")
+    return _element(value, exprs.integer(step))
+
+
+def element(value: Expr, index: Expr) -> Expr:
+    """Return value[index]; index is a constant where value is a structured OBJECT."""
+    structure = _structure(value)
+    if structure.word == "map":
+        return _of_key(value, index)
+    if structure.word == "list":
+        if index.type.name not in ("fixed", "real", "null"):
+            raise rewrites.mismatch(f"{sqltypes.shown(index.type)} as index of a structured ARRAY")
+        return _element(value, rewrites.round_half_away(index))
+    if not isinstance(index.literal, str):
+        raise errors.unsupported("a key of a structured OBJECT that is no constant")
+    return _field(value, index.literal)
+
+
+def at_path(value: Expr, path: str) -> Expr:
+    """Return what stands at a path's text in a structured value; raises SqlError."""
+    try:
+        steps = variants.parse_path(path)
+    except ValueError:
+        raise errors.unsupported(f"the path '{path}'") from None
+    for step in steps:
+        if value.type.structure is None:
+            raise rewrites.mismatch(f"path into {sqltypes.shown(value.type)}")
+        value = step_into(value, step)
+    return value
+
+
+def ignoring_case(value: Expr, name: Expr) -> Expr:
+    """Return a field whatever case its name has; a field of exactly the name comes first."""
+    structure = _structure(value)
+    if structure.word != "struct":
+        return element(value, name)
+    if not isinstance(name.literal, str):
+        raise errors.unsupported("a key of a structured OBJECT that is no constant")
+    wanted = name.literal
+    alike = sorted(each for each, _ in structure.members if each.lower() == wanted.lower())
+    return _field(value, wanted if wanted in alike or not alike else alike[0])
+
+
+def size(value: Expr) -> Expr:
+    """Return the number of elements of a structured ARRAY or a MAP."""
+    return builders.small_integer(code.call("cardinality", value), [value])
+
+
+def keys(value: Expr) -> Expr:
+    """Return the keys of a MAP as a structured ARRAY."""
+    listed = sqltypes.structured("list", {"element": _key_type(value)})
+    return exprs.derived(code.call("map_keys", value), listed, [value])
+
+
+def values(value: Expr) -> Expr:
+    """Return the values of a MAP as a structured ARRAY, in the order of its keys."""
+    listed = sqltypes.structured("list", {"element": value_type(_structure(value))})
+    return exprs.derived(code.call("map_values", value), listed, [value])
+
+
+def contains_key(value: Expr, key: Expr) -> Expr:
+    """Return whether a MAP has a key; NULL for no MAP and for no key."""
+    wanted = _as_key(value, key)
+    computed = code.call("array_has", code.call("map_keys", value), wanted)
+    return exprs.derived(computed, sqltypes.BOOLEAN, [value, wanted])
+
+
+def value_type(structure: sqltypes.Structure) -> sqltypes.SqlType:
+    """Return the type of the elements of a list, or of the values of a map."""
+    return structure.members[-1][1]
+
+
+def _structure(value: Expr) -> sqltypes.Structure:
+    assert value.type.structure is not None
+    return value.type.structure
+
+
+def _key_type(value: Expr) -> sqltypes.SqlType:
+    return _structure(value).members[0][1]
+
+
+def _field(value: Expr, name: str | int) -> Expr:
+    structure = _structure(value)
+    names = [each for each, _ in structure.members]
+    if not isinstance(name, str) or name not in names:
+        raise no_such_field(str(name))
+    # A kernel: below a NULL, the engine's own function shows what a file has for a required field.
+    path, encoded = f"_{names.index(name)}", sqltypes.encoded(value.type)
+    whole: code.Part = value
+    inner = value.code
+    if isinstance(inner, code.FunctionUse) and inner.is_kernel and FIELD.fullmatch(inner.name):
+        before, encoded = inner.name.removeprefix("_field").rsplit("_", 1)
+        path = before + path
+        whole = inner.arguments[0]
+    sql_type = structure.members[names.index(name)][1]
+    return _read(code.kernel(f"_field{path}_{encoded}", whole), sql_type, [value])
+
+
+FIELD = re.compile("_field(_[0-9]+)+_[0-9a-f]+")
+
+
+def no_such_field(name: str) -> errors.SqlError:
+    return errors.SqlError(
+        "093201",
+        "23001",
+        f"SQL compilation error:\nexpected structured object to contain field {name} but it did"
+        " not.",
+        phase="COMPILATION",
+    )
+
+
+def _element(value: Expr, index: Expr) -> Expr:
+    """Return the element of a list at a whole number from 0; NULL where there is none."""
+    place: code.Part
+    if isinstance(index.literal, int):
+        # The engine counts from 1, and backwards from -1.
+        place = code.part(index.literal + 1 if 0 <= index.literal < INDEX_MAX else 0)
+    else:
+        number = code.exactly(index, sqltypes.integer())
+        place = code.infix(code.call("least", code.call("greatest", number, -1), INDEX_MAX), "+", 1)
+    element_code = code.call("array_element", value, place)
+    return _read(element_code, value_type(_structure(value)), [value, index])
+
+
+def _of_key(value: Expr, key: Expr) -> Expr:
+    wanted = _as_key(value, key)
+    listed = code.call("map_extract", value, wanted)
+    inner = code.call("array_element", listed, 1)
+    return _read(inner, value_type(_structure(value)), [value, wanted])
+
+
+def _as_key(value: Expr, key: Expr) -> Expr:
+    key_type = _key_type(value)
+    if key_type.name not in KEYS:
+        raise errors.unsupported(f"access by a key of type {sqltypes.shown(key_type)}")
+    converted = rewrites.cast(key, key_type)
+    return exprs.derived(code.exactly(converted, key_type), key_type, [converted])
+
+
+KEYS = frozenset({"text", "fixed", "boolean", "date", "timestamp_ntz", "timestamp_ltz", "time"})
+"""Types of keys by which a value of a MAP is found."""
+
+
+def _read(computed: code.Code, sql_type: sqltypes.SqlType, parts: list[Expr]) -> Expr:
+    """Return a part of a structured value as it is computed with, as columns are."""
+    part = exprs.derived(computed, sql_type, parts, nullable=True)
+    return part if is_read_as_held(sql_type) else rewrites.instant_of_nanoseconds(part)
+
+
+def is_read_as_held(sql_type: sqltypes.SqlType) -> bool:
+    """Whether a part of that type is computed with in the form in which a value holds it."""
+    return sql_type.name != "timestamp_ltz" or sql_type.scale <= rewrites.MICROSECOND_DIGITS
