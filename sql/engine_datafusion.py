@@ -23,6 +23,7 @@ from typing import Any
 import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
+from datafusion import user_defined
 
 from sql import (
     deletes,
@@ -209,7 +210,7 @@ class Planner:
         key = f"{query.settings}{query.limits.memory_bytes}{locates}"
         context = self._context(key, query, locates=locates)
         for name in query.functions:
-            context.register_udf(_function(name, query.settings, query.limits))
+            _register_function(context, name, query.settings, query.limits)
         names: list[str] = []
         for number, relation in enumerate(query.relations):
             names += _register(context, relation, f"__{number}", prunes=prunes)
@@ -502,7 +503,9 @@ def _without_metadata(schema: pa.Schema) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _function(name: str, settings: engine.Settings, bounds: engine.QueryBounds) -> Any:
+def _register_function(
+    context: Any, name: str, settings: engine.Settings, bounds: engine.QueryBounds
+) -> None:
     zone = settings.timezone
     computed = lambda_kernels.of_name(name)
     if computed is None:
@@ -510,9 +513,23 @@ def _function(name: str, settings: engine.Settings, bounds: engine.QueryBounds) 
     else:
         opened = functools.partial(_opened, settings, bounds)
         kernel = lambda_kernels.kernel(*computed, opened, zone=zone)
-    return datafusion.udf(
-        kernel.function, list(kernel.arguments), kernel.result, kernel.volatility, name=name
-    )
+    types = (list(kernel.arguments), kernel.result, kernel.volatility)
+    if kernel.is_window:
+        evaluator = functools.partial(_WholePartition, kernel.function)
+        context.register_udwf(datafusion.udwf(evaluator, *types, name=name))
+    else:
+        context.register_udf(datafusion.udf(kernel.function, *types, name=name))
+
+
+class _WholePartition(user_defined.WindowEvaluator):
+    """Computes a window function from all rows of a partition at once."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def evaluate_all(self, values: list[pa.Array[Any]], num_rows: int) -> pa.Array[Any]:
+        computed: pa.Array[Any] = self._function(*values)
+        return computed
 
 
 @contextlib.contextmanager
@@ -544,7 +561,7 @@ def _lambda_context(
         .with_fair_spill_pool(bounds.memory_bytes),
     )
     for name in computed.functions:
-        context.register_udf(_function(name, settings, bounds))
+        _register_function(context, name, settings, bounds)
     return context
 
 

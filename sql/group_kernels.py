@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sql import kernelforms
 from sql.kernelforms import Kernel
 
 
@@ -90,7 +91,25 @@ def _most_frequent(match: re.Match[str]) -> Kernel:
     return Kernel(function=function, arguments=(pa.list_(pa.string()),), result=pa.string())
 
 
+def _changes(match: re.Match[str]) -> Kernel:
+    """CONDITIONAL_CHANGE_EVENT: how often the value has become another one; NULL is no change."""
+    of_values = kernelforms.arrow_type(bytes.fromhex(match[1]).decode(), "UTC")
+
+    def function(values: Any) -> Any:
+        before, after = values[:-1], values[1:]
+        changed = pc.not_equal(before, after)
+        if pa.types.is_floating(of_values):
+            both: Any = pc.and_(pc.is_nan(before), pc.is_nan(after))
+            changed = pc.and_not(changed, both)
+        steps: Any = pc.cast(pc.fill_null(changed, pa.scalar(False)), pa.int64())
+        first = pa.array([0] * min(len(values), 1), pa.int64())
+        return pa.concat_arrays([first, pc.cumulative_sum(steps)])
+
+    return Kernel(function=function, arguments=(of_values,), result=pa.int64(), is_window=True)
+
+
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
+    (re.compile("_changes_([0-9a-f]+)"), _changes),
     (re.compile("_(skew|kurtosis)"), _moment),
     (re.compile("_most_frequent_([0-9]+)"), _most_frequent),
 )

@@ -17,12 +17,16 @@ DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
-    """One function for the engine: Arrow types in and out, and what computes it."""
+    """One function for the engine: Arrow types in and out, and what computes it.
+
+    is_window: it computes a value for each row of a window's partition, from all its rows in order.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
     volatility: Literal["immutable", "volatile"] = "immutable"
+    is_window: bool = False
 
 
 def coded(code: str, value: str) -> ValueError:

@@ -10,11 +10,9 @@ returns NULL instead.
 
 from __future__ import annotations
 
-import bisect
 import decimal
 import functools
 import hashlib
-import itertools
 import math
 import re
 import string
@@ -34,6 +32,7 @@ from sql import (
     nested_kernels,
     number_kernels,
     outcomes,
+    sketch_kernels,
     text_kernels,
     variant_kernels,
     variants,
@@ -333,23 +332,45 @@ def _normal(_: re.Match[str]) -> Kernel:
 
 
 def _zipf(_: re.Match[str]) -> Kernel:
-    """A number of a Zipf distribution, which its third argument determines."""
+    """A number of a Zipf distribution, which its third argument determines.
 
-    def weights(exponent: float, count: int) -> list[float]:
-        return list(itertools.accumulate(k**-exponent for k in range(1, count + 1)))
-
-    sums = functools.lru_cache(maxsize=2)(weights)
+    Drawn by rejection and inversion, in a few steps whatever the count: the area under x ** -s
+    from 1.5 to count + 0.5, and a bar of area 1 for the number 1, is chosen from evenly, and a
+    choice that lies outside the bar of its number is drawn anew. Source: W. Hörmann, G. Derflinger,
+    Rejection-inversion to generate variates from monotone discrete distributions, 1996.
+    """
 
     def zipf(exponent: float, count: int, source: int) -> int:
         if not 1 <= count <= ZIPF_MAX or not 0 <= exponent <= ZIPF_EXPONENT_MAX:
             raise coded("100039", f"{exponent}, {count}")
-        shares = sums(exponent, count)
-        return bisect.bisect_left(shares, shares[-1] * (_mixed(source) / WORD)) + 1
+        low, high = _zipf_area(exponent, 1.5) - 1, _zipf_area(exponent, count + 0.5)
+        word = source
+        while True:
+            word = _mixed(word)
+            area = high + (low - high) * (word / WORD)
+            place = _zipf_place(exponent, area)
+            number = min(max(int(place + 0.5), 1), count)
+            if area >= _zipf_area(exponent, number + 0.5) - float(number) ** -exponent:
+                return number
 
     return by_row(pa.float64(), pa.int64(), pa.int64(), result=pa.int64())(zipf)
 
 
-ZIPF_MAX = 1 << 20
+def _zipf_area(exponent: float, place: float) -> float:
+    """Return the area under x ** -exponent from 1 to a place."""
+    logarithm = math.log(place)
+    power = (1 - exponent) * logarithm
+    return logarithm * (math.expm1(power) / power if power else 1.0)
+
+
+def _zipf_place(exponent: float, area: float) -> float:
+    """Return the place up to which the area is that."""
+    scaled = max(area * (1 - exponent), -1 + NEAREST_ONE)
+    return math.exp(area * (math.log1p(scaled) / scaled if scaled else 1.0))
+
+
+NEAREST_ONE = 2.0**-53
+ZIPF_MAX = 1 << 24
 ZIPF_EXPONENT_MAX = 30.0
 
 
@@ -623,6 +644,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     *hash_kernels.FAMILIES,
     *moment_kernels.FAMILIES,
     *number_kernels.FAMILIES,
+    *sketch_kernels.FAMILIES,
     *text_kernels.FAMILIES,
 )
 

@@ -26,6 +26,8 @@ ROWS_MAX = 1 << 40
 
 COUNT = sqltypes.integer(18, 0, ROWS_MAX)
 
+TEXT: Final = sqltypes.TEXT
+
 SUM_DIGITS: Final = 12
 """How many digits more a SUM of NUMBERs has than a summand."""
 
@@ -795,6 +797,26 @@ def conditional_true_event(call: FunctionCall) -> Expr:
     return call.aggregated(number, COUNT, [condition], nullable=False)
 
 
+def conditional_change_event(call: FunctionCall) -> Expr:
+    """The number of rows so far whose value is another one than that of the row before."""
+    if call.over is None or not call.over.order:
+        raise call.refuse("no OVER (... ORDER BY ...)")
+    if call.over.frame:
+        raise call.refuse("a window frame")
+    value = rewrites.as_instant(call.arg(0))
+    sql_type = value.type
+    if sql_type.name == "timestamp_ltz":
+        exact, sql_type = code.arrow(value, "Int64"), sqltypes.integer()
+    elif sql_type.name in sqltypes.SEMISTRUCTURED:
+        exact, sql_type = code.exactly(rewrites.as_variant_order(value), TEXT), TEXT
+    else:
+        sql_type = TEXT if sql_type.name == "null" else sql_type
+        exact = code.exactly(value, sql_type)
+    name = f"_changes_{sqltypes.arrow_name(sql_type).encode().hex()}"
+    number = dataclasses.replace(code.kernel(name, exact), over=call.over)
+    return call.aggregated(number, COUNT, [value], nullable=False)
+
+
 AGGREGATES = (
     aggregate("COUNT", "any [any]*15", "integer", count),
     aggregate("COUNT_IF", "boolean", "integer", count_if),
@@ -857,6 +879,7 @@ WINDOWS = (
     window("LAST_VALUE", "any", "any", _value("last_value")),
     window("NTH_VALUE", "any constant", "any", _value("nth_value")),
     window("CONDITIONAL_TRUE_EVENT", "boolean", "integer", conditional_true_event),
+    window("CONDITIONAL_CHANGE_EVENT", "any", "integer", conditional_change_event),
     window("RATIO_TO_REPORT", "number", "number", ratio_to_report),
 )
 

@@ -30,6 +30,7 @@ from sql.dialect import (
     regexps,
     rewrites,
     semistructured,
+    sketches,
     sqltypes,
 )
 from sql.dialect.builders import FunctionCall, engine, function, kernel
@@ -1221,6 +1222,7 @@ CONTEXT_FUNCTIONS = (
 GROUPS: Mapping[str, tuple[builders.Function, ...]] = {
     "Aggregate": aggregates.AGGREGATES,
     "Window": aggregates.WINDOWS,
+    "Sketches": sketches.SKETCH_FUNCTIONS,
     "Date and time": moments.MOMENT_FUNCTIONS,
     "Text": TEXT_FUNCTIONS,
     "Numbers": NUMBER_FUNCTIONS,

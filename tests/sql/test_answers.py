@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import statistics
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from pathlib import Path
@@ -1482,6 +1483,122 @@ def test_zipf_gives_small_numbers_in_proportion_to_their_inverse(tmp_path: Path)
             assert share == pytest.approx(1 / number / harmonic, abs=0.015)
         assert await local.one(counted.format(0, rows)) == 0
         assert await local.one(counted.format(11, rows)) == 0
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_zipf_takes_columns_and_many_elements(tmp_path: Path) -> None:
+    text = (
+        "select count_if(zipf(s, n, random(1)) = 1), min(zipf(s, n, random(2))),"
+        " max(zipf(s, n, random(3))) from (select * from (values (0, 4), (1, 16777216), (30, 1000))"
+        " as t(s, n)), table(generator(rowcount => 3000)) group by s order by s"
+    )
+
+    async def work(local: local_sql.LocalSql) -> None:
+        flat, harmonic, steep = await local.rows(text)
+        assert flat[0] == pytest.approx(750, abs=120)
+        assert flat[1:] == (1, 4)
+        # The harmonic number of n is about ln(n) + 0.5772.
+        assert harmonic[0] == pytest.approx(3000 / (24 * math.log(2) + 0.5772), abs=60)
+        assert harmonic[2] > 1_000_000
+        assert steep == (3000, 1, 1)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_events_are_counted_by_changes_of_the_value(tmp_path: Path) -> None:
+    rows = (
+        "(1, 1, 120, 'a'), (1, 2, 120, 'a'), (1, 3, 0, null), (1, 4, null, null), (1, 5, 0, 'b'),"
+        " (1, 6, 7, 'c'), (2, 1, 7, 'c'), (2, 2, 8, 'c')"
+    )
+    source = f"from (values {rows}) as t(p, o, x, s)"
+    over = "over (partition by p order by o)"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        event = f"conditional_change_event({{}}) {over}"
+        values = ["x", "s", "x::double", "x / 3", "to_variant(x)", "s = 'a'"]
+        listed = ", ".join(event.format(each) for each in values)
+        assert await local.rows(f"select {listed} {source} order by p, o") == [
+            (0, 0, 0, 0, 0, 0),
+            (0, 0, 0, 0, 0, 0),
+            (1, 0, 1, 1, 1, 0),
+            (1, 0, 1, 1, 1, 0),
+            (1, 0, 1, 1, 1, 0),
+            (2, 1, 2, 2, 2, 0),
+            (0, 0, 0, 0, 0, 0),
+            (1, 0, 1, 1, 1, 0),
+        ]
+        # Snowflake's documentation: the same as CONDITIONAL_TRUE_EVENT of x <> LAG(x).
+        lagged = f"select p, o, x, lag(x) {over} as before {source}"
+        assert await local.rows(
+            f"select conditional_true_event(x <> before) {over} from ({lagged}) order by p, o"
+        ) == await local.rows(f"select {event.format('x')} {source} order by p, o")
+        days = "(1, '2024-01-02 03:00'::timestamp_tz), (2, '2024-01-02 04:00 +0100'::timestamp_tz)"
+        assert await local.rows(
+            "select conditional_change_event(z) over (order by o),"
+            " conditional_change_event(z::date) over (order by o)"
+            f" from (values {days}) as t(o, z) order by o"
+        ) == [(0, 0), (0, 0)]
+        for text in ("conditional_change_event(x)", "conditional_change_event(x) over ()"):
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(f"select {text} {source}")
+            assert caught.value.code == "000002"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_sketches_of_parts_are_combined_to_that_of_the_whole(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "create table parts as select mod(n, 4) as part, hll_accumulate(x) as seen,"
+            " approx_percentile_accumulate(x) as spread from (select seq4() as n,"
+            " mod(seq4(), 30000) as x from table(generator(rowcount => 60000))) group by 1"
+        )
+        ((estimate, whole),) = await local.rows(
+            "select hll_estimate(seen), (select hll_estimate(s) from"
+            " (select hll_combine(seen) as s from parts)) from parts"
+        )
+        assert estimate == whole == pytest.approx(30000, rel=0.05)
+        assert await local.rows("select hll_estimate(seen) from parts where part > 9") == [(0,)]
+        assert await local.rows(
+            "select hll_import(hll_export(seen)) = seen, hll_export(seen):precision::int,"
+            " array_size(hll_export(seen):dense) from parts where part = 1"
+        ) == [(True, 12, 4096)]
+        few = "(select hll_accumulate(x) s from (values (1), (1.0), (2), (null)) as t(x))"
+        assert await local.rows(
+            f"select hll_estimate(s), hll_estimate(hll_import(hll_export(s))) from {few}"
+        ) == [(2, 2)]
+        assert await local.rows(f"select array_size(hll_export(s):sparse.indices) from {few}") == [
+            (2,)
+        ]
+        combined = "(select approx_percentile_combine(spread) as s from parts)"
+        ((low, middle, high, digest_type),) = await local.rows(
+            "select approx_percentile_estimate(s, 0), approx_percentile_estimate(s, 0.5),"
+            f" approx_percentile_estimate(s, 1), s:type::varchar from {combined}"
+        )
+        assert (low, high, digest_type) == (0.0, 29999.0, "tdigest")
+        assert middle == pytest.approx(15000, rel=0.01)
+        exact = "(select approx_percentile_accumulate(x) s from (values (1), (3), (null)) as t(x))"
+        assert await local.rows(
+            f"select approx_percentile_estimate(s, 0.5), to_json(s) from {exact}"
+        ) == [
+            (
+                2.0,
+                '{"state":[1.000000000000000e+00,1.000000000000000e+00,3.000000000000000e+00,'
+                '1.000000000000000e+00],"type":"tdigest","version":1}',
+            )
+        ]
+        refused = {
+            "select hll_estimate(x'00')": "100039",
+            "select hll_import(object_construct('precision', 12))": "100039",
+            "select approx_percentile_estimate(object_construct('state', 1), 0.5)": "100039",
+            f"select approx_percentile_estimate(s, 2) from {exact}": "100039",
+            "select hll_accumulate(x) over () from (values (1)) as t(x)": "000002",
+        }
+        for text, number in refused.items():
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(text)
+            assert caught.value.code == number, text
 
     local_sql.run_local(tmp_path, work)
 

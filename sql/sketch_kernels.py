@@ -1,0 +1,283 @@
+"""rule: kernels of sketches, the states of HLL_* and APPROX_PERCENTILE_*.
+
+A HyperLogLog sketch has REGISTERS of the highest rank that a hash of each register has shown. Its
+estimate is O. Ertl's (New cardinality estimation algorithms for HyperLogLog sketches, 2017), which
+needs no tables of corrections. A t-digest (T. Dunning, Computing extremely accurate quantiles using
+t-digests, 2019) is a list of means with their weights, fine at both ends.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sql import kernelforms, variants
+from sql.kernelforms import Kernel, by_row, coded
+
+PRECISION: Final = 12
+REGISTERS: Final = 1 << PRECISION
+HASH_BITS: Final = 64 - PRECISION
+RANK_MAX: Final = HASH_BITS + 1
+RANK_BITS: Final = 6
+MANTISSA_BITS, EXPONENT_BIAS = 52, 1023
+HEAD: Final = b"HLL\x01"
+VERSION: Final = 4
+"""Of what HLL_EXPORT writes."""
+DENSE_FROM: Final = REGISTERS // 4
+"""How many registers that are not 0 make an exported sketch a list of all registers."""
+
+
+# HyperLogLog
+
+
+def _place(_: re.Match[str]) -> Kernel:
+    """The register of a hash and its rank, as one number."""
+
+    def function(hashes: Any) -> Any:
+        words = hashes.view(pa.uint64())
+        registers = pc.shift_right(words, pa.scalar(HASH_BITS, pa.uint64()))
+        rest = pc.bit_wise_and(words, pa.scalar((1 << HASH_BITS) - 1, pa.uint64()))
+        # The exponent of a number of so few bits as a float is the place of its first bit.
+        exponents: Any = pc.shift_right(rest.cast(pa.float64()).view(pa.int64()), MANTISSA_BITS)
+        ranks: Any = pc.subtract(HASH_BITS + EXPONENT_BIAS, exponents)
+        ranks = pc.if_else(pc.equal(rest, pa.scalar(0, pa.uint64())), RANK_MAX, ranks)
+        return pc.add(pc.shift_left(registers.cast(pa.int64()), RANK_BITS), ranks)
+
+    return Kernel(function=function, arguments=(pa.int64(),), result=pa.int64())
+
+
+def _state(_: re.Match[str]) -> Kernel:
+    """The sketch of some places; NULLs among them are none."""
+
+    def sketch(places: Any) -> bytes:
+        return _written((place >> RANK_BITS, place & 63) for place in places if place is not None)
+
+    return _of_lists(sketch, pa.int64(), pa.binary())
+
+
+def _merged(_: re.Match[str]) -> Kernel:
+    """The sketch of all that some sketches are of."""
+
+    def merged(states: Any) -> bytes:
+        registers = bytes(REGISTERS)
+        for state in states:
+            if state is not None:
+                registers = bytes(map(max, registers, _registers(state)))
+        return HEAD + registers
+
+    return _of_lists(merged, pa.binary(), pa.binary())
+
+
+def _of_lists(compute: Callable[[Any], Any], of: pa.DataType, result: pa.DataType) -> Kernel:
+    def function(lists: Any) -> Any:
+        return pa.array([compute(each or ()) for each in lists.to_pylist()], result)
+
+    return Kernel(
+        function=function, arguments=(pa.list_(of),), result=result, volatility="volatile"
+    )
+
+
+def _written(ranks: Iterable[tuple[int, int]]) -> bytes:
+    registers = bytearray(REGISTERS)
+    for register, rank in ranks:
+        registers[register] = max(registers[register], rank)
+    return HEAD + bytes(registers)
+
+
+def _registers(state: bytes) -> bytes:
+    registers = state.removeprefix(HEAD)
+    if len(state) != len(HEAD) + REGISTERS or not state.startswith(HEAD):
+        raise coded("100039", "a binary value that is no HyperLogLog state")
+    if max(registers) > RANK_MAX:
+        raise coded("100039", "a HyperLogLog state with an impossible rank")
+    return registers
+
+
+def _estimate(state: bytes) -> int:
+    """Return about how many different values a sketch is of."""
+    counts = Counter(_registers(state))
+    if counts[0] == REGISTERS:
+        return 0
+    harmonic = REGISTERS * _tau(1 - counts[RANK_MAX] / REGISTERS)
+    for rank in range(HASH_BITS, 0, -1):
+        harmonic = (harmonic + counts[rank]) / 2
+    harmonic += REGISTERS * _sigma(counts[0] / REGISTERS)
+    return round(REGISTERS * REGISTERS / (2 * math.log(2) * harmonic))
+
+
+def _sigma(share: float) -> float:
+    """Return share + the sum of share ** (2 ** k) * 2 ** (k - 1) for k from 1."""
+    total, weight = share, 1.0
+    while True:
+        share *= share
+        before, total = total, total + share * weight
+        weight += weight
+        if total == before:
+            return total
+
+
+def _tau(share: float) -> float:
+    if share in (0.0, 1.0):
+        return 0.0
+    total, weight = 1 - share, 1.0
+    while True:
+        share = math.sqrt(share)
+        weight /= 2
+        before, total = total, total - (1 - share) ** 2 * weight
+        if total == before:
+            return total / 3
+
+
+def _exported(state: bytes) -> str:
+    registers = _registers(state)
+    used = [register for register, rank in enumerate(registers) if rank]
+    value: dict[str, Any] = {"precision": PRECISION, "version": VERSION}
+    if len(used) >= DENSE_FROM:
+        value["dense"] = list(registers)
+    else:
+        ranks = [registers[register] for register in used]
+        value["sparse"] = {"indices": used, "maxLzCounts": ranks}
+    return variants.dumps(value)
+
+
+def _imported(text: str) -> bytes:
+    try:
+        value = variants.loads(text)
+        if value["precision"] != PRECISION:
+            raise ValueError
+        if "dense" in value:
+            ranks = list(enumerate(value["dense"]))
+            if len(ranks) != REGISTERS:
+                raise ValueError
+        else:
+            sparse = value["sparse"]
+            ranks = list(zip(sparse["indices"], sparse["maxLzCounts"], strict=True))
+        if not all(0 <= at < REGISTERS and 0 <= rank <= RANK_MAX for at, rank in ranks):
+            raise ValueError
+        return _written(ranks)
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise coded("100039", "an object that is no exported HyperLogLog state") from None
+
+
+# T-digests
+
+COMPRESSION: Final = 200
+"""About how many means a t-digest has at most, divided by pi / 2."""
+
+
+def _digest(_: re.Match[str]) -> Kernel:
+    """The t-digest of some FLOATs."""
+
+    def digest(values: Any) -> str:
+        pairs = [(value, 1.0) for value in values if value is not None]
+        if not all(math.isfinite(value) for value, _ in pairs):
+            raise kernelforms.refusal("APPROX_PERCENTILE_ACCUMULATE of NaN or infinity")
+        return _digest_text(_compressed(pairs))
+
+    return _of_lists(digest, pa.float64(), pa.string())
+
+
+def _digests_merged(_: re.Match[str]) -> Kernel:
+    """The t-digest of all that some t-digests are of."""
+
+    def merged(states: Any) -> str:
+        pairs = [pair for state in states if state is not None for pair in _pairs(state)]
+        return _digest_text(_compressed(pairs))
+
+    return _of_lists(merged, pa.string(), pa.string())
+
+
+def _compressed(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return means with weights, neighbours joined as far as the scale function lets them.
+
+    The least and the greatest value stay alone.
+    """
+    pairs.sort()
+    total = math.fsum(weight for _, weight in pairs)
+    joined: list[tuple[float, float]] = []
+    before = 0.0
+    for number, (mean, weight) in enumerate(pairs):
+        if joined:
+            last_mean, last_weight = joined[-1]
+            is_inside = len(joined) > 1 and number < len(pairs) - 1
+            both = last_weight + weight
+            low, high = before / total, min((before + both) / total, 1.0)
+            if is_inside and _scale(high) - _scale(low) <= 1:
+                joined[-1] = (last_mean + (mean - last_mean) * (weight / both), both)
+                continue
+            before += last_weight
+        joined.append((mean, weight))
+    return joined
+
+
+def _scale(share: float) -> float:
+    return COMPRESSION / (2 * math.pi) * math.asin(2 * share - 1)
+
+
+def _digest_text(pairs: Sequence[tuple[float, float]]) -> str:
+    state = [variants.Real(value=number) for pair in pairs for number in pair]
+    return variants.dumps({"state": state, "type": "tdigest", "version": 1})
+
+
+def _pairs(text: str) -> list[tuple[float, float]]:
+    try:
+        value = variants.loads(text)
+        if value["type"] != "tdigest" or value["version"] != 1 or len(value["state"]) % 2:
+            raise ValueError
+        numbers = [_float(number) for number in value["state"]]
+        pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+        if not all(math.isfinite(mean) and 0 < weight < math.inf for mean, weight in pairs):
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
+        raise coded("100039", "an object that is no t-digest") from None
+    return pairs
+
+
+def _float(number: Any) -> float:
+    return number.value if isinstance(number, variants.Real) else float(number)
+
+
+def _percentile(state: str, share: float) -> float | None:
+    """Return the value below which that share of a t-digest's values lies; between means, a line.
+
+    None for a t-digest of no values.
+    """
+    if not 0 <= share <= 1:
+        raise coded("100039", str(share))
+    pairs = sorted(_pairs(state))
+    if not pairs:
+        return None
+    wanted = share * math.fsum(weight for _, weight in pairs)
+    before, last = 0.0, None
+    for mean, weight in pairs:
+        center = before + weight / 2
+        if wanted <= center:
+            if last is None:
+                return mean
+            last_center, last_mean = last
+            return last_mean + (mean - last_mean) * (wanted - last_center) / (center - last_center)
+        last = (center, mean)
+        before += weight
+    return pairs[-1][0]
+
+
+FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
+    (re.compile("_hll_place"), _place),
+    (re.compile("_hll_state"), _state),
+    (re.compile("_hll_merged"), _merged),
+    (re.compile("_hll_estimate"), lambda _: by_row(pa.binary(), result=pa.int64())(_estimate)),
+    (re.compile("_hll_exported"), lambda _: by_row(pa.binary(), result=pa.string())(_exported)),
+    (re.compile("_hll_imported"), lambda _: by_row(pa.string(), result=pa.binary())(_imported)),
+    (re.compile("_digest_of"), _digest),
+    (re.compile("_digest_merged"), _digests_merged),
+    (
+        re.compile("_digest_percentile"),
+        lambda _: by_row(pa.string(), pa.float64(), result=pa.float64())(_percentile),
+    ),
+)
